@@ -1,0 +1,115 @@
+"""The nouns of the project: what crosses a process boundary or a layer. Frozen data, no behaviour.
+
+`K` turns of one session: attempt y_k, grade r_k, feedback f_k about it, which leads to turn k+1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal
+
+Message = dict[str, str]
+"""One chat message, `{"role": …, "content": …}`."""
+
+StopReason = Literal["solved", "horizon", "feedback_unavailable", "prompt_too_long"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One dataset row: what the environment needs to state it and to grade an answer to it."""
+
+    env: str
+    """Name of the environment that made it and grades it."""
+    index: int
+    """Position in its split; with the step and the session it seeds all sampling."""
+    data: Mapping[str, Any]
+    """The environment's own fields, JSON-serialisable."""
+    reference: str
+    """The reference answer, as the environment's grader would read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The verifier's verdict on one attempt."""
+
+    correct: bool
+    format_ok: bool
+    """An answer could be extracted from the text."""
+    parsed: str | None = None
+    """The extracted answer, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One sampled answer y_k, ids as the sampler made them (never decoded and encoded again)."""
+
+    prompt_ids: tuple[int, ...]
+    response_ids: tuple[int, ...]
+    log_probs: tuple[float, ...] | None
+    """log π(y_t | x_k, y_<t) of the sampler, nats; None when it does not report them."""
+    text: str
+    ended: bool
+    """True if the policy stopped by itself, False if it was cut off at the token limit."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """What the sampler reports beside the tokens (weight version, preemptions)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Text f_k about attempt k."""
+
+    text: str
+    provider: str
+    sees_reference: bool = False
+    """The provider was shown the reference answer, so its text can leak it."""
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One attempt with its verdict and the feedback that followed it (None on the last turn)."""
+
+    attempt: Attempt
+    grade: Grade
+    reward: float
+    feedback: Feedback | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One session: 1..horizon turns at one problem."""
+
+    problem: Problem
+    session_id: int
+    turns: tuple[Turn, ...]
+    stop: StopReason
+    error: str | None = None
+    """Why feedback was unavailable, in one line."""
+
+
+class Role(IntEnum):
+    """What a row trains. The integer is what travels to the workers."""
+
+    ATTEMPT = 0
+    """(x_k, y_k): reinforcement on the turns as they were played."""
+    DISTILL = 1
+    """(x_0, y_K): the last answer, as if it had been given to the first prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One (prompt, response) pair that is trained on. All per-token fields have length T = len(response_ids)."""
+
+    role: Role
+    prompt_ids: tuple[int, ...]
+    response_ids: tuple[int, ...]
+    mask: tuple[int, ...]
+    """1 on the policy's own tokens, 0 on context between merged turns."""
+    turn: tuple[int, ...]
+    """0-based turn that each token belongs to."""
+    log_probs: tuple[float, ...] | None
+    """The sampler's log-probs of these tokens, under the prompt they were *sampled* from, 0 where mask is 0."""
+    rewards: tuple[float, ...]
+    """r_k on the last token of turn k, 0 elsewhere."""
