@@ -1,0 +1,42 @@
+"""Packaging. torch and ray come with verl; the core install adds nothing that verl does not bring."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_namespace_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "rltf_verl" / "__init__.py").read_text()).group(1)
+
+JUDGE = ["openai>=2", "tenacity>=9"]
+MATH = ["math-verify[antlr4-9-3]>=0.9"]
+DATA = ["reasoning-gym>=0.1.25"]
+PLOT = ["matplotlib>=3.9"]
+DEV = [*PLOT, "pytest>=8", "pytest-asyncio>=1", "hypothesis>=6.100", "ruff>=0.14", "mypy>=1.18", "pre-commit>=4", "build>=1.2"]
+
+setup(
+    name="rltf-verl",
+    version=VERSION,
+    description="Reinforcement Learning from Text Feedback (RLTF) as a plugin for unmodified verl",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10,<3.13",
+    packages=find_namespace_packages(include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]),
+    package_data={
+        "rltf_verl": ["py.typed", "prompts/**/*.j2"],
+        "hydra_configs.rltf_verl": ["**/*.yaml"],
+    },
+    install_requires=["verl[verl-core]>=0.9.1,<0.10", "wrapt>=1.16", "jinja2>=3.1", "typer>=0.12", "rich>=13"],
+    extras_require={"judge": JUDGE, "math": MATH, "data": DATA, "plot": PLOT, "dev": DEV},
+    entry_points={
+        "verl.plugins": ["rltf = rltf_verl.plugin"],
+        "hydra.plugins": ["rltf = rltf_verl.searchpath:RLTFSearchPath"],
+        "console_scripts": ["rltf = rltf_verl.cli:main"],
+    },
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)
