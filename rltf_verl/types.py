@@ -39,6 +39,8 @@ class Grade:
     """An answer could be extracted from the text."""
     parsed: str | None = None
     """The extracted answer, if any."""
+    error: str | None = None
+    """The grader itself failed (the attempt is then graded wrong): what it raised, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Feedback:
     sees_reference: bool = False
     """The provider was shown the reference answer, so its text can leak it."""
     latency_s: float = 0.0
+    attempt: Attempt | None = None
+    """When the policy itself wrote the text: the tokens it sampled, a `critique` row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,8 @@ class Episode:
     stop: StopReason
     error: str | None = None
     """Why feedback was unavailable, in one line."""
+    num_shortened: int = 0
+    """Revise prompts in which the quoted attempt had to be cut to fit the prompt budget."""
 
 
 class Role(IntEnum):
@@ -96,6 +102,8 @@ class Role(IntEnum):
     """(x_k, y_k): reinforcement on the turns as they were played."""
     DISTILL = 1
     """(x_0, y_K): the last answer, as if it had been given to the first prompt."""
+    CRITIQUE = 2
+    """(critic prompt, the policy's own critique): credited with the turn that the critique led to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +116,9 @@ class Row:
     mask: tuple[int, ...]
     """1 on the policy's own tokens, 0 on context between merged turns."""
     turn: tuple[int, ...]
-    """0-based turn that each token belongs to."""
+    """0-based turn that each token is credited with."""
     log_probs: tuple[float, ...] | None
     """The sampler's log-probs of these tokens, under the prompt they were *sampled* from, 0 where mask is 0."""
     rewards: tuple[float, ...]
-    """r_k on the last token of turn k, 0 elsewhere."""
+    """Attempt rows: r_k on the last token of turn k, 0 elsewhere. Other roles: their session's last reward on the last
+    token, which is what verl's own score metrics read; no objective takes it from there."""

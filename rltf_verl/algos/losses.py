@@ -1,0 +1,61 @@
+"""Token losses with absolute ratio bounds, as the service behind the release defines them.
+
+ρ_t = exp(ℓ_t − ℓ_t^ref), ℓ_t = log π_θ(y_t | ·). Every function returns the per-token matrix to be *minimised*;
+the reduction (a token sum over one constant) belongs to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from rltf_verl.algos.shapes import require_shape
+
+TokenLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float, float], torch.Tensor]
+
+
+def _ratio(log_prob: torch.Tensor, ref_log_prob: torch.Tensor, advantages: torch.Tensor) -> torch.Tensor:
+    shape = tuple(log_prob.shape)
+    require_shape(ref_log_prob=(ref_log_prob, shape), advantages=(advantages, shape))
+    return torch.exp(log_prob - ref_log_prob)
+
+
+def importance_sampling(
+    log_prob: torch.Tensor, ref_log_prob: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
+) -> torch.Tensor:
+    """L_t = −ρ_t A_t; ∂L/∂ℓ = −ρ_t A_t. The bounds are not used.
+
+    With `ref_log_prob = log_prob.detach()` the ratio is 1 and this is the paper's advantage-weighted regression:
+    the gradient is −A_t ∇ℓ_t whatever the sampler was (paper section 3, π_ref = sg π(·|x_0)).
+
+    Args:
+        log_prob: [N, T] of the policy that is trained.
+        ref_log_prob: [N, T] of π_ref.
+        advantages: [N, T].
+        clip_low: unused lower ratio bound.
+        clip_high: unused upper ratio bound.
+
+    Returns:
+        [N, T] token losses.
+    """
+    return -_ratio(log_prob, ref_log_prob, advantages) * advantages
+
+
+def ppo(
+    log_prob: torch.Tensor, ref_log_prob: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
+) -> torch.Tensor:
+    """L_t = −min(ρ_t A_t, clip(ρ_t, low, high) A_t): PPO without the dual clip. Shapes as `importance_sampling`."""
+    ratio = _ratio(log_prob, ref_log_prob, advantages)
+    return -torch.minimum(ratio * advantages, ratio.clamp(clip_low, clip_high) * advantages)
+
+
+def cispo(
+    log_prob: torch.Tensor, ref_log_prob: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
+) -> torch.Tensor:
+    """L_t = −sg[clip(ρ_t, low, high)] ℓ_t A_t: the clipped ratio weighs, the log-prob learns. Shapes as above."""
+    ratio = _ratio(log_prob, ref_log_prob, advantages)
+    return -ratio.clamp(clip_low, clip_high).detach() * log_prob * advantages
+
+
+TOKEN_LOSSES: dict[str, TokenLoss] = {"importance_sampling": importance_sampling, "ppo": ppo, "cispo": cispo}

@@ -1,0 +1,179 @@
+"""The top-level `rltf:` block as frozen dataclasses. Everything is checked here, before any worker starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+OnError = Literal["stop_session", "correctness", "raise"]
+
+
+class ConfigError(ValueError):
+    """A setting that cannot work. The message names the key, the value and the fix."""
+
+
+def _require(ok: bool, key: str, value: object, fix: str) -> None:
+    if not ok:
+        raise ConfigError(f"rltf.{key}={value}: {fix}")
+
+
+def _require_choice(key: str, value: object, choices: tuple[str, ...]) -> None:
+    _require(value in choices, key, value, f"must be one of {', '.join(choices)}")
+
+
+@dataclass(frozen=True)
+class NamedOptions:
+    """A component chosen by name, with the options that its constructor takes."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpisodeConfig:
+    """How a session is played."""
+
+    horizon: int = 2
+    """Answer turns per session, at least 1; 1 is single-turn GRPO."""
+    stop_when_solved_train: bool = True
+    """End a training session after its first correct answer."""
+    stop_when_solved_val: bool = False
+    """End a validation session after its first correct answer; off, so that every turn's accuracy is over all problems."""
+    revise: str = "guide"
+    """Template `prompts/revise/<name>.j2` of the prompts of turns 2 and later."""
+
+    def __post_init__(self) -> None:
+        _require(self.horizon >= 1, "episode.horizon", self.horizon, "must be at least 1")
+
+
+@dataclass(frozen=True)
+class FeedbackConfig:
+    """Who says what is wrong, and what happens when nobody can."""
+
+    provider: NamedOptions = NamedOptions("verifier")
+    """`rltf.feedback.provider`, and the provider's own options beside it."""
+    on_error: OnError = "stop_session"
+    """No feedback to be had: end the session (its turns still train), fall back to the fixed sentence, or fail it."""
+
+    def __post_init__(self) -> None:
+        _require_choice("feedback.on_error", self.on_error, get_args(OnError))
+
+
+@dataclass(frozen=True)
+class DistillConfig:
+    """RLTF-SD: an extra row (first prompt, last answer)."""
+
+    weight: float | tuple[float, float] = 0.0
+    """Coefficient of the distillation rows, or [start, end] of a linear ramp; 0 switches the objective off."""
+    start_step: int = 0
+    """Training step (from 0) at which the objective starts; the ramp runs from there."""
+    ramp_steps: int | None = None
+    """Step at which the ramp has ended; null is the run's total number of steps."""
+    baseline: Literal["first_turn", "second_turn"] = "first_turn"
+    """What is subtracted from the last answer's reward: the group's mean first-turn reward (paper) or that of its turn."""
+    reference: Literal["current", "old", "sampler"] = "current"
+    """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the ratio to the policy given the feedback."""
+    loss: Literal["importance_sampling", "ppo", "cispo"] = "importance_sampling"
+    """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`."""
+    clip_low: float = 0.8
+    """Absolute lower bound of the ratio."""
+    clip_high: float = 1.2
+    """Absolute upper bound of the ratio."""
+    log_prob_floor: float | None = -5.0
+    """Tokens whose log π_old(y|x_0) is below it (nats) are not imitated; null keeps every token."""
+
+    def __post_init__(self) -> None:
+        for name in ("baseline", "reference", "loss"):
+            _require_choice(f"distill.{name}", getattr(self, name), get_args(_literal_of(DistillConfig, name)))
+        _require(0 < self.clip_low <= 1 <= self.clip_high, "distill.clip_low", self.clip_low,
+                 f"need 0 < clip_low <= 1 <= clip_high, clip_high is {self.clip_high}")
+        _require(self.reference != "current" or self.loss == "importance_sampling", "distill.loss", self.loss,
+                 "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to old or sampler")
+        _require(self.start_step >= 0, "distill.start_step", self.start_step, "must not be negative")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether distillation rows are made at all."""
+        return self.weight != 0.0
+
+    @property
+    def needs_sampler_log_probs(self) -> bool:
+        """Whether the ratio is taken to the sampler's own distribution."""
+        return self.enabled and self.reference == "sampler"
+
+
+@dataclass(frozen=True)
+class RLTFConfig:
+    """The whole `rltf:` block."""
+
+    seed: int = 0
+    """Base of every sampling seed; the others are the step, the problem's index, the session and the turn."""
+    gamma: float = 0.1
+    """Discount per turn of the attempt returns, in [0, 1]. 0.1 in every script of the release."""
+    format_coef: float = 0.1
+    """Reward lost when no answer could be extracted or the answer was cut off at the token limit."""
+    updates_per_batch: int = 1
+    """Optimiser updates per training batch, however many rows its sessions produced."""
+    poll_interval_s: float = 0.05
+    """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
+    episode_log_dir: str | None = None
+    """Folder for one JSON line per session; null writes none."""
+    env: NamedOptions = NamedOptions("binary_matrix")
+    """`rltf.env.name`, and the environment's own options beside it."""
+    episode: EpisodeConfig = field(default_factory=EpisodeConfig)
+    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
+    distill: DistillConfig = field(default_factory=DistillConfig)
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.gamma <= 1, "gamma", self.gamma, "must be in [0, 1]")
+        _require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
+        _require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
+        _require(not self.distill.enabled or self.episode.horizon > 1, "episode.horizon", self.episode.horizon,
+                 "distillation needs a second turn; set it to 2 or more, or rltf.distill.weight=0")
+
+    @classmethod
+    def from_mapping(cls, block: Mapping[str, Any]) -> RLTFConfig:
+        """Build from the resolved `rltf:` block of a verl config.
+
+        Raises:
+            ConfigError: an unknown key, a value out of range, or a combination that cannot work.
+        """
+        values = dict(block)
+        values["env"] = _named_options("env", values.get("env") or {}, "name")
+        values["feedback"] = _feedback(values.get("feedback") or {})
+        values["episode"] = _build(EpisodeConfig, "episode.", values.get("episode") or {})
+        distill = dict(values.get("distill") or {})
+        if isinstance(distill.get("weight"), list):
+            distill["weight"] = tuple(distill["weight"])
+        values["distill"] = _build(DistillConfig, "distill.", distill)
+        return _build(cls, "", values)
+
+
+def _literal_of(cls: type, name: str) -> Any:
+    import typing
+
+    return typing.get_type_hints(cls)[name]
+
+
+def _build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
+    known = [f.name for f in dataclasses.fields(cls)]
+    for key in values:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean rltf.{prefix}{close[0]}?" if close else f"known keys: {', '.join(known)}"
+            raise ConfigError(f"rltf.{prefix}{key}={values[key]}: unknown key; {hint}")
+    return cls(**values)
+
+
+def _named_options(section: str, block: Mapping[str, Any], name_key: str) -> NamedOptions:
+    _require(bool(block.get(name_key)), f"{section}.{name_key}", block.get(name_key), "must name one")
+    return NamedOptions(str(block[name_key]), {k: v for k, v in block.items() if k != name_key})
+
+
+def _feedback(block: Mapping[str, Any]) -> FeedbackConfig:
+    rest = {k: v for k, v in block.items() if k != "on_error"}
+    provider = _named_options("feedback", rest, "provider")
+    return FeedbackConfig(provider, block.get("on_error", "stop_session"))
