@@ -1,1 +1,53 @@
-"""The `verl.plugins` entry point."""
+"""The `verl.plugins` entry point: imported by `import verl` in every process.
+
+Arms post-import hooks and imports nothing heavy. A hook fires right after its verl module has run, or at once when that
+module is already there.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import wrapt
+
+
+@wrapt.when_imported("verl.plugin.platform.platform_manager")
+def _platform(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.register_platform(module)
+
+
+@wrapt.when_imported("verl.workers.engine.fsdp.transformer_impl")
+def _engine(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.register_engine(module)
+
+
+@wrapt.when_imported("verl.utils.distributed")
+def _process_group(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.patch_process_group(module)
+
+
+@wrapt.when_imported("verl.workers.rollout.replica")
+def _replica(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.register_replica(module)
+
+
+@wrapt.when_imported("verl.workers.rollout.base")
+def _adapter(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.register_adapter(module)
+
+
+@wrapt.when_imported("hydra.core.plugins")
+def _search_path(module: ModuleType) -> None:
+    from rltf_verl.searchpath import RLTFSearchPath
+
+    module.Plugins.instance().register(RLTFSearchPath)

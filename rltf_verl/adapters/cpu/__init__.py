@@ -1,0 +1,52 @@
+"""The CPU as a place to run verl: what each post-import hook of the plugin has to do. Importing this costs nothing.
+
+Every function takes the verl module that was just imported. Registering is always safe; only the process-group patch
+changes verl's behaviour, so it looks at `VERL_PLATFORM` first.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+ROLLOUT_NAME = "transformers"
+ADAPTER = "rltf_verl.adapters.cpu.rollout.adapter.TransformersAdapter"
+
+
+def register_platform(platform_manager: ModuleType) -> None:
+    """Hook of `verl.plugin.platform.platform_manager`: add the platform `cpu`."""
+    from rltf_verl.adapters.cpu.platform import NAME, CPUPlatform
+
+    if platform_manager.PlatformRegistry.get(NAME) is None:
+        platform_manager.PlatformRegistry.register(platform=NAME)(CPUPlatform)
+
+
+def register_engine(transformer_impl: ModuleType) -> None:
+    """Hook of `verl.workers.engine.fsdp.transformer_impl`: offer the FSDP engine on the CPU."""
+    from rltf_verl.adapters.cpu import engine
+
+    engine.register(transformer_impl)
+
+
+def patch_process_group(distributed: ModuleType) -> None:
+    """Hook of `verl.utils.distributed`: build process groups with gloo, on the CPU platform only."""
+    if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
+        from rltf_verl.adapters.cpu import process_group
+
+        process_group.patch(distributed)
+
+
+def register_replica(replica: ModuleType) -> None:
+    """Hook of `verl.workers.rollout.replica`: add the rollout engine `transformers` (imported when it is chosen)."""
+
+    def load() -> type:
+        from rltf_verl.adapters.cpu.rollout.replica import TransformersReplica
+
+        return TransformersReplica
+
+    replica.RolloutReplicaRegistry.register(ROLLOUT_NAME, load)
+
+
+def register_adapter(rollout_base: ModuleType) -> None:
+    """Hook of `verl.workers.rollout.base`: add the trainer-side half of the rollout engine `transformers`."""
+    rollout_base._ROLLOUT_REGISTRY[(ROLLOUT_NAME, "async")] = ADAPTER

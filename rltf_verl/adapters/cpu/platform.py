@@ -1,0 +1,121 @@
+"""verl's platform interface for a machine without an accelerator. Chosen by `VERL_PLATFORM=cpu` and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+from verl.plugin.platform.platform_base import PlatformBase
+
+NAME = "cpu"
+NO_OPS = ("empty_cache", "set_device", "ipc_collect", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
+ZEROS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved")
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """Stand in for an accelerator call that has no meaning on a CPU."""
+
+
+def _zero(*_args: Any, **_kwargs: Any) -> int:
+    return 0
+
+
+def _build_device_module() -> ModuleType:
+    """Return `torch.cpu` extended by the functions of `torch.cuda` that verl calls."""
+    module = ModuleType("rltf_verl.adapters.cpu.device")
+    module.__dict__.update({name: value for name, value in vars(torch.cpu).items() if not name.startswith("_")})
+    for name in NO_OPS:
+        setattr(module, name, _nothing)
+    for name in ZEROS:
+        setattr(module, name, _zero)
+    module.mem_get_info = lambda *_: (_zero(), _zero())  # type: ignore[attr-defined]
+    module.get_rng_state = lambda *_: torch.get_rng_state()  # type: ignore[attr-defined]
+    module.set_rng_state = lambda state, *_: torch.set_rng_state(state)  # type: ignore[attr-defined]
+    module.get_device_name = lambda *_: NAME  # type: ignore[attr-defined]
+    module.get_device_properties = lambda *_: SimpleNamespace(name=NAME, total_memory=0)  # type: ignore[attr-defined]
+    return module
+
+
+class CPUPlatform(PlatformBase):
+    """One logical accelerator per Ray `GPU` resource, all of them the same CPU."""
+
+    _device_module = _build_device_module()
+
+    device_name = property(lambda self: NAME)
+    vendor_name = property(lambda self: NAME)
+    device_module = property(lambda self: self._device_module)
+
+    def is_available(self) -> bool:
+        """Return True: a CPU is always there (verl asks this only after the platform was chosen)."""
+        return True
+
+    def is_platform_available(self, use_smi_check: bool = False) -> bool:
+        """Return False: auto-detection must not pick the CPU on the GPU-less head node of a GPU cluster."""
+        return False
+
+    def current_device(self) -> str:  # type: ignore[override]
+        """Return a device name, not an index: verl passes it to `.to(...)`, where 0 would mean `cuda:0`."""
+        return NAME
+
+    def device_count(self) -> int:
+        """Return 1."""
+        return 1
+
+    def set_device(self, device_index: int | str) -> None:
+        """Do nothing."""
+
+    def synchronize(self, device_index: int | None = None) -> None:
+        """Do nothing."""
+
+    def manual_seed(self, seed: int) -> None:
+        """Do nothing: verl seeds torch's CPU generator itself."""
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Do nothing: verl seeds torch's CPU generator itself."""
+
+    def set_allocator_settings(self, settings: str) -> None:
+        """Do nothing."""
+
+    def empty_cache(self) -> None:
+        """Do nothing."""
+
+    def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
+        """Return no capability."""
+        return None, None
+
+    def communication_backend_name(self) -> str:
+        """Return gloo."""
+        return "gloo"
+
+    def visible_devices_envvar(self) -> str:
+        """Return the variable that Ray sets for its logical `GPU` resource."""
+        return "CUDA_VISIBLE_DEVICES"
+
+    def ray_resource_name(self) -> str:
+        """Return `GPU`: verl's pools count no other built-in resource. Ray is told how many exist (logically)."""
+        return "GPU"
+
+    def ray_noset_envvars(self) -> list[str]:
+        """Return nothing to set."""
+        return []
+
+    def is_ipc_supported(self) -> bool:
+        """Return False: there is no device memory to share."""
+        return False
+
+    @contextmanager
+    def nvtx_range(self, msg: str) -> Iterator[None]:
+        """Do nothing around the block."""
+        yield
+
+    def profiler_start(self) -> None:
+        """Do nothing."""
+
+    def profiler_stop(self) -> None:
+        """Do nothing."""
+
+    def cudart(self) -> None:
+        """Return no runtime."""
