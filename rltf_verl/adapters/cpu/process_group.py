@@ -1,8 +1,8 @@
 """A process group that torch accepts on the CPU.
 
 verl 0.9.1 (`verl/utils/distributed.py`) asks for the backend `"cpu:gloo,<device>:<backend>"`. With the device `cpu`
-torch refuses the string: "Duplicate device type cpu". The function takes the backend as an argument, so it is wrapped to
-pass plain `gloo` instead. A test reads verl's source and fails when the reason for this patch is gone.
+torch refuses the string: "Duplicate device type cpu". The function takes the backend as an argument, so it is wrapped
+to pass plain `gloo` instead. A test reads verl's source and fails when the reason for this patch is gone.
 """
 
 from __future__ import annotations

@@ -1,0 +1,223 @@
+"""Continuous batching over one Hugging Face causal LM: pure torch and transformers, one thread, no Ray, no verl.
+
+Every `step` admits waiting requests, runs the model once over all running ones and returns those that ended. All but
+the last token of a prompt are prefilled (equal prompts once); the last one is the first decode step's input, so that
+every sampled token comes from the same code. A finished row's place is taken by the last row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from zlib import crc32
+
+import numpy as np
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
+from rltf_verl.adapters.cpu.rollout.slot_cache import SlotCache
+
+COMPLETED, ABORTED = "completed", "aborted"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One sequence to continue."""
+
+    request_id: str
+    prompt_ids: Sequence[int]
+    params: SamplingParams
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was sampled for one request; partial if it was aborted."""
+
+    request_id: str
+    token_ids: list[int]
+    log_probs: list[float]
+    stop_reason: str
+    version: int | None
+    "version of the weights that sampled the last token"
+
+
+@dataclass
+class _Row:
+    request: Request
+    uniforms: np.ndarray
+    stop_ids: frozenset[int]
+    length: int
+    "tokens in the cache"
+    token_ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+
+    @property
+    def next_input(self) -> int:
+        return self.token_ids[-1] if self.token_ids else self.request.prompt_ids[-1]
+
+    @property
+    def done(self) -> bool:
+        return bool(self.token_ids) and (
+            self.token_ids[-1] in self.stop_ids or len(self.token_ids) >= self.request.params.max_tokens
+        )
+
+    def result(self, stop_reason: str, version: int | None) -> Result:
+        return Result(self.request.request_id, self.token_ids, self.log_probs, stop_reason, version)
+
+
+class BatchGenerator:
+    """Serves many requests with one model, in one dynamic batch. Not thread-safe: see `loop.GenerationLoop`."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        eos_token_ids: Iterable[int] = (),
+        max_rows: int = 256,
+        max_prefill_tokens: int = 8192,
+        seed: int = 0,
+    ) -> None:
+        """Wrap `model`.
+
+        Args:
+            model: a causal LM with full attention in every layer.
+            eos_token_ids: tokens that end a sequence (and stay in it).
+            max_rows: requests that run at the same time; the others wait.
+            max_prefill_tokens: prompt tokens, padding included, in one forward.
+            seed: where the seeds of requests without one come from.
+        """
+        _check_full_attention(model)
+        self.model = model.eval()
+        self.eos_token_ids = frozenset(eos_token_ids)
+        self.max_rows, self.max_prefill_tokens, self.seed = max_rows, max_prefill_tokens, seed
+        self.version: int | None = None
+        self._waiting: deque[Request] = deque()
+        self._rows: list[_Row] = []
+        self._seen: Counter[int] = Counter()
+        self.clear_cache()
+
+    def add(self, request: Request) -> None:
+        """Queue a request; the next `step` with room for it starts it."""
+        if not request.prompt_ids:
+            raise ValueError(f"request {request.request_id}: the prompt is empty")
+        self._waiting.append(request)
+
+    @property
+    def num_unfinished(self) -> int:
+        """Number of requests that wait or run."""
+        return len(self._waiting) + len(self._rows)
+
+    @torch.inference_mode()
+    def step(self) -> list[Result]:
+        """Sample one token for every request that fits in the batch, and return the requests that this ended."""
+        self._admit()
+        if not self._rows:
+            return []
+        self._decode()
+        return self._remove_finished()
+
+    def abort_all(self) -> list[Result]:
+        """Drop every request, waiting or running, and return what they have so far."""
+        partial = [row.result(ABORTED, self.version) for row in self._rows]
+        partial += [Result(request.request_id, [], [], ABORTED, self.version) for request in self._waiting]
+        self._rows.clear()
+        self._waiting.clear()
+        return partial
+
+    def clear_cache(self) -> None:
+        """Free the key-value cache. Only when nothing runs."""
+        if self._rows:
+            raise RuntimeError(f"{len(self._rows)} requests are running: abort or finish them first")
+        self._cache = SlotCache(self.model.config.get_text_config().num_hidden_layers)
+
+    @torch.no_grad()
+    def load_named_tensors(self, named_tensors: Iterable[tuple[str, torch.Tensor]], version: int | None = None) -> None:
+        """Copy weights into the model by name. Requests that run go on with the new weights.
+
+        `version` is reported with every result from here on; None keeps the old one.
+        """
+        targets = dict(self.model.named_parameters(remove_duplicate=False)) | dict(self.model.named_buffers())
+        for name, tensor in named_tensors:
+            if name not in targets:
+                raise KeyError(f"the rollout model has no weight called {name!r}")
+            targets[name].copy_(tensor)
+        self.set_version(self.version if version is None else version)
+
+    def set_version(self, version: int | None) -> None:
+        """Name the weights."""
+        self.version = version
+        self._seen.clear()
+
+    def _admit(self) -> None:
+        while self._waiting and len(self._rows) < self.max_rows:
+            batch: list[_Row] = []
+            width = 1
+            while self._waiting and len(self._rows) + len(batch) < self.max_rows:
+                width = max(width, len(self._waiting[0].prompt_ids))
+                if batch and width * (len(batch) + 1) > self.max_prefill_tokens:
+                    break
+                batch.append(self._start(self._waiting.popleft()))
+            self._prefill(batch)
+            self._rows += batch
+
+    def _start(self, request: Request) -> _Row:
+        params = request.params
+        seed = self._default_seed(request.prompt_ids) if params.seed is None else params.seed
+        start = len(request.prompt_ids)
+        uniforms = np.zeros(0) if params.greedy else draw_uniforms(seed, start, params.max_tokens)
+        ends = frozenset() if params.ignore_eos else self.eos_token_ids
+        return _Row(request, uniforms, ends | set(params.stop_token_ids), length=start - 1)
+
+    def _default_seed(self, prompt_ids: Sequence[int]) -> int:
+        """Derive a seed from the prompt and how often it came, so that it does not depend on the order of arrival."""
+        prompt = crc32(np.asarray(prompt_ids, dtype=np.int64).tobytes())
+        self._seen[prompt] += 1
+        key = (self.seed, 0 if self.version is None else self.version + 1, prompt, self._seen[prompt])
+        return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
+
+    def _prefill(self, batch: list[_Row]) -> None:
+        prompts = [tuple(row.request.prompt_ids[:-1]) for row in batch]
+        distinct = {prompt: index for index, prompt in enumerate(dict.fromkeys(prompts))}
+        width = max(map(len, distinct))
+        if width == 0:
+            return
+        # Padded on the right with token 0: no earlier position can see it, and no later step reads its cache.
+        input_ids = torch.tensor([[*prompt, *[0] * (width - len(prompt))] for prompt in distinct])
+        cache = DynamicCache()
+        self.model(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        self._cache.insert(len(self._rows), cache, torch.tensor([distinct[prompt] for prompt in prompts]))
+
+    def _decode(self) -> None:
+        rows = self._rows
+        lengths = torch.tensor([row.length for row in rows])
+        logits = self.model(
+            input_ids=torch.tensor([[row.next_input] for row in rows]),
+            attention_mask=self._cache.begin_step(lengths),
+            position_ids=lengths[:, None],
+            past_key_values=self._cache,
+            use_cache=True,
+        ).logits[:, -1]
+        uniforms = [0.0 if row.request.params.greedy else float(row.uniforms[len(row.token_ids)]) for row in rows]
+        sampled = sample(logits, [row.request.params for row in rows], uniforms)
+        for row, token, log_prob in zip(rows, *sampled, strict=True):
+            row.length += 1
+            row.token_ids.append(token)
+            row.log_probs.append(log_prob)
+
+    def _remove_finished(self) -> list[Result]:
+        finished = []
+        for slot in reversed(range(len(self._rows))):
+            if self._rows[slot].done:
+                finished.append(self._rows[slot].result(COMPLETED, self.version))
+                last = self._rows.pop()
+                if slot < len(self._rows):
+                    self._rows[slot] = last
+                    self._cache.move(len(self._rows), slot)
+        return finished
+
+
+def _check_full_attention(model: PreTrainedModel) -> None:
+    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise ValueError(f"rollout.name=transformers needs full attention in every layer, got {kinds}: use vllm")

@@ -1,0 +1,96 @@
+"""A key-value cache with one slot per running request. Slots have their own lengths, so rows join and leave freely."""
+
+from __future__ import annotations
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
+
+GROWTH = 64
+
+
+class SlotLayer(CacheLayerMixin):
+    """Keys and values of one model layer, [slots, heads, columns, head size]. A slot holds its tokens from column 0."""
+
+    is_sliding = False
+
+    def __init__(self, owner: SlotCache) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Allocate nothing yet: `reserve` does."""
+        self.keys = key_states.new_empty(0, key_states.shape[1], 0, key_states.shape[3])
+        self.values = value_states.new_empty(0, value_states.shape[1], 0, value_states.shape[3])
+        self.is_initialized = True
+
+    def reserve(self, slots: int, columns: int) -> None:
+        """Make room for `slots` x `columns`, keeping what is there."""
+        if self.keys.shape[0] < slots or self.keys.shape[2] < columns:
+            size = max(self.keys.shape[0], _rounded(slots)), max(self.keys.shape[2], _rounded(columns))
+            self.keys, self.values = _grown(self.keys, *size), _grown(self.values, *size)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write one new token per running slot, at the slot's own length, and return the columns in use."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        self.reserve(len(key_states), self.owner.width)
+        rows = torch.arange(len(key_states))
+        self.keys[rows, :, self.owner.lengths] = key_states[:, :, 0]
+        self.values[rows, :, self.owner.lengths] = value_states[:, :, 0]
+        return self.keys[: len(rows), :, : self.owner.width], self.values[: len(rows), :, : self.owner.width]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Return the number of columns that attention sees, and where they begin."""
+        return self.owner.width, 0
+
+    def get_seq_length(self) -> int:
+        """Return the number of columns before the new token."""
+        return self.owner.width - 1
+
+    def get_max_cache_shape(self) -> int:
+        """Return no limit."""
+        return -1
+
+
+def _grown(states: torch.Tensor, slots: int, columns: int) -> torch.Tensor:
+    grown = states.new_zeros(slots, states.shape[1], columns, states.shape[3])
+    grown[: states.shape[0], :, : states.shape[2]] = states
+    return grown
+
+
+def _rounded(size: int) -> int:
+    return -(-size // GROWTH) * GROWTH
+
+
+class SlotCache(Cache):
+    """The cache of one decode step: `lengths` says where each running slot's new token goes."""
+
+    def __init__(self, num_layers: int) -> None:
+        super().__init__(layers=[SlotLayer(self) for _ in range(num_layers)])
+        self.lengths = torch.zeros(0, dtype=torch.long)
+        self.width = 0
+
+    def begin_step(self, lengths: torch.Tensor) -> torch.Tensor:
+        """Prepare one decode step and return its attention mask [N, 1, 1, width] (True where a row may look)."""
+        self.lengths = lengths
+        self.width = int(lengths.max()) + 1
+        return (torch.arange(self.width) <= lengths[:, None])[:, None, None]
+
+    def insert(self, first: int, prefilled: DynamicCache, rows: torch.Tensor) -> None:
+        """Copy row `rows[i]` of a prefilled cache to slot `first + i`."""
+        for layer, source in zip(self.layers, prefilled.layers, strict=True):
+            if not layer.is_initialized:
+                layer.lazy_initialization(source.keys, source.values)
+            columns = source.keys.shape[2]
+            layer.reserve(first + len(rows), columns)
+            layer.keys[first : first + len(rows), :, :columns] = source.keys[rows]
+            layer.values[first : first + len(rows), :, :columns] = source.values[rows]
+
+    def move(self, source: int, target: int) -> None:
+        """Copy slot `source` over slot `target`."""
+        for layer in self.layers:
+            if layer.is_initialized:
+                layer.keys[target] = layer.keys[source]
+                layer.values[target] = layer.values[source]
