@@ -1,0 +1,59 @@
+r"""Find the final answer, `\boxed{…}`, in a text: by the release's rules, or as a human would."""
+
+from __future__ import annotations
+
+import re
+
+_BRACE = re.compile(r"[{}]")
+_BARE = re.compile(r"\\boxed\s+([a-zA-Z0-9]+)")
+_OPEN = re.compile(r"\\boxed\s*\{")
+
+
+def extract_boxed(text: str) -> str:
+    r"""The last `\boxed{…}` to be closed, with the release's quirks: use it to match its numbers.
+
+    A `}` that closes nothing, anywhere, makes the whole text unreadable; a `{` that is never closed is ignored.
+    Without any box, `\boxed word` counts.
+
+    Raises:
+        ValueError: nothing is boxed, or there is an unmatched `}`.
+
+    >>> extract_boxed(r"x \boxed{1} y \boxed{a{b}c}")
+    'a{b}c'
+    """
+    opened: list[int] = []
+    found: str | None = None
+    for brace in _BRACE.finditer(text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+            continue
+        if not opened:
+            raise ValueError(f"unmatched }} at character {brace.start()}")
+        start = opened.pop()
+        if text.endswith("\\boxed", 0, start):
+            found = text[start + 1 : brace.start()]
+    if found is None:
+        bare = _BARE.search(text)
+        if bare is None:
+            raise ValueError("no \\boxed{} in the text")
+        found = bare[1]
+    return found
+
+
+def last_box(text: str) -> str | None:
+    r"""What stands in the last `\boxed{`, up to its closing brace or the end of the text; None without a box.
+
+    Braces elsewhere in the text do not matter.
+
+    >>> last_box(r"} is odd, so \boxed{\frac{1}{2}} }")
+    '\\frac{1}{2}'
+    """
+    start = max((box.end() for box in _OPEN.finditer(text)), default=None)
+    if start is None:
+        return None
+    depth = 1
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return text[start : brace.start()]
+    return text[start:]
