@@ -1,0 +1,95 @@
+"""Providers that need no model: the verdict and the verifier's explanation."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.feedback import make_provider, provider_names
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
+
+ENV = BinaryMatrix(style="compact")
+PROBLEM = ENV.build(0, 1, 0).train[0]
+
+
+class SilentEnv(BinaryMatrix):
+    """Has nothing to say."""
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: str) -> str:
+        return ""
+
+
+class BrokenEnv(BinaryMatrix):
+    """Fails in user code."""
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: str) -> str:
+        raise KeyError("matrix")
+
+
+def turn(text: str) -> Turn:
+    attempt = Attempt(prompt_ids=(1,), response_ids=(2,), log_probs=None, text=text, ended=True)
+    return Turn(attempt, ENV.grade(PROBLEM, text), reward=0.0)
+
+
+RIGHT, WRONG = turn(f"\\boxed{{{PROBLEM.reference}}}"), turn("no idea")
+
+
+async def test_correctness_is_about_the_last_attempt() -> None:
+    provider = make_provider("correctness")
+    assert provider.constant
+    assert not provider.sees_reference
+    wrong = await provider.feedback(ENV, PROBLEM, [RIGHT, WRONG])
+    assert wrong == Feedback("Your previous attempt was incorrect.", "correctness")
+    right = await provider.feedback(ENV, PROBLEM, [WRONG, RIGHT])
+    assert right.text == "Your previous attempt was correct."
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_verifier_says_what_the_environment_explains(level: str) -> None:
+    provider = make_provider("verifier", level=level)
+    feedback = await provider.feedback(ENV, PROBLEM, [WRONG])
+    assert feedback.text == ENV.explain(PROBLEM, "no idea", WRONG.grade, level)
+    assert (provider.sees_reference, feedback.sees_reference) == (level == "full", level == "full")
+    assert provider.constant == (level == "verdict")
+
+
+@pytest.mark.parametrize(
+    ("env", "cause"),
+    [
+        (BrokenEnv(), r"explain\(\) of environment binary_matrix failed: KeyError"),
+        (SilentEnv(), "said nothing at level hint"),
+    ],
+)
+async def test_verifier_that_fails_is_unavailable(env: BinaryMatrix, cause: str) -> None:
+    with pytest.raises(FeedbackUnavailable, match=cause):
+        await make_provider("verifier").feedback(env, PROBLEM, [WRONG])
+
+
+@pytest.mark.parametrize("name", ["correctness", "verifier"])
+async def test_no_attempt_is_unavailable(name: str) -> None:
+    with pytest.raises(FeedbackUnavailable, match=f"{name}: there is no attempt"):
+        await make_provider(name).feedback(ENV, PROBLEM, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("verifer", {}, r"rltf\.feedback\.provider='verifer'.*Did you mean 'verifier'"),
+        (
+            "verifier",
+            {"lvel": "full"},
+            r"rltf\.feedback\.lvel='full'.*Did you mean 'level'|rltf\.feedback\.lvel: verifier",
+        ),
+        ("verifier", {"level": "ful"}, r"rltf\.feedback\.level='ful'.*hint.*Did you mean 'full'"),
+        ("correctness", {"level": "full"}, r"rltf\.feedback\.level: correctness has no such option"),
+    ],
+)
+def test_bad_options_name_the_config_key(name: str, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_provider(name, **options)
+
+
+def test_registry() -> None:
+    assert {"correctness", "verifier"} <= set(provider_names())
