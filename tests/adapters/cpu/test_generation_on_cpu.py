@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from conftest import tiny_llama
 
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator, Request
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, sample
@@ -101,13 +100,13 @@ def test_an_aborted_request_resumes_with_the_tokens_it_would_have_had(model):
     assert run(generator, [rest])["1"].token_ids == whole[5:]
 
 
-def test_new_weights_change_the_samples_and_the_version(model):
-    generator, other = BatchGenerator(model), tiny_llama(seed=1)
+def test_new_weights_change_the_samples_and_the_version(model, other_model):
+    generator = BatchGenerator(model)
     before = run(generator, [request(1)])["1"]
-    generator.load_named_tensors(other.state_dict().items(), version=7)
+    generator.load_named_tensors(other_model.state_dict().items(), version=7)
     after = run(generator, [request(1)])["1"]
     assert (before.version, after.version) == (None, 7)
-    assert after.token_ids == run(BatchGenerator(other), [request(1)])["1"].token_ids != before.token_ids
+    assert after.token_ids == run(BatchGenerator(other_model), [request(1)])["1"].token_ids != before.token_ids
     with pytest.raises(KeyError, match="no weight called 'x'"):
         generator.load_named_tensors([("x", torch.zeros(1))])
 

@@ -30,6 +30,10 @@ class Request:
     prompt_ids: Sequence[int]
     params: SamplingParams
 
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise ValueError(f"request {self.request_id}: the prompt is empty")
+
 
 @dataclass(frozen=True)
 class Result:
@@ -99,8 +103,6 @@ class BatchGenerator:
 
     def add(self, request: Request) -> None:
         """Queue a request; the next `step` with room for it starts it."""
-        if not request.prompt_ids:
-            raise ValueError(f"request {request.request_id}: the prompt is empty")
         self._waiting.append(request)
 
     @property

@@ -1,0 +1,157 @@
+"""The Ray actor behind one rollout replica: verl's server interface over a `GenerationLoop`.
+
+Generation runs in a thread of its own, so the actor's event loop answers at any time. There is no memory to release on
+a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import HFModelConfig, RolloutConfig
+from verl.workers.rollout.replica import TokenOutput
+
+from rltf_verl.adapters.cpu.rollout.generation import ABORTED, BatchGenerator, Request
+from rltf_verl.adapters.cpu.rollout.loop import GenerationLoop
+from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
+
+logger = logging.getLogger(__name__)
+
+NamedTensors = list[tuple[str, torch.Tensor]]
+
+
+class TransformersServer:
+    """Serves one model. Every public method is called by verl or by `TransformersAdapter` through Ray."""
+
+    def __init__(self, config: RolloutConfig, model_config: HFModelConfig, replica_rank: int = 0) -> None:
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
+        self.config: RolloutConfig = omega_conf_to_dataclass(config, dataclass_type=RolloutConfig)
+        self.model_config: HFModelConfig = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
+        model = load_model(self.model_config, self.config)
+        self.max_model_len = self.config.max_model_len or model.config.get_text_config().max_position_embeddings
+        self.loop = GenerationLoop(
+            BatchGenerator(
+                model,
+                eos_token_ids=end_tokens(self.model_config),
+                max_rows=self.config.max_num_seqs,
+                max_prefill_tokens=self.config.max_num_batched_tokens,
+                seed=self.config.seed + replica_rank,
+            )
+        )
+        self._ready = self.config.load_format != "dummy"
+        self._version: int | None = None
+        self._rejecting = False
+        self._staged: NamedTensors = []
+
+    async def generate(
+        self,
+        prompt_ids: Sequence[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        image_data: list[Any] | None = None,
+        video_data: list[Any] | None = None,
+        **_kwargs: Any,
+    ) -> TokenOutput:
+        """Continue one prompt. While generation is stopped the request waits, or is rejected if the stop said so."""
+        if image_data or video_data:
+            raise ValueError("rollout.name=transformers is text only: use vllm")
+        if not self._ready:
+            raise RuntimeError("the rollout has no weights yet: rollout.load_format=dummy waits for the first sync")
+        params = SamplingParams.from_dict(sampling_params, self._max_tokens(len(prompt_ids)))
+        if self._rejecting:
+            return self._output([], [], ABORTED, self._version)
+        request = Request(request_id, [int(token) for token in prompt_ids], params)
+        result = await asyncio.wrap_future(self.loop.submit(request))
+        log_probs = result.log_probs if sampling_params.get("logprobs") else None
+        return self._output(result.token_ids, log_probs, result.stop_reason, result.version)
+
+    async def update_weights(self, named_tensors: NamedTensors, last: bool, global_steps: int | None = None) -> None:
+        """Collect a bucket of weights; the last one swaps them all in, between two steps, as version `global_steps`."""
+        # Ray hands out read-only views of its shared memory, which are freed with the object.
+        self._staged += [(name, tensor.clone()) for name, tensor in named_tensors]
+        if not last:
+            return
+        staged, self._staged = self._staged, []
+        await asyncio.wrap_future(self.loop.call(lambda g: g.load_named_tensors(staged, global_steps)))
+        self._ready = True
+        self._version = self._version if global_steps is None else global_steps
+
+    async def set_global_steps(self, global_steps: int) -> None:
+        """Name the version of the weights."""
+        await asyncio.wrap_future(self.loop.call(lambda g: g.set_version(global_steps)))
+        self._version = global_steps
+
+    async def abort_all_requests(self, reset_prefix_cache: bool = True, reject_request: bool = False) -> dict[str, Any]:
+        """Stop generation and return every begun request as it is. Later ones wait, or are rejected."""
+        self._rejecting = reject_request
+        request_ids = await asyncio.wrap_future(self.loop.abort())
+        return {"aborted_count": len(request_ids), "request_ids": request_ids}
+
+    async def resume_generation(self) -> None:
+        """Go on after `abort_all_requests`."""
+        self._rejecting = False
+        self.loop.resume()
+
+    async def ping(self) -> str:
+        """Return once the model is loaded."""
+        return type(self).__name__
+
+    async def wake_up(self, tags: list[str] | None = None) -> None:
+        """Do nothing: weights and cache stay in memory."""
+
+    async def sleep(self) -> None:
+        """Do nothing: weights and cache stay in memory."""
+
+    async def clear_kv_cache(self) -> None:
+        """Do nothing: no cache outlives its request."""
+
+    async def release_kv_cache(self) -> None:
+        """Do nothing: no cache outlives its request."""
+
+    async def resume_kv_cache(self) -> None:
+        """Do nothing: the cache grows when it is needed."""
+
+    async def start_profile(self, **_kwargs: Any) -> None:
+        """Do nothing: profile the process from outside."""
+
+    async def stop_profile(self) -> None:
+        """Do nothing: profile the process from outside."""
+
+    def _max_tokens(self, prompt_length: int) -> int:
+        room = self.max_model_len - prompt_length
+        if room < 1:
+            raise ValueError(f"a prompt of {prompt_length} tokens leaves no room in max_model_len={self.max_model_len}")
+        return min(self.config.response_length, room)
+
+    @staticmethod
+    def _output(token_ids: list[int], log_probs: list[float] | None, reason: str, version: int | None) -> TokenOutput:
+        return TokenOutput(
+            token_ids=token_ids, log_probs=log_probs, stop_reason=reason, extra_fields={"global_steps": version}
+        )
+
+
+def load_model(model_config: HFModelConfig, config: RolloutConfig) -> PreTrainedModel:
+    """Build the model: from disk, or with random weights when the trainer sends them (`load_format: dummy`)."""
+    options = {"dtype": getattr(torch, str(config.dtype)), "attn_implementation": "sdpa"}
+    trust = model_config.trust_remote_code
+    if config.load_format == "dummy":
+        return AutoModelForCausalLM.from_config(model_config.hf_config, trust_remote_code=trust, **options)
+    return AutoModelForCausalLM.from_pretrained(
+        model_config.local_path, config=model_config.hf_config, trust_remote_code=trust, **options
+    )
+
+
+def end_tokens(model_config: HFModelConfig) -> set[int]:
+    """Return the tokens that end a sequence: those of the generation config and the tokenizer's."""
+    found: set[int] = set()
+    for source in (model_config.generation_config, model_config.tokenizer):
+        ids = getattr(source, "eos_token_id", None)
+        found |= set(ids if isinstance(ids, list) else [] if ids is None else [ids])
+    return found
