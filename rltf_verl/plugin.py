@@ -51,3 +51,30 @@ def _search_path(module: ModuleType) -> None:
     from rltf_verl.searchpath import RLTFSearchPath
 
     module.Plugins.instance().register(RLTFSearchPath)
+
+
+@wrapt.when_imported("verl.trainer.ppo.core_algos")
+def _algorithms(module: ModuleType) -> None:
+    from rltf_verl.adapters.registered import register
+
+    register(module)
+
+
+@wrapt.when_imported("verl.experimental.agent_loop.agent_loop")
+def _agent_loop(module: ModuleType) -> None:
+    # The public decorator would import the loop class here, in every process that plays no session.
+    module._agent_loop_registry["rltf"] = {"_target_": "rltf_verl.adapters.agent_loop.RLTFAgentLoop"}
+
+
+@wrapt.when_imported("verl.trainer.ppo.v1")
+def _trainers(module: ModuleType) -> None:
+    from rltf_verl.adapters.trainer import RLTFTrainerSync
+
+    module.register_trainer("rltf_sync")(RLTFTrainerSync)
+
+
+@wrapt.when_imported("verl.utils.config")
+def _checks(module: ModuleType) -> None:
+    from rltf_verl.adapters.compat import check_before_start
+
+    check_before_start(module)

@@ -67,6 +67,8 @@ class Feedback:
     sees_reference: bool = False
     """The provider was shown the reference answer, so its text can leak it."""
     latency_s: float = 0.0
+    fallback: bool = False
+    """The chosen provider failed and this is the fixed sentence of `on_error: correctness`."""
     attempt: Attempt | None = None
     """When the policy itself wrote the text: the tokens it sampled, a `critique` row."""
 

@@ -115,6 +115,7 @@ async def _feedback(rules: EpisodeRules, problem: Problem, turns: Sequence[Turn]
         if rules.on_error != "correctness":
             raise
         feedback = await make_provider("correctness").feedback(rules.env, problem, turns)
+        feedback = replace(feedback, fallback=True)
     return replace(feedback, latency_s=time.monotonic() - start)
 
 

@@ -1,0 +1,155 @@
+"""The agent loop `rltf`: plays a session against verl's rollout engine and hands its rows to the trainer.
+
+verl builds one loop object per session, so the constructor is a hot path and everything shared lives per process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+
+from rltf_verl.adapters.columns import RowOutput, row_columns, session_facts
+from rltf_verl.adapters.metrics import validation_info
+from rltf_verl.config import RLTFConfig
+from rltf_verl.data.schema import problem_from_row
+from rltf_verl.envs import make_env
+from rltf_verl.episode.rows import episode_to_rows
+from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.seeds import sampling_seed
+from rltf_verl.feedback import make_provider
+from rltf_verl.report.episode_log import EpisodeLog
+from rltf_verl.types import Attempt, Episode, Message
+
+ENGINES_WITH_SEEDS = ("transformers", "vllm")
+"""Rollout engines whose sampling parameters take a per-request `seed`."""
+
+
+class _Shared:
+    """What all sessions of one worker process share."""
+
+    def __init__(self, trainer_config: DictConfig) -> None:
+        self.config = RLTFConfig.from_mapping(OmegaConf.to_container(trainer_config.rltf, resolve=True))
+        self.rules = EpisodeRules(
+            env=make_env(self.config.env.name, **self.config.env.options),
+            provider=make_provider(self.config.feedback.provider.name, **self.config.feedback.provider.options),
+            episode=self.config.episode,
+            on_error=self.config.feedback.on_error,
+            format_coef=self.config.format_coef,
+        )
+        folder = self.config.episode_log_dir
+        self.log = EpisodeLog(Path(folder), worker=f"{os.getpid()}") if folder else None
+
+
+_shared: dict[int, _Shared] = {}
+
+
+def _shared_of(trainer_config: DictConfig) -> _Shared:
+    key = id(trainer_config)
+    if key not in _shared:
+        _shared[key] = _Shared(trainer_config)
+    return _shared[key]
+
+
+class RLTFAgentLoop(AgentLoopBase):
+    """One session: 1..horizon turns, then one training row per role and turn."""
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
+        """Play the session of one dataset row.
+
+        Args:
+            sampling_params: verl's sampling parameters.
+            kwargs: the dataset row, with `uid`, `session_id`, `global_steps` and, from our worker, `validate`.
+
+        Returns:
+            The rows, the last attempt last.
+        """
+        shared, start = _shared_of(self.config), time.monotonic()
+        step, session_id, validate = int(kwargs["global_steps"]), int(kwargs["session_id"]), bool(kwargs["validate"])
+        problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
+
+        def seed_of_turn(turn: int) -> int:
+            return sampling_seed(
+                shared.config.seed, validate=validate, step=step, index=problem.index, session_id=session_id, turn=turn
+            )
+
+        messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in kwargs["raw_prompt"]]
+        episode = await run_episode(
+            shared.rules, VerlPolicy(self, sampling_params), problem, messages,
+            session_id=session_id, validate=validate, seed_of_turn=seed_of_turn,
+        )  # fmt: skip
+        if shared.log is not None:
+            shared.log.append(episode, step=step, validate=validate, uid=str(kwargs["uid"]))
+        # Validation reads only the last row; an objective's rows would be generated for nothing.
+        rows = episode_to_rows(episode, distill=shared.config.distill.enabled and not validate)
+        return _outputs(episode, rows, shared.config.episode.horizon, time.monotonic() - start)
+
+
+def _outputs(episode: Episode, rows: Sequence[Any], horizon: int, seconds: float) -> list[AgentLoopOutput]:
+    facts = session_facts(episode, horizon)
+    steps = [t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")]
+    steps = [s for s in steps if s is not None]
+    extra = {
+        "reward_extra_info": validation_info(episode, horizon),
+        "min_global_steps": min(steps, default=None),
+        "max_global_steps": max(steps, default=None),
+    }
+    return [
+        RowOutput(
+            prompt_ids=list(row.prompt_ids),
+            response_ids=list(row.response_ids),
+            response_mask=list(row.mask),
+            response_logprobs=list(row.log_probs) if row.log_probs is not None else None,
+            reward_score=episode.turns[-1].reward,
+            num_turns=2 * len(episode.turns),  # verl counts messages: a question and an answer per turn
+            metrics=AgentLoopMetrics(generate_sequences=seconds),
+            extra_fields=dict(extra),
+            columns=row_columns(row, facts),
+        )
+        for row in rows
+    ]
+
+
+class VerlPolicy:
+    """`episode.run.Policy` on verl's rollout engine: ids in, ids out."""
+
+    def __init__(self, loop: RLTFAgentLoop, sampling_params: dict[str, Any]) -> None:
+        self._loop = loop
+        self._sampling_params = sampling_params
+        self.prompt_budget = int(loop.rollout_config.prompt_length)
+
+    async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """verl's own tokenisation of a first prompt, without its truncation."""
+        builder = self._loop.continuous_token_builder
+        ids = await self._loop.loop.run_in_executor(None, builder.build_initial_tokens, list(messages))
+        return tuple(int(i) for i in ids)
+
+    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
+        """One answer from the engine, with its log-probs as the engine reports them."""
+        params = dict(self._sampling_params)
+        if self._loop.rollout_config.name in ENGINES_WITH_SEEDS:
+            params["seed"] = seed
+        output = await self._loop.server_manager.generate(
+            request_id=f"{seed:016x}", prompt_ids=list(prompt_ids), sampling_params=params
+        )
+        ids = tuple(output.token_ids)
+        if not ids:
+            raise RuntimeError(f"the rollout engine returned no token (stop reason {output.stop_reason})")
+        return Attempt(
+            prompt_ids=prompt_ids,
+            response_ids=ids,
+            log_probs=tuple(output.log_probs) if output.log_probs else None,
+            text=self._loop.tokenizer.decode(ids, skip_special_tokens=True),
+            ended=self._ended(ids),
+            info={k: output.extra_fields.get(k) for k in ("min_global_steps", "max_global_steps")},
+        )
+
+    def _ended(self, ids: tuple[int, ...]) -> bool:
+        """The policy stopped by itself: it ended before the limit, or exactly at it with its end token."""
+        limit = int(self._loop.rollout_config.response_length)
+        return len(ids) < limit or ids[-1] == self._loop.tokenizer.eos_token_id

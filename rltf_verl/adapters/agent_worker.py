@@ -1,0 +1,29 @@
+"""Our agent-loop worker: verl's own, plus the one fact that it keeps from the loop (is this validation?)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
+
+from rltf_verl.adapters.compat import actor_class
+
+
+class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
+    """Passes `validate` to the loops named `rltf…`; verl knows it and does not."""
+
+    async def _run_agent_loop(
+        self, sampling_params: dict[str, Any], trajectory: dict[str, Any], *, agent_name: str, **kwargs: Any
+    ) -> Any:
+        if agent_name.startswith("rltf"):
+            kwargs["validate"] = bool(trajectory["validate"])
+        return await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, **kwargs)
+
+
+class RLTFAgentLoopManager(AgentLoopManagerTQ):
+    """`actor_rollout_ref.rollout.agent.agent_loop_manager_class` of our configs."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.agent_loop_workers_class = ray.remote(RLTFAgentLoopWorker)

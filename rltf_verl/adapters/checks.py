@@ -1,0 +1,157 @@
+"""Refuse what cannot work, with the key, the value and the fix, before a worker starts or a GPU second is spent."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
+from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.data.schema import check_parquet, problem_from_row
+from rltf_verl.envs import make_env
+from rltf_verl.feedback import make_provider
+from rltf_verl.prompts import render, template_names
+from rltf_verl.types import Attempt, Turn
+
+logger = logging.getLogger(__name__)
+
+NUM_BUDGET_PROBES = 32
+"""Problems of the training set whose revise prompt is measured at start."""
+
+
+def check_driver(config: DictConfig) -> None:
+    """All checks that need neither Ray nor a tokenizer; run in the driver by `validate_config`."""
+    check_config(config)
+    check_platform(config)
+    for path in _files(config.data.train_files) + _files(config.data.val_files):
+        check_parquet(Path(path).expanduser())
+
+
+def check_config(config: DictConfig) -> RLTFConfig:
+    """Read the `rltf:` block and hold it against verl's settings.
+
+    Raises:
+        ConfigError: names the key, its value and what to set instead.
+    """
+    if config.get("rltf") is None:
+        raise ConfigError("no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd")
+    rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
+    make_env(rltf.env.name, **rltf.env.options)
+    make_provider(rltf.feedback.provider.name, **rltf.feedback.provider.options)
+    if f"revise/{rltf.episode.revise}" not in template_names():
+        known = ", ".join(t.removeprefix("revise/") for t in template_names() if t.startswith("revise/"))
+        raise ConfigError(f"rltf.episode.revise={rltf.episode.revise}: no such template; there are {known}")
+    if not verl_is_tested():
+        logger.warning("verl %s is outside the tested range %s; run `rltf doctor`", verl_version(), TESTED_VERL)
+    for ok, message in _combinations(config, rltf):
+        if not ok:
+            raise ConfigError(message)
+    return rltf
+
+
+def _combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
+    """(it works, what to say when it does not) for every setting of verl that ours depend on."""
+    algorithm, correction = config.algorithm, config.algorithm.get("rollout_correction") or {}
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    mode, agent = config.trainer.v1.trainer_mode, rollout.agent
+    loss_mode = actor.policy_loss.get("loss_mode", "vanilla")
+    return [
+        (config.trainer.use_v1, "trainer.use_v1=False: the rltf trainers are V1 trainers; set it to True"),
+        (not correction.get("bypass_mode"),
+         "algorithm.rollout_correction.bypass_mode=True: old log-probs would be the sampler's, which for distillation rows "
+         "belong to another prompt; set it to False"),
+        (not correction.get("rollout_is") and not correction.get("rollout_rs"),
+         f"algorithm.rollout_correction.rollout_is={correction.get('rollout_is')}, rollout_rs={correction.get('rollout_rs')}: "
+         "not supported by the rltf trainers; set both to null"),
+        (not algorithm.use_kl_in_reward,
+         "algorithm.use_kl_in_reward=True: not supported with per-turn rewards; use actor_rollout_ref.actor.use_kl_loss"),
+        (algorithm.adv_estimator == "rltf",
+         f"algorithm.adv_estimator={algorithm.adv_estimator}: the rltf trainers compute per-turn advantages; set it to rltf"),
+        (actor.loss_agg_mode == "token-sum",
+         f"actor_rollout_ref.actor.loss_agg_mode={actor.loss_agg_mode}: every role is a token sum over one constant; "
+         "set it to token-sum"),
+        (loss_mode != "sapo",
+         f"actor_rollout_ref.actor.policy_loss.loss_mode={loss_mode}: verl's implementation ignores loss_agg_mode; "
+         "choose importance_sampling, rltf_ppo, rltf_cispo, vanilla, …"),
+        (not OmegaConf.select(config, "distillation.enabled", default=False),
+         "distillation.enabled=True: verl's teacher distillation does not know our rows; set it to False"),
+        (rollout.calculate_log_probs,
+         "actor_rollout_ref.rollout.calculate_log_probs=False: the rows carry the sampler's log-probs; set it to True"),
+        (not config.algorithm.filter_groups.enable,
+         "algorithm.filter_groups.enable=True: verl filters by the reward of single rows; set it to False"),
+        (mode == "rltf_sync",
+         f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be rltf_sync"),
+        (str(agent.get("agent_loop_manager_class")) == MANAGER,
+         f"actor_rollout_ref.rollout.agent.agent_loop_manager_class={agent.get('agent_loop_manager_class')}: must be {MANAGER}"),
+        (rltf.updates_per_batch == 1 or not config.trainer.critic_warmup,
+         f"trainer.critic_warmup={config.trainer.critic_warmup}: there is no critic; set it to 0"),
+    ]  # fmt: skip
+
+
+MANAGER = "rltf_verl.adapters.agent_worker.RLTFAgentLoopManager"
+
+
+def check_platform(config: DictConfig) -> None:
+    """A machine without an accelerator needs both VERL_PLATFORM=cpu and the hardware group `cpu`; say which is missing."""
+    from verl.utils.device import get_device_name, get_torch_device
+
+    cpu_config, cpu_platform = config.trainer.device == "cpu", get_device_name() == "cpu"
+    if cpu_config and not cpu_platform:
+        raise ConfigError(
+            f"rltf/hardware=cpu but VERL_PLATFORM={os.environ.get('VERL_PLATFORM', '')!r}: verl would look for a GPU; "
+            "start with VERL_PLATFORM=cpu in the environment"
+        )
+    if cpu_platform and not cpu_config:
+        raise ConfigError(
+            f"VERL_PLATFORM=cpu but trainer.device={config.trainer.device}: add rltf/hardware=cpu to the command line"
+        )
+    local_cluster = not (os.environ.get("RAY_ADDRESS") or OmegaConf.select(config, "ray_kwargs.ray_init.address"))
+    if not cpu_platform and local_cluster and not get_torch_device().is_available():
+        raise ConfigError(
+            "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start with VERL_PLATFORM=cpu "
+            "and rltf/hardware=cpu; to join a running GPU cluster set RAY_ADDRESS"
+        )
+
+
+def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, tokenizer: Any) -> None:
+    """Refuse a `data.max_prompt_length` that cannot hold a revise prompt even with the quoted attempt cut to nothing.
+
+    Measures the first problems of the training set with the feedback that they get for an empty answer, when the
+    provider can say it without a model.
+    """
+    if rltf.episode.horizon == 1:
+        return
+    limit, env = int(config.data.max_prompt_length), make_env(rltf.env.name, **rltf.env.options)
+    longest, worst = 0, None
+    for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
+        row = dataset[i]
+        problem = problem_from_row(row["extra_info"], row["reward_model"])
+        question = row["raw_prompt"][-1]["content"]
+        text = render(f"revise/{rltf.episode.revise}", question=question, attempt="",
+                      feedback=_sample_feedback(rltf, env, problem))  # fmt: skip
+        messages = [*row["raw_prompt"][:-1], {"role": "user", "content": text}]
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+        if len(ids) > longest:
+            longest, worst = len(ids), problem.index
+    if longest > limit:
+        raise ConfigError(
+            f"data.max_prompt_length={limit}: the revise prompt of template {rltf.episode.revise} needs {longest} tokens for "
+            f"problem {worst} before any attempt is quoted; set it to at least {longest} plus the length of an attempt"
+        )
+
+
+def _sample_feedback(rltf: RLTFConfig, env: Any, problem: Any) -> str:
+    import asyncio
+
+    provider = make_provider(rltf.feedback.provider.name, **rltf.feedback.provider.options)
+    empty = Attempt((), (), None, text="", ended=True)
+    turn = Turn(empty, env.grade(problem, ""), 0.0)
+    return asyncio.run(provider.feedback(env, problem, [turn])).text
+
+
+def _files(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(v) for v in value]

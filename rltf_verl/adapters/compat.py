@@ -1,0 +1,76 @@
+"""Every private thing of verl that we lean on, with the version it was read in; one test per entry fails when verl changes.
+
+Tested range: verl >= 0.9.1, < 0.10. Nothing of verl is edited on disk.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from importlib.metadata import version
+from types import ModuleType
+from typing import Any
+
+from omegaconf import DictConfig
+from packaging.specifiers import SpecifierSet
+
+TESTED_VERL = SpecifierSet(">=0.9.1,<0.10")
+
+
+def verl_version() -> str:
+    """The installed verl."""
+    return version("verl")
+
+
+def verl_is_tested() -> bool:
+    """Whether the installed verl lies in the tested range."""
+    return verl_version() in TESTED_VERL
+
+
+def actor_class(remote_class: Any) -> type:
+    """The class under a `@ray.remote` decorator, so that it can be subclassed.
+
+    verl 0.9.1 decorates `AgentLoopWorkerTQ` itself (trainer/ppo/v1/agent_loop_tq.py); Ray keeps the plain class in
+    the actor's metadata, behind a subclass of its own.
+    """
+    plain: type = remote_class.__ray_metadata__.modified_class
+    return next(base for base in plain.__mro__ if base.__name__ == remote_class.__ray_metadata__.class_name.split(".")[-1]
+                and base.__module__ == plain.__module__)  # fmt: skip
+
+
+def required_batch_multiple(config: DictConfig, per_update: int) -> int:
+    """What the number of rows must be divisible by for verl's workers to split it.
+
+    verl 0.9.1: `dispatch` needs equal shares per data-parallel rank; without dynamic batching,
+    `workers/engine/utils.prepare_micro_batches` asserts whole micro-batches, in the update and in the forward passes.
+
+    Args:
+        config: the whole trainer config.
+        per_update: data-parallel size × updates per batch.
+    """
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    if actor.use_dynamic_bsz:
+        return per_update
+    sizes = [actor.ppo_micro_batch_size_per_gpu, rollout.log_prob_micro_batch_size_per_gpu]
+    if actor.use_kl_loss:
+        sizes.append(config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu)
+    return per_update * math.lcm(*(int(size) for size in sizes if size))
+
+
+def check_before_start(verl_config: ModuleType) -> None:
+    """Let `validate_config` refuse a wrong `rltf:` block in the driver, before Ray and any worker start.
+
+    verl 0.9.1 (`utils/config.py`, called by `main_ppo.main` ahead of `ray.init`) has no hook there. Configs without an
+    `rltf:` block pass through untouched. Our trainers check again, for callers that skip `validate_config`.
+    """
+    original = verl_config.validate_config
+
+    @functools.wraps(original)
+    def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> Any:
+        if config.get("rltf") is not None:
+            from rltf_verl.adapters.checks import check_driver
+
+            check_driver(config)
+        return original(config, *args, **kwargs)
+
+    verl_config.validate_config = validate_config

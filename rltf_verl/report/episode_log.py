@@ -1,0 +1,91 @@
+"""What was said in each session: one JSON line per session, in one file per step and worker.
+
+A line is one `write` to a file opened for appending, so a killed worker leaves no half line between others. Steps that
+a resumed run plays again are moved aside first (`set_aside_after`), so no session stands twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.types import Episode, Turn
+
+VERSION = 1
+
+
+class EpisodeLog:
+    """The writer of one worker process.
+
+    Args:
+        folder: created when missing.
+        worker: distinguishes the files of concurrent workers.
+    """
+
+    def __init__(self, folder: Path, worker: str) -> None:
+        self._folder = folder
+        self._worker = worker
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def append(self, episode: Episode, *, step: int, validate: bool, uid: str) -> None:
+        """Write one session."""
+        split = "val" if validate else "train"
+        record = {"version": VERSION, "step": step, "split": split, "uid": uid, **_episode_record(episode)}
+        line = json.dumps(record, ensure_ascii=False) + "\n"
+        path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(fd, line.encode("utf-8", "replace"))
+        finally:
+            os.close(fd)
+
+
+def set_aside_after(folder: Path, step: int) -> int:
+    """Move the files of steps after `step` into `superseded/`; they are about to be played again.
+
+    Returns:
+        How many files were moved.
+    """
+    stale = [p for p in sorted(folder.glob("*.jsonl")) if int(p.name.split(".")[0]) > step]
+    for path in stale:
+        target = folder / "superseded"
+        target.mkdir(exist_ok=True)
+        path.rename(target / f"{path.stem}.{path.stat().st_mtime_ns}.jsonl")
+    return len(stale)
+
+
+def read_episodes(folder: Path) -> list[dict[str, Any]]:
+    """All records of a log folder, by step."""
+    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def _episode_record(episode: Episode) -> dict[str, Any]:
+    return {
+        "env": episode.problem.env,
+        "index": episode.problem.index,
+        "session_id": episode.session_id,
+        "reference": episode.problem.reference,
+        "stop": episode.stop,
+        "error": episode.error,
+        "num_shortened": episode.num_shortened,
+        "turns": [_turn_record(turn) for turn in episode.turns],
+    }
+
+
+def _turn_record(turn: Turn) -> dict[str, Any]:
+    feedback = None
+    if turn.feedback is not None:
+        feedback = {k: v for k, v in asdict(turn.feedback).items() if k != "attempt"}
+    return {
+        "text": turn.attempt.text,
+        "response_ids": list(turn.attempt.response_ids),
+        "ended": turn.attempt.ended,
+        "reward": turn.reward,
+        "grade": asdict(turn.grade),
+        "feedback": feedback,
+        "weight_version": turn.attempt.info.get("max_global_steps"),
+    }
