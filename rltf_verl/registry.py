@@ -11,10 +11,14 @@ from typing import Any
 
 def unknown(key: str, value: object, known: Iterable[str]) -> ValueError:
     """The error for a `value` that config `key` cannot have: names the known ones and the closest of them."""
+    return ValueError(f"{key}={value!r} is not known; {_known(value, known)}")
+
+
+def _known(value: object, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return ValueError(f"{key}={value!r} is not known; known: {', '.join(names) or 'none'}.{hint}")
+    return f"known: {', '.join(names) or 'none'}.{hint}"
 
 
 def require_choice(key: str, value: object, known: Iterable[str]) -> None:
@@ -43,6 +47,6 @@ def construct(block: str, selector: str, table: Mapping[str, str], name: str, op
     known = inspect.signature(factory).parameters
     for option in options:
         if option not in known:
-            problem = unknown(f"{block}.{option}", options[option], known)
-            raise ValueError(f"{block}.{option}: {name} has no such option. {problem}")
+            key = f"{block}.{option}={options[option]!r}"
+            raise ValueError(f"{key}: {name} has no option {option!r}; {_known(option, known)}")
     return factory(**options)

@@ -244,7 +244,7 @@ def test_prompts() -> None:
     ("name", "options", "message"),
     [
         ("binary_matrx", {}, r"rltf\.env\.name='binary_matrx'.*binary_matrix.*Did you mean 'binary_matrix'"),
-        ("binary_matrix", {"nmax": 4}, r"rltf\.env\.nmax=4.*n_max"),
+        ("binary_matrix", {"nmax": 4}, r"rltf\.env\.nmax=4: binary_matrix has no option 'nmax'; .*mean 'n_max'"),
         ("binary_matrix", {"mode": "strikt"}, r"rltf\.env\.mode='strikt'.*Did you mean 'strict'"),
         ("binary_matrix", {"style": 3}, r"rltf\.env\.style=3.*compact"),
         ("binary_matrix", {"n_min": 1}, r"rltf\.env\.n_min=1 .*at least 2"),
