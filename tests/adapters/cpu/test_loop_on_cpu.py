@@ -1,0 +1,61 @@
+"""The generation thread: pause, abort, resume, functions between steps, and errors that reach the caller."""
+
+import pytest
+
+from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator, Request
+from rltf_verl.adapters.cpu.rollout.loop import GenerationLoop
+from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
+
+SECONDS = 20
+
+
+def request(name: str, max_tokens: int = 8) -> Request:
+    return Request(name, [1, 2, 3], SamplingParams(max_tokens=max_tokens, seed=3))
+
+
+@pytest.fixture
+def loop(model):
+    loop = GenerationLoop(BatchGenerator(model))
+    yield loop
+    loop.close()
+
+
+def test_requests_come_back_through_their_futures(loop):
+    futures = {name: loop.submit(request(name, max_tokens=3 + i)) for i, name in enumerate("abc")}
+    results = {name: future.result(SECONDS) for name, future in futures.items()}
+    assert {name: len(result.token_ids) for name, result in results.items()} == {"a": 3, "b": 4, "c": 5}
+
+
+def test_abort_returns_begun_requests_and_later_ones_wait_for_resume(loop):
+    begun = loop.submit(request("begun", max_tokens=200))
+    assert loop.abort().result(SECONDS) == ["begun"]
+    assert begun.result(SECONDS).stop_reason == "aborted"
+    late = loop.submit(request("late"))
+    assert loop.call(lambda generator: generator.num_unfinished).result(SECONDS) == 0
+    assert loop.abort().result(SECONDS) == []
+    assert not late.done()
+    loop.resume()
+    assert late.result(SECONDS).stop_reason == "completed"
+
+
+def test_weights_are_swapped_between_steps(loop, other_model):
+    before = loop.submit(request("a")).result(SECONDS)
+    loop.call(lambda generator: generator.load_named_tensors(other_model.state_dict().items(), 4)).result(SECONDS)
+    after = loop.submit(request("a")).result(SECONDS)
+    assert (before.version, after.version) == (None, 4)
+    assert before.token_ids != after.token_ids
+
+
+def test_errors_reach_the_caller_and_the_thread_lives_on(loop):
+    with pytest.raises(KeyError, match="no weight"):
+        loop.call(lambda generator: generator.load_named_tensors([("x", None)])).result(SECONDS)
+    with pytest.raises(IndexError):
+        loop.submit(Request("bad", [1, 10**6], SamplingParams(max_tokens=2))).result(SECONDS)
+    assert loop.submit(request("good")).result(SECONDS).stop_reason == "completed"
+
+
+def test_an_id_in_use_is_refused(loop):
+    loop.abort().result(SECONDS)
+    loop.submit(request("a"))
+    with pytest.raises(ValueError, match="in use"):
+        loop.submit(request("a"))

@@ -1,0 +1,81 @@
+"""The CPU platform is opt-in, and each patch still has its reason."""
+
+import inspect
+from types import SimpleNamespace
+
+import pytest
+
+from rltf_verl.adapters import cpu
+from rltf_verl.adapters.cpu import process_group
+
+
+@pytest.mark.parametrize(("variable", "chosen"), [("cpu", True), ("CPU ", True), ("nvidia", False), ("", False)])
+def test_only_the_variable_chooses_the_cpu(monkeypatch, variable, chosen):
+    from verl.plugin.platform import platform_manager
+
+    monkeypatch.setenv("VERL_PLATFORM", variable)
+    assert "cpu" in platform_manager.PlatformRegistry.registered_names()
+    assert (platform_manager._detect_platform_name() == "cpu") is chosen
+    fake = fake_distributed([])
+    cpu.patch_process_group(fake)
+    assert hasattr(fake.initialize_global_process_group_ray, "__wrapped__") is chosen
+
+
+def test_importing_verl_fills_every_registry():
+    from verl.workers.engine.base import EngineRegistry
+    from verl.workers.engine.fsdp import transformer_impl
+    from verl.workers.rollout.base import get_rollout_class
+    from verl.workers.rollout.replica import get_rollout_replica_class
+
+    assert get_rollout_class("transformers").__name__ == "TransformersAdapter"
+    assert get_rollout_replica_class("transformers").__name__ == "TransformersReplica"
+    cpu.register_engine(transformer_impl)  # a second time: idempotent
+    for backend in ("fsdp", "fsdp2"):
+        assert EngineRegistry._engines["language_model"][backend]["cpu"] is transformer_impl.FSDPEngineWithLMHead
+
+
+def fake_distributed(seen):
+    def initialize_global_process_group_ray(timeout_second=None, backend=None):
+        seen.append((timeout_second, backend))
+
+    return SimpleNamespace(initialize_global_process_group_ray=initialize_global_process_group_ray)
+
+
+def test_verl_still_asks_for_a_backend_that_torch_refuses():
+    """When this fails, verl has changed: see whether `process_group.patch` is still needed, or still fits."""
+    from verl.utils import distributed
+
+    source = inspect.getsource(inspect.unwrap(distributed.initialize_global_process_group_ray))
+    assert 'backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"' in source
+    assert list(inspect.signature(distributed.initialize_global_process_group_ray).parameters) == [
+        "timeout_second",
+        "backend",
+    ]
+
+
+def test_torch_still_refuses_that_backend():
+    import torch
+
+    with pytest.raises(ValueError, match="Duplicate device type cpu"):
+        torch.distributed.BackendConfig("cpu:gloo,cpu:gloo")
+
+
+def test_the_process_group_patch_passes_gloo_once_and_keeps_an_explicit_backend():
+    seen = []
+    module = fake_distributed(seen)
+    process_group.patch(module)
+    process_group.patch(module)
+    module.initialize_global_process_group_ray(5)
+    module.initialize_global_process_group_ray(timeout_second=None, backend="cpu:gloo")
+    assert seen == [(5, "gloo"), (None, "cpu:gloo")]
+
+
+def test_the_platform_implements_what_verl_asks_of_a_device():
+    from rltf_verl.adapters.cpu.platform import CPUPlatform
+
+    platform = CPUPlatform()
+    assert not platform.is_platform_available(use_smi_check=True)
+    assert platform.device_module.mem_get_info() == (0, 0)
+    assert platform.ray_resource_options(1) == {"num_gpus": 1}
+    with platform.nvtx_range("x"):
+        platform.device_module.empty_cache()
