@@ -1,14 +1,14 @@
 """The Ray actor behind one rollout replica: verl's server interface over a `GenerationLoop`.
 
 Generation runs in a thread of its own, so the actor's event loop answers at any time. There is no memory to release on
-a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do.
+a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do. torch uses OMP_NUM_THREADS threads: export it
+before the run, else Ray sets it to 1 for every actor (right for tiny models: idle threads of other actors slow it down).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +31,6 @@ class TransformersServer:
     """Serves one model. Every public method is called by verl or by `TransformersAdapter` through Ray."""
 
     def __init__(self, config: RolloutConfig, model_config: HFModelConfig, replica_rank: int = 0) -> None:
-        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
         self.config: RolloutConfig = omega_conf_to_dataclass(config, dataclass_type=RolloutConfig)
         self.model_config: HFModelConfig = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
         model = load_model(self.model_config, self.config)
