@@ -2,7 +2,7 @@
 
 Generation runs in a thread of its own, so the actor's event loop answers at any time. There is no memory to release on
 a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do. torch uses OMP_NUM_THREADS threads: export it
-before the run, else Ray sets it to 1 for every actor (right for tiny models: idle threads of other actors slow it down).
+before the run, else Ray sets it to 1 for every actor, which is right for a tiny model on a busy machine.
 """
 
 from __future__ import annotations
