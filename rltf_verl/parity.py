@@ -40,13 +40,29 @@ PADDING_DEFECT = (
 
 
 @dataclass
+class Section:
+    """Counts of one case, or of one other part of the file."""
+
+    num_compared: int = 0
+    num_different: int = 0
+    num_mended: int = 0
+
+
+@dataclass
 class Report:
     """What was compared, and what differs."""
 
-    num_compared: int = 0
+    sections: dict[str, Section] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
+    """One line per number that differs, or per list of another length."""
     mended: dict[str, int] = field(default_factory=dict)
+    """Reason of a deliberate difference -> numbers that differ for it."""
     not_covered: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def num_compared(self) -> int:
+        """Numbers of the whole file that were compared."""
+        return sum(section.num_compared for section in self.sections.values())
 
     def skip(self, what: str) -> None:
         """Count something of the file that this version has no counterpart for."""
@@ -65,15 +81,24 @@ class _Check:
     def close(self, what: str, ours: object, theirs: object, reason: str | None = None, abs_tol: float = 0.0) -> None:
         """Compare numbers or (nested) lists of them; `reason` names a difference that is deliberate."""
         a, b = list(_leaves(ours)), list(_leaves(theirs))
-        self.report.num_compared += max(len(a), len(b))
         tol = max(abs_tol, self.abs_tol)
-        same = len(a) == len(b) and all(abs(x - y) <= tol + self.rel_tol * abs(y) for x, y in zip(a, b, strict=True))
-        if same:
-            return
+        places = range(len(a)) if len(a) == len(b) else []
+        wrong = [i for i in places if not abs(a[i] - b[i]) <= tol + self.rel_tol * abs(b[i])]
+        lines = [f"{what}{f'[{i}]' if len(a) > 1 else ''}: ours {a[i]:.9g}, theirs {b[i]:.9g}" for i in wrong]
+        if len(a) != len(b):
+            lines = [f"{what}: ours has {len(a)} numbers, theirs {len(b)}"]
+        self._file(lines, max(len(a), len(b)), reason)
+
+    def _file(self, lines: list[str], num_compared: int, reason: str | None) -> None:
+        section = self.report.sections.setdefault(self.where.partition("[")[0], Section())
+        section.num_compared += num_compared
         if reason is not None:
-            self.report.mended[reason] = self.report.mended.get(reason, 0) + 1
-        else:
-            self.report.differences.append(f"{self.where}: {what}: ours {_short(ours)}, theirs {_short(theirs)}")
+            section.num_mended += len(lines)
+            if lines:
+                self.report.mended[reason] = self.report.mended.get(reason, 0) + len(lines)
+            return
+        section.num_different += len(lines)
+        self.report.differences += [f"{self.where}: {line}" for line in lines]
 
 
 def run_parity(path: Path) -> Report:
@@ -278,7 +303,7 @@ def _compare_loss(
         log_prob, ref, advantages, mask & distill, reference=reference, loss=loss_fn, clip_low=low, clip_high=high
     )
     (grad,) = torch.autograd.grad(total, log_prob)
-    check.close(f"{name} {key} loss_sum", float(total), theirs["loss_sum"], reason, abs_tol=loss_tol)
+    check.close(f"{name} {key} loss_sum", float(total.detach()), theirs["loss_sum"], reason, abs_tol=loss_tol)
     for n, row_grad in zip(order, theirs["grad_wrt_new_logprob"], strict=False):
         check.close(f"{name} {key} grad of row {n}", grad[n][batch.mask[n]].tolist(), row_grad, reason)
 
@@ -290,7 +315,3 @@ def _leaves(value: object) -> Iterator[float]:
     else:
         yield float(value)  # type: ignore[arg-type]  # JSON numbers and bools
 
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else text[:117] + "..."
