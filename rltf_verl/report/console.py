@@ -1,0 +1,78 @@
+"""Reports for a terminal. Text that a model wrote is printed as it is, never read as markup or control sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rltf_verl.parity import Report
+
+STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
+
+
+def printable(text: object) -> str:
+    """`text` without control characters (a model may write escape sequences); line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def show_parity(report: Report, console: Console | None = None) -> None:
+    """Numbers per case, every difference, what is deliberately different and what was not compared."""
+    out = console or Console()
+    table = Table("case", *(Text(h, justify="right") for h in ("numbers", "differ", "mended")))
+    for name, s in report.sections.items():
+        style = "red" if s.num_different else "green"
+        table.add_row(Text(name), *(Text(f"{n}", style, justify="right") for n in
+                      (s.num_compared, s.num_different, s.num_mended)))  # fmt: skip
+    out.print(table)
+    for line in report.differences:
+        _line(out, "DIFFERS ", line, "red")
+    for reason, count in report.mended.items():
+        _line(out, f"{count} numbers differ on purpose: ", reason, "yellow")
+    for what, count in report.not_covered.items():
+        _line(out, "not compared: ", f"{what} ({count} times)", "yellow")
+    verdict = f"{len(report.differences)} of {report.num_compared} numbers differ"
+    _line(out, "", verdict, "red" if report.differences else "green")
+
+
+def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = None) -> None:
+    """One line per check, and the fix under what is not ok."""
+    out = console or Console()
+    table = Table("where", "check", "", "detail", show_lines=False)
+    for check in checks:
+        detail = Text(printable(check["detail"]))
+        if check["fix"]:
+            detail.append(f"\n→ {printable(check['fix'])}", STYLES[check["status"]])
+        status = Text(check["status"], STYLES[check["status"]])
+        table.add_row(Text(check["where"]), Text(check["name"]), status, detail)
+    out.print(table)
+    num_failed = sum(check["status"] == "failed" for check in checks)
+    verdict = f"{num_failed} of {len(checks)} checks failed" if num_failed else "all is well"
+    _line(out, "", verdict, "red" if num_failed else "green")
+
+
+def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
+    """One session: each attempt, its verdict, the feedback that followed."""
+    out = console or Console()
+    where = f"step {record['step']} {record['split']}"
+    out.rule(Text(printable(f"{where} · {record['env']} {record['index']} · session {record['session_id']}")))
+    _line(out, "reference  ", record["reference"], "bold")
+    for k, turn in enumerate(record["turns"], start=1):
+        grade = turn["grade"]
+        _line(out, f"attempt {k}  ", turn["text"], "bold")
+        verdict = "right" if grade["correct"] else "wrong" if grade["format_ok"] else "wrong, no answer found"
+        cut = "" if turn["ended"] else ", cut off at the token limit"
+        _line(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", "green" if grade["correct"] else "red")
+        if grade["error"]:
+            _line(out, "grader     ", grade["error"], "red")
+        if turn["feedback"]:
+            _line(out, f"feedback   [{turn['feedback']['provider']}] ", turn["feedback"]["text"], "cyan")
+    _line(out, "end        ", " · ".join(filter(None, [record["stop"], record["error"]])), "dim")
+
+
+def _line(out: Console, label: str, text: object, style: str) -> None:
+    out.print(Text.assemble((printable(label), "dim"), (printable(text), style)), soft_wrap=True)
