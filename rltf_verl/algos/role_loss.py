@@ -36,7 +36,8 @@ def distill_loss(
         Scalar token sum, 0 (with a graph) when there is no such row.
     """
     require_shape(mask=(mask, tuple(log_prob.shape)))
-    ref = log_prob.detach() if reference == "current" else ref_log_probs
-    # Outside the mask the log-probs belong to other rows or to padding: keep exp() away from them.
-    ref = torch.where(mask, ref, log_prob.detach())
-    return (TOKEN_LOSSES[loss](log_prob, ref, advantages, clip_low, clip_high) * mask).sum()
+    # Outside the mask the log-probs belong to other rows or to padding, and may be infinite: nothing is computed there,
+    # so that 0 · inf cannot make the sum or the gradient NaN.
+    kept = torch.where(mask, log_prob, torch.zeros_like(log_prob))
+    ref = kept.detach() if reference == "current" else torch.where(mask, ref_log_probs, kept.detach())
+    return (TOKEN_LOSSES[loss](kept, ref, torch.where(mask, advantages, 0.0), clip_low, clip_high) * mask).sum()
