@@ -108,12 +108,14 @@ class BinaryMatrix:
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
         """Say which cells are wrong (`location`), in which direction (`hint`) or what they should be (`full`).
 
-        Every message is one line. Levels below `full` name no value of the solution.
+        Every message is one line. Levels below `full` name no value of the solution. `compact` marks every cell, rows
+        separated by `/`: `=` right, `x` wrong (`location`); `<` too small, `>` too large, `?` unreadable (`hint`);
+        the same between what was given and what is right, `0=0 1<2` (`full`).
         """
-        if grade.correct:
+        if grade.correct and not self._compact:
             return CORRECT
         if level == "verdict":
-            return INCORRECT
+            return CORRECT if grade.correct else INCORRECT
         told = self._diagnose(problem, text, level)
         return told if self._compact else f"{INCORRECT} {told}"
 
@@ -122,11 +124,14 @@ class BinaryMatrix:
         n = len(solution)
         cells = self._read(problem, text)
         if cells is not None and is_square(cells, n):
-            return self._list_wrong(cells, solution, level)
+            return _marks(cells, solution, level) if self._compact else self._list_wrong(cells, solution, level)
         trouble = NO_ANSWER if cells is None else f"The answer is not a {n} by {n} matrix."
         if level != "full":
             return trouble
-        return f"{trouble} {self._list_wrong([[None] * n] * n, solution, level)}"
+        unread: Cells = [[None] * n] * n
+        if self._compact:
+            return _marks(unread, solution, level)
+        return f"{trouble} {self._list_wrong(unread, solution, level)}"
 
     def _list_wrong(self, cells: Cells, solution: Matrix, level: FeedbackLevel) -> str:
         wrong = [
@@ -137,8 +142,7 @@ class BinaryMatrix:
         ]
         if not wrong:  # the release refuses some forms of a right answer
             return BAD_FORM
-        told = f"Wrong cells: {'; '.join(wrong)}."
-        return told if self._compact else f"{NUMBERING} {told}"
+        return f"{NUMBERING} Wrong cells: {'; '.join(wrong)}."
 
     def _read(self, problem: Problem, text: str) -> Cells | None:
         n = len(problem.data["solution"])
@@ -235,3 +239,23 @@ def _say(cell: str, given: int | None, wanted: int, level: FeedbackLevel) -> str
     if given is None:
         return f"{cell} is not a whole number"
     return f"{cell} is too {'small' if given < wanted else 'large'}"
+
+
+def _marks(cells: Cells, solution: Matrix, level: FeedbackLevel) -> str:
+    rows = [
+        " ".join(_mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True))
+        for given_row, wanted_row in zip(cells, solution, strict=True)
+    ]
+    return "/".join(rows)
+
+
+def _mark(given: int | None, wanted: int, level: FeedbackLevel) -> str:
+    if level == "location":
+        return "=" if given == wanted else "x"
+    if given is None:
+        sign = "?"
+    elif given == wanted:
+        sign = "="
+    else:
+        sign = "<" if given < wanted else ">"
+    return f"{'?' if given is None else given}{sign}{wanted}" if level == "full" else sign

@@ -125,16 +125,25 @@ def test_strict_refuses(text: str, format_ok: bool) -> None:
 
 
 def test_explanations_of_each_level() -> None:
-    env = BinaryMatrix(style="compact")
     problem = problem_of([[0, 1, 1], [1, 2, 0], [0, 1, 1]])
     text = "\\boxed{001\n1x0\n019}"
-    said = [env.explain(problem, text, env.grade(problem, text), level) for level in LEVELS]
-    assert said == [
+    cells = "Your previous answer is incorrect. Cells are named (row,column), counted from 1. Wrong cells: "
+    assert _said(BinaryMatrix(), problem, text) == [
         "Your previous answer is incorrect.",
-        "Wrong cells: (1,2); (2,2); (3,3).",
-        "Wrong cells: (1,2) is too small; (2,2) is not a whole number; (3,3) is too large.",
-        "Wrong cells: (1,2) should be 1; (2,2) should be 2; (3,3) should be 1.",
+        f"{cells}(1,2); (2,2); (3,3).",
+        f"{cells}(1,2) is too small; (2,2) is not a whole number; (3,3) is too large.",
+        f"{cells}(1,2) should be 1; (2,2) should be 2; (3,3) should be 1.",
     ]
+    assert _said(BinaryMatrix(style="compact"), problem, text) == [
+        "Your previous answer is incorrect.",
+        "= x =/= x =/= = x",
+        "= < =/= ? =/= = >",
+        "0=0 0<1 1=1/1=1 ??2 0=0/0=0 1=1 9>1",
+    ]
+
+
+def _said(env: BinaryMatrix, problem: Problem, text: str) -> list[str]:
+    return [env.explain(problem, text, env.grade(problem, text), level) for level in LEVELS]
 
 
 @pytest.mark.parametrize(
@@ -191,14 +200,22 @@ def answers(draw: st.DrawFn) -> tuple[BinaryMatrix, Problem, list[list[int]]]:
     return env, problem, [[draw(st.just(v) | cell) for v in row] for row in problem.data["solution"]]
 
 
+def _fixes(told: str) -> list[tuple[int, int, int]]:
+    """What a full explanation says should change, as (row, column, value) from 0, in either style."""
+    if "/" not in told:
+        return [(int(r) - 1, int(c) - 1, int(v)) for r, c, v in FIXES.findall(told)]
+    marks = [[re.fullmatch(r"(\d+|\?)([=<>?])(\d+)", cell) for cell in row.split(" ")] for row in told.split("/")]
+    return [(r, c, int(m[3])) for r, row in enumerate(marks) for c, m in enumerate(row) if m and m[2] != "="]
+
+
 @given(case=answers())
 @settings(max_examples=60, deadline=None)
 def test_a_full_explanation_applied_is_the_answer(case: tuple[BinaryMatrix, Problem, list[list[int]]]) -> None:
     env, problem, grid = case
     text = boxed(grid)
-    for r, c, value in FIXES.findall(env.explain(problem, text, env.grade(problem, text), "full")):
-        assert grid[int(r) - 1][int(c) - 1] != int(value), "a right cell is called wrong"
-        grid[int(r) - 1][int(c) - 1] = int(value)
+    for r, c, value in _fixes(env.explain(problem, text, env.grade(problem, text), "full")):
+        assert grid[r][c] != value, "a right cell is called wrong"
+        grid[r][c] = value
     assert env.grade(problem, boxed(grid)).correct
 
 
