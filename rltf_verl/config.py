@@ -149,7 +149,8 @@ class RLTFConfig:
         if isinstance(distill.get("weight"), list):
             distill["weight"] = tuple(distill["weight"])
         values["distill"] = _build(DistillConfig, "distill.", distill)
-        return _build(cls, "", values)
+        config: RLTFConfig = _build(cls, "", values)
+        return config
 
 
 def _literal_of(cls: type, name: str) -> Any:

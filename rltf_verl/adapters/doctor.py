@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from rltf_verl.adapters.probes import Check, describe, look_around, on_cpu_platform
+from rltf_verl.adapters.probes import Check, Status, describe, look_around, on_cpu_platform
 
 WORKER_TIMEOUT_S = 300
 NO_ACCELERATOR = "no accelerator on this machine"
@@ -33,7 +34,7 @@ def _worker_checks(driver: Sequence[Check]) -> list[Check]:
 
     local: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": 1, "include_dashboard": False}
     try:
-        ray.init(log_to_driver=False, logging_level="ERROR", runtime_env=get_ppo_ray_runtime_env(), **local)
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=get_ppo_ray_runtime_env(), **local)
         worker = ray.get(ray.remote(look_around).options(num_cpus=1).remote("worker"), timeout=WORKER_TIMEOUT_S)
     except Exception as error:  # a broken cluster raises anything
         return [Check("ray", "failed", describe(error), "start Ray by hand (`ray start --head`) to see why", "worker")]
@@ -112,7 +113,8 @@ def _rollout(config: DictConfig, not_run_here: bool) -> Check:
         get_rollout_replica_class(name)
     except Exception as error:  # verl raises ValueError or ImportError, engines anything
         fix = f"install {name}, or choose another actor_rollout_ref.rollout.name"
-        return Check("rollout engine", "note" if not_run_here else "failed", f"{name}: {describe(error)}", fix)
+        status: Status = "note" if not_run_here else "failed"
+        return Check("rollout engine", status, f"{name}: {describe(error)}", fix)
     return Check("rollout engine", "ok", name)
 
 

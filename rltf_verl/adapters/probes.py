@@ -20,13 +20,16 @@ from rltf_verl.adapters.cpu import ROLLOUT_NAME
 PLUGIN = "rltf_verl.plugin"
 PACKAGES = ("rltf-verl", "verl", "torch", "ray", "transformers", "TransferQueue", "tensordict", "hydra-core")
 
+Status = Literal["ok", "note", "failed"]
+"""A note is worth reading but stops nothing."""
+
 
 @dataclass(frozen=True)
 class Check:
     """One line of the doctor's report."""
 
     name: str
-    status: Literal["ok", "note", "failed"]
+    status: Status
     detail: str
     fix: str = ""
     """What to do, for lines that are not ok."""
@@ -131,7 +134,7 @@ def _plugin(loaded: bool) -> Check:
 
 
 def _try(probe: Probe) -> Check:
-    fix = "see the line `plugin`; if that is ok, this verl differs from the one we know: see the line `versions`"
+    fix = "see the lines `plugin` and `versions`"
     try:
         found = probe.holds(importlib.import_module(probe.module))
     except Exception as error:  # registries raise what they like

@@ -23,11 +23,13 @@ def printable(text: object) -> str:
 def show_parity(report: Report, console: Console | None = None) -> None:
     """Numbers per case, every difference, what is deliberately different and what was not compared."""
     out = console or Console()
-    table = Table("case", *(Text(h, justify="right") for h in ("numbers", "differ", "mended")))
+    table = Table("case")
+    for header in ("numbers", "differ", "mended"):
+        table.add_column(header, justify="right")
     for name, s in report.sections.items():
+        numbers = (s.num_compared, s.num_different, s.num_mended)
         style = "red" if s.num_different else "green"
-        table.add_row(Text(name), *(Text(f"{n}", style, justify="right") for n in
-                      (s.num_compared, s.num_different, s.num_mended)))  # fmt: skip
+        table.add_row(Text(printable(name)), *(Text(str(n), style) for n in numbers))
     out.print(table)
     for line in report.differences:
         _line(out, "DIFFERS ", line, "red")
@@ -42,7 +44,8 @@ def show_parity(report: Report, console: Console | None = None) -> None:
 def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = None) -> None:
     """One line per check, and the fix under what is not ok."""
     out = console or Console()
-    table = Table("where", "check", "", "detail", show_lines=False)
+    table = Table("where", "check", "")
+    table.add_column("detail", overflow="fold")
     for check in checks:
         detail = Text(printable(check["detail"]))
         if check["fix"]:
