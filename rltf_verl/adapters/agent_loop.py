@@ -64,13 +64,13 @@ class RLTFAgentLoop(AgentLoopBase):
 
         Args:
             sampling_params: verl's sampling parameters.
-            kwargs: the dataset row, with `uid`, `session_id`, `global_steps` and, from our worker, `validate`.
+            kwargs: the dataset row, with `uid`, `session_id`, `global_steps` and, from our worker, `rltf_validate`.
 
         Returns:
             The rows, the last attempt last.
         """
         shared, start = _shared_of(self.config), time.monotonic()
-        step, session_id, validate = int(kwargs["global_steps"]), int(kwargs["session_id"]), bool(kwargs["validate"])
+        step, session_id, validate = int(kwargs["global_steps"]), int(kwargs["session_id"]), bool(kwargs["rltf_validate"])
         problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
 
         def seed_of_turn(turn: int) -> int:

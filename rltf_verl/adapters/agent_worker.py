@@ -11,13 +11,13 @@ from rltf_verl.adapters.compat import actor_class
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
-    """Passes `validate` to the loops named `rltf…`; verl knows it and does not."""
+    """Passes verl's `validate` to the loops named `rltf…`, as `rltf_validate` (verl uses the plain name itself)."""
 
     async def _run_agent_loop(
         self, sampling_params: dict[str, Any], trajectory: dict[str, Any], *, agent_name: str, **kwargs: Any
     ) -> Any:
         if agent_name.startswith("rltf"):
-            kwargs["validate"] = bool(trajectory["validate"])
+            kwargs["rltf_validate"] = bool(trajectory["validate"])
         return await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, **kwargs)
 
 

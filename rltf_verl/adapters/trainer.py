@@ -84,7 +84,7 @@ class RLTFTrainerMixin:
         is_distill = (columns[ROLE].reshape(-1) == int(Role.DISTILL)).unsqueeze(1)
         own = torch.where(is_distill, old, sampler)
         lengths = self._response_lengths(batch)
-        self._put(batch, {SAMPLER_LOG_PROBS: (sampler, lengths), "rollout_log_probs": (own, lengths)})
+        batch = self._put(batch, {SAMPLER_LOG_PROBS: (sampler, lengths), "rollout_log_probs": (own, lengths)})
         keep = columns["response_mask"].bool() & ~is_distill
         metrics.update(calculate_debug_metrics(DataProto.from_single_dict({
             "rollout_log_probs": own, "old_log_probs": old, "response_mask": keep.long(), "responses": columns["responses"],
@@ -110,7 +110,7 @@ class RLTFTrainerMixin:
             reference = torch.zeros_like(advantages)
             reference[rows] = targets.ref_log_probs
             columns["old_log_probs"] = (reference, lengths)
-        self._put(batch, columns)
+        batch = self._put(batch, columns)
         metrics.update(role_metrics(packed, targets, weight))
         metrics.update(session_metrics(self._session_facts(batch, rows)))
         batch.extra_info[DENOMINATOR] = self._denominator(packed.group.shape[0])
@@ -148,10 +148,10 @@ class RLTFTrainerMixin:
         first = {session_of(batch.keys[i])[1]: i for i in reversed(rows)}
         return read_columns(batch, sorted(first.values()), [FACTS])[FACTS]
 
-    def _put(self, batch: KVBatchMeta, columns: dict[str, tuple[torch.Tensor, list[int]]]) -> None:
-        """Write [N, T] tensors back as ragged columns of every row."""
+    def _put(self, batch: KVBatchMeta, columns: dict[str, tuple[torch.Tensor, list[int]]]) -> KVBatchMeta:
+        """Write [N, T] tensors back as ragged columns of every row; returns the batch that knows of them."""
         fields = {k: ragged([v[i, :n].float() for i, n in enumerate(lengths)]) for k, (v, lengths) in columns.items()}
-        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, len(batch)))
+        return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, len(batch)))
 
 
 def _own_names(metrics: dict[str, Any]) -> dict[str, Any]:
