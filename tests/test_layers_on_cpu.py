@@ -1,0 +1,89 @@
+"""Arrows between layers point down, and verl is known in one folder."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "rltf_verl"
+FRAMEWORKS = {"verl", "ray", "tensordict", "transfer_queue", "hydra"}
+
+# layer -> the layers that it may import beside itself
+LAYERS = {
+    "types": set(),
+    "config": set(),
+    "registry": set(),
+    "searchpath": set(),
+    "algos": {"types"},
+    "prompts": {"registry"},
+    "envs": {"types", "registry"},
+    "feedback": {"envs", "prompts", "types", "registry", "config"},
+    "episode": {"feedback", "envs", "prompts", "config", "types"},
+    "data": {"envs", "types", "registry", "__init__"},
+    "parity": {"algos", "episode", "types"},
+    "report": {"types", "parity"},
+    "plugin": {"adapters", "searchpath"},
+    "adapters": {"algos", "episode", "feedback", "envs", "prompts", "data", "report", "config", "types", "registry",
+                 "searchpath"},
+    "cli": {"data", "parity", "report", "adapters"},
+    "__init__": set(),
+}  # fmt: skip
+
+# layer -> third-party packages that it may import; layers that are not named here: none
+THIRD_PARTY = {
+    "algos": {"torch"},
+    "prompts": {"jinja2"},
+    "data": {"pyarrow", "rich"},
+    "parity": {"torch"},
+    "report": {"rich"},
+    "searchpath": {"hydra"},
+    "plugin": {"wrapt"},
+    "cli": {"typer"},
+}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports_of(nodes) -> list[str]:
+    """Dotted names of all modules imported by the nodes; `from rltf_verl import x` counts as `rltf_verl.x`."""
+    names = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            own = node.module == "rltf_verl"
+            names += [f"rltf_verl.{alias.name}" for alias in node.names] if own else [node.module]
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_arrows_point_down(path: Path) -> None:
+    layer = layer_of(path)
+    for name in imports_of(ast.walk(ast.parse(path.read_text("utf-8")))):
+        top, _, rest = name.partition(".")
+        if top == "rltf_verl":
+            target = "__init__" if rest == "__version__" else rest.partition(".")[0]
+            assert target == layer or target in LAYERS[layer], f"{layer} must not import {name}"
+        elif top not in sys.stdlib_module_names and layer != "adapters":
+            assert top in THIRD_PARTY.get(layer, set()), f"{layer} must not import {name}"
+
+
+def test_every_layer_stands_in_the_picture() -> None:
+    assert {layer_of(path) for path in FILES} <= set(LAYERS)
+
+
+def test_frameworks_are_known_in_the_adapters_only() -> None:
+    for path in FILES:
+        if layer_of(path) not in ("adapters", "searchpath"):
+            names = imports_of(ast.walk(ast.parse(path.read_text("utf-8"))))
+            assert not {name.partition(".")[0] for name in names} & FRAMEWORKS, path
+
+
+def test_the_command_line_imports_nothing_before_it_must() -> None:
+    tree = ast.parse((ROOT / "cli.py").read_text("utf-8"))
+    assert not [name for name in imports_of(tree.body) if name.startswith("rltf_verl")]
