@@ -6,7 +6,8 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 OnError = Literal["stop_session", "correctness", "raise"]
 
@@ -93,6 +94,12 @@ class DistillConfig:
         _require(self.reference != "current" or self.loss == "importance_sampling", "distill.loss", self.loss,
                  "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to old or sampler")
         _require(self.start_step >= 0, "distill.start_step", self.start_step, "must not be negative")
+        _require(self.ramp_steps is None or self.ramp_steps > self.start_step, "distill.ramp_steps", self.ramp_steps,
+                 f"the ramp ends before it starts; must be above rltf.distill.start_step={self.start_step}, or null")
+        ends = self.weight if isinstance(self.weight, tuple) else (self.weight,)
+        _require(all(w >= 0 for w in ends), "distill.weight", self.weight, "must not be negative; 0 switches it off")
+        _require(self.log_prob_floor is None or self.log_prob_floor <= 0, "distill.log_prob_floor", self.log_prob_floor,
+                 "is a log-probability, so a positive one would mask every token; use a negative number, or null")
 
     @property
     def enabled(self) -> bool:
@@ -142,10 +149,10 @@ class RLTFConfig:
             ConfigError: an unknown key, a value out of range, or a combination that cannot work.
         """
         values = dict(block)
-        values["env"] = _named_options("env", values.get("env") or {}, "name")
-        values["feedback"] = _feedback(values.get("feedback") or {})
-        values["episode"] = _build(EpisodeConfig, "episode.", values.get("episode") or {})
-        distill = dict(values.get("distill") or {})
+        values["env"] = _named_options("env", _block("env", values.get("env")), "name")
+        values["feedback"] = _feedback(_block("feedback", values.get("feedback")))
+        values["episode"] = _build(EpisodeConfig, "episode.", _block("episode", values.get("episode")))
+        distill = dict(_block("distill", values.get("distill")))
         if isinstance(distill.get("weight"), list):
             distill["weight"] = tuple(distill["weight"])
         values["distill"] = _build(DistillConfig, "distill.", distill)
@@ -154,9 +161,7 @@ class RLTFConfig:
 
 
 def _literal_of(cls: type, name: str) -> Any:
-    import typing
-
-    return typing.get_type_hints(cls)[name]
+    return get_type_hints(cls)[name]
 
 
 def _build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
@@ -166,7 +171,39 @@ def _build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
             close = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean rltf.{prefix}{close[0]}?" if close else f"known keys: {', '.join(known)}"
             raise ConfigError(f"rltf.{prefix}{key}={values[key]}: unknown key; {hint}")
+    hints = get_type_hints(cls)
+    for key, value in values.items():
+        _check_type(prefix + key, value, hints[key])
     return cls(**values)
+
+
+def _block(key: str, value: Any) -> Mapping[str, Any]:
+    """A nested block; an empty one when it is null."""
+    _require(value is None or isinstance(value, Mapping), key, value, "is a block of keys, not a value")
+    return value or {}
+
+
+def _check_type(key: str, value: object, hint: Any) -> None:
+    """Hold a scalar, or a union of scalars, against its field's annotation. Other kinds are checked elsewhere."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    wanted = " or ".join(_KINDS.get(kind, "[start, end], two numbers") for kind in kinds)
+    shown = repr(value) if isinstance(value, str | list) else value
+    _require(any(_fits(value, kind) for kind in kinds), key, shown, f"must be {wanted}")
+
+
+def _fits(value: object, kind: Any) -> bool:
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and len(value) == 2 and all(_fits(v, float) for v in value)
+    if not isinstance(kind, type):
+        return True
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+_KINDS: dict[Any, str] = {
+    int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null",
+}  # fmt: skip
 
 
 def _named_options(section: str, block: Mapping[str, Any], name_key: str) -> NamedOptions:
