@@ -59,8 +59,9 @@ def set_aside_after(folder: Path, step: int) -> int:
 
 def read_episodes(folder: Path) -> list[dict[str, Any]]:
     """All records of a log folder, by step."""
-    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
-    return [json.loads(line) for line in lines]
+    # Not splitlines(): it also splits at U+2028 and other line ends that may stand inside a text.
+    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_bytes().split(b"\n")]
+    return [json.loads(line) for line in lines if line]
 
 
 def _episode_record(episode: Episode) -> dict[str, Any]:
