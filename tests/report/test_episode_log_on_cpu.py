@@ -1,0 +1,120 @@
+"""The episode log: whole lines whoever writes, nothing twice after a resume, any text."""
+
+import json
+import multiprocessing
+import sys
+
+import pytest
+
+from rltf_verl.report.episode_log import EpisodeLog, read_episodes, set_aside_after
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+
+
+def episode(text="a", feedback="f", session_id=0, stop="horizon"):
+    first = Turn(
+        Attempt((1, 2), (3, 4), (-0.5, -0.25), text, ended=True, info={"max_global_steps": 7}),
+        Grade(False, True, parsed=text), 0.0, Feedback(feedback, "verifier", latency_s=0.5),
+    )  # fmt: skip
+    last = Turn(Attempt((5,), (6,), None, "b", ended=False), Grade(True, True, error="E: x"), 0.9)
+    return Episode(Problem("echo", 11, {"k": 1}, "ref"), session_id, (first, last), stop, "why", 1)
+
+
+def test_a_record_holds_what_was_said(tmp_path):
+    EpisodeLog(tmp_path / "new" / "folder", "w").append(episode(), step=5, validate=True, uid="u1")
+    (record,) = read_episodes(tmp_path / "new" / "folder")
+    assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["00000005.val.w.jsonl"]
+    assert record == {
+        "version": 1, "step": 5, "split": "val", "uid": "u1", "env": "echo", "index": 11, "session_id": 0,
+        "reference": "ref", "stop": "horizon", "error": "why", "num_shortened": 1,
+        "turns": [
+            {
+                "text": "a", "response_ids": [3, 4], "ended": True, "reward": 0.0, "weight_version": 7,
+                "grade": {"correct": False, "format_ok": True, "parsed": "a", "error": None},
+                "feedback": {
+                    "text": "f", "provider": "verifier", "sees_reference": False, "latency_s": 0.5, "fallback": False,
+                },
+            },
+            {
+                "text": "b", "response_ids": [6], "ended": False, "reward": 0.9, "weight_version": None,
+                "grade": {"correct": True, "format_ok": True, "parsed": None, "error": "E: x"},
+                "feedback": None,
+            },
+        ],
+    }  # fmt: skip
+
+
+HOSTILE = [
+    "line\nbreak\r\nand\rmore", "nul \x00 and \x1b[31m", "separators \u2028 \u2029 \x85 \x0b \x0c \x1c \x1e",
+    '"}\n{"step": 1}', "</script><b>", "\\ud800 in letters", "😀 漢字 é",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_comes_back_unchanged(tmp_path, text):
+    log = EpisodeLog(tmp_path, "w")
+    log.append(episode(text, feedback=text), step=1, validate=False, uid=text)
+    log.append(episode("next"), step=1, validate=False, uid="u2")
+    (path,) = tmp_path.glob("*.jsonl")
+    with path.open(encoding="utf-8", newline="\n") as file:  # what any other reader of JSON lines sees
+        assert len([json.loads(line) for line in file]) == 2
+    first, second = read_episodes(tmp_path)
+    assert first["turns"][0]["text"] == first["turns"][0]["feedback"]["text"] == first["uid"] == text
+    assert second["turns"][0]["text"] == "next"
+
+
+def test_a_lone_surrogate_becomes_a_question_mark_and_the_line_stays_valid(tmp_path):
+    EpisodeLog(tmp_path, "w").append(episode("a\ud800b\udfffc"), step=1, validate=False, uid="u")
+    (record,) = read_episodes(tmp_path)
+    assert record["turns"][0]["text"] == "a?b?c"
+    assert record["turns"][0]["grade"]["parsed"] == "a?b?c"
+
+
+def write_many(folder, writer, num):
+    log = EpisodeLog(folder, "shared")  # the same file for all of them: the hardest case
+    for i in range(num):
+        log.append(episode(f"{writer}:{i}:" + "x" * (1 + 997 * (i % 9))), step=1, validate=False, uid=f"{writer}-{i}")
+
+
+def test_lines_of_four_concurrent_writers_never_mix(tmp_path):
+    num = 150
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    writers = [context.Process(target=write_many, args=(tmp_path, w, num)) for w in range(4)]
+    for process in writers:
+        process.start()
+    for process in writers:
+        process.join()
+        assert process.exitcode == 0
+    (path,) = tmp_path.glob("*.jsonl")
+    records = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert sorted(r["uid"] for r in records) == sorted(f"{w}-{i}" for w in range(4) for i in range(num))
+    for record in records:
+        writer, i, tail = record["turns"][0]["text"].split(":")
+        assert (record["uid"], tail) == (f"{writer}-{i}", "x" * (1 + 997 * (int(i) % 9)))
+    for writer in range(4):  # and each writer's lines keep their order
+        own = [int(r["uid"].split("-")[1]) for r in records if r["uid"].startswith(f"{writer}-")]
+        assert own == sorted(own)
+
+
+def test_steps_that_will_be_played_again_are_set_aside(tmp_path):
+    log = EpisodeLog(tmp_path, "w1")
+    for step in (1, 2, 3, 4, 10):
+        log.append(episode(), step=step, validate=False, uid=f"t{step}")
+    log.append(episode(), step=4, validate=True, uid="v4")
+    assert set_aside_after(tmp_path, 3) == 3
+    assert [r["uid"] for r in read_episodes(tmp_path)] == ["t1", "t2", "t3"]
+    assert len(list((tmp_path / "superseded").glob("*.jsonl"))) == 3
+
+    # the resumed run plays step 4 again, in another process, and is itself interrupted and resumed
+    EpisodeLog(tmp_path, "w2").append(episode(), step=4, validate=False, uid="t4 again")
+    assert [r["uid"] for r in read_episodes(tmp_path)] == ["t1", "t2", "t3", "t4 again"]
+    assert set_aside_after(tmp_path, 3) == 1
+    assert set_aside_after(tmp_path, 3) == 0
+    assert sorted(p.name[:8] for p in (tmp_path / "superseded").iterdir()) == ["00000004"] * 3 + ["00000010"]
+
+
+def test_the_same_file_set_aside_twice_overwrites_nothing(tmp_path):
+    for uid in ("first", "second"):
+        EpisodeLog(tmp_path, "w").append(episode(), step=2, validate=False, uid=uid)
+        assert set_aside_after(tmp_path, 1) == 1
+    uids = [json.loads(p.read_text())["uid"] for p in (tmp_path / "superseded").iterdir()]
+    assert sorted(uids) == ["first", "second"]
