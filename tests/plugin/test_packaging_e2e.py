@@ -1,0 +1,91 @@
+"""The wheel: built from a clean copy, installed beside this environment's packages, used from an empty directory."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).parents[2]
+# What setup.py reads; a copy without build folders, because stale ones leak deleted files into wheels.
+SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "rltf_verl", "hydra_configs")
+CONTENTS = ("rltf_verl/**/*.py", "rltf_verl/**/*.j2", "rltf_verl/py.typed", "hydra_configs/**/*.yaml")
+PATHS = sysconfig.get_paths()
+
+
+def run(command: list[str], folder: Path, *, ok: bool = True, **env: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False
+    )
+    output = done.stdout + done.stderr
+    assert (done.returncode == 0) is ok, output[-3000:]
+    return output
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("source")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
+    run(pip, source)
+    return next((source / "dist").glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`bin` of an environment with our wheel and, behind it, the packages of this one.
+
+    They are on the path, but this environment's .pth files are not read: an editable install of ours is not found.
+    """
+    folder = tmp_path_factory.mktemp("venv")
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)
+    site = next(folder.glob("lib/python*/site-packages"))
+    others = dict.fromkeys((PATHS["purelib"], PATHS["platlib"]))
+    (site / "others.pth").write_text("\n".join(others) + "\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+    run([*pip, "install", "-q", "--no-deps", "--no-index", "--force-reinstall", str(wheel)], folder)
+    where = run([str(folder / "bin" / "python"), "-c", "import rltf_verl; print(rltf_verl.__file__)"], folder)
+    assert where.strip().startswith(str(site))
+    return folder / "bin"
+
+
+def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    expected = [path for pattern in CONTENTS for path in ROOT.glob(pattern)]
+    assert len(expected) > 50
+    assert {str(path.relative_to(ROOT)) for path in expected} <= names
+    assert not [name for name in names if name.startswith(("tests/", "recipes/", "benchmarks/"))]
+
+
+def test_the_command_line_works_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
+    assert "doctor" in run([str(installed / "rltf"), "--help"], tmp_path)
+    run([str(installed / "rltf"), "data", "build", "binary_matrix", "--num-train=2", "--num-test=1"], tmp_path)
+    assert (tmp_path / "data" / "train.parquet").is_file()
+
+
+def test_verl_finds_our_configs_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
+    command = [str(installed / "python"), "-m", "verl.trainer.main_ppo", "--config-name=rltf_sd", "--cfg", "job"]
+    printed = run([*command, "rltf/hardware=cpu"], tmp_path)
+    for line in ("trainer_mode: rltf_sync", "device: cpu", "log_prob_floor: -5.0"):
+        assert line in printed
+    refused = run(command, tmp_path, ok=False, VERL_USE_EXTERNAL_PLUGINS="none")
+    assert "Cannot find primary config 'rltf_sd'" in refused
+
+
+def test_templates_are_found(installed: Path, tmp_path: Path) -> None:
+    code = "from rltf_verl.prompts import template_names; print(template_names())"
+    assert "revise/guide" in run([str(installed / "python"), "-c", code], tmp_path)
+
+
+def test_the_doctor_is_green_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
+    assert "all is well" in run([str(installed / "rltf"), "doctor"], tmp_path, VERL_PLATFORM="cpu")
