@@ -42,7 +42,7 @@ class EpisodeConfig:
     stop_when_solved_train: bool = True
     """End a training session after its first correct answer."""
     stop_when_solved_val: bool = False
-    """End a validation session after its first correct answer; off, so that every turn's accuracy is over all problems."""
+    """End a validation session after its first correct answer; off: every turn's accuracy is over all problems."""
     revise: str = "guide"
     """Template `prompts/revise/<name>.j2` of the prompts of turns 2 and later."""
 
@@ -74,9 +74,9 @@ class DistillConfig:
     ramp_steps: int | None = None
     """Step at which the ramp has ended; null is the run's total number of steps."""
     baseline: Literal["first_turn", "second_turn"] = "first_turn"
-    """What is subtracted from the last answer's reward: the group's mean first-turn reward (paper) or that of its turn."""
+    """Subtracted from the last answer's reward: the group's mean first-turn reward (paper) or that of its turn."""
     reference: Literal["current", "old", "sampler"] = "current"
-    """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the ratio to the policy given the feedback."""
+    """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was given the feedback."""
     loss: Literal["importance_sampling", "ppo", "cispo"] = "importance_sampling"
     """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`."""
     clip_low: float = 0.8

@@ -62,15 +62,17 @@ def _combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]
     return [
         (config.trainer.use_v1, "trainer.use_v1=False: the rltf trainers are V1 trainers; set it to True"),
         (not correction.get("bypass_mode"),
-         "algorithm.rollout_correction.bypass_mode=True: old log-probs would be the sampler's, which for distillation rows "
-         "belong to another prompt; set it to False"),
+         "algorithm.rollout_correction.bypass_mode=True: old log-probs would be the sampler's, which for distillation "
+         "rows belong to another prompt; set it to False"),
         (not correction.get("rollout_is") and not correction.get("rollout_rs"),
-         f"algorithm.rollout_correction.rollout_is={correction.get('rollout_is')}, rollout_rs={correction.get('rollout_rs')}: "
-         "not supported by the rltf trainers; set both to null"),
+         f"algorithm.rollout_correction.rollout_is={correction.get('rollout_is')}, "
+         f"rollout_rs={correction.get('rollout_rs')}: not supported by the rltf trainers; set both to null"),
         (not algorithm.use_kl_in_reward,
-         "algorithm.use_kl_in_reward=True: not supported with per-turn rewards; use actor_rollout_ref.actor.use_kl_loss"),
+         "algorithm.use_kl_in_reward=True: not supported with per-turn rewards; "
+         "use actor_rollout_ref.actor.use_kl_loss"),
         (algorithm.adv_estimator == "rltf",
-         f"algorithm.adv_estimator={algorithm.adv_estimator}: the rltf trainers compute per-turn advantages; set it to rltf"),
+         f"algorithm.adv_estimator={algorithm.adv_estimator}: the rltf trainers compute per-turn advantages; "
+         "set it to rltf"),
         (actor.loss_agg_mode == "token-sum",
          f"actor_rollout_ref.actor.loss_agg_mode={actor.loss_agg_mode}: every role is a token sum over one constant; "
          "set it to token-sum"),
@@ -86,7 +88,8 @@ def _combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]
         (mode == "rltf_sync",
          f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be rltf_sync"),
         (str(agent.get("agent_loop_manager_class")) == MANAGER,
-         f"actor_rollout_ref.rollout.agent.agent_loop_manager_class={agent.get('agent_loop_manager_class')}: must be {MANAGER}"),
+         f"actor_rollout_ref.rollout.agent.agent_loop_manager_class={agent.get('agent_loop_manager_class')}: "
+         f"must be {MANAGER}"),
         (rltf.updates_per_batch == 1 or not config.trainer.critic_warmup,
          f"trainer.critic_warmup={config.trainer.critic_warmup}: there is no critic; set it to 0"),
     ]  # fmt: skip
@@ -96,7 +99,7 @@ MANAGER = "rltf_verl.adapters.agent_worker.RLTFAgentLoopManager"
 
 
 def check_platform(config: DictConfig) -> None:
-    """A machine without an accelerator needs both VERL_PLATFORM=cpu and the hardware group `cpu`; say which is missing."""
+    """Without an accelerator both VERL_PLATFORM=cpu and the hardware group `cpu` are needed; say which is missing."""
     from verl.utils.device import get_device_name, get_torch_device
 
     cpu_config, cpu_platform = config.trainer.device == "cpu", get_device_name() == "cpu"
@@ -112,8 +115,8 @@ def check_platform(config: DictConfig) -> None:
     local_cluster = not (os.environ.get("RAY_ADDRESS") or OmegaConf.select(config, "ray_kwargs.ray_init.address"))
     if not cpu_platform and local_cluster and not get_torch_device().is_available():
         raise ConfigError(
-            "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start with VERL_PLATFORM=cpu "
-            "and rltf/hardware=cpu; to join a running GPU cluster set RAY_ADDRESS"
+            "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start with "
+            "VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a running GPU cluster set RAY_ADDRESS"
         )
 
 
@@ -139,8 +142,9 @@ def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, toke
             longest, worst = len(ids), problem.index
     if longest > limit:
         raise ConfigError(
-            f"data.max_prompt_length={limit}: the revise prompt of template {rltf.episode.revise} needs {longest} tokens for "
-            f"problem {worst} before any attempt is quoted; set it to at least {longest} plus the length of an attempt"
+            f"data.max_prompt_length={limit}: the revise prompt of template {rltf.episode.revise} needs {longest} "
+            f"tokens for problem {worst} before any attempt is quoted; set it to at least {longest} plus the length "
+            "of an attempt"
         )
 
 

@@ -2,7 +2,7 @@
 
 `rltf_role`   []      Role of the row.
 `rltf_turn`   [T]     0-based turn that each response token is credited with.
-`rltf_facts`  [H, F]  the whole session's facts (`SESSION_FACTS`), the same on each of its rows; NaN for turns not played.
+`rltf_facts`  [H, F]  the session's facts (`SESSION_FACTS`), the same on each of its rows; NaN for turns not played.
 `rm_scores`   [T]     verl's own column, holding this row's *own* rewards.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import transfer_queue as tq
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
@@ -38,7 +38,7 @@ class RowOutput(AgentLoopOutput):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    columns: dict[str, Any] = {}
+    columns: dict[str, Any] = Field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """verl's fields of the row, with ours laid over them."""

@@ -1,4 +1,4 @@
-"""Every private thing of verl that we lean on, with the version it was read in; one test per entry fails when verl changes.
+"""Private things of verl that we lean on, with the version they were read in; a test per entry fails when verl changes.
 
 Tested range: verl >= 0.9.1, < 0.10. Nothing of verl is edited on disk.
 """
@@ -34,8 +34,8 @@ def actor_class(remote_class: Any) -> type:
     the actor's metadata, behind a subclass of its own.
     """
     plain: type = remote_class.__ray_metadata__.modified_class
-    return next(base for base in plain.__mro__ if base.__name__ == remote_class.__ray_metadata__.class_name.split(".")[-1]
-                and base.__module__ == plain.__module__)  # fmt: skip
+    name = remote_class.__ray_metadata__.class_name.split(".")[-1]
+    return next(base for base in plain.__mro__ if base.__name__ == name and base.__module__ == plain.__module__)
 
 
 def required_batch_multiple(config: DictConfig, per_update: int) -> int:

@@ -1,4 +1,4 @@
-"""Coefficient schedules. A pure function of the step, so that a resumed run continues the ramp (the release restarts it)."""
+"""Coefficient schedules. A function of the step, so that a resumed run continues the ramp (the release restarts it)."""
 
 from __future__ import annotations
 

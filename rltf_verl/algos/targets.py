@@ -16,8 +16,8 @@ from rltf_verl.algos.shapes import require_shape
 from rltf_verl.types import Role
 
 Reference = Literal["current", "old", "sampler"]
-"""π_ref of a distillation row: the policy as it is being trained (ratio 1, AWR), as it was before the update, both given
-the first prompt, or the sampler given the prompt with the feedback."""
+"""π_ref of a distillation row: the policy as it is being trained (ratio 1, AWR) or as it was before the update, both
+given the first prompt, or the sampler given the prompt with the feedback."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ async def run_episode(
 
 
 def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
-    """r = correct + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (release, section 2)."""
+    """r = correct + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
     try:
         grade = rules.env.grade(problem, attempt.text)
     except Exception as error:  # a grader is user code; its failure must not cost the session
