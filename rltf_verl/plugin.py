@@ -68,9 +68,8 @@ def _agent_loop(module: ModuleType) -> None:
 
 @wrapt.when_imported("verl.trainer.ppo.v1")
 def _trainers(module: ModuleType) -> None:
-    from rltf_verl.adapters.trainer import RLTFTrainerSync
-
-    module.register_trainer("rltf_sync")(RLTFTrainerSync)
+    # Registers itself, so that it can also be imported first: it then waits for the end of this hook.
+    import rltf_verl.adapters.trainer  # noqa: F401
 
 
 @wrapt.when_imported("verl.utils.config")

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.protocol import DataProto
+from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.debug.metrics import calculate_debug_metrics
@@ -159,6 +160,7 @@ def _own_names(metrics: dict[str, Any]) -> dict[str, Any]:
     return {k.removeprefix("actor/") if k.startswith("actor/rltf/") else k: v for k, v in metrics.items()}
 
 
+@register_trainer("rltf_sync")
 class RLTFTrainerSync(RLTFTrainerMixin, PPOTrainerSync):  # type: ignore[misc]
     """Trainer and rollout take turns on the same devices."""
 
