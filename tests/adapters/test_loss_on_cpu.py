@@ -1,0 +1,178 @@
+"""The actor's loss on verl's own nested batches against plain PyTorch on the same rows."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.tensordict_utils import assign_non_tensor
+
+from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
+from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS
+from rltf_verl.config import DistillConfig
+from rltf_verl.types import Role
+
+A, D, C = int(Role.ATTEMPT), int(Role.DISTILL), int(Role.CRITIQUE)
+# role, prompt length, response mask
+ROWS = [(A, 3, [1, 1, 0, 0, 1]), (D, 2, [1, 1, 1]), (A, 4, [1]), (D, 1, [1, 1, 1, 1]), (C, 2, [1, 1])]
+PADDING = (A, 6, [0])
+"""As verl makes them: a response of one token that is masked. It copies the first row's role."""
+TOKEN_FIELDS = ("old_log_probs", "advantages", "ref_log_prob")
+DP, DEN = 2, 12.0
+CURRENT = DistillConfig(weight=0.1)
+
+
+class Batch:
+    """Rows with random log-probs, and leaves to take gradients by."""
+
+    def __init__(self, rows, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        rand = lambda n: torch.randn(n, generator=generator, dtype=torch.float64)  # noqa: E731
+        self.rows = rows
+        self.log_probs = [(-1 + 0.3 * rand(p + len(m))).requires_grad_() for _, p, m in rows]
+        self.entropies = [rand(p + len(m)).abs().requires_grad_() for _, p, m in rows]
+        self.fields = {
+            "old_log_probs": [-1 + 0.3 * rand(len(m)) for _, _, m in rows],
+            "advantages": [rand(len(m)) * torch.tensor(m) for _, _, m in rows],
+            "ref_log_prob": [-1 + 0.3 * rand(len(m)) for _, _, m in rows],
+        }
+
+    def data(self, pick):
+        nested = lambda values: torch.nested.as_nested_tensor(values, layout=torch.jagged)  # noqa: E731
+        rows = [self.rows[i] for i in pick]
+        data = TensorDict(
+            {
+                "prompts": nested([torch.ones(p, dtype=torch.int64) for _, p, _ in rows]),
+                "responses": nested([torch.ones(len(m), dtype=torch.int64) for _, _, m in rows]),
+                "response_mask": nested([torch.tensor(m) for _, _, m in rows]),
+                "rltf_role": torch.tensor([role for role, _, _ in rows]),
+                **{name: nested([values[i] for i in pick]) for name, values in self.fields.items()},
+            },
+            batch_size=len(rows),
+        )
+        assign_non_tensor(data, **{"dp_size": DP, DENOMINATOR: DEN})
+        return data
+
+    def loss(self, config, distill, pick=None):
+        pick = range(len(self.rows)) if pick is None else pick
+        output = {
+            "log_probs": torch.nested.as_nested_tensor([self.log_probs[i] for i in pick], layout=torch.jagged),
+            "entropy": torch.nested.as_nested_tensor([self.entropies[i] for i in pick], layout=torch.jagged),
+        }
+        return rltf_loss(config, distill, output, self.data(pick))
+
+    def grads(self, loss):
+        leaves = [*self.log_probs, *self.entropies]
+        grads = torch.autograd.grad(loss, leaves, allow_unused=True)
+        return [torch.zeros_like(x) if g is None else g for g, x in zip(grads, leaves, strict=True)]
+
+    def reference(self, config, distill, token_loss):
+        """Token by token, from the definition."""
+        total = torch.zeros((), dtype=torch.float64)
+        for i, (role, prompt, mask) in enumerate(self.rows):
+            for t, kept in enumerate(mask):
+                if not kept:
+                    continue
+                # the log-prob of response token t is the model's output one position before it
+                log_prob, entropy = self.log_probs[i][prompt + t - 1], self.entropies[i][prompt + t - 1]
+                old, adv, ref = (self.fields[name][i][t] for name in TOKEN_FIELDS)
+                if role == D:
+                    ratio = torch.exp(log_prob - (log_prob.detach() if distill.reference == "current" else old))
+                    total = total - ratio * adv
+                    continue
+                total = total + token_loss(log_prob, old, adv)
+                total = total - config.entropy_coeff * entropy
+                if config.use_kl_loss:
+                    total = total + config.kl_loss_coef * (log_prob - ref)
+        return total * DP / DEN
+
+
+def importance_sampling(log_prob, old, adv):
+    return -torch.exp(log_prob - old) * adv
+
+
+def vanilla(log_prob, old, adv):
+    """PPO with verl's dual clip: bounds 0.8, 1.2 and 3."""
+    ratio = torch.exp(log_prob - old)
+    clipped = torch.maximum(-adv * ratio, -adv * ratio.clamp(0.8, 1.2))
+    return torch.minimum(-adv * 3.0, clipped) if adv < 0 else clipped
+
+
+@pytest.fixture
+def actor(verl_config):
+    def make(*overrides):
+        prefixed = [f"actor_rollout_ref.actor.{o}" for o in overrides]
+        return omega_conf_to_dataclass(verl_config(*prefixed).actor_rollout_ref.actor)
+
+    return make
+
+
+EXTRAS = ("entropy_coeff=0.02", "use_kl_loss=true", "kl_loss_coef=0.03", "kl_loss_type=kl")
+
+
+def close(actual, expected):
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a.double(), e.double(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("extras", [(), EXTRAS], ids=["plain", "entropy and KL"])
+@pytest.mark.parametrize("reference", ["current", "old"])
+@pytest.mark.parametrize(("mode", "token_loss"), [("importance_sampling", importance_sampling), ("vanilla", vanilla)])
+def test_loss_and_gradient_equal_plain_pytorch(actor, mode, token_loss, reference, extras):
+    config, batch = actor(f"policy_loss.loss_mode={mode}", *extras), Batch(ROWS)
+    distill = DistillConfig(weight=0.1, reference=reference)
+    loss, _ = batch.loss(config, distill)
+    expected = batch.reference(config, distill, token_loss)
+    close([loss], [expected])
+    close(batch.grads(loss), batch.grads(expected))
+
+
+@pytest.mark.parametrize("parts", [[[0], [1], [2], [3], [4]], [[1, 3], [0, 2, 4]], [[4, 0, 3], [2, 1]]])
+def test_micro_batches_add_up_to_the_whole(actor, parts):
+    """One of the splits has a micro-batch without attempt rows, others one without distillation rows."""
+    config, batch = actor(*EXTRAS), Batch(ROWS)
+    whole, metrics = batch.loss(config, CURRENT)
+    splits = [batch.loss(config, CURRENT, part) for part in parts]
+    close([sum(loss for loss, _ in splits)], [whole])
+    close(batch.grads(sum(loss for loss, _ in splits)), batch.grads(whole))
+    for name in ("actor/pg_loss", "rltf/distill/loss", "actor/entropy_loss", "actor/kl_loss"):
+        added = sum(m[name].aggregate() for _, m in splits)
+        assert added == pytest.approx(metrics[name].aggregate(), abs=1e-6)
+    parts_of_loss = sum(metrics[n].aggregate() for n in metrics if n.endswith("loss"))
+    assert parts_of_loss == pytest.approx(whole.item(), abs=1e-6)
+
+
+def test_padding_rows_contribute_exactly_nothing(actor):
+    config, plain, padded = actor(*EXTRAS), Batch(ROWS), Batch([*ROWS, PADDING, PADDING])
+    for i, _ in enumerate(ROWS):  # the same rows in both
+        padded.log_probs[i], padded.entropies[i] = plain.log_probs[i], plain.entropies[i]
+        for name in TOKEN_FIELDS:
+            padded.fields[name][i] = plain.fields[name][i]
+    loss, padded_loss = plain.loss(config, CURRENT)[0], padded.loss(config, CURRENT)[0]
+    assert loss.item() == padded_loss.item()
+    grads = padded.grads(padded_loss)
+    for i in range(len(ROWS), len(padded.rows)):
+        assert not grads[i].any()
+        assert not grads[len(padded.rows) + i].any()
+    only_padding, _ = padded.loss(config, CURRENT, [len(ROWS)])
+    assert only_padding.item() == 0.0
+    assert not any(g.any() for g in padded.grads(only_padding))
+
+
+def test_entropy_and_kl_act_on_attempt_rows_only(actor):
+    config, batch = actor(*EXTRAS), Batch(ROWS)
+    grads = batch.grads(batch.loss(config, CURRENT)[0])
+    for i, (role, prompt, mask) in enumerate(ROWS):
+        entropy_grad = grads[len(ROWS) + i]
+        on_tokens = torch.zeros_like(entropy_grad)
+        on_tokens[prompt - 1 : -1] = torch.tensor(mask, dtype=torch.float64) * -0.02 * DP / DEN
+        close([entropy_grad], [on_tokens if role != D else torch.zeros_like(on_tokens)])
+        if role == D:  # no KL term either: -A and nothing else
+            close([grads[i][prompt - 1 : -1]], [-batch.fields["advantages"][i] * DP / DEN])
+
+
+def test_metric_names_are_averaged_by_verl(actor):
+    """verl sums or takes extremes of metrics by a substring of their name."""
+    _, metrics = Batch(ROWS).loss(actor(*EXTRAS), CURRENT)
+    assert {"actor/pg_loss", "rltf/distill/loss"} <= set(metrics)
+    for name in metrics:
+        assert not any(word in name for word in FORBIDDEN_SUBSTRINGS), name
