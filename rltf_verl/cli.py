@@ -73,7 +73,10 @@ def doctor(
     config_name: Annotated[str, typer.Option(help="Config to check.")] = "rltf_sd",
     as_json: Annotated[bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")] = False,
 ) -> None:
-    """Check the installation, here and in a Ray worker, and say how to mend it; exit 1 if something is off."""
+    """Check the installation, here and in a Ray worker, and say how to mend it; exit 1 if something is off.
+
+    The worker is one of the cluster that RAY_ADDRESS names, else of a Ray that is started for this on one CPU.
+    """
     from rltf_verl.adapters.doctor import examine
     from rltf_verl.report.console import show_checks
 

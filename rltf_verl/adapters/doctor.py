@@ -32,9 +32,11 @@ def _worker_checks(driver: Sequence[Check]) -> list[Check]:
     import ray
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    local: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": 1, "include_dashboard": False}
+    cluster: dict[str, Any] = {"address": "local", "num_cpus": 1, "include_dashboard": False}
+    if os.environ.get("RAY_ADDRESS"):
+        cluster = {}  # Ray joins the cluster that it names
     try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=get_ppo_ray_runtime_env(), **local)
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=get_ppo_ray_runtime_env(), **cluster)
         worker = ray.get(ray.remote(look_around).options(num_cpus=1).remote("worker"), timeout=WORKER_TIMEOUT_S)
     except Exception as error:  # a broken cluster raises anything
         return [Check("ray", "failed", describe(error), "start Ray by hand (`ray start --head`) to see why", "worker")]
