@@ -42,7 +42,10 @@ def session_metrics(facts: torch.Tensor) -> dict[str, float]:
     """
     column = {name: facts[..., i] for i, name in enumerate(SESSION_FACTS)}
     played = ~torch.isnan(column["correct"])
-    metrics = {"rltf/session/turns": _mean(played.float().sum(dim=1))}
+    metrics = {
+        "rltf/session/turns": _mean(played.float().sum(dim=1)),
+        "rltf/session/prompt_too_long_share": _mean(column["prompt_too_long"].nan_to_num().sum(dim=1)),
+    }
     for k in range(facts.shape[1]):
         here = played[:, k]
         metrics[f"rltf/turn_{k + 1}/share"] = _mean(here.float())
@@ -75,10 +78,7 @@ def _feedback_metrics(column: dict[str, torch.Tensor]) -> dict[str, float]:
     given = column["feedback"] > 0
     asked = given.float() + column["feedback_failed"]
     num_asked = float(asked.sum())
-    metrics = {
-        "rltf/grader/error_share": _mean(column["grader_error"]),
-        "rltf/session/prompt_too_long_share": _mean(column["prompt_too_long"]),
-    }
+    metrics = {"rltf/grader/error_share": _mean(column["grader_error"])}
     if num_asked > 0:
         metrics["rltf/feedback/failed_share"] = float(column["feedback_failed"].sum()) / num_asked
         metrics["rltf/feedback/fallback_share"] = float(column["feedback_fallback"].sum()) / num_asked
