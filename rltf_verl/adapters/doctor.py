@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.probes import Check, Status, describe, look_around, on_cpu_platform
 
 WORKER_TIMEOUT_S = 300
 NO_ACCELERATOR = "no accelerator on this machine"
 CPU_FIX = "to train on the CPU, start with VERL_PLATFORM=cpu and rltf/hardware=cpu"
+COMPOSE_FIX = "`python -m verl.trainer.main_ppo --config-name=rltf_sd --cfg job` prints the keys that there are"
 
 
 def examine(config_name: str, overrides: Sequence[str]) -> list[Check]:
@@ -61,7 +62,7 @@ def _run_checks(config_name: str, overrides: Sequence[str]) -> list[Check]:
     try:
         config = _compose(config_name, [*overrides, *added])
     except Exception as error:  # Hydra and OmegaConf have a dozen
-        return [Check("config", "failed", f"{config_name}: {describe(error)}", "see the config's keys with --cfg job")]
+        return [Check("config", "failed", f"{config_name}: {describe(error)}", COMPOSE_FIX)]
     platform = _platform(config)
     words = " ".join([config_name, *overrides, *(f"{word} (because VERL_PLATFORM=cpu)" for word in added)])
     return [_settings(config, words), platform, _rollout(config, platform.status == "note"), _judge(config)]
@@ -110,7 +111,7 @@ def _rollout(config: DictConfig, not_run_here: bool) -> Check:
     """Whether the engine can be imported, as verl imports it. Only a note where no run would start anyway."""
     from verl.workers.rollout.replica import get_rollout_replica_class
 
-    name = config.actor_rollout_ref.rollout.name
+    name = OmegaConf.select(config, "actor_rollout_ref.rollout.name")
     try:
         get_rollout_replica_class(name)
     except Exception as error:  # verl raises ValueError or ImportError, engines anything
@@ -121,5 +122,5 @@ def _rollout(config: DictConfig, not_run_here: bool) -> Check:
 
 
 def _judge(config: DictConfig) -> Check:
-    provider = config.get("rltf", {}).get("feedback", {}).get("provider")
+    provider = OmegaConf.select(config, "rltf.feedback.provider")
     return Check("judge", "ok", f"none configured (rltf.feedback.provider={provider} asks no model)")
