@@ -90,7 +90,7 @@ def _combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]
         (str(agent.get("agent_loop_manager_class")) == MANAGER,
          f"actor_rollout_ref.rollout.agent.agent_loop_manager_class={agent.get('agent_loop_manager_class')}: "
          f"must be {MANAGER}"),
-        (rltf.updates_per_batch == 1 or not config.trainer.critic_warmup,
+        (not config.trainer.critic_warmup,
          f"trainer.critic_warmup={config.trainer.critic_warmup}: there is no critic; set it to 0"),
     ]  # fmt: skip
 
