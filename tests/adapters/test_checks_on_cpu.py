@@ -1,0 +1,193 @@
+"""What is refused before a worker starts: one clear message each, on the real verl configuration."""
+
+import logging
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+from rltf_verl.adapters import checks
+from rltf_verl.config import ConfigError
+from rltf_verl.data.build import build_parquet
+from rltf_verl.data.schema import row_of
+from rltf_verl.envs import make_env
+
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+
+
+def test_our_own_configuration_passes(verl_config):
+    rltf = checks.check_config(verl_config())
+    assert (rltf.distill.weight, rltf.distill.baseline, rltf.env.name) == (0.1, "first_turn", "binary_matrix")
+
+
+REFUSED = {  # what is set, and how the message starts
+    "unknown key": ("rltf.gama=1", "rltf.gama=1: unknown key; did you mean rltf.gamma?"),
+    "unknown nested key": (
+        "rltf.distill.wieght=1",
+        "rltf.distill.wieght=1: unknown key; did you mean rltf.distill.weight?",
+    ),
+    "wrong value": ("rltf.gamma=2", "rltf.gamma=2: must be in [0, 1]"),
+    "unknown environment": ("rltf.env.name=binary_matrx", "rltf.env.name='binary_matrx' is not known; known: "),
+    "unknown option": ("rltf.env.n_mim=3", "rltf.env.n_mim=3: binary_matrix has no option 'n_mim'; known: "),
+    "option out of range": ("rltf.env.n_min=1", "rltf.env.n_min=1 must be a whole number, at least 2"),
+    "unknown provider": ("rltf.feedback.provider=jugde", "rltf.feedback.provider='jugde' is not known; known: "),
+    "unknown level": ("rltf.feedback.level=fully", "rltf.feedback.level='fully' is not known; known: "),
+    "unknown template": ("rltf.episode.revise=guid", "rltf.episode.revise=guid: no such template; there are "),
+    "bypass_mode": (
+        "algorithm.rollout_correction.bypass_mode=true",
+        "algorithm.rollout_correction.bypass_mode=True: old log-probs would be the sampler's, ",
+    ),
+    "rollout_is": ("algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.rollout_is=token, "),
+    "KL in reward": ("algorithm.use_kl_in_reward=true", "algorithm.use_kl_in_reward=True: not supported "),
+    "other estimator": ("algorithm.adv_estimator=grpo", "algorithm.adv_estimator=grpo: "),
+    "other aggregation": (f"{ACTOR}.loss_agg_mode=token-mean", f"{ACTOR}.loss_agg_mode=token-mean: every role is "),
+    "sapo": (f"{ACTOR}.policy_loss.loss_mode=sapo", f"{ACTOR}.policy_loss.loss_mode=sapo: verl's implementation "),
+    "distillation": ("distillation.enabled=true", "distillation.enabled=True: "),
+    "no log-probs": (f"{ROLLOUT}.calculate_log_probs=false", f"{ROLLOUT}.calculate_log_probs=False: "),
+    "filter_groups": ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.enable=True: "),
+    "verl's trainer": ("trainer.v1.trainer_mode=sync", "trainer.v1.trainer_mode=sync: with an rltf: block it must be "),
+    "verl's worker": (
+        f"{ROLLOUT}.agent.agent_loop_manager_class=null",
+        f"{ROLLOUT}.agent.agent_loop_manager_class=None: must be rltf_verl.adapters.agent_worker.",
+    ),
+    "critic_warmup": ("trainer.critic_warmup=2", "trainer.critic_warmup=2: there is no critic; set it to 0"),
+    "old trainer": ("trainer.use_v1=false", "trainer.use_v1=False: the rltf trainers are V1 trainers; set it to True"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_work_is_refused_with_key_value_and_fix(verl_config, case):
+    override, message = REFUSED[case]
+    with pytest.raises(ValueError, match="^" + re.escape(message)):  # ConfigError is one
+        checks.check_config(verl_config(override))
+
+
+def test_a_config_without_our_block_says_where_to_start(verl_config):
+    config = verl_config()
+    del config["rltf"]
+    with pytest.raises(ConfigError, match="no `rltf:` block in the config: start from one of ours"):
+        checks.check_config(config)
+
+
+def test_an_untested_verl_is_a_warning_that_names_both_versions(verl_config, monkeypatch, caplog):
+    monkeypatch.setattr("rltf_verl.adapters.compat.version", lambda name: "0.10.0")
+    with caplog.at_level(logging.WARNING):
+        checks.check_config(verl_config())
+    (record,) = [r for r in caplog.records if r.name == checks.__name__]
+    assert "verl 0.10.0 is outside the tested range" in record.getMessage()
+    assert "0.9.1" in record.getMessage()
+
+
+def test_the_installed_verl_is_no_warning(verl_config, caplog):
+    with caplog.at_level(logging.WARNING):
+        checks.check_config(verl_config())
+    assert not [r for r in caplog.records if r.name == checks.__name__]
+
+
+@pytest.fixture
+def platform(monkeypatch):
+    """Pretend to be on another machine."""
+
+    def pretend(name, available=True):
+        class Device:
+            is_available = staticmethod(lambda: available)
+
+        monkeypatch.setattr("verl.utils.device.get_device_name", lambda: name)
+        monkeypatch.setattr("verl.utils.device.get_torch_device", lambda: Device)
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+    return pretend
+
+
+def test_hardware_cpu_needs_the_environment_variable(verl_config, platform, monkeypatch):
+    monkeypatch.delenv("VERL_PLATFORM", raising=False)
+    platform("cuda")
+    with pytest.raises(ConfigError, match=r"rltf/hardware=cpu but VERL_PLATFORM=''.*start with VERL_PLATFORM=cpu"):
+        checks.check_platform(verl_config())
+
+
+def test_the_environment_variable_needs_hardware_cpu(verl_config, platform):
+    platform("cpu")
+    with pytest.raises(ConfigError, match=r"VERL_PLATFORM=cpu but trainer.device=cuda: add rltf/hardware=cpu"):
+        checks.check_platform(verl_config(hardware="gpu"))
+
+
+def test_a_machine_without_accelerator_is_told_both(verl_config, platform, monkeypatch):
+    platform("cuda", available=False)
+    with pytest.raises(ConfigError, match=r"no accelerator.*VERL_PLATFORM=cpu and rltf/hardware=cpu.*RAY_ADDRESS"):
+        checks.check_platform(verl_config(hardware="gpu"))
+    monkeypatch.setenv("RAY_ADDRESS", "auto")  # the driver of a cluster needs no GPU of its own
+    checks.check_platform(verl_config(hardware="gpu"))
+
+
+def test_machines_that_fit_pass(verl_config, platform):
+    platform("cpu", available=False)
+    checks.check_platform(verl_config())
+    platform("cuda")
+    checks.check_platform(verl_config(hardware="gpu"))
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return build_parquet("binary_matrix", tmp_path_factory.mktemp("data"), 0, 4, 4)
+
+
+def test_the_driver_checks_the_files_too(verl_config, platform, dataset, tmp_path):
+    platform("cpu")
+    good = [f"data.train_files={dataset.train}", f"data.val_files=[{dataset.test}]"]
+    checks.check_driver(verl_config(*good))
+
+    broken = tmp_path / "broken.parquet"
+    pq.write_table(pq.read_table(dataset.train).drop(["reward_model"]), broken)
+    with pytest.raises(
+        ValueError, match=r"broken.parquet has no column reward_model: make the dataset with `rltf data build`"
+    ):
+        checks.check_driver(verl_config(*good, f"data.val_files={broken}"))
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.parquet"):
+        checks.check_driver(verl_config(*good, f"data.train_files={tmp_path}/nowhere.parquet"))
+
+
+def test_verls_own_validation_refuses_for_us_and_leaves_others_alone(verl_config, platform):
+    from verl.utils import config as verl_utils
+
+    platform("cpu")
+    with pytest.raises(ConfigError, match="must be rltf_sync"):
+        verl_utils.validate_config(verl_config("trainer.v1.trainer_mode=sync"), False, False)
+
+
+class CharTokenizer:
+    """One token per character."""
+
+    def apply_chat_template(self, messages, add_generation_prompt, tokenize, return_dict):
+        assert add_generation_prompt
+        assert tokenize
+        assert not return_dict
+        return [c for m in messages for c in m["content"]]
+
+
+@pytest.fixture(scope="module")
+def probes():
+    env = make_env("binary_matrix", style="compact", n_min=3, n_max=3)
+    rows = [row_of(p, env.prompt(p), "train") for p in env.build(0, 40, 0).train]
+    return [{**row, "raw_prompt": row["prompt"]} for row in rows]
+
+
+COMPACT = ["rltf.env.style=compact", "rltf.env.n_min=3", "rltf.env.n_max=3", "rltf.episode.revise=compact"]
+
+
+def test_a_prompt_budget_too_small_for_the_revise_prompt_says_what_is_needed(verl_config, probes):
+    def check(budget, *overrides, num=40):
+        config = verl_config(*COMPACT, f"data.max_prompt_length={budget}", *overrides)
+        checks.check_prompt_budget(config, checks.check_config(config), probes[:num], CharTokenizer())
+
+    with pytest.raises(ConfigError) as refused:
+        check(20)
+    message = str(refused.value)
+    needed = int(re.search(r"set it to at least (\d+) plus the length of an attempt", message)[1])
+    assert message.startswith("data.max_prompt_length=20: the revise prompt of template compact needs")
+    check(needed)  # that very number is enough
+    with pytest.raises(ConfigError, match=f"max_prompt_length={needed - 1}: .* for problem \\d+ before any attempt"):
+        check(needed - 1)
+    check(needed - 1, "rltf.feedback.level=verdict")  # less to say
+    check(1, "rltf.episode.horizon=1", "rltf.distill.weight=0")  # no revise prompt at all
+    check(1, num=0)
