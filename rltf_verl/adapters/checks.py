@@ -47,13 +47,13 @@ def check_config(config: DictConfig) -> RLTFConfig:
         raise ConfigError(f"rltf.episode.revise={rltf.episode.revise}: no such template; there are {known}")
     if not verl_is_tested():
         logger.warning("verl %s is outside the tested range %s; run `rltf doctor`", verl_version(), TESTED_VERL)
-    for ok, message in _combinations(config, rltf):
+    for ok, message in _combinations(config):
         if not ok:
             raise ConfigError(message)
     return rltf
 
 
-def _combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
+def _combinations(config: DictConfig) -> list[tuple[bool, str]]:
     """(it works, what to say when it does not) for every setting of verl that ours depend on."""
     algorithm, correction = config.algorithm, config.algorithm.get("rollout_correction") or {}
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
