@@ -1,8 +1,9 @@
 """Every group of sessions of a tiny game summed over: what the estimators estimate, in exact numbers.
 
-There is one first prompt and one revise prompt per first answer (that is what feedback does). The policy is a table of logits per (context, answer so far). Expected gradients come from our rows, targets and
-losses, each group weighted by its probability; the truth comes from differentiating the exact objective or from
-summing the stated estimand over single sessions.
+There is one first prompt and one revise prompt per first answer (that is what feedback does). The policy is a table of
+logits per (context, answer so far). Expected gradients come from our rows, targets and losses, each group weighted by
+its probability; the truth comes from differentiating the exact objective or from summing the stated estimand over
+single sessions.
 """
 
 import itertools
