@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from rltf_verl.adapters.columns import RowOutput, row_columns, session_facts
+from rltf_verl.adapters.compat import warn_once
 from rltf_verl.adapters.metrics import validation_info
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import problem_from_row
@@ -25,6 +26,8 @@ from rltf_verl.episode.seeds import sampling_seed
 from rltf_verl.feedback import make_provider
 from rltf_verl.report.episode_log import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Message
+
+warn_once("verl.utils.tokenizer.continuous_token_wiring")  # it would warn in every session's constructor
 
 ENGINES_WITH_SEEDS = ("transformers", "vllm")
 """Rollout engines whose sampling parameters take a per-request `seed`."""

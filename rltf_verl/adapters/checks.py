@@ -13,9 +13,10 @@ from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_from_row
 from rltf_verl.envs import make_env
+from rltf_verl.envs.base import Env
 from rltf_verl.feedback import make_provider
 from rltf_verl.prompts import render, template_names
-from rltf_verl.types import Attempt, Turn
+from rltf_verl.types import Problem
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +86,8 @@ def _combinations(config: DictConfig) -> list[tuple[bool, str]]:
          "actor_rollout_ref.rollout.calculate_log_probs=False: the rows carry the sampler's log-probs; set it to True"),
         (not config.algorithm.filter_groups.enable,
          "algorithm.filter_groups.enable=True: verl filters by the reward of single rows; set it to False"),
-        (mode == "rltf_sync",
-         f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be rltf_sync"),
+        (str(mode).startswith("rltf_"),
+         f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be an rltf trainer (rltf_sync)"),
         (str(agent.get("agent_loop_manager_class")) == MANAGER,
          f"actor_rollout_ref.rollout.agent.agent_loop_manager_class={agent.get('agent_loop_manager_class')}: "
          f"must be {MANAGER}"),
@@ -123,8 +124,7 @@ def check_platform(config: DictConfig) -> None:
 def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, tokenizer: Any) -> None:
     """Refuse a `data.max_prompt_length` that cannot hold a revise prompt even with the quoted attempt cut to nothing.
 
-    Measures the first problems of the training set with the feedback that they get for an empty answer, when the
-    provider can say it without a model.
+    Measures the first problems of the training set with what the environment says of an empty answer.
     """
     if rltf.episode.horizon == 1:
         return
@@ -148,13 +148,10 @@ def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, toke
         )
 
 
-def _sample_feedback(rltf: RLTFConfig, env: Any, problem: Any) -> str:
-    import asyncio
-
-    provider = make_provider(rltf.feedback.provider.name, **rltf.feedback.provider.options)
-    empty = Attempt((), (), None, text="", ended=True)
-    turn = Turn(empty, env.grade(problem, ""), 0.0)
-    return asyncio.run(provider.feedback(env, problem, [turn])).text
+def _sample_feedback(rltf: RLTFConfig, env: Env, problem: Problem) -> str:
+    """The environment's explanation of an empty answer; a provider is not asked, it may cost money or be down."""
+    level = str(rltf.feedback.provider.options.get("level", "verdict"))
+    return env.explain(problem, "", env.grade(problem, ""), level)
 
 
 def _files(value: Any) -> list[str]:

@@ -6,6 +6,7 @@ Tested range: verl >= 0.9.1, < 0.10. Nothing of verl is edited on disk.
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from importlib.metadata import version
 from types import ModuleType
@@ -57,6 +58,32 @@ def required_batch_multiple(config: DictConfig, per_update: int) -> int:
     return per_update * math.lcm(*(int(size) for size in sizes if size))
 
 
+class _Once(logging.Filter):
+    """Lets each message through once per process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is new."""
+        message = record.getMessage()
+        new = message not in self._seen
+        self._seen.add(message)
+        return new
+
+
+def warn_once(logger_name: str) -> None:
+    """Keep a logger of verl from repeating itself.
+
+    verl 0.9.1 builds an agent loop for every session, and its tokenizer wiring warns there for every model family
+    that it has no builder for (llama among them).
+    """
+    logger = logging.getLogger(logger_name)
+    if not any(isinstance(f, _Once) for f in logger.filters):
+        logger.addFilter(_Once())
+
+
 def check_before_start(verl_config: ModuleType) -> None:
     """Let `validate_config` refuse a wrong `rltf:` block in the driver, before Ray and any worker start.
 
@@ -64,6 +91,8 @@ def check_before_start(verl_config: ModuleType) -> None:
     `rltf:` block pass through untouched. Our trainers check again, for callers that skip `validate_config`.
     """
     original = verl_config.validate_config
+    if getattr(original, "rltf_checked", False):
+        return
 
     @functools.wraps(original)
     def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> Any:
@@ -73,4 +102,5 @@ def check_before_start(verl_config: ModuleType) -> None:
             check_driver(config)
         return original(config, *args, **kwargs)
 
+    validate_config.rltf_checked = True  # type: ignore[attr-defined]
     verl_config.validate_config = validate_config

@@ -1,7 +1,7 @@
 """Episode facts -> flat `rltf/...` floats, in training and in validation.
 
-verl reduces metrics by *substring* of their name (max, min, sum, total), so none of ours may contain one; a test keeps
-it so. All values are means or shares, because verl weighs several updates of a step by their sample count.
+verl reduces metrics by *substring* of their name (max, min, sum, total), so none of ours may contain one, but for
+a last component that means it; a test keeps it so. All values are means or shares, because verl weighs several updates of a step by their sample count.
 """
 
 from __future__ import annotations
@@ -102,6 +102,9 @@ def role_metrics(batch: RowBatch, targets: RowTargets, distill_weight: float) ->
         metrics[f"{name}/adv_abs"] = _mean(targets.advantages[mask].abs())
         metrics[f"{name}/adv_mean"] = _mean(targets.advantages[mask])
         metrics[f"{name}/log_prob_mean"] = _mean(batch.old_log_probs[mask])
+        if role is Role.ATTEMPT:
+            gap = (batch.sampler_log_probs - batch.old_log_probs)[mask].abs()
+            metrics[f"{name}/sampler_log_prob_diff/max"] = float(gap.max())
         if role is Role.DISTILL:
             metrics[f"{name}/floor_masked"] = _mean(targets.floor_masked[mask].float())
             metrics[f"{name}/log_prob_gap"] = _mean((batch.sampler_log_probs - batch.old_log_probs)[mask])

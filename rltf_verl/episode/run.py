@@ -110,13 +110,22 @@ def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
 async def _feedback(rules: EpisodeRules, problem: Problem, turns: Sequence[Turn]) -> Feedback:
     start = time.monotonic()
     try:
-        feedback = await rules.provider.feedback(rules.env, problem, turns)
+        feedback = await _ask(rules, problem, turns)
     except FeedbackUnavailable:
         if rules.on_error != "correctness":
             raise
         feedback = await make_provider("correctness").feedback(rules.env, problem, turns)
         feedback = replace(feedback, fallback=True)
     return replace(feedback, latency_s=time.monotonic() - start)
+
+
+async def _ask(rules: EpisodeRules, problem: Problem, turns: Sequence[Turn]) -> Feedback:
+    try:
+        return await rules.provider.feedback(rules.env, problem, turns)
+    except FeedbackUnavailable:
+        raise
+    except Exception as error:  # a provider is user code; how it fails must not decide what happens to the session
+        raise FeedbackUnavailable(rules.provider.name, f"{type(error).__name__}: {error}") from error
 
 
 async def _revise_prompt(

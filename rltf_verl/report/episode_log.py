@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,14 @@ class EpisodeLog:
 
 
 def set_aside_after(folder: Path, step: int) -> int:
-    """Move the files of steps after `step` into `superseded/`; they are about to be played again.
+    """Move the files of what a run resumed at `step` plays again into `superseded/`.
+
+    These are the training sessions after it and the validation sessions from it on (verl validates before it trains).
 
     Returns:
         How many files were moved.
     """
-    stale = [p for p in sorted(folder.glob("*.jsonl")) if int(p.name.split(".")[0]) > step]
+    stale = [p for p in _files(folder) if _step(p) > step or (_step(p) == step and ".val." in p.name)]
     for path in stale:
         target = folder / "superseded"
         target.mkdir(exist_ok=True)
@@ -57,10 +60,19 @@ def set_aside_after(folder: Path, step: int) -> int:
     return len(stale)
 
 
+def _files(folder: Path) -> list[Path]:
+    """The log's own files; what else lies in the folder is not ours."""
+    return sorted(p for p in folder.glob("*.jsonl") if re.fullmatch(r"\d{8}\.(train|val)\..+", p.name))
+
+
+def _step(path: Path) -> int:
+    return int(path.name.split(".")[0])
+
+
 def read_episodes(folder: Path) -> list[dict[str, Any]]:
     """All records of a log folder, by step."""
     # Not splitlines(): it also splits at U+2028 and other line ends that may stand inside a text.
-    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_bytes().split(b"\n")]
+    lines = [line for path in _files(folder) for line in path.read_bytes().split(b"\n")]
     return [json.loads(line) for line in lines if line]
 
 

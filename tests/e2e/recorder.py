@@ -1,0 +1,57 @@
+"""Loaded into every process of a test run through VERL_USE_EXTERNAL_MODULES, as a user's own extension would be.
+
+Adds a trainer that saves each batch as the loss will see it, and a feedback provider that often has none, so that
+sessions are ragged.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import wrapt
+
+from rltf_verl import feedback
+from rltf_verl.envs.base import Env
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.verifier import VerifierProvider
+from rltf_verl.types import Feedback, Problem, Turn
+
+COLUMNS = ("prompts", "responses", "response_mask", "rltf_role", "rltf_turn", "rm_scores", "advantages", "old_log_probs")
+SAMPLER = "rltf_sampler_log_probs"
+
+
+class FlakyVerifier(VerifierProvider):
+    """The verifier, but unavailable for every third problem, and on the second turn for another third."""
+
+    def __init__(self) -> None:
+        super().__init__(level="full")
+
+    async def feedback(self, env: Env, problem: Problem, turns: Sequence[Turn]) -> Feedback:
+        kind = problem.index % 3
+        if kind == 0 or (kind == 1 and len(turns) == 2):
+            raise FeedbackUnavailable("flaky", f"not for problem {problem.index}")
+        return await super().feedback(env, problem, turns)
+
+
+feedback._PROVIDERS["flaky"] = f"{__name__}:FlakyVerifier"
+
+
+@wrapt.when_imported("verl.trainer.ppo.v1")
+def _register(v1) -> None:
+    import torch
+    import transfer_queue as tq
+
+    from rltf_verl.adapters.trainer import RLTFTrainerSync
+
+    @v1.register_trainer("rltf_recorded")
+    class RecordedTrainer(RLTFTrainerSync):
+        def _compute_advantage(self, batch, metrics):
+            batch = super()._compute_advantage(batch, metrics)
+            data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*COLUMNS, SAMPLER])
+            rows = [{c: data[c][i].clone() for c in (*COLUMNS, SAMPLER)} for i in range(len(batch))]
+            record = {"keys": list(batch.keys), "padding": [bool(t.get("is_padding")) for t in batch.tags], "rows": rows}
+            record["denominator"] = batch.extra_info["rltf_denominator"]
+            folder = Path(os.environ["RLTF_RECORD_DIR"])
+            folder.mkdir(parents=True, exist_ok=True)
+            torch.save(record, folder / f"{self.global_steps}.pt")
+            return batch

@@ -1,0 +1,119 @@
+"""Real `python -m verl.trainer.main_ppo` runs of the tiny policy, as child processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rltf_verl.data.build import build_parquet
+
+ROOT = Path(__file__).parents[2]
+POLICY = ROOT / "recipes" / "demo" / "policy"
+LEARNING_RATE = 0.3
+RESPONSE_LENGTH = 20
+
+SETTINGS = [
+    "rltf/hardware=cpu", f"actor_rollout_ref.model.path={POLICY}", "rltf.env.style=compact", "rltf.episode.revise=compact",
+    "data.max_prompt_length=96", f"data.max_response_length={RESPONSE_LENGTH}", "data.train_batch_size=12",
+    "actor_rollout_ref.rollout.n=3", "trainer.logger=[file]", "trainer.val_before_train=false",
+]  # fmt: skip
+
+RECORDED = [
+    "trainer.v1.trainer_mode=rltf_recorded", "rltf/feedback=correctness", "rltf.feedback.provider=flaky",
+    "rltf.episode.horizon=3", "rltf.episode.stop_when_solved_train=false", "rltf.distill.weight=0.5",
+    # Plain gradient descent, unclipped: the step of the weights *is* the gradient.
+    "actor_rollout_ref.actor.optim.optimizer=SGD", f"actor_rollout_ref.actor.optim.lr={LEARNING_RATE}",
+    "actor_rollout_ref.actor.optim.weight_decay=0", "actor_rollout_ref.actor.optim.clip_grad=1e9",
+    "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+]  # fmt: skip
+
+
+@dataclass
+class Run:
+    """One run, in a folder of its own."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    ray_dir: str
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    @property
+    def episodes(self) -> Path:
+        return self.checkpoints / "episodes"
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log.txt").read_text(errors="replace")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def wait(self, timeout: float) -> int:
+        """Exit status. Kills a run that takes longer, so that a hang is a failure and not a hang."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return -9
+        finally:
+            shutil.rmtree(self.ray_dir, ignore_errors=True)
+
+    def kill(self) -> None:
+        """SIGKILL for the driver and every process it started, all at once."""
+        root = psutil.Process(self.process.pid)
+        family = [root, *root.children(recursive=True)]
+        for process in family:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        psutil.wait_procs(family[1:], timeout=20)
+        self.process.wait(20)
+
+
+def build_data(folder: Path) -> dict[str, str]:
+    """3x3 problems; returns the overrides that name them."""
+    paths = build_parquet("binary_matrix", folder, seed=0, num_train=240, num_test=8, n_min=3, n_max=3, style="compact")
+    return {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
+
+
+def start(folder: Path, data: dict[str, str], overrides: list[str], method: str = "sd") -> Run:
+    """Start a run; its output goes to log.txt."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
+    env = {
+        **os.environ, "VERL_PLATFORM": "cpu", "RAY_TMPDIR": ray_dir, "OMP_NUM_THREADS": "1",
+        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), "RLTF_RECORD_DIR": str(folder / "record"),
+        "VERL_USE_EXTERNAL_MODULES": "recorder", "PYTHONPATH": str(Path(__file__).parent),
+    }  # fmt: skip
+    command = [
+        sys.executable, "-u", "-m", "verl.trainer.main_ppo", f"--config-name=rltf_{method}", *SETTINGS,
+        *(f"{k}={v}" for k, v in data.items()), f"trainer.default_local_dir={folder / 'checkpoints'}",
+        f"hydra.run.dir={folder / 'hydra'}", *overrides,
+    ]  # fmt: skip
+    log = (folder / "log.txt").open("ab")
+    process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+    return Run(folder, process, ray_dir)
+
+
+def wait_for(condition: Any, run: Run, timeout: float) -> None:
+    """Poll until `condition()`; fails with the run's log when it ends first."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if run.process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"the run ended or took too long before it got there:\n{run.log[-3000:]}")
+        time.sleep(0.1)

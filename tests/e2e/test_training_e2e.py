@@ -1,0 +1,156 @@
+"""The real verl trainer on the CPU, end to end: agreement of log-probs, the gradient, one update, kill and resume."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.types import Role
+from tests.e2e import runs
+
+pytestmark = pytest.mark.e2e
+STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 6, 4, 3, 400
+GAMMA, WEIGHT, FLOOR = 0.1, 0.5, -5.0
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
+    """(uninterrupted run, run that was killed in step 4 and resumed from the checkpoint of step 3)."""
+    root = tmp_path_factory.mktemp("runs")
+    data, steps = runs.build_data(root / "data"), f"trainer.total_training_steps={STEPS}"
+    whole = runs.start(root / "whole", data, [*runs.RECORDED, steps, "trainer.save_freq=1"])
+    broken_settings = [*runs.RECORDED, steps, f"trainer.save_freq={SAVED_AT}"]
+    broken = runs.start(root / "broken", data, broken_settings)
+    runs.wait_for(lambda: any(broken.episodes.glob(f"{KILLED_IN:08d}.train.*")), broken, TIMEOUT)
+    broken.kill()
+    assert broken.wait(1) == -9, "it ended before it was killed"
+    resumed = runs.start(root / "broken", data, broken_settings)
+    assert whole.wait(TIMEOUT) == 0, whole.log[-3000:]
+    assert resumed.wait(TIMEOUT) == 0, resumed.log[-3000:]
+    return whole, resumed
+
+
+def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(both: tuple[runs.Run, runs.Run]) -> None:
+    whole, resumed = (_sessions(run) for run in both)
+    assert whole.keys() == resumed.keys(), "the same problems at every step, each session once"
+    differing = [key for key in whole if whole[key] != resumed[key]]
+    assert len(differing) <= 0.01 * len(whole), f"{len(differing)} of {len(whole)} sessions differ: {differing[:5]}"
+
+
+def _sessions(run: runs.Run) -> dict[tuple[int, int, int], list[str]]:
+    """(step, problem, session) -> answers. Fails on a session that stands twice in the log."""
+    records = read_episodes(run.episodes)
+    keyed = {(r["step"], r["index"], r["session_id"]): [t["text"] for t in r["turns"]] for r in records}
+    assert len(keyed) == len(records) == STEPS * 12 * 3
+    return keyed
+
+
+def test_the_killed_run_left_no_broken_line(both: tuple[runs.Run, runs.Run]) -> None:
+    files = list(both[1].episodes.rglob("*.jsonl"))
+    assert any("superseded" in str(f) for f in files), "the killed step's sessions were moved aside, not deleted"
+    for file in files:
+        for line in file.read_bytes().split(b"\n")[:-1]:
+            json.loads(line)
+        assert file.read_bytes().endswith(b"\n")
+
+
+def test_sampler_and_actor_agree_on_attempt_rows_while_the_weights_move(both: tuple[runs.Run, runs.Run]) -> None:
+    whole, _ = both
+    moved = _weights(whole, STEPS)
+    assert max(float((moved[k] - v).abs().max()) for k, v in _weights(whole, 0).items()) > 1e-3
+    for step in range(1, STEPS + 1):
+        for row in _rows(whole, step):
+            if row["rltf_role"] == Role.ATTEMPT:
+                gap = (row[SAMPLER] - row["old_log_probs"])[row["response_mask"].bool()].abs().max()
+                assert gap < 1e-4, f"step {step}"
+
+
+def test_old_log_probs_of_distill_rows_are_those_of_the_first_prompt(both: tuple[runs.Run, runs.Run]) -> None:
+    whole, _ = both
+    for step in (1, STEPS):
+        model = _model(_weights(whole, step - 1))
+        distilled = [row for row in _rows(whole, step) if row["rltf_role"] == Role.DISTILL]
+        assert distilled
+        for row in distilled:
+            with torch.no_grad():
+                assert (_log_probs(model, row) - row["old_log_probs"]).abs().max() < 1e-4
+
+
+def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(both: tuple[runs.Run, runs.Run]) -> None:
+    whole, _ = both
+    for step in (1, STEPS):
+        rows = _rows(whole, step)
+        assert {len(v) for v in _by_session(rows).values()} == {1, 3, 4}, "1, 2 and 3 turns: 1, 3 and 4 rows"
+        before, after = _weights(whole, step - 1), _weights(whole, step)
+        model = _model(before)
+        advantages = _plain_advantages(rows)
+        loss = sum(-(adv * _log_probs(model, row)).sum() for row, adv in zip(rows, advantages, strict=True))
+        (loss / (len(_by_session(rows)) * runs.RESPONSE_LENGTH)).backward()
+        for name, parameter in model.named_parameters():
+            taken = (before[name] - after[name]) / runs.LEARNING_RATE
+            assert (taken - parameter.grad).abs().max() < 1e-5, f"step {step}, {name}"
+
+
+def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
+    """The paper's Algorithm 1 as loops over sessions; shares nothing with the code under test."""
+    rewards = {s: [float(r["rm_scores"].sum()) for r in sorted(part, key=lambda r: int(r["rltf_turn"][0]))
+                   if r["rltf_role"] == Role.ATTEMPT] for s, part in _by_session(rows).items()}  # fmt: skip
+    groups = defaultdict(list)
+    for session in rewards:
+        groups[session.rsplit("_", 1)[0]].append(session)
+
+    def of(row: dict[str, Any]) -> torch.Tensor:
+        session, turn = row["session"], int(row["rltf_turn"][0])
+        siblings = [rewards[s] for s in groups[session.rsplit("_", 1)[0]]]
+        if row["rltf_role"] == Role.DISTILL:
+            advantage = rewards[session][-1] - sum(r[0] for r in siblings) / len(siblings)
+            return WEIGHT * advantage * (row["old_log_probs"] >= FLOOR)
+        returns = [sum(GAMMA**j * x for j, x in enumerate(r[turn:])) for r in siblings if len(r) > turn]
+        own = sum(GAMMA**j * x for j, x in enumerate(rewards[session][turn:]))
+        return torch.full_like(row["old_log_probs"], own - sum(returns) / len(returns))
+
+    return [of(row) for row in rows]
+
+
+def _rows(run: runs.Run, step: int) -> list[dict[str, Any]]:
+    record = torch.load(run.folder / "record" / f"{step}.pt")
+    keep = zip(record["keys"], record["padding"], record["rows"], strict=True)
+    return [{**row, "session": key.rsplit("_", 1)[0]} for key, padding, row in keep if not padding]
+
+
+def _by_session(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    sessions = defaultdict(list)
+    for row in rows:
+        sessions[row["session"]].append(row)
+    return sessions
+
+
+def _weights(run: runs.Run, step: int) -> dict[str, torch.Tensor]:
+    """The weights after `step`, from the checkpoint; 0 is the policy that the run started from."""
+    folder = run.checkpoints / f"global_step_{step}" / "actor" / "huggingface" if step else runs.POLICY
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def _model(weights: dict[str, torch.Tensor]) -> torch.nn.Module:
+    model = AutoModelForCausalLM.from_pretrained(Path(runs.POLICY), dtype=torch.float32, attn_implementation="eager")
+    model.load_state_dict({**model.state_dict(), **weights})
+    model.tie_weights()
+    return model
+
+
+def _log_probs(model: torch.nn.Module, row: dict[str, Any]) -> torch.Tensor:
+    """log π(y | x) of one row, by a forward of its own."""
+    ids = torch.cat([row["prompts"], row["responses"]]).unsqueeze(0)
+    logits = model(input_ids=ids).logits[0, len(row["prompts"]) - 1 : -1]
+    return logits.log_softmax(-1).gather(-1, row["responses"].unsqueeze(-1)).squeeze(-1)
+
+
+SAMPLER = "rltf_sampler_log_probs"
