@@ -1,9 +1,9 @@
-r"""Make the demo's tiny policy from scratch: a Llama of 0.4 M parameters with a character tokenizer.
+r"""Make the demo's tiny policy from scratch: a Llama of 0.34 M parameters with a character tokenizer.
 
     python recipes/demo/make_policy.py OUT_DIR
 
 Warm-started on two skills that have nothing to do with the task: answering a matrix with random digits, and applying
-feedback ("1<2: the cell says 1 and should say 2") to an answer. Questions, answers and corrections are all random, so the policy
+feedback (`<2`: the cell is too small and should be 2). Questions, answers and corrections are all random, so the policy
 learns to follow feedback but nothing of what a right first answer looks like.
 """
 
@@ -81,7 +81,7 @@ def _revision(rng: random.Random, env: BinaryMatrix, problem: Problem) -> tuple[
     pretended = replace(problem, data={**problem.data, "solution": target})
     attempt = _answer(given)
     feedback = env.explain(pretended, attempt, Grade(given == target, True), "full")
-    text = render("revise/compact", question=env.prompt(problem), attempt=attempt, feedback=feedback)
+    text = render("revise/compact_guide", question=env.prompt(problem), attempt=attempt, feedback=feedback)
     return [{"role": "user", "content": text}], _answer(target)
 
 

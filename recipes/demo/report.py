@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt  # noqa: E402  the backend must be chosen f
 
 NAMES = {"grpo": "GRPO", "sd": "RLTF-SD"}
 COLORS = {"grpo": "#D55E00", "sd": "#0072B2"}  # Okabe and Ito: told apart by the colour-blind
-VAL = {1: "val-core/rltf/binary_matrix/acc/mean@4", 2: "val-aux/rltf/binary_matrix/acc_turn_2/mean@4"}
+VAL = {1: "val-core/rltf/binary_matrix/acc/mean@1", 2: "val-aux/rltf/binary_matrix/acc_turn_2/mean@1"}
 
 Metrics = dict[str, list[dict[str, Any]]]
 Summary = dict[str, dict[str, float]]
@@ -64,7 +64,7 @@ HEADINGS = ["method", "first answer right, before", "after", "training sessions"
 
 
 def _table(summary: Summary) -> Table:
-    table = Table(title="First-turn accuracy on 50 held-out problems, without feedback")
+    table = Table(title="First-turn accuracy on 100 held-out problems, without feedback")
     for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for row in _cells(summary):
@@ -117,7 +117,7 @@ pre {{ overflow-x: auto; padding: .8rem; background: #8882; border-radius: 6px; 
 </style></head><body>
 <h1>RLTF-SD against GRPO</h1>
 <p>{html.escape(text)}</p>
-<table><caption>First-turn accuracy on 50 held-out problems, without feedback</caption><tr>{head}</tr>{rows}</table>
+<table><caption>First-turn accuracy on 100 held-out problems, without feedback</caption><tr>{head}</tr>{rows}</table>
 <img alt="Held-out accuracy of first and second answers over training, for GRPO and RLTF-SD" src="data:image/png;base64,{image}">
 <h2>A session of the first step</h2>
 <p>Every cell of the answer is marked: <code>0=0</code> right, <code>0&lt;2</code> says 0 and should say 2.</p>

@@ -28,21 +28,20 @@ from rltf_verl.data.build import build_parquet
 HERE = Path(__file__).resolve().parent
 METHODS = ("grpo", "sd")
 PROBLEMS_PER_STEP, SESSIONS_PER_PROBLEM = 32, 2
-FIRST_TURN = "val-core/rltf/binary_matrix/acc/mean@4"
+FIRST_TURN = "val-core/rltf/binary_matrix/acc/mean@1"
 
 SETTINGS = [
     "rltf/hardware=cpu",
     f"actor_rollout_ref.model.path={HERE / 'policy'}",
     "rltf.env.style=compact",
-    "rltf.episode.revise=compact",
-    "data.max_prompt_length=96",
+    "rltf.episode.revise=compact_guide",
+    "data.max_prompt_length=64",
     "data.max_response_length=20",
     f"data.train_batch_size={PROBLEMS_PER_STEP}",
     f"actor_rollout_ref.rollout.n={SESSIONS_PER_PROBLEM}",
-    "actor_rollout_ref.rollout.val_kwargs.n=4",
-    "actor_rollout_ref.actor.optim.lr=4e-4",
+    "actor_rollout_ref.actor.optim.lr=5e-4",
     "trainer.logger=[file]",
-    "trainer.test_freq=25",
+    "trainer.test_freq=15",
     "trainer.resume_mode=disable",
     "trainer.project_name=rltf_demo",
 ]
@@ -162,11 +161,11 @@ def summary_of(run: Run, steps: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/demo"))
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=90)
     parser.add_argument("--one-at-a-time", action="store_true", help="half the memory (4 GB), nearly twice the time")
     args = parser.parse_args()
     out, console = args.out.resolve(), Console()
-    data = build_parquet("binary_matrix", out / "data", seed=0, num_train=2000, num_test=50, n_min=3, n_max=3, style="compact")
+    data = build_parquet("binary_matrix", out / "data", seed=0, num_train=2000, num_test=100, n_min=3, n_max=3, style="compact")
     console.print(f"Training one tiny policy twice, {args.steps} steps of {PROBLEMS_PER_STEP} problems x {SESSIONS_PER_PROBLEM} sessions; logs in {out}")
     runs: list[Run] = []
     try:

@@ -110,7 +110,7 @@ class BinaryMatrix:
 
         Every message is one line. Levels below `full` name no value of the solution. `compact` marks every cell, rows
         separated by `/`: `=` right, `x` wrong (`location`); `<` too small, `>` too large, `?` unreadable (`hint`);
-        the same between what was given and what is right, `0=0 1<2` (`full`).
+        the same with what is right behind it, `=0<2` (`full`).
         """
         if grade.correct and not self._compact:
             return CORRECT
@@ -243,7 +243,7 @@ def _say(cell: str, given: int | None, wanted: int, level: FeedbackLevel) -> str
 
 def _marks(cells: Cells, solution: Matrix, level: FeedbackLevel) -> str:
     rows = [
-        " ".join(_mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True))
+        "".join(_mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True))
         for given_row, wanted_row in zip(cells, solution, strict=True)
     ]
     return "/".join(rows)
@@ -258,4 +258,4 @@ def _mark(given: int | None, wanted: int, level: FeedbackLevel) -> str:
         sign = "="
     else:
         sign = "<" if given < wanted else ">"
-    return f"{'?' if given is None else given}{sign}{wanted}" if level == "full" else sign
+    return f"{sign}{wanted}" if level == "full" else sign
