@@ -12,7 +12,7 @@ JUDGE = ["openai>=2", "tenacity>=9"]
 MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
 PLOT = ["matplotlib>=3.9"]
-TEST = ["pytest>=8", "pytest-asyncio>=1", "hypothesis>=6.100"]
+TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]
 DEV = [*PLOT, *TEST, "ruff>=0.14", "mypy>=1.18", "pre-commit>=4", "build>=1.2"]
 
 setup(

@@ -89,17 +89,33 @@ class DistillConfig:
     def __post_init__(self) -> None:
         for name in ("baseline", "reference", "loss"):
             _require_choice(f"distill.{name}", getattr(self, name), get_args(_literal_of(DistillConfig, name)))
-        _require(0 < self.clip_low <= 1 <= self.clip_high, "distill.clip_low", self.clip_low,
-                 f"need 0 < clip_low <= 1 <= clip_high, clip_high is {self.clip_high}")
-        _require(self.reference != "current" or self.loss == "importance_sampling", "distill.loss", self.loss,
-                 "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to old or sampler")
+        _require(
+            0 < self.clip_low <= 1 <= self.clip_high,
+            "distill.clip_low",
+            self.clip_low,
+            f"need 0 < clip_low <= 1 <= clip_high, clip_high is {self.clip_high}",
+        )
+        _require(
+            self.reference != "current" or self.loss == "importance_sampling",
+            "distill.loss",
+            self.loss,
+            "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to old or sampler",
+        )
         _require(self.start_step >= 0, "distill.start_step", self.start_step, "must not be negative")
-        _require(self.ramp_steps is None or self.ramp_steps > self.start_step, "distill.ramp_steps", self.ramp_steps,
-                 f"the ramp ends before it starts; must be above rltf.distill.start_step={self.start_step}, or null")
+        _require(
+            self.ramp_steps is None or self.ramp_steps > self.start_step,
+            "distill.ramp_steps",
+            self.ramp_steps,
+            f"the ramp ends before it starts; must be above rltf.distill.start_step={self.start_step}, or null",
+        )
         ends = self.weight if isinstance(self.weight, tuple) else (self.weight,)
         _require(all(w >= 0 for w in ends), "distill.weight", self.weight, "must not be negative; 0 switches it off")
-        _require(self.log_prob_floor is None or self.log_prob_floor <= 0, "distill.log_prob_floor", self.log_prob_floor,
-                 "is a log-probability, so a positive one would mask every token; use a negative number, or null")
+        _require(
+            self.log_prob_floor is None or self.log_prob_floor <= 0,
+            "distill.log_prob_floor",
+            self.log_prob_floor,
+            "is a log-probability, so a positive one would mask every token; use a negative number, or null",
+        )
 
     @property
     def enabled(self) -> bool:
@@ -138,8 +154,12 @@ class RLTFConfig:
         _require(0 <= self.gamma <= 1, "gamma", self.gamma, "must be in [0, 1]")
         _require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
         _require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
-        _require(not self.distill.enabled or self.episode.horizon > 1, "episode.horizon", self.episode.horizon,
-                 "distillation needs a second turn; set it to 2 or more, or rltf.distill.weight=0")
+        _require(
+            not self.distill.enabled or self.episode.horizon > 1,
+            "episode.horizon",
+            self.episode.horizon,
+            "distillation needs a second turn; set it to 2 or more, or rltf.distill.weight=0",
+        )
 
     @classmethod
     def from_mapping(cls, block: Mapping[str, Any]) -> RLTFConfig:

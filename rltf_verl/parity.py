@@ -326,4 +326,3 @@ def _leaves(value: object) -> Iterator[float]:
             yield from _leaves(item)
     else:
         yield float(value)  # type: ignore[arg-type]  # JSON numbers and bools
-

@@ -77,7 +77,10 @@ def _revision(rng: random.Random, env: BinaryMatrix, problem: Problem) -> tuple[
     """Feedback towards a *random* target, so that nothing of the task is in it."""
     target, given = _random_grid(rng), _random_grid(rng)
     keep = rng.random()
-    given = [[t if rng.random() < keep else g for t, g in zip(tr, gr, strict=True)] for tr, gr in zip(target, given, strict=True)]
+    given = [
+        [t if rng.random() < keep else g for t, g in zip(tr, gr, strict=True)]
+        for tr, gr in zip(target, given, strict=True)
+    ]
     pretended = replace(problem, data={**problem.data, "solution": target})
     attempt = _answer(given)
     feedback = env.explain(pretended, attempt, Grade(given == target, True), "full")
@@ -93,7 +96,9 @@ def _answer(grid: list[list[int]]) -> str:
     return BOX + "\n".join("".join(map(str, row)) for row in grid) + "}"
 
 
-def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, steps: int, batch_size: int, seed: int) -> None:
+def warm_up(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, steps: int, batch_size: int, seed: int
+) -> None:
     """Next-token training on the answers."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-3, total_steps=steps, pct_start=0.1)
@@ -110,7 +115,9 @@ def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, steps: 
             print(f"warm-up step {step:4d}/{steps}  loss {loss.item():.4f}", flush=True)
 
 
-def _collate(batch: list[tuple[list[dict[str, str]], str]], tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:
+def _collate(
+    batch: list[tuple[list[dict[str, str]], str]], tokenizer: PreTrainedTokenizerFast
+) -> tuple[torch.Tensor, torch.Tensor]:
     ids, labels = [], []
     for messages, answer in batch:
         prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
@@ -118,7 +125,9 @@ def _collate(batch: list[tuple[list[dict[str, str]], str]], tokenizer: PreTraine
         ids.append(torch.tensor([*prompt, *target]))
         labels.append(torch.tensor([-100] * len(prompt) + target))
     pad = torch.nn.utils.rnn.pad_sequence
-    return pad(ids, batch_first=True, padding_value=tokenizer.pad_token_id), pad(labels, batch_first=True, padding_value=-100)
+    return pad(ids, batch_first=True, padding_value=tokenizer.pad_token_id), pad(
+        labels, batch_first=True, padding_value=-100
+    )
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rltf_verl.report.episode_log import read_episodes
 
 mpl.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402  the backend must be chosen first
+from matplotlib import pyplot as plt
 
 NAMES = {"grpo": "GRPO", "sd": "RLTF-SD"}
 COLORS = {"grpo": "#D55E00", "sd": "#0072B2"}  # Okabe and Ito: told apart by the colour-blind
@@ -23,14 +23,13 @@ VAL = {1: "val-core/rltf/binary_matrix/acc/mean@1", 2: "val-aux/rltf/binary_matr
 Metrics = dict[str, list[dict[str, Any]]]
 Summary = dict[str, dict[str, float]]
 
-PARAGRAPH = (
-    "What was just seen: both runs started from the same {size} policy, which can apply feedback but has never seen the task, "
-    "and both played the same number of sessions: answer, be told cell by cell what is wrong, answer again. GRPO rewards "
-    "each turn against its siblings; all first answers are wrong, so there is nothing to compare and the first turn learns "
-    "nothing ({grpo_start:.0%} to {grpo_end:.0%}). RLTF-SD also trains the policy to give its second answer, the one that "
-    "had the feedback, to the first prompt, which has none: held-out first answers went from {sd_start:.0%} to {sd_end:.0%}. "
-    "No verl file was changed."
-)
+PARAGRAPH = """\
+What was just seen: both runs started from the same policy of 0.34 M parameters, which can apply feedback but has never
+seen the task, and both played the same number of sessions: answer, be told cell by cell what is wrong, answer again.
+GRPO rewards each turn against its siblings; all first answers are wrong, so there is nothing to compare and the first
+turn learns nothing ({grpo_start:.0%} to {grpo_end:.0%}). RLTF-SD also trains the policy to give its second answer, the
+one that had the feedback, to the first prompt, which has none: held-out first answers went from {sd_start:.0%} to
+{sd_end:.0%}. This was the real verl trainer, and no verl file was changed."""
 
 
 def write_report(out: Path, summary: Summary, metrics: Metrics, console: Console) -> None:
@@ -42,13 +41,15 @@ def write_report(out: Path, summary: Summary, metrics: Metrics, console: Console
     console.print(text, soft_wrap=False)
     page = out / "report.html"
     page.write_text(_page(summary, text, picture, _episode(out / "sd" / "checkpoints" / "episodes")), encoding="utf-8")
-    console.print(f"[bold]Report:[/bold] {page}\n[bold]Picture:[/bold] {picture}\n[bold]Numbers:[/bold] {out / 'summary.json'}")
+    console.print(
+        f"[bold]Report:[/bold] {page}\n[bold]Picture:[/bold] {picture}\n[bold]Numbers:[/bold] {out / 'summary.json'}"
+    )
 
 
 def _paragraph(summary: Summary) -> str:
     grpo, sd = summary["grpo"], summary["sd"]
     return PARAGRAPH.format(
-        size="0.34 M-parameter", grpo_start=grpo["acc_start"], grpo_end=grpo["acc_end"],
+        grpo_start=grpo["acc_start"], grpo_end=grpo["acc_end"],
         sd_start=sd["acc_start"], sd_end=sd["acc_end"],
     )  # fmt: skip
 
@@ -78,7 +79,9 @@ def _plot(metrics: Metrics, path: Path) -> None:
         for turn, key in VAL.items():
             points = [(r["step"], r["data"][key]) for r in records if key in r["data"]]
             style = {"ls": "-", "marker": "o"} if turn == 1 else {"ls": ":", "marker": ".", "alpha": 0.7}
-            label = f"{NAMES[method]}, {'first answer (no feedback)' if turn == 1 else 'second answer (after feedback)'}"
+            label = (
+                f"{NAMES[method]}, {'first answer (no feedback)' if turn == 1 else 'second answer (after feedback)'}"
+            )
             axes.plot(*zip(*points, strict=True), color=COLORS[method], label=label, **style)
     axes.set(xlabel="training step", ylabel="accuracy on held-out problems", ylim=(-0.03, 1.03))
     axes.set_title("Text feedback moved into the first answer: 3x3 binary matrix")
@@ -93,7 +96,12 @@ def _episode(folder: Path) -> str:
     """One session in which the feedback fixed the answer, as preformatted text."""
     for record in read_episodes(folder):
         turns = record["turns"]
-        if record["split"] == "train" and len(turns) == 2 and turns[1]["grade"]["correct"] and not turns[0]["grade"]["correct"]:
+        if (
+            record["split"] == "train"
+            and len(turns) == 2
+            and turns[1]["grade"]["correct"]
+            and not turns[0]["grade"]["correct"]
+        ):
             return (f"first answer   {turns[0]['text']!r}\nfeedback       {turns[0]['feedback']['text']}\n"
                     f"second answer  {turns[1]['text']!r}\nright answer   {record['reference']!r}")  # fmt: skip
     return "(no session was fixed by its feedback)"
@@ -118,9 +126,11 @@ pre {{ overflow-x: auto; padding: .8rem; background: #8882; border-radius: 6px; 
 <h1>RLTF-SD against GRPO</h1>
 <p>{html.escape(text)}</p>
 <table><caption>First-turn accuracy on 100 held-out problems, without feedback</caption><tr>{head}</tr>{rows}</table>
-<img alt="Held-out accuracy of first and second answers over training, for GRPO and RLTF-SD" src="data:image/png;base64,{image}">
+<img alt="Held-out accuracy of first and second answers over training, for GRPO and RLTF-SD"
+  src="data:image/png;base64,{image}">
 <h2>A session of the first step</h2>
-<p>Every cell of the answer is marked: <code>0=0</code> right, <code>0&lt;2</code> says 0 and should say 2.</p>
+<p>The feedback marks every cell: <code>=0</code> is right, <code>&lt;2</code> is too small and should be 2,
+<code>&gt;1</code> is too large and should be 1.</p>
 <pre>{html.escape(episode)}</pre>
 </body></html>
 """

@@ -39,9 +39,10 @@ SETTINGS = [
     "data.max_response_length=20",
     f"data.train_batch_size={PROBLEMS_PER_STEP}",
     f"actor_rollout_ref.rollout.n={SESSIONS_PER_PROBLEM}",
-    "actor_rollout_ref.actor.optim.lr=5e-4",
+    "actor_rollout_ref.actor.optim.lr=6e-4",
+    "actor_rollout_ref.actor.ppo_epochs=2",
     "trainer.logger=[file]",
-    "trainer.test_freq=15",
+    "trainer.test_freq=10",
     "trainer.resume_mode=disable",
     "trainer.project_name=rltf_demo",
 ]
@@ -95,15 +96,25 @@ def start(method: str, out: Path, data: Any, steps: int) -> Run:
     ]  # fmt: skip
     (folder / "command.txt").write_text(" ".join(command) + "\n")
     log = (folder / "log.txt").open("wb")
-    process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+    )
     return Run(method, folder, process, time.monotonic())
 
 
 def watch(runs: list[Run], steps: int, console: Console) -> None:
     """Show progress until all runs have ended. Raises SystemExit with the log's end when one fails."""
-    columns = (TextColumn("{task.description:<5}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
+    columns = (
+        TextColumn("{task.description:<5}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[now]}"),
+    )
     with Progress(*columns, console=console) as progress:
-        tasks = {run.method: progress.add_task(run.method, total=steps, now="starting verl (about a minute)") for run in runs}
+        tasks = {
+            run.method: progress.add_task(run.method, total=steps, now="starting verl (about a minute)") for run in runs
+        }
         said: dict[str, int] = {}
         while True:
             for run in runs:
@@ -130,7 +141,8 @@ def _state(run: Run) -> tuple[int, str]:
     held_out = [r["data"][FIRST_TURN] for r in records if FIRST_TURN in r["data"]]
     said = f"held-out first answer right: {held_out[-1]:.0%}"
     if train:
-        said += f" · training: first {train[-1]['rltf/turn_1/acc']:.0%}, after feedback {train[-1].get('rltf/turn_2/acc', 0):.0%}"
+        first, second = (train[-1].get(f"rltf/turn_{k}/acc", 0.0) for k in (1, 2))
+        said += f" · training: first {first:.0%}, after feedback {second:.0%}"
     return records[-1]["step"], said
 
 
@@ -161,12 +173,17 @@ def summary_of(run: Run, steps: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/demo"))
-    parser.add_argument("--steps", type=int, default=90)
+    parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--one-at-a-time", action="store_true", help="half the memory (4 GB), nearly twice the time")
     args = parser.parse_args()
     out, console = args.out.resolve(), Console()
-    data = build_parquet("binary_matrix", out / "data", seed=0, num_train=2000, num_test=100, n_min=3, n_max=3, style="compact")
-    console.print(f"Training one tiny policy twice, {args.steps} steps of {PROBLEMS_PER_STEP} problems x {SESSIONS_PER_PROBLEM} sessions; logs in {out}")
+    data = build_parquet(
+        "binary_matrix", out / "data", seed=0, num_train=2000, num_test=100, n_min=3, n_max=3, style="compact"
+    )
+    console.print(
+        f"Training one tiny policy twice, {args.steps} steps of {PROBLEMS_PER_STEP} problems x {SESSIONS_PER_PROBLEM} "
+        f"sessions; logs in {out}"
+    )
     runs: list[Run] = []
     try:
         for batch in [[m] for m in METHODS] if args.one_at_a_time else [list(METHODS)]:

@@ -73,7 +73,11 @@ class RLTFAgentLoop(AgentLoopBase):
             The rows, the last attempt last.
         """
         shared, start = _shared_of(self.config), time.monotonic()
-        step, session_id, validate = int(kwargs["global_steps"]), int(kwargs["session_id"]), bool(kwargs["rltf_validate"])
+        step, session_id, validate = (
+            int(kwargs["global_steps"]),
+            int(kwargs["session_id"]),
+            bool(kwargs["rltf_validate"]),
+        )
         problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
 
         def seed_of_turn(turn: int) -> int:

@@ -1,7 +1,8 @@
 """Episode facts -> flat `rltf/...` floats, in training and in validation.
 
-verl reduces metrics by *substring* of their name (max, min, sum, total), so none of ours may contain one, but for
-a last component that means it; a test keeps it so. All values are means or shares, because verl weighs several updates of a step by their sample count.
+verl reduces metrics by *substring* of their name (max, min, sum, total), so none of ours may contain one, but for a
+last component that means it; a test keeps it so. All values are means or shares, because verl weighs several updates
+of a step by their sample count.
 """
 
 from __future__ import annotations

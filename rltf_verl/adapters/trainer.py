@@ -22,7 +22,14 @@ from verl.utils.py_functional import rename_dict
 
 from rltf_verl.adapters.checks import check_config, check_prompt_budget
 from rltf_verl.adapters.columns import (
-    FACTS, ROLE, SAMPLER_LOG_PROBS, ragged, read_columns, real_rows, row_batch, session_of,
+    FACTS,
+    ROLE,
+    SAMPLER_LOG_PROBS,
+    ragged,
+    read_columns,
+    real_rows,
+    row_batch,
+    session_of,
 )  # fmt: skip
 from rltf_verl.adapters.compat import required_batch_multiple
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
@@ -87,9 +94,9 @@ class RLTFTrainerMixin:
         lengths = self._response_lengths(batch)
         batch = self._put(batch, {SAMPLER_LOG_PROBS: (sampler, lengths), "rollout_log_probs": (own, lengths)})
         keep = columns["response_mask"].bool() & ~is_distill
-        metrics.update(calculate_debug_metrics(DataProto.from_single_dict({
-            "rollout_log_probs": own, "old_log_probs": old, "response_mask": keep.long(), "responses": columns["responses"],
-        })))  # fmt: skip
+        compared = {"rollout_log_probs": own, "old_log_probs": old, "responses": columns["responses"]}
+        compared["response_mask"] = keep.long()
+        metrics.update(calculate_debug_metrics(DataProto.from_single_dict(compared)))
         return batch
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:

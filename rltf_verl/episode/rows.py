@@ -18,8 +18,11 @@ def episode_to_rows(episode: Episode, *, distill: bool) -> list[Row]:
         distill: make the distillation row.
     """
     attempts = _attempt_rows(episode.turns)
-    extra = [_critique_row(episode, k, t.feedback.attempt) for k, t in enumerate(episode.turns)
-             if t.feedback is not None and t.feedback.attempt is not None and k + 1 < len(episode.turns)]
+    extra = [
+        _critique_row(episode, k, t.feedback.attempt)
+        for k, t in enumerate(episode.turns)
+        if t.feedback is not None and t.feedback.attempt is not None and k + 1 < len(episode.turns)
+    ]
     if distill and len(episode.turns) > 1:
         extra.append(_distill_row(episode))
     return [*attempts[:-1], *extra, attempts[-1]]

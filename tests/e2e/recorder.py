@@ -16,7 +16,16 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.types import Feedback, Problem, Turn
 
-COLUMNS = ("prompts", "responses", "response_mask", "rltf_role", "rltf_turn", "rm_scores", "advantages", "old_log_probs")
+COLUMNS = (
+    "prompts",
+    "responses",
+    "response_mask",
+    "rltf_role",
+    "rltf_turn",
+    "rm_scores",
+    "advantages",
+    "old_log_probs",
+)
 SAMPLER = "rltf_sampler_log_probs"
 
 
@@ -49,7 +58,11 @@ def _register(v1) -> None:
             batch = super()._compute_advantage(batch, metrics)
             data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*COLUMNS, SAMPLER])
             rows = [{c: data[c][i].clone() for c in (*COLUMNS, SAMPLER)} for i in range(len(batch))]
-            record = {"keys": list(batch.keys), "padding": [bool(t.get("is_padding")) for t in batch.tags], "rows": rows}
+            record = {
+                "keys": list(batch.keys),
+                "padding": [bool(t.get("is_padding")) for t in batch.tags],
+                "rows": rows,
+            }
             record["denominator"] = batch.extra_info["rltf_denominator"]
             folder = Path(os.environ["RLTF_RECORD_DIR"])
             folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -23,7 +24,8 @@ LEARNING_RATE = 0.3
 RESPONSE_LENGTH = 20
 
 SETTINGS = [
-    "rltf/hardware=cpu", f"actor_rollout_ref.model.path={POLICY}", "rltf.env.style=compact", "rltf.episode.revise=compact_guide",
+    "rltf/hardware=cpu", f"actor_rollout_ref.model.path={POLICY}",
+    "rltf.env.style=compact", "rltf.episode.revise=compact_guide",
     "data.max_prompt_length=64", f"data.max_response_length={RESPONSE_LENGTH}", "data.train_batch_size=12",
     "actor_rollout_ref.rollout.n=3", "trainer.logger=[file]", "trainer.val_before_train=false",
 ]  # fmt: skip
@@ -77,10 +79,8 @@ class Run:
         root = psutil.Process(self.process.pid)
         family = [root, *root.children(recursive=True)]
         for process in family:
-            try:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
         psutil.wait_procs(family[1:], timeout=20)
         self.process.wait(20)
 
@@ -106,7 +106,9 @@ def start(folder: Path, data: dict[str, str], overrides: list[str], method: str 
         f"hydra.run.dir={folder / 'hydra'}", *overrides,
     ]  # fmt: skip
     log = (folder / "log.txt").open("ab")
-    process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+    )
     return Run(folder, process, ray_dir)
 
 

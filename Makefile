@@ -1,0 +1,43 @@
+# `make demo` runs the main job, `make test` passes the tests; each makes .venv and installs what it needs first.
+# To spare a CUDA download on Linux: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make demo
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH := 2.13.0
+
+.PHONY: install demo test unit e2e lint benchmarks clean
+
+install: $(VENV)/installed
+
+# torch first and pinned: the build that is already there satisfies verl's range, so no other one is fetched.
+$(VENV)/installed: setup.py pyproject.toml
+	$(PYTHON) -c 'import sys; assert (3, 10) <= sys.version_info < (3, 13), "Python 3.10 to 3.12 is needed, this is " + sys.version'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --progress-bar on torch==$(TORCH)
+	$(BIN)/pip install --quiet --progress-bar on -e '.[dev]'
+	touch $@
+
+# Trains one tiny policy with GRPO and with RLTF-SD in the real verl trainer, on the CPU; writes outputs/demo.
+demo: install
+	$(BIN)/python recipes/demo/run_demo.py
+
+test: lint unit e2e
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: install
+	$(BIN)/pytest -m 'not e2e' -n 2 --durations 5
+
+# Real Ray, real trainer, real kill -9: minutes.
+e2e: install
+	$(BIN)/pytest -m e2e -n 2 --dist loadfile --durations 0
+
+benchmarks: install
+	$(BIN)/python benchmarks/cpu_rollout.py
+
+clean:
+	rm -rf $(VENV) outputs build dist
