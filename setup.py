@@ -36,7 +36,6 @@ setup(
         "console_scripts": ["rltf = rltf_verl.cli:main"],
     },
     classifiers=[
-        "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],

@@ -113,7 +113,13 @@ def episode(index: int, text: str) -> Episode:
 def test_inspect(tmp_path: Path) -> None:
     log = EpisodeLog(tmp_path, "w")
     for step in (1, 2):
-        log.append(episode(step, "[bold]not markup[/bold] [/nonsense] \x1b[2J"), step=step, validate=False, uid="u")
+        log.append(
+            episode(step, "[bold]not markup[/bold] [/nonsense] \x1b[2J"),
+            question="q",
+            step=step,
+            validate=False,
+            uid="u",
+        )
     result = rltf("inspect", tmp_path, "--step", 2)
     assert result.exit_code == 0, result.stderr
     for told in ("step 2 train", "[bold]not markup[/bold] [/nonsense]", "cell 1 is wrong", "[verifier]", "right", "42"):

@@ -41,7 +41,7 @@ SETTINGS = [
     f"actor_rollout_ref.rollout.n={SESSIONS_PER_PROBLEM}",
     "actor_rollout_ref.actor.optim.lr=5e-4",
     "trainer.logger=[file]",
-    "trainer.test_freq=15",
+    "trainer.test_freq=17",
     "trainer.resume_mode=disable",
     "trainer.project_name=rltf_demo",
 ]
@@ -172,7 +172,7 @@ def summary_of(run: Run, steps: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/demo"))
-    parser.add_argument("--steps", type=int, default=75)
+    parser.add_argument("--steps", type=int, default=85)
     parser.add_argument("--one-at-a-time", action="store_true", help="half the memory (4 GB), nearly twice the time")
     args = parser.parse_args()
     out, console = args.out.resolve(), Console()

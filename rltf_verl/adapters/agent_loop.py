@@ -91,7 +91,8 @@ class RLTFAgentLoop(AgentLoopBase):
             session_id=session_id, validate=validate, seed_of_turn=seed_of_turn,
         )  # fmt: skip
         if shared.log is not None:
-            shared.log.append(episode, step=step, validate=validate, uid=str(kwargs["uid"]))
+            question = messages[-1]["content"]
+            shared.log.append(episode, question=question, step=step, validate=validate, uid=str(kwargs["uid"]))
         # Validation reads only the last row; an objective's rows would be generated for nothing.
         rows = episode_to_rows(episode, distill=shared.config.distill.enabled and not validate)
         return _outputs(episode, rows, shared.config.episode.horizon, time.monotonic() - start)

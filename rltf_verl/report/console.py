@@ -63,6 +63,7 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     out = console or Console()
     where = f"step {record['step']} {record['split']}"
     out.rule(Text(printable(f"{where} · {record['env']} {record['index']} · session {record['session_id']}")))
+    _line(out, "question   ", record["question"], "bold")
     _line(out, "reference  ", record["reference"], "bold")
     for k, turn in enumerate(record["turns"], start=1):
         grade = turn["grade"]

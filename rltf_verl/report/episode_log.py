@@ -7,6 +7,7 @@ a resumed run plays again are moved aside first (`set_aside_after`), so no sessi
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from dataclasses import asdict
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.types import Episode, Turn
+
+logger = logging.getLogger(__name__)
 
 VERSION = 1
 
@@ -29,19 +32,31 @@ class EpisodeLog:
     def __init__(self, folder: Path, worker: str) -> None:
         self._folder = folder
         self._worker = worker
+        self._broken = False
         folder.mkdir(parents=True, exist_ok=True)
 
-    def append(self, episode: Episode, *, step: int, validate: bool, uid: str) -> None:
-        """Write one session."""
+    def append(self, episode: Episode, *, question: str, step: int, validate: bool, uid: str) -> None:
+        """Write one session. A disk that refuses ends the log with one warning, not the run."""
+        if self._broken:
+            return
         split = "val" if validate else "train"
-        record = {"version": VERSION, "step": step, "split": split, "uid": uid, **_episode_record(episode)}
-        line = json.dumps(record, ensure_ascii=False) + "\n"
+        record = {"version": VERSION, "step": step, "split": split, "uid": uid, "question": question}
+        line = json.dumps(record | _episode_record(episode), ensure_ascii=False) + "\n"
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(fd, line.encode("utf-8", "replace"))
-        finally:
-            os.close(fd)
+            _write(path, line.encode("utf-8", "replace"))
+        except OSError as error:
+            self._broken = True
+            logger.warning("episode log: no more sessions are written to %s: %s", self._folder, error)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """One `write`, so that what a killed process leaves is whole lines."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
 
 
 def set_aside_after(folder: Path, step: int) -> int:
@@ -95,7 +110,7 @@ def _turn_record(turn: Turn) -> dict[str, Any]:
         feedback = {k: v for k, v in asdict(turn.feedback).items() if k != "attempt"}
     return {
         "text": turn.attempt.text,
-        "response_ids": list(turn.attempt.response_ids),
+        "num_tokens": len(turn.attempt.response_ids),
         "ended": turn.attempt.ended,
         "reward": turn.reward,
         "grade": asdict(turn.grade),

@@ -20,27 +20,36 @@ def episode(text="a", feedback="f", session_id=0, stop="horizon"):
 
 
 def test_a_record_holds_what_was_said(tmp_path):
-    EpisodeLog(tmp_path / "new" / "folder", "w").append(episode(), step=5, validate=True, uid="u1")
+    EpisodeLog(tmp_path / "new" / "folder", "w").append(episode(), question="q", step=5, validate=True, uid="u1")
     (record,) = read_episodes(tmp_path / "new" / "folder")
     assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["00000005.val.w.jsonl"]
     assert record == {
-        "version": 1, "step": 5, "split": "val", "uid": "u1", "env": "echo", "index": 11, "session_id": 0,
+        "version": 1, "step": 5, "split": "val", "uid": "u1", "question": "q", "env": "echo", "index": 11, "session_id": 0,
         "reference": "ref", "stop": "horizon", "error": "why", "num_shortened": 1,
         "turns": [
             {
-                "text": "a", "response_ids": [3, 4], "ended": True, "reward": 0.0, "weight_version": 7,
+                "text": "a", "num_tokens": 2, "ended": True, "reward": 0.0, "weight_version": 7,
                 "grade": {"correct": False, "format_ok": True, "parsed": "a", "error": None},
                 "feedback": {
                     "text": "f", "provider": "verifier", "sees_reference": False, "latency_s": 0.5, "fallback": False,
                 },
             },
             {
-                "text": "b", "response_ids": [6], "ended": False, "reward": 0.9, "weight_version": None,
+                "text": "b", "num_tokens": 1, "ended": False, "reward": 0.9, "weight_version": None,
                 "grade": {"correct": True, "format_ok": True, "parsed": None, "error": "E: x"},
                 "feedback": None,
             },
         ],
     }  # fmt: skip
+
+
+def test_a_disk_that_refuses_ends_the_log_with_one_warning(tmp_path, caplog):
+    log = EpisodeLog(tmp_path, "w")
+    (tmp_path / "00000001.train.w.jsonl").mkdir()
+    log.append(episode(), question="q", step=1, validate=False, uid="u1")
+    log.append(episode(), question="q", step=2, validate=False, uid="u2")
+    assert [r.message.split(":")[0] for r in caplog.records] == ["episode log"]
+    assert not list(tmp_path.glob("00000002.*"))
 
 
 HOSTILE = [
@@ -52,8 +61,8 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_comes_back_unchanged(tmp_path, text):
     log = EpisodeLog(tmp_path, "w")
-    log.append(episode(text, feedback=text), step=1, validate=False, uid=text)
-    log.append(episode("next"), step=1, validate=False, uid="u2")
+    log.append(episode(text, feedback=text), question="q", step=1, validate=False, uid=text)
+    log.append(episode("next"), question="q", step=1, validate=False, uid="u2")
     (path,) = tmp_path.glob("*.jsonl")
     with path.open(encoding="utf-8", newline="\n") as file:  # what any other reader of JSON lines sees
         assert len([json.loads(line) for line in file]) == 2
@@ -63,7 +72,7 @@ def test_hostile_text_comes_back_unchanged(tmp_path, text):
 
 
 def test_a_lone_surrogate_becomes_a_question_mark_and_the_line_stays_valid(tmp_path):
-    EpisodeLog(tmp_path, "w").append(episode("a\ud800b\udfffc"), step=1, validate=False, uid="u")
+    EpisodeLog(tmp_path, "w").append(episode("a\ud800b\udfffc"), question="q", step=1, validate=False, uid="u")
     (record,) = read_episodes(tmp_path)
     assert record["turns"][0]["text"] == "a?b?c"
     assert record["turns"][0]["grade"]["parsed"] == "a?b?c"
@@ -72,7 +81,13 @@ def test_a_lone_surrogate_becomes_a_question_mark_and_the_line_stays_valid(tmp_p
 def write_many(folder, writer, num):
     log = EpisodeLog(folder, "shared")  # the same file for all of them: the hardest case
     for i in range(num):
-        log.append(episode(f"{writer}:{i}:" + "x" * (1 + 997 * (i % 9))), step=1, validate=False, uid=f"{writer}-{i}")
+        log.append(
+            episode(f"{writer}:{i}:" + "x" * (1 + 997 * (i % 9))),
+            question="q",
+            step=1,
+            validate=False,
+            uid=f"{writer}-{i}",
+        )
 
 
 def test_lines_of_four_concurrent_writers_never_mix(tmp_path):
@@ -98,14 +113,14 @@ def test_lines_of_four_concurrent_writers_never_mix(tmp_path):
 def test_steps_that_will_be_played_again_are_set_aside(tmp_path):
     log = EpisodeLog(tmp_path, "w1")
     for step in (1, 2, 3, 4, 10):
-        log.append(episode(), step=step, validate=False, uid=f"t{step}")
-    log.append(episode(), step=4, validate=True, uid="v4")
+        log.append(episode(), question="q", step=step, validate=False, uid=f"t{step}")
+    log.append(episode(), question="q", step=4, validate=True, uid="v4")
     assert set_aside_after(tmp_path, 3) == 3
     assert [r["uid"] for r in read_episodes(tmp_path)] == ["t1", "t2", "t3"]
     assert len(list((tmp_path / "superseded").glob("*.jsonl"))) == 3
 
     # the resumed run plays step 4 again, in another process, and is itself interrupted and resumed
-    EpisodeLog(tmp_path, "w2").append(episode(), step=4, validate=False, uid="t4 again")
+    EpisodeLog(tmp_path, "w2").append(episode(), question="q", step=4, validate=False, uid="t4 again")
     assert [r["uid"] for r in read_episodes(tmp_path)] == ["t1", "t2", "t3", "t4 again"]
     assert set_aside_after(tmp_path, 3) == 1
     assert set_aside_after(tmp_path, 3) == 0
@@ -114,7 +129,7 @@ def test_steps_that_will_be_played_again_are_set_aside(tmp_path):
 
 def test_the_same_file_set_aside_twice_overwrites_nothing(tmp_path):
     for uid in ("first", "second"):
-        EpisodeLog(tmp_path, "w").append(episode(), step=2, validate=False, uid=uid)
+        EpisodeLog(tmp_path, "w").append(episode(), question="q", step=2, validate=False, uid=uid)
         assert set_aside_after(tmp_path, 1) == 1
     uids = [json.loads(p.read_text())["uid"] for p in (tmp_path / "superseded").iterdir()]
     assert sorted(uids) == ["first", "second"]

@@ -1,0 +1,46 @@
+"""What a user sees who starts the real driver with something wrong: one line that names it, before Ray starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.e2e import runs
+
+pytestmark = pytest.mark.e2e
+
+
+def refused(tmp_path: Path, *overrides: str, **env: str) -> str:
+    """Run the driver; returns what it printed. Fails if it did not refuse, or only after starting Ray."""
+    data = runs.build_data(tmp_path / "data")
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf_sd", *runs.SETTINGS]
+    command += [f"{k}={v}" for k, v in data.items()] + list(overrides)
+    clean = {k: v for k, v in os.environ.items() if k not in ("VERL_PLATFORM", "RAY_ADDRESS")}
+    done = subprocess.run(command, cwd=tmp_path, env=clean | env, capture_output=True, text=True, timeout=200)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0, said[-2000:]
+    assert "ray init kwargs" not in said, "it got as far as Ray"
+    return said
+
+
+def test_a_cpu_config_without_the_cpu_platform(tmp_path: Path) -> None:
+    assert "start with VERL_PLATFORM=cpu in the environment" in refused(tmp_path)
+
+
+def test_a_dataset_without_our_columns(tmp_path: Path) -> None:
+    data = runs.build_data(tmp_path / "data")
+    path = tmp_path / "no_extra_info.parquet"
+    pq.write_table(pq.read_table(data["data.train_files"]).drop_columns(["extra_info"]), path)
+    said = refused(tmp_path, f"data.train_files={path}", VERL_PLATFORM="cpu")
+    assert "extra_info" in said
+    assert "rltf data build" in said
+
+
+def test_a_key_that_does_not_exist(tmp_path: Path) -> None:
+    said = refused(tmp_path, "+rltf.distill.wieght=1", VERL_PLATFORM="cpu")
+    assert "rltf.distill.wieght=1: unknown key; did you mean rltf.distill.weight?" in said
