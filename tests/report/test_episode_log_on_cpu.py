@@ -24,7 +24,8 @@ def test_a_record_holds_what_was_said(tmp_path):
     (record,) = read_episodes(tmp_path / "new" / "folder")
     assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["00000005.val.w.jsonl"]
     assert record == {
-        "version": 1, "step": 5, "split": "val", "uid": "u1", "question": "q", "env": "echo", "index": 11, "session_id": 0,
+        "version": 1, "step": 5, "split": "val", "uid": "u1", "question": "q",
+        "env": "echo", "index": 11, "session_id": 0,
         "reference": "ref", "stop": "horizon", "error": "why", "num_shortened": 1,
         "turns": [
             {
