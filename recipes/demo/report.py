@@ -29,29 +29,41 @@ seen the task, and both played the same number of sessions: answer, be told cell
 GRPO rewards each turn against its siblings; all first answers are wrong, so there is nothing to compare and the first
 turn learns nothing ({grpo_start:.0%} to {grpo_end:.0%}). RLTF-SD also trains the policy to give its second answer, the
 one that had the feedback, to the first prompt, which has none: held-out first answers went from {sd_start:.0%} to
-{sd_end:.0%}. This was the real verl trainer, and no verl file was changed."""
+{sd_end:.0%}. That is more than copying the matrix, which is the right answer to {copies:.0%} of these problems: on the
+others it went to {beyond:.0%}. This was the real verl trainer, and no verl file was changed."""
 
 
 def write_report(out: Path, summary: Summary, metrics: Metrics, console: Console) -> None:
     """Print the table and the paragraph; write report.png and report.html."""
     picture = out / "report.png"
     _plot(metrics, picture)
-    text = _paragraph(summary)
+    episodes = read_episodes(out / "sd" / "checkpoints" / "episodes")
+    text = _paragraph(summary, episodes)
     console.print(_table(summary))
     console.print(text, soft_wrap=False)
     page = out / "report.html"
-    page.write_text(_page(summary, text, picture, _episode(out / "sd" / "checkpoints" / "episodes")), encoding="utf-8")
+    page.write_text(_page(summary, text, picture, _episode(episodes)), encoding="utf-8")
     console.print(
         f"[bold]Report:[/bold] {page}\n[bold]Picture:[/bold] {picture}\n[bold]Numbers:[/bold] {out / 'summary.json'}"
     )
 
 
-def _paragraph(summary: Summary) -> str:
+def _paragraph(summary: Summary, episodes: list[dict[str, Any]]) -> str:
     grpo, sd = summary["grpo"], summary["sd"]
+    copies, beyond = _copying(episodes)
     return PARAGRAPH.format(
-        grpo_start=grpo["acc_start"], grpo_end=grpo["acc_end"],
-        sd_start=sd["acc_start"], sd_end=sd["acc_end"],
+        grpo_start=grpo["acc_start"], grpo_end=grpo["acc_end"], sd_start=sd["acc_start"], sd_end=sd["acc_end"],
+        copies=copies, beyond=beyond,
     )  # fmt: skip
+
+
+def _copying(episodes: list[dict[str, Any]]) -> tuple[float, float]:
+    """Share of held-out problems whose answer is the question itself; final first-turn accuracy on the others."""
+    last = max(r["step"] for r in episodes if r["split"] == "val")
+    held_out = [r for r in episodes if r["split"] == "val" and r["step"] == last]
+    others = [r for r in held_out if r["question"] != r["reference"]]
+    right = sum(r["turns"][0]["grade"]["correct"] for r in others)
+    return 1 - len(others) / len(held_out), right / len(others)
 
 
 def _cells(summary: Summary) -> list[list[str]]:
@@ -92,9 +104,9 @@ def _plot(metrics: Metrics, path: Path) -> None:
     plt.close(figure)
 
 
-def _episode(folder: Path) -> str:
+def _episode(episodes: list[dict[str, Any]]) -> str:
     """One session in which the feedback fixed the answer, as preformatted text."""
-    for record in read_episodes(folder):
+    for record in episodes:
         turns = record["turns"]
         if (
             record["split"] == "train"
