@@ -145,6 +145,7 @@ def test_role_metrics_with_known_answers():
             "rltf/attempt/adv_abs": (4 * 0.5 + 4 * 0.0) / 8,
             "rltf/attempt/adv_mean": 0.0,
             "rltf/attempt/log_prob_mean": -1.0,
+            "rltf/attempt/sampler_log_prob_diff/max": 0.0,
             "rltf/distill/row_share": 0.25,
             "rltf/distill/token_share": 4 / 12,
             "rltf/distill/adv_abs": 0.25,
