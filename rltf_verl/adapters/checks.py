@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
+from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_from_row
 from rltf_verl.envs import make_env
@@ -103,7 +104,9 @@ def check_platform(config: DictConfig) -> None:
     """Without an accelerator both VERL_PLATFORM=cpu and the hardware group `cpu` are needed; say which is missing."""
     from verl.utils.device import get_device_name, get_torch_device
 
-    cpu_config, cpu_platform = config.trainer.device == "cpu", get_device_name() == "cpu"
+    # main_ppo may already have replaced trainer.device by the platform's; the rollout's name stays.
+    cpu_config = config.trainer.device == "cpu" or config.actor_rollout_ref.rollout.name == ROLLOUT_NAME
+    cpu_platform = get_device_name() == "cpu"
     if cpu_config and not cpu_platform:
         raise ConfigError(
             f"rltf/hardware=cpu but VERL_PLATFORM={os.environ.get('VERL_PLATFORM', '')!r}: verl would look for a GPU; "
