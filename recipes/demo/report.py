@@ -51,7 +51,7 @@ def write_report(out: Path, summary: Summary, metrics: Metrics, console: Console
 def _paragraph(summary: Summary, episodes: list[dict[str, Any]]) -> str:
     grpo, sd = summary["grpo"], summary["sd"]
     copies, beyond = _copying(episodes)
-    return PARAGRAPH.format(
+    return " ".join(PARAGRAPH.split()).format(
         grpo_start=grpo["acc_start"], grpo_end=grpo["acc_end"], sd_start=sd["acc_start"], sd_end=sd["acc_end"],
         copies=copies, beyond=beyond,
     )  # fmt: skip
