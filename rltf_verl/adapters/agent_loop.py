@@ -25,7 +25,7 @@ from rltf_verl.episode.run import EpisodeRules, run_episode
 from rltf_verl.episode.seeds import sampling_seed
 from rltf_verl.feedback import make_provider
 from rltf_verl.report.episode_log import EpisodeLog
-from rltf_verl.types import Attempt, Episode, Message
+from rltf_verl.types import Attempt, Episode, Message, Row
 
 warn_once("verl.utils.tokenizer.continuous_token_wiring")  # it would warn in every session's constructor
 
@@ -73,11 +73,8 @@ class RLTFAgentLoop(AgentLoopBase):
             The rows, the last attempt last.
         """
         shared, start = _shared_of(self.config), time.monotonic()
-        step, session_id, validate = (
-            int(kwargs["global_steps"]),
-            int(kwargs["session_id"]),
-            bool(kwargs["rltf_validate"]),
-        )
+        step, session_id = int(kwargs["global_steps"]), int(kwargs["session_id"])
+        validate = bool(kwargs["rltf_validate"])
         problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
 
         def seed_of_turn(turn: int) -> int:
@@ -98,7 +95,7 @@ class RLTFAgentLoop(AgentLoopBase):
         return _outputs(episode, rows, shared.config.episode.horizon, time.monotonic() - start)
 
 
-def _outputs(episode: Episode, rows: Sequence[Any], horizon: int, seconds: float) -> list[AgentLoopOutput]:
+def _outputs(episode: Episode, rows: Sequence[Row], horizon: int, seconds: float) -> list[AgentLoopOutput]:
     facts = session_facts(episode, horizon)
     steps = [t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")]
     steps = [s for s in steps if s is not None]

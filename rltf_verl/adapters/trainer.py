@@ -30,7 +30,7 @@ from rltf_verl.adapters.columns import (
     real_rows,
     row_batch,
     session_of,
-)  # fmt: skip
+)
 from rltf_verl.adapters.compat import required_batch_multiple
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.metrics import role_metrics, session_metrics
