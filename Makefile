@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := 2.13.0
 
-.PHONY: install demo test unit e2e lint benchmarks clean
+.PHONY: install demo test unit e2e nightly lint benchmarks study clean
 
 install: $(VENV)/installed
 
@@ -36,10 +36,24 @@ unit: install
 
 # Real Ray, real trainer, real kill -9: minutes.
 e2e: install
-	$(BIN)/pytest -m e2e -n 2 --dist loadfile --durations 0
+	$(BIN)/pytest -m 'e2e and not nightly' -n 2 --dist loadfile --durations 0
 
+# What is too long for every run: each preset in the real trainer, all of verl's modes; about half an hour.
+nightly: install
+	$(BIN)/pytest -m nightly -n 2 --durations 0
+
+# What the numbers mean: docs/benchmarks.md.
 benchmarks: install
 	$(BIN)/python benchmarks/cpu_rollout.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
+	$(BIN)/python benchmarks/targets.py
+	$(BIN)/python benchmarks/controller.py
+	$(BIN)/python benchmarks/judge.py
+	$(BIN)/python benchmarks/leak_guard.py
+
+# Methods and feedback levels against each other, from one tiny policy (benchmarks/study/README.md); goes on where it stopped.
+study: install
+	$(BIN)/python -m benchmarks.study
 
 clean:
 	rm -rf $(VENV) outputs build dist

@@ -31,6 +31,8 @@ app = typer.Typer(
 )  # fmt: skip
 data = typer.Typer(no_args_is_help=True, help="Datasets.")
 app.add_typer(data, name="data")
+judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says and is worth.")
+app.add_typer(judge, name="judge")
 
 
 @data.command("build")
@@ -89,6 +91,33 @@ def doctor(
 
 
 @app.command()
+def presets(
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="As docs/methods.md holds it.")] = False,
+) -> None:
+    """List the presets for --config-name, with the objectives that each of them mixes."""
+    from rltf_verl.adapters.presets import load_presets, markdown, preset_table
+    from rltf_verl.report.console import show_table
+
+    table = preset_table(load_presets())
+    if as_markdown:
+        typer.echo(markdown(table))
+    else:
+        show_table(table)
+
+
+@judge.command("audit")
+def judge_audit(
+    folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log_dir of the run.")],
+    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+) -> None:
+    """Per provider: leaks, length, empty talk, and how often the next attempt changed and got better."""
+    from rltf_verl.report.audit import audit, audit_table
+    from rltf_verl.report.console import show_table
+
+    show_table(audit_table(audit(_episodes(folder, step))))
+
+
+@app.command()
 def inspect(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Episode log, rltf.episode_log_dir of the run.")],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
@@ -96,6 +125,15 @@ def inspect(
 ) -> None:
     """Print what was said in the sessions of a run."""
     from rltf_verl.report.console import show_episode
+
+    found = _episodes(folder, step)
+    for record in found[:limit]:
+        show_episode(record)
+    typer.echo(f"{min(limit, len(found))} of {len(found)} sessions")
+
+
+def _episodes(folder: Path, step: int | None) -> list[dict[str, Any]]:
+    """Sessions of an episode log."""
     from rltf_verl.report.episode_log import read_episodes
 
     if not folder.is_dir():
@@ -103,17 +141,83 @@ def inspect(
     found = [record for record in read_episodes(folder) if step is None or record["step"] == step]
     if not found:
         raise ValueError(f"{folder}: no sessions{'' if step is None else f' of step {step}'} in it")
-    for record in found[:limit]:
-        show_episode(record)
-    typer.echo(f"{min(limit, len(found))} of {len(found)} sessions")
+    return found
+
+
+@judge.command("try")
+def judge_try(
+    options: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")],
+    env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
+    log: Annotated[
+        Path | None, typer.Option(help="Episode log with real attempts, instead of made-up wrong ones.")
+    ] = None,
+    num: Annotated[int, typer.Option(min=1, help="Problems.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
+) -> None:
+    """Ask a judge about a few wrong attempts: prompt, raw reply, feedback, time and cost; exit 1 if one fails.
+
+    E.g. rltf judge try style=hint endpoint.base_url=http://127.0.0.1:8000/v1 endpoint.model=Qwen/Qwen3-8B
+    """
+    import asyncio
+
+    from rltf_verl.feedback.judge.trial import try_judge
+    from rltf_verl.report.judge import show_trials
+
+    provider, requests = _judge_and_requests(options, env, log, num, seed)
+    trials = [asdict(trial) for trial in asyncio.run(try_judge(provider, requests))]
+    show_trials(trials)
+    raise typer.Exit(int(any(trial["error"] for trial in trials)))
+
+
+@judge.command("bench")
+def judge_bench(
+    options: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")],
+    env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
+    num: Annotated[int, typer.Option(min=1, help="Calls, all at once.")] = 256,
+    seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
+) -> None:
+    """Measure the throughput of an endpoint under limits.max_concurrency and the other limits."""
+    import asyncio
+
+    from rltf_verl.feedback.judge.trial import bench_judge
+    from rltf_verl.report.judge import show_bench
+
+    provider, requests = _judge_and_requests(options, env, None, min(num, 32), seed)
+    show_bench(asyncio.run(bench_judge(provider, requests, num)))
+
+
+def _judge_and_requests(options: list[str], env: str, log: Path | None, num: int, seed: int) -> tuple[Any, Any]:
+    from rltf_verl.envs import make_env
+    from rltf_verl.feedback import make_provider
+    from rltf_verl.feedback.judge.trial import request_about, wrong_attempts
+    from rltf_verl.report.episode_log import read_wrong_attempts
+
+    told = nested(parse_options(options))
+    environment = make_env(env, **told.pop("env", {}))
+    provider = make_provider("judge", **told)
+    if log is None:
+        return provider, wrong_attempts(environment, seed, num)
+    return provider, [request_about(*attempt) for attempt in read_wrong_attempts(log, num)]
+
+
+def nested(options: dict[str, Any]) -> dict[str, Any]:
+    """`{"a.b": 1}` -> `{"a": {"b": 1}}`."""
+    blocks: dict[str, Any] = {}
+    for key, value in options.items():
+        *path, last = key.split(".")
+        block = blocks
+        for part in path:
+            block = block.setdefault(part, {})
+        block[last] = value
+    return blocks
 
 
 def parse_options(words: list[str]) -> dict[str, Any]:
     """`key=value` words, values as literals where they are ones (also `true`, `false`, `null`), else as text."""
     pairs = [word.partition("=") for word in words]
     for (key, separator, _), word in zip(pairs, words, strict=True):
-        if not (separator and key.isidentifier()):
-            raise ValueError(f"{word!r}: options of the environment are written key=value")
+        if not (separator and key.replace(".", "_").isidentifier()):
+            raise ValueError(f"{word!r}: options are written key=value")
     return {key: _literal(value) for key, _, value in pairs}
 
 

@@ -32,6 +32,20 @@ def _process_group(module: ModuleType) -> None:
     cpu.patch_process_group(module)
 
 
+@wrapt.when_imported("verl.utils.fsdp_utils")
+def _model_copies(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.patch_model_copies(module)
+
+
+@wrapt.when_imported("verl.checkpoint_engine")
+def _checkpoint_engine(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.register_checkpoint_engine(module)
+
+
 @wrapt.when_imported("verl.workers.rollout.replica")
 def _replica(module: ModuleType) -> None:
     from rltf_verl.adapters import cpu
@@ -68,7 +82,8 @@ def _agent_loop(module: ModuleType) -> None:
 
 @wrapt.when_imported("verl.trainer.ppo.v1")
 def _trainers(module: ModuleType) -> None:
-    # Registers itself, so that it can also be imported first: it then waits for the end of this hook.
+    # They register themselves, so that they can also be imported first: they then wait for the end of this hook.
+    import rltf_verl.adapters.async_trainers
     import rltf_verl.adapters.trainer  # noqa: F401
 
 

@@ -71,6 +71,18 @@ class Feedback:
     """The chosen provider failed and this is the fixed sentence of `on_error: correctness`."""
     attempt: Attempt | None = None
     """When the policy itself wrote the text: the tokens it sampled, a `critique` row."""
+    span: tuple[int, int] | None = None
+    """Where its tokens stand in the ids of the prompt that it led to, when that was asked for."""
+    prompt_tokens: int = 0
+    """What a judge read for it, as its endpoint counts."""
+    completion_tokens: int = 0
+    """What a judge wrote."""
+    cached: bool = False
+    """The judge's reply was paid for earlier."""
+    leak: str | None = None
+    """What the leak guard found: the kind, then the passage (`answer: 0 1 …`). Empty: nothing. None: nobody looked."""
+    original: str | None = None
+    """What the provider had said, where the leak guard put other words in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +93,30 @@ class Turn:
     grade: Grade
     reward: float
     feedback: Feedback | None = None
+    parent: int | None = None
+    """Position in `Episode.turns` of the turn that it revises; None for the first."""
+    stop: StopReason | None = None
+    """Why no turn follows; None when one does."""
+    error: str | None = None
+    """Why feedback was unavailable, in one line."""
+    withheld: Feedback | None = None
+    """Feedback that the leak guard dropped: nobody learnt from it, but it is counted and logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One session: 1..horizon turns at one problem."""
+    """One session at one problem: a line of 1..horizon turns, or a tree when an attempt has several revisions."""
 
     problem: Problem
     session_id: int
     turns: tuple[Turn, ...]
-    stop: StopReason
-    error: str | None = None
-    """Why feedback was unavailable, in one line."""
+    """Parents before their children."""
     num_shortened: int = 0
     """Revise prompts in which the quoted attempt had to be cut to fit the prompt budget."""
 
 
 class Role(IntEnum):
-    """What a row trains. The integer is what travels to the workers."""
+    """What a token trains. The integer is what travels to the workers."""
 
     ATTEMPT = 0
     """(x_k, y_k): reinforcement on the turns as they were played."""
@@ -106,21 +124,31 @@ class Role(IntEnum):
     """(x_0, y_K): the last answer, as if it had been given to the first prompt."""
     CRITIQUE = 2
     """(critic prompt, the policy's own critique): credited with the turn that the critique led to."""
+    FEEDBACK = 3
+    """(critic prompt with y_k, f_k), or f_k inside an appended conversation: the policy predicts the feedback."""
+    IMITATE = 4
+    """(x_0, correct y_K): supervised fine-tuning."""
+
+
+CONTEXT = -1
+"""In place of a role: a token that trains nothing."""
+
+SAMPLED = (Role.ATTEMPT, Role.CRITIQUE)
+"""Roles whose tokens the policy sampled under the row's own prompt: on-policy, so policy-gradient losses apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One (prompt, response) pair that is trained on. All per-token fields have length T = len(response_ids)."""
 
-    role: Role
     prompt_ids: tuple[int, ...]
     response_ids: tuple[int, ...]
-    mask: tuple[int, ...]
-    """1 on the policy's own tokens, 0 on context between merged turns."""
+    role: tuple[int, ...]
+    """`Role` of each token, or CONTEXT."""
     turn: tuple[int, ...]
-    """0-based turn that each token is credited with."""
+    """Position in `Episode.turns` of the turn that each token is credited with."""
     log_probs: tuple[float, ...] | None
-    """The sampler's log-probs of these tokens, under the prompt they were *sampled* from, 0 where mask is 0."""
+    """The sampler's log-probs of these tokens, under the prompt they were *sampled* from; 0 where nobody sampled."""
     rewards: tuple[float, ...]
-    """Attempt rows: r_k on the last token of turn k, 0 elsewhere. Other roles: their session's last reward on the last
-    token, which is what verl's own score metrics read; no objective takes it from there."""
+    """Attempt rows: r_k on the last token of turn k, 0 elsewhere. Other rows: their turn's reward on the last token,
+    which is what verl's own score metrics read; no objective takes it from there."""

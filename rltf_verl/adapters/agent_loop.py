@@ -5,32 +5,34 @@ verl builds one loop object per session, so the constructor is a hot path and ev
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
+from rltf_verl.adapters.checks import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.columns import RowOutput, row_columns, session_facts
 from rltf_verl.adapters.compat import warn_once
 from rltf_verl.adapters.metrics import validation_info
-from rltf_verl.config import RLTFConfig
+from rltf_verl.config import EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs import make_env
-from rltf_verl.episode.rows import episode_to_rows
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.rows import attempt_rows, session_rows
 from rltf_verl.episode.run import EpisodeRules, run_episode
-from rltf_verl.episode.seeds import sampling_seed
-from rltf_verl.feedback import make_provider
+from rltf_verl.episode.seeds import place_of, sampling_seed
+from rltf_verl.feedback.group import Groups
 from rltf_verl.report.episode_log import EpisodeLog
-from rltf_verl.types import Attempt, Episode, Message, Row
+from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Row
 
 warn_once("verl.utils.tokenizer.continuous_token_wiring")  # it would warn in every session's constructor
-
-ENGINES_WITH_SEEDS = ("transformers", "vllm")
-"""Rollout engines whose sampling parameters take a per-request `seed`."""
 
 
 class _Shared:
@@ -40,11 +42,12 @@ class _Shared:
         self.config = RLTFConfig.from_mapping(OmegaConf.to_container(trainer_config.rltf, resolve=True))
         self.rules = EpisodeRules(
             env=make_env(self.config.env.name, **self.config.env.options),
-            provider=make_provider(self.config.feedback.provider.name, **self.config.feedback.provider.options),
+            provider=build_provider(self.config.feedback),
             episode=self.config.episode,
             on_error=self.config.feedback.on_error,
-            format_coef=self.config.format_coef,
+            reward=self.config.reward,
         )
+        self.groups = Groups()
         folder = self.config.episode_log_dir
         self.log = EpisodeLog(Path(folder), worker=f"{os.getpid()}") if folder else None
 
@@ -57,6 +60,15 @@ def _shared_of(trainer_config: DictConfig) -> _Shared:
     if key not in _shared:
         _shared[key] = _Shared(trainer_config)
     return _shared[key]
+
+
+@cache
+def _plain_text_tokenizer(tokenizer: Any) -> Any:
+    """A copy for encoding text in which special tokens are only characters.
+
+    That is a state of a tokenizer, and changing it while another thread encodes with it raises "Already borrowed".
+    """
+    return copy.deepcopy(tokenizer)
 
 
 class RLTFAgentLoop(AgentLoopBase):
@@ -77,30 +89,36 @@ class RLTFAgentLoop(AgentLoopBase):
         validate = bool(kwargs["rltf_validate"])
         problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
 
-        def seed_of_turn(turn: int) -> int:
+        def seed_of(place: str) -> int:
+            # Paired sessions share their first answer, and nothing else.
+            paired = shared.config.episode.pair_sessions and place == place_of(0)
             return sampling_seed(
-                shared.config.seed, validate=validate, step=step, index=problem.index, session_id=session_id, turn=turn
-            )
+                shared.config.seed, validate=validate, step=step, index=problem.index,
+                session_id=session_id - session_id % 2 if paired else session_id, place=place,
+            )  # fmt: skip
 
         messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in kwargs["raw_prompt"]]
+        policy = VerlPolicy(self, sampling_params)
+        rollout = self.rollout_config
+        size = rollout.val_kwargs.n if validate else rollout.n
         episode = await run_episode(
-            shared.rules, VerlPolicy(self, sampling_params), problem, messages,
-            session_id=session_id, validate=validate, seed_of_turn=seed_of_turn,
+            shared.rules, policy, problem, messages, session_id=session_id, validate=validate, seed_of=seed_of,
+            group=shared.groups.of(str(kwargs["uid"]), int(size)),
         )  # fmt: skip
         if shared.log is not None:
             question = messages[-1]["content"]
             shared.log.append(episode, question=question, step=step, validate=validate, uid=str(kwargs["uid"]))
         # Validation reads only the last row; an objective's rows would be generated for nothing.
-        rows = episode_to_rows(episode, distill=shared.config.distill.enabled and not validate)
-        return _outputs(episode, rows, shared.config.episode.horizon, time.monotonic() - start)
+        rows = attempt_rows(episode) if validate else await session_rows(policy, messages, episode, shared.config)
+        return _outputs(episode, rows, shared.config.episode, time.monotonic() - start)
 
 
-def _outputs(episode: Episode, rows: Sequence[Row], horizon: int, seconds: float) -> list[AgentLoopOutput]:
-    facts = session_facts(episode, horizon)
+def _outputs(episode: Episode, rows: Sequence[Row], config: EpisodeConfig, seconds: float) -> list[AgentLoopOutput]:
+    facts = session_facts(episode, config.num_nodes)
     steps = [t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")]
     steps = [s for s in steps if s is not None]
     extra = {
-        "reward_extra_info": validation_info(episode, horizon),
+        "reward_extra_info": validation_info(episode, config.horizon),
         "min_global_steps": min(steps, default=None),
         "max_global_steps": max(steps, default=None),
     }
@@ -108,7 +126,7 @@ def _outputs(episode: Episode, rows: Sequence[Row], horizon: int, seconds: float
         RowOutput(
             prompt_ids=list(row.prompt_ids),
             response_ids=list(row.response_ids),
-            response_mask=list(row.mask),
+            response_mask=[int(role != CONTEXT) for role in row.role],
             response_logprobs=list(row.log_probs) if row.log_probs is not None else None,
             reward_score=episode.turns[-1].reward,
             num_turns=2 * len(episode.turns),  # verl counts messages: a question and an answer per turn
@@ -121,7 +139,7 @@ def _outputs(episode: Episode, rows: Sequence[Row], horizon: int, seconds: float
 
 
 class VerlPolicy:
-    """`episode.run.Policy` on verl's rollout engine: ids in, ids out."""
+    """`policy.Policy` on verl's rollout engine: ids in, ids out."""
 
     def __init__(self, loop: RLTFAgentLoop, sampling_params: dict[str, Any]) -> None:
         self._loop = loop
@@ -133,6 +151,24 @@ class VerlPolicy:
         builder = self._loop.continuous_token_builder
         ids = await self._loop.loop.run_in_executor(None, builder.build_initial_tokens, list(messages))
         return tuple(int(i) for i in ids)
+
+    async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
+        """verl's own way of going on with a conversation (its token builder knows the family's separators)."""
+        merge = self._loop.continuous_token_builder.merge_context_tokens
+        said = list(messages)
+        merged = await self._loop.loop.run_in_executor(None, merge, said, [*said, message], list(ids))
+        return tuple(int(i) for i in merged.token_ids)
+
+    async def encode_answer(self, text: str) -> tuple[int, ...]:
+        """Plain text as an answer, ended by the end token, cut off at `data.max_response_length`."""
+        tokenizer, limit = _plain_text_tokenizer(self._loop.tokenizer), int(self._loop.rollout_config.response_length)
+        ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        return tuple([*ids, tokenizer.eos_token_id][:limit])
+
+    def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+        """By decoding ever longer beginnings: a character may consist of several tokens."""
+        texts = [self._loop.tokenizer.decode(ids[:n], skip_special_tokens=True) for n in range(len(ids) + 1)]
+        return tuple(after[len(before) :] for before, after in pairwise(texts))
 
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         """One answer from the engine, with its log-probs as the engine reports them."""

@@ -8,10 +8,15 @@ import ray
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 from rltf_verl.adapters.compat import actor_class
+from rltf_verl.adapters.judge_actor import ask_through_the_job
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
     """Passes verl's `validate` to the loops named `rltf…`, as `rltf_validate` (verl uses the plain name itself)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        ask_through_the_job()
+        super().__init__(*args, **kwargs)
 
     async def _run_agent_loop(
         self, sampling_params: dict[str, Any], trajectory: dict[str, Any], *, agent_name: str, **kwargs: Any

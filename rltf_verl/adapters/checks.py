@@ -11,13 +11,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.cpu import ROLLOUT_NAME
+from rltf_verl.adapters.modes import mode_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_from_row
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.feedback import make_provider
-from rltf_verl.prompts import render, template_names
-from rltf_verl.types import Problem
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.prompts import render, require_template
+from rltf_verl.types import Message, Problem
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +29,19 @@ NUM_BUDGET_PROBES = 32
 
 def check_driver(config: DictConfig) -> None:
     """All checks that need neither Ray nor a tokenizer; run in the driver by `validate_config`."""
+    resolve_files(config)
     check_config(config)
     check_platform(config)
     for path in _files(config.data.train_files) + _files(config.data.val_files):
         check_parquet(Path(path).expanduser())
+
+
+def resolve_files(config: DictConfig) -> None:
+    """Make `./mine.py:Class` absolute: workers of a cluster start in folders of their own."""
+    for key in ("rltf.feedback.provider", "rltf.env.name"):
+        path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
+        if separator and path.endswith(".py"):
+            OmegaConf.update(config, key, f"{Path(path).expanduser().resolve()}:{name}")
 
 
 def check_config(config: DictConfig) -> RLTFConfig:
@@ -43,13 +54,15 @@ def check_config(config: DictConfig) -> RLTFConfig:
         raise ConfigError("no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd")
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
     make_env(rltf.env.name, **rltf.env.options)
-    make_provider(rltf.feedback.provider.name, **rltf.feedback.provider.options)
-    if f"revise/{rltf.episode.revise}" not in template_names():
-        known = ", ".join(t.removeprefix("revise/") for t in template_names() if t.startswith("revise/"))
-        raise ConfigError(f"rltf.episode.revise={rltf.episode.revise}: no such template; there are {known}")
+    provider = build_provider(rltf.feedback)
+    require_template("rltf.episode.revise", "revise", rltf.episode.revise)
+    require_template("rltf.feedback_modeling.critic", "critic", rltf.feedback_modeling.critic)
     if not verl_is_tested():
         logger.warning("verl %s is outside the tested range %s; run `rltf doctor`", verl_version(), TESTED_VERL)
-    for ok, message in _combinations(config):
+    combinations = _combinations(config) + mode_combinations(config) + _own_combinations(config, rltf, provider)
+    if rltf.logit_distill.enabled:
+        combinations += _logit_combinations(config)
+    for ok, message in combinations:
         if not ok:
             raise ConfigError(message)
     return rltf
@@ -66,9 +79,6 @@ def _combinations(config: DictConfig) -> list[tuple[bool, str]]:
         (not correction.get("bypass_mode"),
          "algorithm.rollout_correction.bypass_mode=True: old log-probs would be the sampler's, which for distillation "
          "rows belong to another prompt; set it to False"),
-        (not correction.get("rollout_is") and not correction.get("rollout_rs"),
-         f"algorithm.rollout_correction.rollout_is={correction.get('rollout_is')}, "
-         f"rollout_rs={correction.get('rollout_rs')}: not supported by the rltf trainers; set both to null"),
         (not algorithm.use_kl_in_reward,
          "algorithm.use_kl_in_reward=True: not supported with per-turn rewards; "
          "use actor_rollout_ref.actor.use_kl_loss"),
@@ -88,7 +98,8 @@ def _combinations(config: DictConfig) -> list[tuple[bool, str]]:
         (not config.algorithm.filter_groups.enable,
          "algorithm.filter_groups.enable=True: verl filters by the reward of single rows; set it to False"),
         (str(mode).startswith("rltf_"),
-         f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be an rltf trainer (rltf_sync)"),
+         f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be one of rltf_sync, "
+         "rltf_colocate_async, rltf_separate_async"),
         (str(agent.get("agent_loop_manager_class")) == MANAGER,
          f"actor_rollout_ref.rollout.agent.agent_loop_manager_class={agent.get('agent_loop_manager_class')}: "
          f"must be {MANAGER}"),
@@ -96,6 +107,55 @@ def _combinations(config: DictConfig) -> list[tuple[bool, str]]:
          f"trainer.critic_warmup={config.trainer.critic_warmup}: there is no critic; set it to 0"),
     ]  # fmt: skip
 
+
+def _own_combinations(config: DictConfig, rltf: RLTFConfig, provider: FeedbackProvider) -> list[tuple[bool, str]]:
+    """The same for settings of ours that only the whole config can judge."""
+    rollout, episode, name = config.actor_rollout_ref.rollout, rltf.episode, rltf.feedback.provider.name
+    return [
+        (not (rltf.feedback_modeling.enabled and (provider.constant or name == "policy")),
+         f"rltf.feedback_modeling.weight={rltf.feedback_modeling.weight}: provider {name} always says the same or is "
+         "the policy itself, there is nothing to predict; choose one that says what is wrong, or set the weight to 0"),
+        (episode.branch_turn is None or name not in ("policy", "paired"),
+         f"rltf.episode.branch_turn={episode.branch_turn}: revisions share one critique, which could not be credited "
+         f"with any of them; choose another rltf.feedback.provider than {name}, or null"),
+        (not episode.pair_sessions or rollout.n % 2 == 0,
+         f"actor_rollout_ref.rollout.n={rollout.n}: rltf.episode.pair_sessions=true needs an even number of sessions"),
+        (not episode.pair_sessions or not str(config.trainer.v1.trainer_mode).endswith("_async"),
+         f"rltf.episode.pair_sessions=true: with trainer.v1.trainer_mode={config.trainer.v1.trainer_mode} an "
+         "interrupted first answer goes on with new weights and need not be shared; use rltf_sync, or set it to false"),
+        (not episode.pair_sessions or rollout.name in ENGINES_WITH_SEEDS,
+         f"rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its seed, which the engine "
+         f"{rollout.name} does not take; use {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false"),
+    ]  # fmt: skip
+
+
+def _logit_combinations(config: DictConfig) -> list[tuple[bool, str]]:
+    """The same for `rltf.logit_distill`, which reads the logits of whole packed micro-batches."""
+    model, switch = config.actor_rollout_ref.model, "or rltf.logit_distill.weight=0"
+
+    def actor(*keys: str) -> list[Any]:  # other engines have other keys
+        return [OmegaConf.select(config.actor_rollout_ref.actor, key) for key in keys]
+
+    (strategy,) = actor("strategy")
+    ranks = max(n or 1 for n in actor("ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size"))
+    return [
+        (strategy in ("fsdp", "fsdp2"),
+         f"actor_rollout_ref.actor.strategy={strategy}: rltf.logit_distill reads logits over the whole vocabulary, "
+         f"which other engines split; set it to fsdp or fsdp2, {switch}"),
+        (not any([*actor("use_fused_kernels"), model.use_fused_kernels]),
+         "actor_rollout_ref.model.use_fused_kernels=True: the fused kernels never make the logits that "
+         f"rltf.logit_distill reads; set it to False, {switch}"),
+        (ranks == 1,
+         f"actor_rollout_ref.actor.ulysses_sequence_parallel_size={ranks}: rltf.logit_distill needs whole sequences on "
+         f"a rank; set it to 1, {switch}"),
+        (not any(actor("pad_to_length", "fsdp_config.pad_to_length")),
+         "actor_rollout_ref.actor.pad_to_length=True: verl refuses it together with top-k distillation; set it to "
+         f"False, {switch}"),
+    ]  # fmt: skip
+
+
+ENGINES_WITH_SEEDS = ("transformers", "vllm")
+"""Rollout engines whose sampling parameters take a per-request `seed`."""
 
 MANAGER = "rltf_verl.adapters.agent_worker.RLTFAgentLoopManager"
 
@@ -116,6 +176,11 @@ def check_platform(config: DictConfig) -> None:
         raise ConfigError(
             f"VERL_PLATFORM=cpu but trainer.device={config.trainer.device}: add rltf/hardware=cpu to the command line"
         )
+    if cpu_platform and config.actor_rollout_ref.actor.use_kl_loss:
+        raise ConfigError(
+            "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned memory, which needs an "
+            "accelerator; on a CPU set it to False"
+        )
     local_cluster = not (os.environ.get("RAY_ADDRESS") or OmegaConf.select(config, "ray_kwargs.ray_init.address"))
     if not cpu_platform and local_cluster and not get_torch_device().is_available():
         raise ConfigError(
@@ -125,7 +190,7 @@ def check_platform(config: DictConfig) -> None:
 
 
 def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, tokenizer: Any) -> None:
-    """Refuse a `data.max_prompt_length` that cannot hold a revise prompt even with the quoted attempt cut to nothing.
+    """Refuse a `data.max_prompt_length` that cannot hold a second prompt even if the attempt had no tokens at all.
 
     Measures the first problems of the training set with what the environment says of an empty answer.
     """
@@ -136,10 +201,7 @@ def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, toke
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
         problem = problem_from_row(row["extra_info"], row["reward_model"])
-        question = row["raw_prompt"][-1]["content"]
-        text = render(f"revise/{rltf.episode.revise}", question=question, attempt="",
-                      feedback=_sample_feedback(rltf, env, problem))  # fmt: skip
-        messages = [*row["raw_prompt"][:-1], {"role": "user", "content": text}]
+        messages = _second_prompt(rltf, row["raw_prompt"], _sample_feedback(rltf, env, problem))
         ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
         if len(ids) > longest:
             longest, worst = len(ids), problem.index
@@ -149,6 +211,15 @@ def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, toke
             f"tokens for problem {worst} before any attempt is quoted; set it to at least {longest} plus the length "
             "of an attempt"
         )
+
+
+def _second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> list[Message]:
+    """The conversation of the second turn, after an attempt without text."""
+    text = render(f"revise/{rltf.episode.revise}", question=question[-1]["content"], attempt="", feedback=feedback)
+    revise = {"role": "user", "content": text}
+    if rltf.episode.context == "append":
+        return [*question, {"role": "assistant", "content": ""}, revise]
+    return [*question[:-1], revise]
 
 
 def _sample_feedback(rltf: RLTFConfig, env: Env, problem: Problem) -> str:

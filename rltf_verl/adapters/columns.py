@@ -1,8 +1,8 @@
 """Rows as columns of verl's transfer queue: written by the agent loop, read by the trainer and the loss.
 
-`rltf_role`   []      Role of the row.
-`rltf_turn`   [T]     0-based turn that each response token is credited with.
-`rltf_facts`  [H, F]  the session's facts (`SESSION_FACTS`), the same on each of its rows; NaN for turns not played.
+`rltf_role`   [T]     Role of each response token, CONTEXT where it trains nothing.
+`rltf_turn`   [T]     position in the session of the turn that each response token is credited with.
+`rltf_facts`  [M, F]  the session's facts (`SESSION_FACTS`), the same on each of its rows; NaN for turns not played.
 `rm_scores`   [T]     verl's own column, holding this row's *own* rewards.
 """
 
@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import transfer_queue as tq
 from pydantic import ConfigDict, Field
 from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
-from rltf_verl.algos.targets import RowBatch
-from rltf_verl.types import Episode, Row
+from rltf_verl.algos.sessions import Sessions
+from rltf_verl.feedback import provider_names
+from rltf_verl.types import CONTEXT, Episode, Feedback, Row
 
 ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = "rltf_role", "rltf_turn", "rltf_facts", "rltf_sampler_log_probs"
 
 SESSION_FACTS = (
-    "correct", "format_ok", "ended", "reward", "response_tokens",
+    "parent", "correct", "format_ok", "ended", "reward", "response_tokens",
     "feedback", "feedback_words", "feedback_latency_s", "feedback_fallback", "feedback_failed",
-    "grader_error", "prompt_too_long",
+    "grader_error", "prompt_too_long", "feedback_leak", "feedback_provider",
 )  # fmt: skip
 
 
@@ -50,28 +50,53 @@ class RowOutput(AgentLoopOutput):
 def row_columns(row: Row, facts: torch.Tensor) -> dict[str, torch.Tensor]:
     """The columns of one row beside verl's own."""
     return {
-        ROLE: torch.tensor(int(row.role)),
-        TURN: torch.tensor(row.turn, dtype=torch.int64),
+        ROLE: torch.tensor(row.role, dtype=torch.int32),
+        TURN: torch.tensor(row.turn, dtype=torch.int32),
         FACTS: facts,
         "rm_scores": torch.tensor(row.rewards, dtype=torch.float32),
     }
 
 
-def session_facts(episode: Episode, horizon: int) -> torch.Tensor:
-    """[H, F] float32 facts of a session in the order of `SESSION_FACTS`, NaN rows for turns not played."""
-    facts = torch.full((horizon, len(SESSION_FACTS)), float("nan"))
-    last = len(episode.turns) - 1
+def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
+    """[M, F] float32 facts of a session in the order of `SESSION_FACTS`, NaN rows for turns not played."""
+    facts = torch.full((num_nodes, len(SESSION_FACTS)), float("nan"))
     for k, turn in enumerate(episode.turns):
         feedback = turn.feedback
         facts[k] = torch.tensor([
-            float(turn.grade.correct), float(turn.grade.format_ok and turn.attempt.ended), float(turn.attempt.ended),
+            float(-1 if turn.parent is None else turn.parent), float(turn.grade.correct),
+            float(turn.grade.format_ok and turn.attempt.ended), float(turn.attempt.ended),
             turn.reward, float(len(turn.attempt.response_ids)),
             float(feedback is not None), float(len(feedback.text.split())) if feedback else 0.0,
             feedback.latency_s if feedback else 0.0, float(feedback is not None and feedback.fallback),
-            float(k == last and episode.stop == "feedback_unavailable"),
-            float(turn.grade.error is not None), float(k == last and episode.stop == "prompt_too_long"),
+            float(turn.stop == "feedback_unavailable"),
+            float(turn.grade.error is not None), float(turn.stop == "prompt_too_long"),
+            *_leak_facts(turn.withheld or feedback),
         ])  # fmt: skip
     return facts
+
+
+def _leak_facts(said: Feedback | None) -> tuple[float, float]:
+    """Whether feedback gave the answer away (-1: nobody looked), and who spoke, as a position in `provider_names()`.
+
+    Of the text that was said first: one that the guard mended or kept back is a leak of its provider all the same.
+    """
+    if said is None or said.leak is None:
+        return -1.0, -1.0
+    names = provider_names()
+    return float(said.leak != ""), float(names.index(said.provider)) if said.provider in names else -1.0
+
+
+def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:
+    """[S, M, F] facts as the equations want them."""
+    column = {name: facts[..., i] for i, name in enumerate(SESSION_FACTS)}
+    valid = ~torch.isnan(column["parent"])
+    return Sessions(
+        rewards=column["reward"].nan_to_num(),
+        correct=column["correct"].nan_to_num() > 0,
+        valid=valid,
+        parent=torch.where(valid, column["parent"].nan_to_num(), -1).long(),
+        group=group,
+    )
 
 
 def real_rows(batch: KVBatchMeta) -> list[int]:
@@ -85,46 +110,22 @@ def session_of(key: str) -> tuple[str, str]:
     return uid, f"{uid}_{session}"
 
 
-def read_columns(batch: KVBatchMeta, rows: Sequence[int], fields: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Fetch columns of the given rows; ragged ones padded with zeros on the right."""
-    keys = [batch.keys[i] for i in rows]
-    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=list(fields))
-    missing = [f for f in fields if f not in data]
-    if missing:
-        raise ValueError(
-            f"the rollout's rows have no column {', '.join(missing)}: they were not made by the agent loop `rltf`. "
-            "Set actor_rollout_ref.rollout.agent.default_agent_loop=rltf (or the dataset's agent_name column)."
-        )
-    return {f: _dense(data[f]) for f in fields}
+def dense(values: torch.Tensor, fill: int) -> torch.Tensor:
+    """A ragged column as a rectangle."""
+    return values.to_padded_tensor(fill) if values.is_nested else values
 
 
-def _dense(values: torch.Tensor) -> torch.Tensor:
-    return values.to_padded_tensor(0) if values.is_nested else values
+def token_roles(role: torch.Tensor, response_mask: torch.Tensor) -> torch.Tensor:
+    """[N, T] role of each response token, CONTEXT where the response mask is 0.
 
+    verl makes padding rows of one masked token that copy the other columns of the first row, its roles too.
 
-def row_batch(batch: KVBatchMeta, rows: Sequence[int]) -> RowBatch:
-    """The rows as the equations want them; sessions and groups numbered in order of appearance."""
-    fields = [ROLE, TURN, "response_mask", "rm_scores", "old_log_probs", SAMPLER_LOG_PROBS]
-    columns = read_columns(batch, rows, fields)
-    sessions: dict[str, int] = {}
-    groups: dict[str, int] = {}
-    row_session, session_group = [], []
-    for i in rows:
-        uid, session = session_of(batch.keys[i])
-        if session not in sessions:
-            sessions[session] = len(sessions)
-            session_group.append(groups.setdefault(uid, len(groups)))
-        row_session.append(sessions[session])
-    return RowBatch(
-        role=columns[ROLE].reshape(-1),
-        session=torch.tensor(row_session),
-        group=torch.tensor(session_group),
-        turn=columns[TURN],
-        mask=columns["response_mask"].bool(),
-        rewards=columns["rm_scores"],
-        old_log_probs=columns["old_log_probs"],
-        sampler_log_probs=columns[SAMPLER_LOG_PROBS],
-    )
+    Args:
+        role: the column `rltf_role`, ragged or [N, T'] with T' ≥ T.
+        response_mask: verl's column, ragged or [N, T].
+    """
+    mask = dense(response_mask, 0).bool()
+    return torch.where(mask, dense(role, CONTEXT)[:, : mask.shape[1]], CONTEXT)
 
 
 def ragged(values: Sequence[torch.Tensor]) -> torch.Tensor:

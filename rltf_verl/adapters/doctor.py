@@ -122,5 +122,12 @@ def _rollout(config: DictConfig, not_run_here: bool) -> Check:
 
 
 def _judge(config: DictConfig) -> Check:
-    provider = OmegaConf.select(config, "rltf.feedback.provider")
-    return Check("judge", "ok", f"none configured (rltf.feedback.provider={provider} asks no model)")
+    from rltf_verl.adapters.judge_probe import judge_check
+    from rltf_verl.config import ConfigError, RLTFConfig
+
+    block = OmegaConf.select(config, "rltf")
+    try:
+        provider = RLTFConfig.from_mapping(OmegaConf.to_container(block, resolve=True)).feedback.provider
+    except (ConfigError, ValueError):  # told by the check of the whole config
+        return Check("judge", "note", "not looked at", "mend the config first")
+    return judge_check(provider)

@@ -1,6 +1,6 @@
-"""The actor's loss: verl's registered policy loss on `attempt` rows, ours on the others, one constant under both.
+"""The actor's loss: verl's registered policy loss on what the policy sampled, ours on the other roles.
 
-Installed in every worker with `set_loss_fn`, because only here the role of a row is known together with log π_θ.
+Installed in every worker with `set_loss_fn`, because only here the role of a token is known together with log π_θ.
 """
 
 from __future__ import annotations
@@ -14,28 +14,33 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.config import ActorConfig
 from verl.workers.utils.padding import no_padding_2_padding
 
-from rltf_verl.adapters.columns import ROLE
-from rltf_verl.algos.role_loss import distill_loss
-from rltf_verl.config import DistillConfig
+from rltf_verl.adapters.columns import ROLE, token_roles
+from rltf_verl.adapters.logit_loss import DIVERGENCE, logit_loss
+from rltf_verl.adapters.metrics import role_name
+from rltf_verl.algos.role_loss import distill_loss, supervised_loss
+from rltf_verl.algos.targets import has_role, sampled_tokens
+from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
 
 DENOMINATOR = "rltf_denominator"
 """Key of the batch's constant: sessions per update × response budget in tokens, over all data-parallel ranks."""
 
+OLD, ADVANTAGES, REF, IS_WEIGHTS = "old_log_probs", "advantages", "ref_log_prob", "rollout_is_weights"
+
 
 def rltf_loss(
-    config: ActorConfig, distill: DistillConfig, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
+    config: ActorConfig, rltf: RLTFConfig, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Any]]:
-    """L = (Σ_attempt tokens policy loss + Σ_distill tokens distill loss) / denominator.
+    """L = (Σ over roles Σ over the role's tokens of its loss) / denominator.
 
     Token sums over one constant, so that a role's weight means the same whatever the other roles hold, and the
     gradient does not depend on how rows fall into micro-batches or ranks. Entropy bonus and KL to the reference act
-    on attempt rows.
+    on what the policy sampled itself (attempt, critique): other tokens say nothing about where it goes.
 
     Args:
         config: verl's actor config (policy loss, entropy and KL coefficients).
-        distill: form of the distillation loss.
-        model_output: `log_probs` and, when asked for, `entropy` of a micro-batch.
+        rltf: our objectives.
+        model_output: `log_probs` of a micro-batch and, when asked for, `entropy` and divergences from the teacher.
         data: the micro-batch with our columns.
         dp_group: unused; part of verl's signature.
 
@@ -44,41 +49,55 @@ def rltf_loss(
     """
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     scale = data["dp_size"] / data[DENOMINATOR]  # FSDP averages over ranks
-    fields = ["response_mask", "old_log_probs", "advantages", *(["ref_log_prob"] if config.use_kl_loss else [])]
+    fields = [OLD, ADVANTAGES, *([REF] if config.use_kl_loss else []), *([IS_WEIGHTS] if IS_WEIGHTS in data else [])]
     padded = data.select(*fields).to_padded_tensor(0)
-    is_distill = (data[ROLE].reshape(-1) == int(Role.DISTILL)).unsqueeze(1)
-    mask = padded["response_mask"].bool()
+    role = token_roles(data[ROLE], data["response_mask"])
+    sampled = sampled_tokens(role)
 
-    attempt, metrics = _attempt_loss(config, log_prob, padded, mask & ~is_distill)
-    distilled = distill_loss(
-        log_prob, padded["old_log_probs"], padded["advantages"], mask & is_distill,
-        reference=distill.reference, loss=distill.loss, clip_low=distill.clip_low, clip_high=distill.clip_high,
-    )  # fmt: skip
-    parts = {"actor/pg_loss": attempt, "rltf/distill/loss": distilled}
+    policy, metrics = _policy_loss(config, log_prob, padded, sampled)
+    parts = {"actor/pg_loss": policy} | _off_policy_losses(rltf, log_prob, padded, role)
+    if DIVERGENCE in model_output:
+        parts["rltf/logit_distill/loss"], own = logit_loss(model_output, data)
+        metrics.update(own)
     if config.entropy_coeff != 0:
         entropy = no_padding_2_padding(model_output["entropy"], data)
-        parts["actor/entropy_loss"] = -config.entropy_coeff * _token_sum(entropy, mask & ~is_distill)
+        parts["actor/entropy_loss"] = -config.entropy_coeff * _token_sum(entropy, sampled)
     if config.use_kl_loss:
-        kl = kl_penalty(logprob=log_prob, ref_logprob=padded["ref_log_prob"], kl_penalty=config.kl_loss_type)
-        parts["actor/kl_loss"] = config.kl_loss_coef * _token_sum(kl, mask & ~is_distill)
+        kl = kl_penalty(logprob=log_prob, ref_logprob=padded[REF], kl_penalty=config.kl_loss_type)
+        parts["actor/kl_loss"] = config.kl_loss_coef * _token_sum(kl, sampled)
     metrics.update({k: Metric(value=v * scale, aggregation=AggregationType.SUM) for k, v in parts.items()})
     loss: torch.Tensor = sum(parts.values()) * scale  # type: ignore[assignment]
     return loss, metrics
 
 
-def _attempt_loss(
+def _off_policy_losses(
+    rltf: RLTFConfig, log_prob: torch.Tensor, padded: TensorDict, role: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Token sum per objective that is on, of tokens that this policy did not sample under this prompt."""
+    advantages, losses = padded[ADVANTAGES], {}
+    if rltf.distill.enabled:
+        mask = has_role(role, Role.DISTILL)
+        losses[Role.DISTILL] = distill_loss(log_prob, padded[OLD], advantages, mask, rltf.distill)
+    if rltf.feedback_modeling.enabled:
+        losses[Role.FEEDBACK] = supervised_loss(log_prob, advantages, has_role(role, Role.FEEDBACK))
+    if rltf.imitate.enabled:
+        losses[Role.IMITATE] = supervised_loss(log_prob, advantages, has_role(role, Role.IMITATE))
+    return {f"{role_name(r)}/loss": loss for r, loss in losses.items()}
+
+
+def _policy_loss(
     config: ActorConfig, log_prob: torch.Tensor, padded: TensorDict, mask: torch.Tensor
 ) -> tuple[torch.Tensor, dict[str, Any]]:
-    """Token sum of verl's registered policy loss over the attempt rows."""
+    """Token sum of verl's registered policy loss over what the policy sampled."""
     config.global_batch_info.update(dp_size=1, batch_num_tokens=None, global_batch_size=None, loss_scale_factor=None)
     loss, metrics = get_policy_loss_fn(config.policy_loss.get("loss_mode", "vanilla"))(
-        old_log_prob=padded["old_log_probs"],
+        old_log_prob=padded[OLD],
         log_prob=log_prob,
-        advantages=padded["advantages"],
+        advantages=padded[ADVANTAGES],
         response_mask=mask,
         loss_agg_mode="token-sum",
         config=config,
-        rollout_is_weights=None,
+        rollout_is_weights=padded.get(IS_WEIGHTS, None),
     )
     return loss, Metric.from_dict(metrics, aggregation=AggregationType.MEAN)
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.losses import TOKEN_LOSSES, TokenLoss
-from rltf_verl.algos.returns import center_by_group_and_turn
+from rltf_verl.algos.sessions import in_line
 
 ADV_ESTIMATOR = "rltf"
 POLICY_LOSSES = {"importance_sampling": "importance_sampling", "rltf_ppo": "ppo", "rltf_cispo": "cispo"}
@@ -41,7 +42,8 @@ def centred_outcome_advantage(
     """
     groups = torch.as_tensor(np.unique(index, return_inverse=True)[1])
     outcome = token_level_rewards.sum(dim=-1, keepdim=True)
-    centred = center_by_group_and_turn(outcome, torch.ones_like(outcome, dtype=torch.bool), groups) * response_mask
+    sessions = in_line(outcome, torch.ones_like(outcome, dtype=torch.bool), groups)
+    centred = turn_advantages(outcome, sessions) * response_mask
     return centred, centred
 
 

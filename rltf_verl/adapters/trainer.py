@@ -8,36 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
-from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
-from verl.protocol import DataProto
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
-from verl.utils.debug.metrics import calculate_debug_metrics
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 
 from rltf_verl.adapters.checks import check_config, check_prompt_budget
-from rltf_verl.adapters.columns import (
-    FACTS,
-    ROLE,
-    SAMPLER_LOG_PROBS,
-    ragged,
-    read_columns,
-    real_rows,
-    row_batch,
-    session_of,
-)
+from rltf_verl.adapters.columns import SAMPLER_LOG_PROBS, real_rows
 from rltf_verl.adapters.compat import required_batch_multiple
+from rltf_verl.adapters.correction import rollout_correction
+from rltf_verl.adapters.judge_actor import JudgeOfTheJob
+from rltf_verl.adapters.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
-from rltf_verl.adapters.metrics import role_metrics, session_metrics
-from rltf_verl.algos.schedule import scheduled_weight
-from rltf_verl.algos.targets import compute_targets
+from rltf_verl.adapters.metrics import role_metrics, sampling_metrics, session_metrics
+from rltf_verl.adapters.step_rows import read_rows, write_tokens
+from rltf_verl.adapters.teacher import ask_teacher, teacher_metrics
+from rltf_verl.algos.targets import compute_targets, objective_weight, role_weights, sampled_tokens
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.judge.gateway import gateways_of
 from rltf_verl.report.episode_log import set_aside_after
-from rltf_verl.types import Role
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +41,15 @@ class RLTFTrainerMixin:
     resumed from verl's own checkpoint.
     """
 
+    resumed_at = 0
+    """Steps that an earlier process has trained."""
     verl_mode: str
     """verl's own mode that this trainer extends; verl looks its settings up by that name."""
 
     def __init__(self, config: DictConfig, *args: Any, **kwargs: Any) -> None:
         self.rltf = check_config(config)
+        feedback = self.rltf.feedback.provider
+        self.judge = JudgeOfTheJob(gateways_of(lambda: make_provider(feedback.name, **feedback.options)))
         with open_dict(config):
             config.trainer.v1.trainer_mode = self.verl_mode
         super().__init__(config, *args, **kwargs)
@@ -66,10 +62,14 @@ class RLTFTrainerMixin:
     def _setup(self) -> None:
         super()._setup()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        self.actor_rollout_wg.set_loss_fn(partial(rltf_loss, actor, self.rltf.distill))
+        loss: Any = partial(rltf_loss, actor, self.rltf)
+        if self.rltf.logit_distill.enabled:
+            loss = partial(loss_with_logits, loss, self.rltf.logit_distill)
+        self.actor_rollout_wg.set_loss_fn(loss)
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
+        self.resumed_at = int(self.global_steps)
         folder = self.rltf.episode_log_dir
         if folder and Path(folder).is_dir():
             moved = set_aside_after(Path(folder), self.global_steps)
@@ -80,48 +80,54 @@ class RLTFTrainerMixin:
         """Rows are padded to what the workers' split needs, not to `ppo_mini_batch_size × rollout.n` of them."""
         return required_batch_multiple(self.config, dp_size * self.rltf.updates_per_batch)
 
-    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's, then the sampler's log-probs of distillation rows get a name of their own.
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Advantages of every token by its role (`algos.targets`).
 
-        They belong to another prompt; left under `rollout_log_probs` they would pass for this row's.
+        One look into the queue and one entry, as in verl: each costs more than all that is computed here.
         """
-        batch = super()._compute_old_log_prob(batch, metrics)
-        rows = list(range(len(batch)))
-        columns = read_columns(batch, rows, [ROLE, "response_mask", "responses", "old_log_probs", "rollout_log_probs"])
-        sampler, old = columns["rollout_log_probs"], columns["old_log_probs"]
-        is_distill = (columns[ROLE].reshape(-1) == int(Role.DISTILL)).unsqueeze(1)
-        own = torch.where(is_distill, old, sampler)
-        lengths = self._response_lengths(batch)
-        batch = self._put(batch, {SAMPLER_LOG_PROBS: (sampler, lengths), "rollout_log_probs": (own, lengths)})
-        keep = columns["response_mask"].bool() & ~is_distill
-        compared = {"rollout_log_probs": own, "old_log_probs": old, "responses": columns["responses"]}
-        compared["response_mask"] = keep.long()
-        metrics.update(calculate_debug_metrics(DataProto.from_single_dict(compared)))
+        rows = real_rows(batch)
+        step = read_rows(batch, rows)
+        packed = step.batch
+        sampled = sampled_tokens(packed.role)
+        metrics.update(sampling_metrics(packed, step.entropy, sampled))
+        weights = role_weights(self.rltf, self.global_steps - 1, self.total_training_steps, self.resumed_at)
+        targets = compute_targets(packed, self.rltf, weights)
+        columns = {"advantages": targets.advantages, "returns": targets.advantages}
+        # The sampler's log-probs of what was sampled elsewhere belong to another prompt; under `rollout_log_probs` they
+        # would pass for this row's.
+        columns[SAMPLER_LOG_PROBS] = packed.sampler_log_probs
+        columns["rollout_log_probs"] = torch.where(sampled, packed.sampler_log_probs, packed.old_log_probs)
+        if self.rltf.distill.reference == "sampler":
+            columns["old_log_probs"] = targets.ref_log_probs
+        correction = self.config.algorithm.get("rollout_correction")
+        if correction and (correction.get("rollout_is") or correction.get("rollout_rs")):
+            trusted, corrected = rollout_correction(step.padded(), correction)
+            columns["rollout_is_weights"] = step.unpadded(trusted)
+            metrics.update(corrected)
+        batch = write_tokens(batch, rows, {k: v.squeeze(1) for k, v in columns.items()})
+        metrics.update(role_metrics(packed, targets, weights, step.lengths))
+        metrics.update(session_metrics(packed.sessions, step.facts, self.rltf.episode.horizon))
+        metrics.update(self.judge.metrics())
+        batch = self._ask_teacher(batch, metrics)
+        batch.extra_info[DENOMINATOR] = self._denominator(packed.sessions.group.shape[0])
         return batch
 
-    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Per-turn advantages of attempt rows, weighted advantages of distillation rows (`algos.targets`)."""
-        rows = real_rows(batch)
-        packed = row_batch(batch, rows)
-        distill = self.rltf.distill
-        num_steps = distill.ramp_steps or self.total_training_steps
-        weight = scheduled_weight(distill.weight, self.global_steps - 1, num_steps, distill.start_step)
-        targets = compute_targets(
-            packed, gamma=self.rltf.gamma, distill_weight=weight, baseline=distill.baseline,
-            reference=distill.reference, log_prob_floor=distill.log_prob_floor,
+    def _ask_teacher(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """The policy before the update, given the feedback, about the first attempts (`rltf.logit_distill`)."""
+        weight = objective_weight(
+            self.rltf.logit_distill, self.global_steps - 1, self.total_training_steps, self.resumed_at
+        )
+        if weight == 0:
+            return batch
+        batch, taught = ask_teacher(
+            batch, self.actor_rollout_wg.compute_log_prob,
+            multiple=required_batch_multiple(self.config, self.actor_rollout_wg.world_size),
+            temperature=self.config.actor_rollout_ref.rollout.temperature,
         )  # fmt: skip
-        lengths = self._response_lengths(batch)
-        advantages = torch.zeros(len(batch), targets.advantages.shape[1])
-        advantages[rows] = targets.advantages
-        columns = {"advantages": (advantages, lengths), "returns": (advantages, lengths)}
-        if distill.reference == "sampler":
-            reference = torch.zeros_like(advantages)
-            reference[rows] = targets.ref_log_probs
-            columns["old_log_probs"] = (reference, lengths)
-        batch = self._put(batch, columns)
-        metrics.update(role_metrics(packed, targets, weight))
-        metrics.update(session_metrics(self._session_facts(batch, rows)))
-        batch.extra_info[DENOMINATOR] = self._denominator(packed.group.shape[0])
+        metrics.update(teacher_metrics(taught, batch, weight))
+        num_tokens = taught.tail.numel()
+        if num_tokens:
+            batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens / self.rltf.updates_per_batch})
         return batch
 
     def _denominator(self, num_sessions: int) -> float:
@@ -134,7 +140,7 @@ class RLTFTrainerMixin:
         size = len(batch) // self.rltf.updates_per_batch
         batch.extra_info.update({
             "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
-            "distillation_use_topk": False,
+            "distillation_use_topk": WEIGHT in batch.extra_info,
             "distillation_only": False,
             "global_batch_size": size,
             "mini_batch_size": size,
@@ -147,19 +153,6 @@ class RLTFTrainerMixin:
         output["perf/mfu/actor"] = output.pop("actor/mfu")
         metrics.update(_own_names(reduce_metrics(output)))
         return batch
-
-    def _response_lengths(self, batch: KVBatchMeta) -> list[int]:
-        return [tag["response_len"] for tag in batch.tags]
-
-    def _session_facts(self, batch: KVBatchMeta, rows: list[int]) -> torch.Tensor:
-        """[S, H, F], from one row of each session."""
-        first = {session_of(batch.keys[i])[1]: i for i in reversed(rows)}
-        return read_columns(batch, sorted(first.values()), [FACTS])[FACTS]
-
-    def _put(self, batch: KVBatchMeta, columns: dict[str, tuple[torch.Tensor, list[int]]]) -> KVBatchMeta:
-        """Write [N, T] tensors back as ragged columns of every row; returns the batch that knows of them."""
-        fields = {k: ragged([v[i, :n].float() for i, n in enumerate(lengths)]) for k, (v, lengths) in columns.items()}
-        return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, len(batch)))
 
 
 def _own_names(metrics: dict[str, Any]) -> dict[str, Any]:

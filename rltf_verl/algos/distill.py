@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 
-from rltf_verl.algos.returns import center_by_group_and_turn, group_turn_mean
+from rltf_verl.algos.advantages import first_turn_mean, turn_advantages
+from rltf_verl.algos.sessions import Sessions, depth
 from rltf_verl.algos.shapes import require_shape
-
-Baseline = Literal["first_turn", "second_turn"]
-
-
-def last_turn(valid: torch.Tensor) -> torch.Tensor:
-    """Index of each session's last played turn. Args: valid [S, K] bool. Returns: [S] int64."""
-    return valid.long().sum(dim=1) - 1
+from rltf_verl.config.objectives import Baseline
 
 
-def distill_advantages(
-    rewards: torch.Tensor, returns: torch.Tensor, valid: torch.Tensor, group: torch.Tensor, baseline: Baseline
-) -> torch.Tensor:
-    """Advantage of each session's last answer as an answer to the *first* prompt.
+def distill_advantages(returns: torch.Tensor, sessions: Sessions, baseline: Baseline) -> torch.Tensor:
+    """a_m: the advantage of answer m as an answer to the *first* prompt; read at the last turn of a line.
 
-    first_turn (the paper):  a_s = r_{s,K} − mean_{j ∈ group} r_{j,1}, over all sessions, early-stopped ones included.
-        It vanishes only when the student is right without feedback.
-    second_turn (the paper's ablation): a_s = A_{s,K}, the last answer against its siblings of the same turn.
-        It collapses once feedback makes every sibling right.
-
-    The release reads A at the *group's* last turn instead of the session's own (0 for a session that stopped
-    earlier, when horizon > 2); that is a defect and not reproduced here.
+    first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all sessions, early-stopped ones
+        included. It vanishes only when the student is right without feedback.
+    leave_one_out:  the same without the session's own first reward; 0 in a group of one.
+    second_turn (the paper's ablation):  a = A, the answer against its siblings of the same turn. It collapses once
+        feedback makes every sibling right.
+    second_turn_padded:  `second_turn` as the release has it: it reads A at the *group's* last turn, hence 0 for a
+        session that stopped earlier (horizon above 2). A defect, kept for comparing numbers.
+    none:  a = r.
+    rejection (the paper's ablation):  a = 1 for a correct answer, else 0: rejection sampling.
 
     Args:
-        rewards: [S, K] reward per turn.
-        returns: [S, K] discounted returns (used by second_turn).
-        valid: [S, K] bool.
-        group: [S] int64.
-        baseline: which of the two.
+        returns: [S, M] discounted returns (used by the second-turn ones).
+        sessions: the S sessions.
+        baseline: which of them.
 
     Returns:
-        [S] advantages; of no meaning for sessions with one turn, which have no distillation row.
+        [S, M] advantages; of no meaning for first turns, which are not distilled.
     """
-    require_shape(returns=(returns, tuple(rewards.shape)), valid=(valid, tuple(rewards.shape)))
-    last = last_turn(valid).unsqueeze(1)
+    require_shape(returns=(returns, tuple(sessions.valid.shape)))
+    rewards = sessions.rewards
     if baseline == "first_turn":
-        last_reward = rewards.gather(1, last).squeeze(1)
-        return last_reward - group_turn_mean(rewards[:, :1], valid[:, :1], group).squeeze(1)
-    return center_by_group_and_turn(returns, valid, group).gather(1, last).squeeze(1)
+        return rewards - first_turn_mean(rewards, sessions).unsqueeze(1)
+    if baseline == "leave_one_out":
+        return _leave_one_out(rewards, sessions)
+    if baseline == "none":
+        return rewards
+    if baseline == "rejection":
+        return sessions.correct.to(rewards.dtype)
+    advantages = turn_advantages(returns, sessions)
+    return advantages if baseline == "second_turn" else _zero_before_longest(advantages, sessions)
+
+
+def _leave_one_out(rewards: torch.Tensor, sessions: Sessions) -> torch.Tensor:
+    n = torch.bincount(sessions.group, minlength=sessions.num_groups)[sessions.group].to(rewards.dtype)
+    others = (first_turn_mean(rewards, sessions) * n - rewards[:, 0]) / (n - 1).clamp(min=1)
+    return torch.where(n > 1, 1.0, 0.0).unsqueeze(1) * (rewards - others.unsqueeze(1))
+
+
+def _zero_before_longest(advantages: torch.Tensor, sessions: Sessions) -> torch.Tensor:
+    depths = depth(sessions)
+    longest = torch.zeros(sessions.num_groups, dtype=torch.int64)
+    longest.scatter_reduce_(0, sessions.group, depths.amax(dim=1), "amax")
+    return torch.where(depths == longest[sessions.group].unsqueeze(1), advantages, 0.0)
 
 
 def floor_mask(log_probs: torch.Tensor, floor: float | None) -> torch.Tensor:

@@ -58,4 +58,10 @@ def cispo(
     return -ratio.clamp(clip_low, clip_high).detach() * log_prob * advantages
 
 
+def cross_entropy(log_prob: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """L_t = −w_t ℓ_t: supervised, never a ratio. Args: [N, T] each. Returns: [N, T] token losses."""
+    require_shape(weights=(weights, tuple(log_prob.shape)))
+    return -weights * log_prob
+
+
 TOKEN_LOSSES: dict[str, TokenLoss] = {"importance_sampling": importance_sampling, "ppo": ppo, "cispo": cispo}

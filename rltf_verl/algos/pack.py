@@ -9,34 +9,45 @@ from collections.abc import Sequence
 
 import torch
 
+from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.types import Row
+from rltf_verl.types import CONTEXT, Episode, Row
 
 
-def pad(values: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
-    """Ragged lists -> [N, T] with zeros on the right."""
+def pad(values: Sequence[Sequence[float]], dtype: torch.dtype, fill: float = 0.0) -> torch.Tensor:
+    """Ragged lists -> [N, T], filled up on the right."""
     tensors = [torch.tensor(v, dtype=dtype) for v in values]
-    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=fill)
+
+
+def pack_sessions(episodes: Sequence[Episode], group: Sequence[int]) -> Sessions:
+    """S episodes, and the group of each."""
+    parents = [[-1 if t.parent is None else t.parent for t in e.turns] for e in episodes]
+    return Sessions(
+        rewards=pad([[t.reward for t in e.turns] for e in episodes], torch.float32),
+        correct=pad([[t.grade.correct for t in e.turns] for e in episodes], torch.bool),
+        valid=pad([[True] * len(e.turns) for e in episodes], torch.bool),
+        parent=pad(parents, torch.int64, -1),
+        group=torch.tensor(list(group)),
+    )
 
 
 def pack_rows(
-    rows: Sequence[Row], session: Sequence[int], group: Sequence[int], old_log_probs: Sequence[Sequence[float]]
+    rows: Sequence[Row], session: Sequence[int], sessions: Sessions, old_log_probs: Sequence[Sequence[float]]
 ) -> RowBatch:
     """Pad rows to a batch.
 
     Args:
         rows: N rows of any role.
         session: [N] session of each row, 0..S−1.
-        group: [S] group of each session, 0..G−1.
+        sessions: the S sessions.
         old_log_probs: [N] lists of length T: log π_old of each row's tokens under its own prompt.
     """
     return RowBatch(
-        role=torch.tensor([int(row.role) for row in rows]),
-        session=torch.tensor(list(session)),
-        group=torch.tensor(list(group)),
+        role=pad([row.role for row in rows], torch.int64, CONTEXT),
         turn=pad([row.turn for row in rows], torch.int64),
-        mask=pad([row.mask for row in rows], torch.int64).bool(),
-        rewards=pad([row.rewards for row in rows], torch.float32),
+        session=torch.tensor(list(session)),
+        sessions=sessions,
         old_log_probs=pad(old_log_probs, torch.float32),
         sampler_log_probs=pad([row.log_probs or (0.0,) * len(row.turn) for row in rows], torch.float32),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rltf_verl.types import Grade, Problem
 
@@ -44,4 +45,41 @@ class Env(Protocol):
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
         """Say in words what is wrong with `text`. Only level `full` may contain the answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage of a text that may state the answer, `text[start:end]`."""
+
+    start: int
+    end: int
+    answer: str
+    """The passage as an answer that `Env.grade` reads. If it states a part only: the reference with that part put in,
+    so that it is graded correct just when the part is right."""
+    part: bool = False
+
+
+@runtime_checkable
+class FindsCandidates(Protocol):
+    """An environment that knows what its answers look like in prose. Optional: without it the leak guard looks at
+    boxes, quotations, last lines and what follows `the answer is`."""
+
+    def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
+        """Every passage that may state the answer or a part of it. Never raises on any text.
+
+        Args:
+            problem: what is asked.
+            text: the feedback.
+            attempt: what it is about. A part that it had right is no news.
+        """
+        ...
+
+
+@runtime_checkable
+class HasWorkedSolution(Protocol):
+    """An environment whose problems come with a solution in words. Optional: the leak guard looks for copies of it."""
+
+    def worked_solution(self, problem: Problem) -> str:
+        """The reference solution; empty if this problem has none."""
         ...

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ast
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from rltf_verl.envs.base import FeedbackLevel, Splits
+from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.binary_matrix_leaks import distance_candidates
 from rltf_verl.envs.boxed import extract_boxed, last_box
 from rltf_verl.envs.grid_text import Cells, find_grid, is_square, read_grid
 from rltf_verl.registry import require_choice
@@ -118,6 +120,17 @@ class BinaryMatrix:
             return CORRECT if grade.correct else INCORRECT
         told = self._diagnose(problem, text, level)
         return told if self._compact else f"{INCORRECT} {told}"
+
+    def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
+        """Matrices, rows, columns and cells of the answer that a text states, for the leak guard."""
+        solution: Matrix = problem.data["solution"]
+        had = self._read(problem, attempt)
+        grid = had if had is not None and is_square(had, len(solution)) else None
+
+        def known(row: int, column: int, value: int) -> bool:
+            return grid is not None and grid[row][column] == value
+
+        return distance_candidates(problem.data["matrix"], solution, text, known)
 
     def _diagnose(self, problem: Problem, text: str, level: FeedbackLevel) -> str:
         solution: Matrix = problem.data["solution"]

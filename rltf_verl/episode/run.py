@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
-from rltf_verl.config import EpisodeConfig, OnError
+from rltf_verl.config import EpisodeConfig, OnError, RewardConfig
 from rltf_verl.envs.base import Env
+from rltf_verl.episode.revise import revise, with_span
+from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackUnavailable
-from rltf_verl.prompts import render
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
-
-
-class Policy(Protocol):
-    """The sampler as an episode sees it."""
-
-    prompt_budget: int
-    """Longest prompt in tokens."""
-
-    async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Token ids of a conversation, with the header of the answer to come."""
-        ...
-
-    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
-        """Sample one answer."""
-        ...
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.feedback.group import Group
+from rltf_verl.policy import Policy
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, Turn
 
 
 @dataclass(frozen=True)
@@ -37,8 +25,8 @@ class EpisodeRules:
     env: Env
     provider: FeedbackProvider
     episode: EpisodeConfig
-    on_error: OnError
-    format_coef: float
+    on_error: OnError = "stop_session"
+    reward: RewardConfig = field(default_factory=RewardConfig)
 
 
 async def run_episode(
@@ -49,7 +37,8 @@ async def run_episode(
     *,
     session_id: int,
     validate: bool,
-    seed_of_turn: Callable[[int], int],
+    seed_of: Callable[[str], int],
+    group: Group | None = None,
 ) -> Episode:
     """Play one session.
 
@@ -59,8 +48,9 @@ async def run_episode(
         problem: what is asked.
         messages: the first prompt as chat messages, as the dataset holds it.
         session_id: which of the group's sessions this is.
-        validate: selects the early-stop rule.
-        seed_of_turn: 0-based turn -> sampling seed.
+        validate: selects the early-stop rule; validation never branches.
+        seed_of: place in the session (`seeds.place_of`) -> sampling seed.
+        group: the other sessions of this problem, which are told how far this one is; None if it plays alone.
 
     Returns:
         The episode, with at least one turn.
@@ -68,33 +58,90 @@ async def run_episode(
     Raises:
         FeedbackUnavailable: only with `on_error="raise"`.
     """
-    turns: list[Turn] = []
-    num_shortened = 0
-    stop_when_solved = rules.episode.stop_when_solved_val if validate else rules.episode.stop_when_solved_train
+    session = _Session(rules, policy, problem, tuple(messages), session_id, validate, seed_of, group)
+    try:
+        first = await policy.encode(messages)
+        root = await session.play(first, tuple(messages), before=(), branch=0)
+    finally:
+        if group is not None:
+            group.ended(session_id)
+    turns = _shaped(_flat(root), rules.reward)
+    return Episode(problem, session_id, tuple(turns), session.num_shortened)
 
-    def end(stop: StopReason, error: str | None = None) -> Episode:
-        return Episode(problem, session_id, tuple(turns), stop, error, num_shortened)
 
-    prompt_ids = await policy.encode(messages)
-    while True:
-        attempt = await policy.sample(prompt_ids, seed_of_turn(len(turns)))
-        turns.append(_graded(rules, problem, attempt))
-        if stop_when_solved and turns[-1].grade.correct:
-            return end("solved")
-        if len(turns) == rules.episode.horizon:
-            return end("horizon")
+@dataclass
+class _Node:
+    """One turn, and those that revise it."""
+
+    turn: Turn
+    revisions: list[_Node] = field(default_factory=list)
+
+
+@dataclass
+class _Session:
+    """What all turns of one session share."""
+
+    rules: EpisodeRules
+    policy: Policy
+    problem: Problem
+    question: tuple[Message, ...]
+    session_id: int
+    validate: bool
+    seed_of: Callable[[str], int]
+    group: Group | None
+    num_shortened: int = 0
+
+    async def play(
+        self, prompt_ids: tuple[int, ...], messages: tuple[Message, ...], before: tuple[Turn, ...], branch: int
+    ) -> _Node:
+        """Sample the next attempt and, unless the session ends there, what follows it."""
+        attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(len(before), branch)))
+        turn = _graded(self.rules, self.problem, attempt)
+        if self.group is not None:
+            self.group.graded(self.session_id, len(before), attempt.text, correct=turn.grade.correct)
+        if turn.grade.correct and self._stop_when_solved():
+            return _Node(replace(turn, stop="solved"))
+        if len(before) + 1 == self.rules.episode.horizon:
+            return _Node(replace(turn, stop="horizon"))
         try:
-            feedback = await _feedback(rules, problem, turns)
+            feedback, withheld = await self._feedback((*before, turn), branch)
         except FeedbackUnavailable as error:
-            if rules.on_error == "raise":
+            if self.rules.on_error == "raise":
                 raise
-            return end("feedback_unavailable", str(error))
-        turns[-1] = replace(turns[-1], feedback=feedback)
-        revised, shortened = await _revise_prompt(rules, policy, messages, turns[-1])
-        num_shortened += shortened
-        if revised is None:
-            return end("prompt_too_long")
-        prompt_ids = revised
+            return _Node(replace(turn, stop="feedback_unavailable", error=str(error), withheld=error.withheld))
+        revision = await revise(self.policy, self.rules.episode, messages, self.question, turn, feedback)
+        self.num_shortened += revision.shortened
+        turn = replace(turn, feedback=with_span(feedback, revision), withheld=withheld)
+        if revision.ids is None:
+            return _Node(replace(turn, stop="prompt_too_long"))
+        branches = range(self._width(len(before))) if self._width(len(before)) > 1 else (branch,)
+        plays = [self.play(revision.ids, revision.messages, (*before, turn), b) for b in branches]
+        return _Node(turn, list(await asyncio.gather(*plays)))
+
+    def _stop_when_solved(self) -> bool:
+        episode = self.rules.episode
+        return episode.stop_when_solved_val if self.validate else episode.stop_when_solved_train
+
+    def _width(self, turn: int) -> int:
+        """How many revisions the attempt of 0-based `turn` gets."""
+        episode = self.rules.episode
+        return episode.branch_width if episode.branch_turn == turn + 1 and not self.validate else 1
+
+    async def _feedback(self, turns: tuple[Turn, ...], branch: int) -> tuple[Feedback, Feedback | None]:
+        """What is said of the last of the turns, and what was kept back in its place."""
+        seed = self.seed_of(place_of(len(turns) - 1, branch, "feedback"))
+        request = FeedbackRequest(
+            self.rules.env, self.problem, self.question, turns, self.session_id, self.policy, seed, self.group
+        )
+        start, withheld = time.monotonic(), None
+        try:
+            feedback = await ask(self.rules.provider, request)
+        except FeedbackUnavailable as error:
+            if self.rules.on_error != "correctness":
+                raise
+            withheld = error.withheld
+            feedback = replace(await make_provider("correctness").feedback(request), fallback=True)
+        return replace(feedback, latency_s=time.monotonic() - start), withheld
 
 
 def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
@@ -104,54 +151,23 @@ def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
     except Exception as error:  # a grader is user code; its failure must not cost the session
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     format_ok = grade.format_ok and attempt.ended
-    return Turn(attempt, grade, float(grade.correct) + rules.format_coef * (float(format_ok) - 1.0))
+    return Turn(attempt, grade, float(grade.correct) + rules.reward.format_coef * (float(format_ok) - 1.0))
 
 
-async def _feedback(rules: EpisodeRules, problem: Problem, turns: Sequence[Turn]) -> Feedback:
-    start = time.monotonic()
-    try:
-        feedback = await _ask(rules, problem, turns)
-    except FeedbackUnavailable:
-        if rules.on_error != "correctness":
-            raise
-        feedback = await make_provider("correctness").feedback(rules.env, problem, turns)
-        feedback = replace(feedback, fallback=True)
-    return replace(feedback, latency_s=time.monotonic() - start)
+def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:
+    """The tree as a list, parents before their children."""
+    turns = [replace(node.turn, parent=parent)]
+    for child in node.revisions:
+        turns += _flat(child, offset, offset + len(turns))
+    return turns
 
 
-async def _ask(rules: EpisodeRules, problem: Problem, turns: Sequence[Turn]) -> Feedback:
-    try:
-        return await rules.provider.feedback(rules.env, problem, turns)
-    except FeedbackUnavailable:
-        raise
-    except Exception as error:  # a provider is user code; how it fails must not decide what happens to the session
-        raise FeedbackUnavailable(rules.provider.name, f"{type(error).__name__}: {error}") from error
+def _shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
+    """r + c·(r − r of the turn before), the first term only where it counts (`RewardConfig`)."""
 
+    def shaped(turn: Turn) -> float:
+        own = turn.reward if config.intermediate or turn.stop is not None else 0.0
+        gain = 0.0 if turn.parent is None else turn.reward - turns[turn.parent].reward
+        return own + config.progress_coef * gain
 
-async def _revise_prompt(
-    rules: EpisodeRules, policy: Policy, messages: Sequence[Message], turn: Turn
-) -> tuple[tuple[int, ...] | None, bool]:
-    """The next turn's prompt: a fresh conversation that quotes question, attempt and feedback.
-
-    When it exceeds the budget the quoted attempt is cut from the front (its answer stands at the end), never the
-    question or the feedback. Returns (ids or None if even that does not fit, whether it was cut).
-    """
-
-    async def encode(attempt: str) -> tuple[int, ...]:
-        question, feedback = messages[-1]["content"], turn.feedback.text if turn.feedback else ""
-        text = render(f"revise/{rules.episode.revise}", question=question, attempt=attempt, feedback=feedback)
-        return await policy.encode([*messages[:-1], {**messages[-1], "content": text}])
-
-    attempt = turn.attempt.text
-    ids = await encode(attempt)
-    if len(ids) <= policy.prompt_budget:
-        return ids, False
-    fitting, low, high = None, 0, len(attempt) - 1
-    while low <= high:  # the longest tail of the attempt that fits
-        keep = (low + high) // 2
-        ids = await encode("…" + attempt[len(attempt) - keep :])
-        if len(ids) <= policy.prompt_budget:
-            fitting, low = ids, keep + 1
-        else:
-            high = keep - 1
-    return fitting, fitting is not None
+    return [replace(turn, reward=shaped(turn)) for turn in turns]

@@ -5,7 +5,21 @@ from __future__ import annotations
 import hashlib
 
 
-def sampling_seed(base: int, *, validate: bool, step: int, index: int, session_id: int, turn: int) -> int:
-    """A 63-bit seed that depends on all arguments and on nothing else (no process state, no Python hash salt)."""
-    text = f"{base}/{'val' if validate else 'train'}/{step}/{index}/{session_id}/{turn}"
+def sampling_seed(base: int, *, validate: bool, step: int, index: int, session_id: int, place: str) -> int:
+    """A 63-bit seed that depends on all arguments and on nothing else (no process state, no Python hash salt).
+
+    Args:
+        base: `rltf.seed`.
+        validate: validation or training session.
+        step: global step.
+        index: of the problem.
+        session_id: within the group.
+        place: which sample of the session (`place_of`).
+    """
+    text = f"{base}/{'val' if validate else 'train'}/{step}/{index}/{session_id}/{place}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def place_of(turn: int, branch: int = 0, what: str = "") -> str:
+    """Name of one sample of a session: 0-based turn, revision of the branched attempt, and what is sampled there."""
+    return f"{turn}{f'.{branch}' if branch else ''}{f'/{what}' if what else ''}"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from rltf_verl.envs.base import Env
-from rltf_verl.types import Feedback, Problem, Turn
+from rltf_verl.feedback.group import Group
+from rltf_verl.policy import Policy
+from rltf_verl.types import Feedback, Message, Problem, Turn
 
 
 class FeedbackUnavailable(Exception):
@@ -15,12 +18,37 @@ class FeedbackUnavailable(Exception):
     Args:
         provider: the provider's name.
         cause: one line that says what failed and what to change.
+        withheld: what was said, if the leak guard dropped it.
     """
 
-    def __init__(self, provider: str, cause: str) -> None:
+    def __init__(self, provider: str, cause: str, withheld: Feedback | None = None) -> None:
         super().__init__(f"{provider}: {cause}")
         self.provider = provider
         self.cause = cause
+        self.withheld = withheld
+
+    def __reduce__(self) -> tuple[type[FeedbackUnavailable], tuple[str, str, Feedback | None]]:
+        """Travels between processes: `on_error: raise` carries it from a Ray worker to the driver."""
+        return (type(self), (self.provider, self.cause, self.withheld))
+
+
+@dataclass(frozen=True)
+class FeedbackRequest:
+    """What a provider may look at."""
+
+    env: Env
+    problem: Problem
+    messages: Sequence[Message]
+    """The first prompt; its last message is the question."""
+    turns: Sequence[Turn]
+    """The attempts so far, at least one; feedback is asked for on the last."""
+    session_id: int
+    policy: Policy
+    """The sampler, for feedback that the policy itself writes."""
+    seed: int
+    """For all randomness of the provider."""
+    group: Group | None = None
+    """The other sessions of this problem, for providers that show one what another found; None if it plays alone."""
 
 
 class FeedbackProvider(Protocol):
@@ -32,6 +60,19 @@ class FeedbackProvider(Protocol):
     constant: bool
     """It always says the same sentence, so there is nothing to model."""
 
-    async def feedback(self, env: Env, problem: Problem, turns: Sequence[Turn]) -> Feedback:
-        """Feedback on the last of `turns`. Raises FeedbackUnavailable."""
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """Feedback on the last of the request's turns. Raises FeedbackUnavailable."""
         ...
+
+
+async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
+    """`provider.feedback`, with whatever it raises as FeedbackUnavailable.
+
+    A provider is user code; how it fails must not decide what happens to the session.
+    """
+    try:
+        return await provider.feedback(request)
+    except FeedbackUnavailable:
+        raise
+    except Exception as error:
+        raise FeedbackUnavailable(provider.name, f"{type(error).__name__}: {error}") from error

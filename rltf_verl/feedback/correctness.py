@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from rltf_verl.envs.base import Env
-from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.types import Feedback, Problem, Turn
+from rltf_verl.feedback.base import FeedbackRequest
+from rltf_verl.types import Feedback
 
 CORRECT = "Your previous attempt was correct."
 INCORRECT = "Your previous attempt was incorrect."
@@ -22,8 +19,6 @@ class CorrectnessProvider:
     sees_reference = False
     constant = True
 
-    async def feedback(self, env: Env, problem: Problem, turns: Sequence[Turn]) -> Feedback:
-        """The verdict on the last of `turns`. Raises FeedbackUnavailable if there is none."""
-        if not turns:
-            raise FeedbackUnavailable(self.name, "there is no attempt to speak about")
-        return Feedback(CORRECT if turns[-1].grade.correct else INCORRECT, self.name)
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The verdict on the last of the turns."""
+        return Feedback(CORRECT if request.turns[-1].grade.correct else INCORRECT, self.name)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from rltf_verl.envs.base import LEVELS, Env, FeedbackLevel
-from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.envs.base import LEVELS, FeedbackLevel
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.registry import require_choice
-from rltf_verl.types import Feedback, Problem, Turn
+from rltf_verl.types import Feedback
 
 
 class VerifierProvider:
@@ -32,13 +30,11 @@ class VerifierProvider:
         self.sees_reference = level == "full"
         self.constant = level == "verdict"
 
-    async def feedback(self, env: Env, problem: Problem, turns: Sequence[Turn]) -> Feedback:
-        """The verifier's words on the last of `turns`. Raises FeedbackUnavailable if it fails or says nothing."""
-        if not turns:
-            raise FeedbackUnavailable(self.name, "there is no attempt to speak about")
-        attempt, grade = turns[-1].attempt, turns[-1].grade
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The verifier's words on the last of the turns. Raises FeedbackUnavailable if it fails or says nothing."""
+        env, turn = request.env, request.turns[-1]
         try:
-            text = env.explain(problem, attempt.text, grade, self.level)
+            text = env.explain(request.problem, turn.attempt.text, turn.grade, self.level)
         except Exception as error:  # environments are user code; their failure must not cost the session
             cause = f"explain() of environment {env.name} failed: {type(error).__name__}: {error}"
             raise FeedbackUnavailable(self.name, cause) from error

@@ -7,19 +7,27 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateNotFound, UndefinedError
 
-from rltf_verl.registry import unknown
+from rltf_verl.registry import require_choice, unknown
 
 
 @cache
 def _environment() -> Environment:
     # Prompts are plain text for a model, never HTML: nothing is escaped. Fields are values, so their text is never
     # read as a template.
-    return Environment(loader=PackageLoader("rltf_verl", "prompts"), undefined=StrictUndefined, autoescape=False)
+    return Environment(
+        loader=PackageLoader("rltf_verl", "prompts"), undefined=StrictUndefined, autoescape=False,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
 
 
 def template_names() -> tuple[str, ...]:
     """Names that `render` knows, e.g. `revise/guide`, sorted."""
     return tuple(sorted(name.removesuffix(".j2") for name in _environment().list_templates(extensions=["j2"])))
+
+
+def require_template(key: str, folder: str, name: str) -> None:
+    """Raise ValueError, naming config `key`, unless `<folder>/<name>` is a template."""
+    require_choice(key, name, [t.partition("/")[2] for t in template_names() if t.startswith(f"{folder}/")])
 
 
 def render(template: str, /, **fields: Any) -> str:

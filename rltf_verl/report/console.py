@@ -41,6 +41,15 @@ def show_parity(report: Report, console: Console | None = None) -> None:
     _line(out, "", verdict, "red" if report.differences else "green")
 
 
+def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -> None:
+    """A header and its lines."""
+    header, *lines = table
+    shown = Table(*header)
+    for line in lines:
+        shown.add_row(*(Text(printable(cell)) for cell in line))
+    (console or Console()).print(shown)
+
+
 def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = None) -> None:
     """One line per check, and the fix under what is not ok."""
     out = console or Console()
@@ -66,16 +75,28 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     _line(out, "question   ", record["question"], "bold")
     _line(out, "reference  ", record["reference"], "bold")
     for k, turn in enumerate(record["turns"], start=1):
-        grade = turn["grade"]
-        _line(out, f"attempt {k}  ", turn["text"], "bold")
+        grade, parent = turn["grade"], turn["parent"]
+        revises = f", of attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
+        _line(out, f"attempt {k}{revises}  ", turn["text"], "bold")
         verdict = "right" if grade["correct"] else "wrong" if grade["format_ok"] else "wrong, no answer found"
         cut = "" if turn["ended"] else ", cut off at the token limit"
         _line(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", "green" if grade["correct"] else "red")
         if grade["error"]:
             _line(out, "grader     ", grade["error"], "red")
         if turn["feedback"]:
-            _line(out, f"feedback   [{turn['feedback']['provider']}] ", turn["feedback"]["text"], "cyan")
-    _line(out, "end        ", " · ".join(filter(None, [record["stop"], record["error"]])), "dim")
+            _feedback(out, "feedback   ", turn["feedback"], "cyan")
+        if turn.get("withheld"):
+            _feedback(out, "withheld   ", turn["withheld"], "yellow")
+        if turn["stop"]:
+            _line(out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim")
+
+
+def _feedback(out: Console, label: str, said: Mapping[str, Any], style: str) -> None:
+    _line(out, f"{label}[{said['provider']}] ", said["text"], style)
+    if said.get("leak"):
+        _line(out, "leak       ", said["leak"], "red")
+    if said.get("original"):
+        _line(out, "instead of ", said["original"], "dim")
 
 
 def _line(out: Console, label: str, text: object, style: str) -> None:

@@ -6,19 +6,18 @@ a resumed run plays again are moved aside first (`set_aside_after`), so no sessi
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import re
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.types import Episode, Turn
+from rltf_verl.jsonl import append_line, read_lines
+from rltf_verl.types import Episode, Feedback, Grade, Problem, Turn
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 3
 
 
 class EpisodeLog:
@@ -41,22 +40,12 @@ class EpisodeLog:
             return
         split = "val" if validate else "train"
         record = {"version": VERSION, "step": step, "split": split, "uid": uid, "question": question}
-        line = json.dumps(record | _episode_record(episode), ensure_ascii=False) + "\n"
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
         try:
-            _write(path, line.encode("utf-8", "replace"))
+            append_line(path, record | _episode_record(episode))
         except OSError as error:
             self._broken = True
             logger.warning("episode log: no more sessions are written to %s: %s", self._folder, error)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """One `write`, so that what a killed process leaves is whole lines."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
 
 
 def set_aside_after(folder: Path, step: int) -> int:
@@ -86,9 +75,24 @@ def _step(path: Path) -> int:
 
 def read_episodes(folder: Path) -> list[dict[str, Any]]:
     """All records of a log folder, by step."""
-    # Not splitlines(): it also splits at U+2028 and other line ends that may stand inside a text.
-    lines = [line for path in _files(folder) for line in path.read_bytes().split(b"\n")]
-    return [json.loads(line) for line in lines if line]
+    return [record for path in _files(folder) for record in read_lines(path)]
+
+
+def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str, Grade]]:
+    """(problem, question, attempt, grade) of the first wrong attempts of a log; one per session.
+
+    Raises:
+        ValueError: there are none.
+    """
+    found: list[tuple[Problem, str, str, Grade]] = []
+    for record in read_episodes(folder):
+        wrong = next((turn for turn in record["turns"] if not turn["grade"]["correct"]), None)
+        if wrong is not None and len(found) < num:
+            problem = Problem(record["env"], record["index"], {}, record["reference"])
+            found.append((problem, record["question"], wrong["text"], Grade(**wrong["grade"])))
+    if not found:
+        raise ValueError(f"{folder}: no wrong attempt in it; the run's config names its log as rltf.episode_log_dir")
+    return found
 
 
 def _episode_record(episode: Episode) -> dict[str, Any]:
@@ -97,23 +101,30 @@ def _episode_record(episode: Episode) -> dict[str, Any]:
         "index": episode.problem.index,
         "session_id": episode.session_id,
         "reference": episode.problem.reference,
-        "stop": episode.stop,
-        "error": episode.error,
         "num_shortened": episode.num_shortened,
         "turns": [_turn_record(turn) for turn in episode.turns],
     }
 
 
 def _turn_record(turn: Turn) -> dict[str, Any]:
-    feedback = None
-    if turn.feedback is not None:
-        feedback = {k: v for k, v in asdict(turn.feedback).items() if k != "attempt"}
     return {
         "text": turn.attempt.text,
         "num_tokens": len(turn.attempt.response_ids),
         "ended": turn.attempt.ended,
         "reward": turn.reward,
+        "parent": turn.parent,
+        "stop": turn.stop,
+        "error": turn.error,
         "grade": asdict(turn.grade),
-        "feedback": feedback,
+        "feedback": _feedback_record(turn.feedback),
+        "withheld": _feedback_record(turn.withheld),
         "weight_version": turn.attempt.info.get("max_global_steps"),
     }
+
+
+def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:
+    if feedback is None:
+        return None
+    # Not asdict: it would copy the sampled tokens too, only to throw them away.
+    names = (f.name for f in fields(feedback) if f.name not in ("attempt", "span"))
+    return {name: getattr(feedback, name) for name in names}

@@ -32,12 +32,41 @@ REFUSED = {  # what is set, and how the message starts
     "option out of range": ("rltf.env.n_min=1", "rltf.env.n_min=1 must be a whole number, at least 2"),
     "unknown provider": ("rltf.feedback.provider=jugde", "rltf.feedback.provider='jugde' is not known; known: "),
     "unknown level": ("rltf.feedback.level=fully", "rltf.feedback.level='fully' is not known; known: "),
-    "unknown template": ("rltf.episode.revise=guid", "rltf.episode.revise=guid: no such template; there are "),
+    "a provider that may tell and nobody looks": (
+        "rltf.feedback.acknowledge_leaks=false",
+        "rltf.feedback.guard.action=none: provider verifier sees the reference answer and nobody checks",
+    ),
+    "unknown guard": ("rltf.feedback.guard.action=off", "rltf.feedback.guard.action=False: must be one of drop, "),
+    "unknown template": ("rltf.episode.revise=guid", "rltf.episode.revise='guid' is not known; known: "),
     "bypass_mode": (
         "algorithm.rollout_correction.bypass_mode=true",
         "algorithm.rollout_correction.bypass_mode=True: old log-probs would be the sampler's, ",
     ),
-    "rollout_is": ("algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.rollout_is=token, "),
+    "constant feedback modelled": (
+        "rltf.feedback_modeling.weight=0.1 rltf.feedback.level=verdict",
+        "rltf.feedback_modeling.weight=0.1: provider verifier always says the same or is the policy itself, ",
+    ),
+    "inline without an appended context": (
+        "rltf.feedback_modeling.weight=0.1 rltf.feedback_modeling.form=inline",
+        "rltf.feedback_modeling.form=inline: needs rltf.episode.context=append, which is fresh",
+    ),
+    "an odd number of sessions in pairs": (
+        f"rltf.episode.pair_sessions=true {ROLLOUT}.n=3",
+        f"{ROLLOUT}.n=3: rltf.episode.pair_sessions=true needs an even number of sessions",
+    ),
+    "pairs in an asynchronous mode": (
+        "rltf.episode.pair_sessions=true trainer.v1.trainer_mode=rltf_colocate_async",
+        "rltf.episode.pair_sessions=true: with trainer.v1.trainer_mode=rltf_colocate_async an interrupted first ",
+    ),
+    "pairs on an engine without seeds": (
+        f"rltf.episode.pair_sessions=true {ROLLOUT}.name=sglang",
+        "rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its seed, which the engine "
+        "sglang does not take",
+    ),
+    "unknown critic": (
+        "rltf.feedback_modeling.critic=critic",
+        "rltf.feedback_modeling.critic='critic' is not known; known: ",
+    ),
     "KL in reward": ("algorithm.use_kl_in_reward=true", "algorithm.use_kl_in_reward=True: not supported "),
     "other estimator": ("algorithm.adv_estimator=grpo", "algorithm.adv_estimator=grpo: "),
     "other aggregation": (f"{ACTOR}.loss_agg_mode=token-mean", f"{ACTOR}.loss_agg_mode=token-mean: every role is "),
@@ -59,7 +88,7 @@ REFUSED = {  # what is set, and how the message starts
 def test_what_cannot_work_is_refused_with_key_value_and_fix(verl_config, case):
     override, message = REFUSED[case]
     with pytest.raises(ValueError, match="^" + re.escape(message)):  # ConfigError is one
-        checks.check_config(verl_config(override))
+        checks.check_config(verl_config(*override.split(" ")))
 
 
 def test_a_config_without_our_block_says_where_to_start(verl_config):
@@ -120,6 +149,12 @@ def test_a_machine_without_accelerator_is_told_both(verl_config, platform, monke
     checks.check_platform(verl_config(hardware="gpu"))
 
 
+def test_a_reference_model_cannot_be_kept_on_a_cpu(verl_config, platform):
+    platform("cpu")
+    with pytest.raises(ConfigError, match=r"actor.use_kl_loss=True: .*on a CPU set it to False"):
+        checks.check_platform(verl_config(f"{ACTOR}.use_kl_loss=true"))
+
+
 def test_machines_that_fit_pass(verl_config, platform):
     platform("cpu", available=False)
     checks.check_platform(verl_config())
@@ -151,7 +186,7 @@ def test_verls_own_validation_refuses_for_us_and_leaves_others_alone(verl_config
     from verl.utils import config as verl_utils
 
     platform("cpu")
-    with pytest.raises(ConfigError, match="must be an rltf trainer"):
+    with pytest.raises(ConfigError, match="it must be one of rltf_sync"):
         verl_utils.validate_config(verl_config("trainer.v1.trainer_mode=sync"), False, False)
 
 

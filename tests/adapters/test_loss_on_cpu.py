@@ -8,17 +8,25 @@ from verl.utils.tensordict_utils import assign_non_tensor
 
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS
-from rltf_verl.config import DistillConfig
-from rltf_verl.types import Role
+from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
+from rltf_verl.types import CONTEXT, Role
 
-A, D, C = int(Role.ATTEMPT), int(Role.DISTILL), int(Role.CRITIQUE)
-# role, prompt length, response mask
-ROWS = [(A, 3, [1, 1, 0, 0, 1]), (D, 2, [1, 1, 1]), (A, 4, [1]), (D, 1, [1, 1, 1, 1]), (C, 2, [1, 1])]
-PADDING = (A, 6, [0])
-"""As verl makes them: a response of one token that is masked. It copies the first row's role."""
+A, D, C, F, M = (int(r) for r in (Role.ATTEMPT, Role.DISTILL, Role.CRITIQUE, Role.FEEDBACK, Role.IMITATE))
+N = CONTEXT
+# prompt length, role of each response token
+ROWS = [(3, [A, A, N, F, A]), (2, [D, D, D]), (4, [A]), (1, [D, N, D, D]), (2, [C, C]), (3, [F, F]), (2, [M, M, M])]
+PADDING = (6, [N])
+"""As verl makes them: a response of one token that is masked. It copies the first row's roles."""
 TOKEN_FIELDS = ("old_log_probs", "advantages", "ref_log_prob")
 DP, DEN = 2, 12.0
 CURRENT = DistillConfig(weight=0.1)
+
+
+def objectives(distill):
+    """Every role switched on; the weights themselves stand in the advantages."""
+    return RLTFConfig(
+        distill=distill, feedback_modeling=FeedbackModelingConfig(weight=0.1), imitate=ImitateConfig(weight=0.1)
+    )
 
 
 class Batch:
@@ -28,12 +36,12 @@ class Batch:
         generator = torch.Generator().manual_seed(seed)
         rand = lambda n: torch.randn(n, generator=generator, dtype=torch.float64)  # noqa: E731
         self.rows = rows
-        self.log_probs = [(-1 + 0.3 * rand(p + len(m))).requires_grad_() for _, p, m in rows]
-        self.entropies = [rand(p + len(m)).abs().requires_grad_() for _, p, m in rows]
+        self.log_probs = [(-1 + 0.3 * rand(p + len(m))).requires_grad_() for p, m in rows]
+        self.entropies = [rand(p + len(m)).abs().requires_grad_() for p, m in rows]
         self.fields = {
-            "old_log_probs": [-1 + 0.3 * rand(len(m)) for _, _, m in rows],
-            "advantages": [rand(len(m)) * torch.tensor(m) for _, _, m in rows],
-            "ref_log_prob": [-1 + 0.3 * rand(len(m)) for _, _, m in rows],
+            "old_log_probs": [-1 + 0.3 * rand(len(m)) for _, m in rows],
+            "advantages": [rand(len(m)) for _, m in rows],
+            "ref_log_prob": [-1 + 0.3 * rand(len(m)) for _, m in rows],
         }
 
     def data(self, pick):
@@ -41,10 +49,10 @@ class Batch:
         rows = [self.rows[i] for i in pick]
         data = TensorDict(
             {
-                "prompts": nested([torch.ones(p, dtype=torch.int64) for _, p, _ in rows]),
-                "responses": nested([torch.ones(len(m), dtype=torch.int64) for _, _, m in rows]),
-                "response_mask": nested([torch.tensor(m) for _, _, m in rows]),
-                "rltf_role": torch.tensor([role for role, _, _ in rows]),
+                "prompts": nested([torch.ones(p, dtype=torch.int64) for p, _ in rows]),
+                "responses": nested([torch.ones(len(m), dtype=torch.int64) for _, m in rows]),
+                "response_mask": nested([torch.tensor([int(r != N) for r in m]) for _, m in rows]),
+                "rltf_role": nested([torch.tensor(ROWS[0][1] if m == [N] else m) for _, m in rows]),
                 **{name: nested([values[i] for i in pick]) for name, values in self.fields.items()},
             },
             batch_size=len(rows),
@@ -58,7 +66,7 @@ class Batch:
             "log_probs": torch.nested.as_nested_tensor([self.log_probs[i] for i in pick], layout=torch.jagged),
             "entropy": torch.nested.as_nested_tensor([self.entropies[i] for i in pick], layout=torch.jagged),
         }
-        return rltf_loss(config, distill, output, self.data(pick))
+        return rltf_loss(config, objectives(distill), output, self.data(pick))
 
     def grads(self, loss):
         leaves = [*self.log_probs, *self.entropies]
@@ -68,13 +76,16 @@ class Batch:
     def reference(self, config, distill, token_loss):
         """Token by token, from the definition."""
         total = torch.zeros((), dtype=torch.float64)
-        for i, (role, prompt, mask) in enumerate(self.rows):
-            for t, kept in enumerate(mask):
-                if not kept:
+        for i, (prompt, roles) in enumerate(self.rows):
+            for t, role in enumerate(roles):
+                if role == N:
                     continue
                 # the log-prob of response token t is the model's output one position before it
                 log_prob, entropy = self.log_probs[i][prompt + t - 1], self.entropies[i][prompt + t - 1]
                 old, adv, ref = (self.fields[name][i][t] for name in TOKEN_FIELDS)
+                if role in (F, M):
+                    total = total - adv * log_prob
+                    continue
                 if role == D:
                     ratio = torch.exp(log_prob - (log_prob.detach() if distill.reference == "current" else old))
                     total = total - ratio * adv
@@ -126,15 +137,15 @@ def test_loss_and_gradient_equal_plain_pytorch(actor, mode, token_loss, referenc
     close(batch.grads(loss), batch.grads(expected))
 
 
-@pytest.mark.parametrize("parts", [[[0], [1], [2], [3], [4]], [[1, 3], [0, 2, 4]], [[4, 0, 3], [2, 1]]])
+@pytest.mark.parametrize("parts", [[[i] for i in range(7)], [[1, 3, 5], [0, 2, 4, 6]], [[4, 0, 3], [2, 1, 6, 5]]])
 def test_micro_batches_add_up_to_the_whole(actor, parts):
-    """One of the splits has a micro-batch without attempt rows, others one without distillation rows."""
+    """Some of the micro-batches lack a role."""
     config, batch = actor(*EXTRAS), Batch(ROWS)
     whole, metrics = batch.loss(config, CURRENT)
     splits = [batch.loss(config, CURRENT, part) for part in parts]
     close([sum(loss for loss, _ in splits)], [whole])
     close(batch.grads(sum(loss for loss, _ in splits)), batch.grads(whole))
-    for name in ("actor/pg_loss", "rltf/distill/loss", "actor/entropy_loss", "actor/kl_loss"):
+    for name in [n for n in metrics if n.endswith("loss")]:
         added = sum(m[name].aggregate() for _, m in splits)
         assert added == pytest.approx(metrics[name].aggregate(), abs=1e-6)
     parts_of_loss = sum(metrics[n].aggregate() for n in metrics if n.endswith("loss"))
@@ -158,16 +169,26 @@ def test_padding_rows_contribute_exactly_nothing(actor):
     assert not any(g.any() for g in padded.grads(only_padding))
 
 
-def test_entropy_and_kl_act_on_attempt_rows_only(actor):
+def test_entropy_and_kl_act_on_what_the_policy_sampled_only(actor):
     config, batch = actor(*EXTRAS), Batch(ROWS)
     grads = batch.grads(batch.loss(config, CURRENT)[0])
-    for i, (role, prompt, mask) in enumerate(ROWS):
-        entropy_grad = grads[len(ROWS) + i]
-        on_tokens = torch.zeros_like(entropy_grad)
-        on_tokens[prompt - 1 : -1] = torch.tensor(mask, dtype=torch.float64) * -0.02 * DP / DEN
-        close([entropy_grad], [on_tokens if role != D else torch.zeros_like(on_tokens)])
-        if role == D:  # no KL term either: -A and nothing else
-            close([grads[i][prompt - 1 : -1]], [-batch.fields["advantages"][i] * DP / DEN])
+    for i, (prompt, roles) in enumerate(ROWS):
+        on_tokens = torch.zeros_like(grads[len(ROWS) + i])
+        on_tokens[prompt - 1 : -1] = torch.tensor([float(r in (A, C)) for r in roles]) * -0.02 * DP / DEN
+        close([grads[len(ROWS) + i]], [on_tokens])
+        if not {A, C} & set(roles):  # no KL term either: -A and nothing else
+            own = batch.fields["advantages"][i] * torch.tensor([float(r != N) for r in roles])
+            close([grads[i][prompt - 1 : -1]], [-own * DP / DEN])
+
+
+def test_importance_weights_of_rollout_correction_scale_what_the_policy_sampled(actor):
+    config, batch = actor(), Batch(ROWS)
+    plain = batch.grads(batch.loss(config, CURRENT)[0])
+    batch.fields["rollout_is_weights"] = [torch.full((len(roles),), 0.25, dtype=torch.float64) for _, roles in ROWS]
+    weighted = batch.grads(batch.loss(config, CURRENT)[0])
+    for i, (prompt, roles) in enumerate(ROWS):
+        factor = torch.tensor([0.25 if r in (A, C) else 1.0 for r in roles], dtype=torch.float64)
+        close([weighted[i][prompt - 1 : -1]], [plain[i][prompt - 1 : -1] * factor])
 
 
 def test_metric_names_are_averaged_by_verl(actor):

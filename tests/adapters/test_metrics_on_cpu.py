@@ -1,6 +1,7 @@
 """Columns and metrics on sessions whose numbers are plain to see."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,38 +17,64 @@ from rltf_verl.adapters.columns import (
     row_columns,
     session_facts,
     session_of,
+    sessions_of,
+    token_roles,
 )  # fmt: skip
 from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, role_metrics, session_metrics, validation_info
-from rltf_verl.algos.pack import pack_rows
-from rltf_verl.algos.targets import compute_targets
-from rltf_verl.episode.rows import episode_to_rows
+from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.targets import compute_targets, role_weights
+from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.episode.rows import attempt_rows, distill_rows
+from rltf_verl.feedback import provider_names
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
 
-def turn(correct, *, k=0, tokens=2, ended=True, format_ok=True, feedback=None, error=None):
+def turn(correct, *, k=0, tokens=2, ended=True, format_ok=True, feedback=None, error=None, stop=None):
     ids = tuple(range(tokens))
     log_probs = (-1.0,) * tokens
     reward = float(correct) + 0.1 * (float(format_ok and ended) - 1.0)
     attempt = Attempt((100 + k,), ids, log_probs, "", ended)
-    return Turn(attempt, Grade(correct, format_ok, error=error), reward, feedback)
+    return Turn(attempt, Grade(correct, format_ok, error=error), reward, feedback, stop=stop)
 
 
-def session(*turns, stop="horizon"):
-    return Episode(Problem("x", 0, {}, ""), 0, tuple(turns), stop)
+def session(*turns):
+    """Turns in a line."""
+    parents = [None, *range(len(turns))]
+    return Episode(
+        Problem("x", 0, {}, ""), 0, tuple(replace(t, parent=p) for t, p in zip(turns, parents, strict=False))
+    )
+
+
+def tree(first, *revisions):
+    """A first attempt with several revisions."""
+    return Episode(Problem("x", 0, {}, ""), 0, (first, *(replace(t, parent=0) for t in revisions)))
 
 
 SAYS = Feedback("two words", "verifier", latency_s=2.0)
 FALLBACK = Feedback("one two three four", "correctness", latency_s=4.0, fallback=True)
 SESSIONS = [
-    session(turn(True, tokens=4), stop="solved"),
-    session(turn(False, feedback=SAYS), turn(True, k=1, tokens=6), stop="solved"),
-    session(turn(True, feedback=FALLBACK), turn(False, k=1, ended=False), stop="feedback_unavailable"),
-    session(turn(False, format_ok=False, error="E: x", feedback=SAYS), stop="prompt_too_long"),
+    session(turn(True, tokens=4)),
+    session(turn(False, feedback=SAYS), turn(True, k=1, tokens=6)),
+    session(turn(True, feedback=FALLBACK), turn(False, k=1, ended=False, stop="feedback_unavailable")),
+    session(turn(False, format_ok=False, error="E: x", feedback=SAYS, stop="prompt_too_long")),
 ]
 
 
 def facts_of(sessions, horizon):
     return torch.stack([session_facts(s, horizon) for s in sessions])
+
+
+def metrics_of(sessions, horizon, num_nodes=None):
+    facts = facts_of(sessions, num_nodes or horizon)
+    return session_metrics(sessions_of(facts, torch.zeros(len(sessions), dtype=torch.int64)), facts, horizon)
+
+
+def test_facts_come_back_as_the_sessions_that_they_were_made_of():
+    episodes = [*SESSIONS, tree(turn(False), turn(True), turn(False))]
+    ours, theirs = sessions_of(facts_of(episodes, 3), torch.zeros(5).long()), pack_sessions(episodes, [0] * 5)
+    for name in ("valid", "parent", "correct", "group"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+    torch.testing.assert_close(ours.rewards, theirs.rewards)
 
 
 def test_facts_are_nan_where_nothing_was_played():
@@ -58,7 +85,7 @@ def test_facts_are_nan_where_nothing_was_played():
 
 
 def test_session_metrics_with_known_answers():
-    metrics = session_metrics(facts_of(SESSIONS, 2))
+    metrics = metrics_of(SESSIONS, 2)
     assert metrics == pytest.approx(
         {
             "rltf/session/turns": 1.5,
@@ -89,13 +116,42 @@ def test_session_metrics_with_known_answers():
     )
 
 
+def test_leak_share_is_over_what_the_guard_looked_at():
+    clean, leaky = replace(SAYS, leak=""), replace(SAYS, leak="answer: 1")
+    mended = Feedback("other words", "peer", leak="part: 2", original="told")
+    dropped = replace(turn(False, stop="feedback_unavailable"), withheld=replace(leaky, provider="somebody's own"))
+    replaced = replace(turn(False, feedback=FALLBACK), withheld=leaky)
+    sessions = [
+        session(turn(False, feedback=clean), turn(True)),
+        session(turn(False, feedback=SAYS), turn(True)),  # nobody looked
+        session(turn(False, feedback=mended), replaced, turn(True)),
+        session(dropped),
+    ]
+    metrics = metrics_of(sessions, 3)
+    shares = {name: value for name, value in metrics.items() if "leak" in name}
+    assert shares == pytest.approx(
+        {
+            "rltf/feedback/leak_share": 3 / 4,
+            "rltf/feedback/leak_share/verifier": 1 / 2,
+            "rltf/feedback/leak_share/peer": 1.0,
+            "rltf/feedback/leak_share/other": 1.0,
+        }
+    )
+    assert metrics["rltf/feedback/fallback_share"] == pytest.approx(1 / 5)
+    assert not any("leak" in name for name in metrics_of(SESSIONS, 2))
+
+
+def test_names_of_our_providers_may_stand_in_metric_names():
+    assert not [name for name in provider_names() if any(word in name for word in FORBIDDEN_SUBSTRINGS)]
+
+
 def test_session_metrics_over_three_turns_count_those_who_got_there():
     sessions = [
         session(turn(False, feedback=SAYS), turn(False, feedback=SAYS), turn(True)),
-        session(turn(False, feedback=SAYS), turn(True), stop="solved"),
-        session(turn(True), stop="solved"),
+        session(turn(False, feedback=SAYS), turn(True)),
+        session(turn(True)),
     ]
-    metrics = session_metrics(facts_of(sessions, 3))
+    metrics = metrics_of(sessions, 3)
     assert [metrics[f"rltf/turn_{k}/share"] for k in (1, 2, 3)] == pytest.approx([1, 2 / 3, 1 / 3])
     assert [metrics[f"rltf/turn_{k}/acc"] for k in (1, 2, 3)] == pytest.approx([1 / 3, 0.5, 1.0])
     assert [metrics[f"rltf/turn_{k}/gain"] for k in (2, 3)] == pytest.approx([0.5, 1.0])
@@ -103,11 +159,11 @@ def test_session_metrics_over_three_turns_count_those_who_got_there():
 
 
 def test_session_metrics_when_everyone_stopped_early_or_failed():
-    solved = session_metrics(facts_of([session(turn(True), stop="solved")] * 3, 2))
+    solved = metrics_of([session(turn(True))] * 3, 2)
     assert (solved["rltf/turn_1/acc"], solved["rltf/turn_2/share"]) == (1.0, 0.0)
     assert not any(name.startswith(("rltf/turn_2/acc", "rltf/feedback")) for name in solved)
 
-    failed = session_metrics(facts_of([session(turn(False, feedback=SAYS), turn(False))] * 3, 2))
+    failed = metrics_of([session(turn(False, feedback=SAYS), turn(False))] * 3, 2)
     assert (failed["rltf/turn_1/acc"], failed["rltf/turn_2/acc"], failed["rltf/turn_2/gain"]) == (0.0, 0.0, 0.0)
     assert not any(math.isnan(v) for v in [*solved.values(), *failed.values()])
 
@@ -118,28 +174,48 @@ def test_validation_reports_the_first_turn_and_the_answer_that_stands():
     assert validation_info(session(turn(False, ended=False), turn(True)), 2) == {
         "acc": 0.0, "format_ok": 0.0, "acc_turn_2": 1.0,
     }  # fmt: skip
-    early = session(turn(True), stop="solved")  # keeps its last answer
+    early = session(turn(True))  # keeps its last answer
     assert validation_info(early, 3) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 1.0, "acc_turn_3": 1.0}
     assert validation_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
+
+
+def test_turns_of_a_tree_count_each_revision():
+    metrics = metrics_of(
+        [tree(turn(False, feedback=SAYS), turn(True), turn(False), turn(True)), session(turn(True))], 4
+    )
+    assert metrics["rltf/turn_2/share"] == 0.5
+    assert metrics["rltf/turn_2/acc"] == metrics["rltf/turn_2/fixed"] == pytest.approx(2 / 3)
+    assert metrics["rltf/session/turns"] == 2.5
+
+
+def rows_of(episode):
+    *first, last = attempt_rows(episode)
+    return [*first, *distill_rows(episode), last]
 
 
 def packed(sessions, group, student=-3.0):
     rows, index, old = [], [], []
     for s, episode in enumerate(sessions):
-        for row in episode_to_rows(episode, distill=True):
+        for row in rows_of(episode):
             rows.append(row)
             index.append(s)
-            old.append([student] * len(row.mask) if row.role is Role.DISTILL else list(row.log_probs))
-    return pack_rows(rows, index, group, old)
+            old.append([student] * len(row.role) if row.role[0] == Role.DISTILL else list(row.log_probs))
+    return pack_rows(rows, index, pack_sessions(sessions, group), old)
+
+
+def metrics_of_roles(batch, gamma=0.1, weight=0.1):
+    config = RLTFConfig(gamma=gamma, distill=DistillConfig(weight=weight))
+    weights = role_weights(config, step=0, num_steps=1)
+    return role_metrics(batch, compute_targets(batch, config, weights), weights)
 
 
 def test_role_metrics_with_known_answers():
-    sessions = [session(turn(True), stop="solved"), session(turn(False), turn(True, k=1, tokens=4))]
+    sessions = [session(turn(True)), session(turn(False), turn(True, k=1, tokens=4))]
     batch = packed(sessions, [0, 0])
-    targets = compute_targets(batch, gamma=0.0, distill_weight=0.5)
-    assert role_metrics(batch, targets, 0.5) == pytest.approx(
+    assert metrics_of_roles(batch, gamma=0.0, weight=0.5) == pytest.approx(
         {
             "rltf/rows/per_session": 2.0,
+            "rltf/attempt/weight": 1.0,
             "rltf/attempt/row_share": 0.75,
             "rltf/attempt/token_share": 8 / 12,
             "rltf/attempt/adv_abs": (4 * 0.5 + 4 * 0.0) / 8,
@@ -161,23 +237,23 @@ def test_role_metrics_with_known_answers():
 
 
 def test_dead_groups_are_those_with_equal_first_turn_rewards():
-    wrong, right = session(turn(False), turn(True, k=1)), session(turn(True), stop="solved")
+    wrong, right = session(turn(False), turn(True, k=1)), session(turn(True))
     batch = packed([wrong, wrong, wrong, right, right, right], [0, 0, 1, 1, 2, 2])
-    metrics = role_metrics(batch, compute_targets(batch, gamma=0.1, distill_weight=0.1), 0.1)
+    metrics = metrics_of_roles(batch)
     assert metrics["rltf/group/dead_share"] == pytest.approx(2 / 3)
 
 
 def test_floor_masked_share():
     batch = packed([session(turn(False), turn(True, k=1))], [0], student=-6.0)
-    metrics = role_metrics(batch, compute_targets(batch, gamma=0.1, distill_weight=0.1), 0.1)
+    metrics = metrics_of_roles(batch)
     assert (metrics["rltf/distill/floor_masked"], metrics["rltf/distill/adv_abs"]) == (1.0, 0.0)
 
 
 def test_no_metric_name_makes_verl_reduce_it_by_something_else_than_the_mean():
     batch = packed(SESSIONS, [0, 0, 1, 1])
     names = {
-        *session_metrics(facts_of(SESSIONS, 2)),
-        *role_metrics(batch, compute_targets(batch, gamma=0.1, distill_weight=0.1), 0.1),
+        *metrics_of(SESSIONS, 2),
+        *metrics_of_roles(batch),
         *validation_info(SESSIONS[1], 3),
     }
     assert len(names) > 35
@@ -188,11 +264,11 @@ def outputs(episode):
     facts = session_facts(episode, 2)
     return [
         RowOutput(
-            prompt_ids=list(row.prompt_ids), response_ids=list(row.response_ids), response_mask=list(row.mask),
+            prompt_ids=list(row.prompt_ids), response_ids=list(row.response_ids), response_mask=[1] * len(row.role),
             response_logprobs=list(row.log_probs), reward_score=episode.turns[-1].reward, num_turns=4,
             metrics=AgentLoopMetrics(), extra_fields={"reward_extra_info": {}}, columns=row_columns(row, facts),
         )
-        for row in episode_to_rows(episode, distill=True)
+        for row in rows_of(episode)
     ]  # fmt: skip
 
 
@@ -204,7 +280,7 @@ def test_rows_keep_their_own_rewards_when_verl_copies_the_last_ones_over_them():
         output.extra_fields["reward_extra_info"] = rows[-1].extra_fields["reward_extra_info"]
     fields = [output.as_dict() for output in rows]
     first, distill, last = fields
-    assert [f[ROLE].item() for f in fields] == [Role.ATTEMPT, Role.DISTILL, Role.ATTEMPT]
+    assert [f[ROLE].unique().item() for f in fields] == [Role.ATTEMPT, Role.DISTILL, Role.ATTEMPT]
     torch.testing.assert_close(first["rm_scores"], torch.tensor([0.0, -0.1]))
     assert distill["rm_scores"].tolist() == last["rm_scores"].tolist() == [0.0, 0.0, 1.0]
     assert [f[TURN].tolist() for f in fields] == [[0, 0], [1, 1, 1], [1, 1, 1]]
@@ -218,6 +294,14 @@ def test_rows_keep_their_own_rewards_when_verl_copies_the_last_ones_over_them():
 def test_keys_of_the_transfer_queue():
     assert session_of("u1_3_0") == ("u1", "u1_3")
     assert session_of("with_underscores_12_4") == ("with_underscores", "with_underscores_12")
+
+
+def test_a_padding_row_trains_nothing_although_it_copies_the_roles_of_the_first_row():
+    roles = ragged([torch.tensor([0, -1, 0]), torch.tensor([1]), torch.tensor([0, -1, 0])])
+    mask = ragged([torch.tensor([1, 0, 1]), torch.tensor([1]), torch.tensor([0])])
+    assert token_roles(roles, mask).tolist() == [[0, -1, 0], [1, -1, -1], [-1, -1, -1]]
+    only_padding = token_roles(ragged([torch.tensor([0, -1, 0])]), ragged([torch.tensor([0])]))
+    assert only_padding.tolist() == [[-1]]
 
 
 def test_ragged_columns():

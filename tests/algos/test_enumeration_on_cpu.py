@@ -1,193 +1,165 @@
-"""Every group of sessions of a tiny game summed over: what the estimators estimate, in exact numbers.
+"""Every group of sessions of a tiny game summed over: what the estimators of attempts estimate, in exact numbers.
 
-There is one first prompt and one revise prompt per first answer (that is what feedback does). The policy is a table of
-logits per (context, answer so far). Expected gradients come from our rows, targets and losses, each group weighted by
-its probability; the truth comes from differentiating the exact objective or from summing the stated estimand over
-single sessions.
+Turn k's part of the policy (what it does with the prompts of turn k) climbs J_k = E[Σ over the attempts of turn k of
+their return]: every turn counts its return from itself on. Below, "the gradient" is ∇J_k with respect to that part,
+times the number of sessions. The truth is J_k, written down without our code and differentiated.
 """
 
-import itertools
-from dataclasses import dataclass
+from __future__ import annotations
 
 import pytest
 import torch
+from game import GAMMA, Game, Player, check, expected_gradients
+from torch.distributions import Binomial
 
-from rltf_verl.algos.losses import TOKEN_LOSSES
-from rltf_verl.algos.pack import pack_rows
-from rltf_verl.algos.role_loss import distill_loss
-from rltf_verl.algos.targets import compute_targets
-from rltf_verl.episode.rows import episode_to_rows
-from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
+from rltf_verl.config import AttemptConfig, RLTFConfig
+from rltf_verl.types import Role
 
-GAMMA = 0.3
-
-
-@dataclass(frozen=True)
-class Game:
-    """Answers of `length` tokens out of `vocab`; some are right, one of the wrong ones also loses the format reward."""
-
-    vocab: int
-    length: int
-
-    @property
-    def answers(self):
-        return list(itertools.product(range(self.vocab), repeat=self.length))
-
-    def correct(self, answer):
-        return answer == self.answers[-1]
-
-    def reward(self, answer):
-        return 1.0 if self.correct(answer) else -0.1 if answer == self.answers[0] else 0.0
-
-    def prompt(self, first=None):
-        """Ids from 10 on, so that no prompt continues another."""
-        return (10,) if first is None else (11, 20 + self.answers.index(first))
-
-    def logits(self):
-        torch.manual_seed(0)
-        contexts = [self.prompt(), *(self.prompt(a) for a in self.answers)]
-        prefixes = [p for n in range(self.length) for p in itertools.product(range(self.vocab), repeat=n)]
-        table = torch.randn(len(contexts), len(prefixes), self.vocab, dtype=torch.float64, requires_grad=True)
-        return table, contexts, prefixes
-
-    def sessions(self, early_stop):
-        """All sessions as tuples of answers."""
-        for first in self.answers:
-            if early_stop and self.correct(first):
-                yield (first,)
-            else:
-                yield from ((first, second) for second in self.answers)
+LINE, LONG = Game(), Game(horizon=3)
+WORDS = Game(length=2)
+THREE_ANSWERS = Game(vocab=3)
+STOPS, LONG_STOPS = Game(early_stop=True), Game(horizon=3, early_stop=True)
+TREE = Game(branch_turn=1)
+WIDE_STOPS = Game(branch_turn=1, width=3, early_stop=True)
+LATE_TREE = Game(horizon=3, branch_turn=2, early_stop=True)
+LONG_TREE = Game(horizon=3, branch_turn=1)
+LONG_TREE_STOPS = Game(horizon=3, branch_turn=1, early_stop=True)
+APPENDED = Game(horizon=3, append=True)
 
 
-@dataclass
-class Policy:
-    game: Game
-
-    def __post_init__(self):
-        self.table, self.contexts, self.prefixes = self.game.logits()
-        self.log_softmax = self.table.log_softmax(-1)
-
-    def token_log_probs(self, prompt, answer):
-        c = self.contexts.index(prompt)
-        return torch.stack([self.log_softmax[c, self.prefixes.index(answer[:t]), a] for t, a in enumerate(answer)])
-
-    def log_prob(self, prompt, answer):
-        return self.token_log_probs(prompt, answer).sum()
-
-    def session_log_prob(self, session):
-        total = self.log_prob(self.game.prompt(), session[0])
-        return total + self.log_prob(self.game.prompt(session[0]), session[1]) if len(session) > 1 else total
-
-    def gradient(self, objective):
-        return torch.autograd.grad(objective, self.table, retain_graph=True)[0]
+def attempts(player: Player, num: int, estimator: str, gamma: float = GAMMA) -> torch.Tensor:
+    config = RLTFConfig(gamma=gamma, attempt=AttemptConfig(estimator=estimator))
+    return expected_gradients(player, num, config)[Role.ATTEMPT] / num
 
 
-def episode(game, session):
-    turns = []
-    for k, answer in enumerate(session):
-        prompt = game.prompt() if k == 0 else game.prompt(session[0])
-        attempt = Attempt(prompt, answer, (0.0,) * len(answer), text="", ended=True)
-        turns.append(Turn(attempt, Grade(game.correct(answer), True), game.reward(answer)))
-    return Episode(Problem("game", 0, {}, ""), 0, tuple(turns), "horizon")
+def shrunk(player: Player, factors: list[float]) -> torch.Tensor:
+    """Σ over turns of factor · gradient."""
+    parts = [player.only(player.gradient(player.objective(k)), "answer", k) for k in range(len(factors))]
+    return sum(factor * part for factor, part in zip(factors, parts, strict=True))
 
 
-def expected_gradients(policy, num, early_stop):
-    """E[-∇L] of attempt and of distillation rows over all groups of `num` sessions, through our own code."""
-    game = policy.game
-    sessions = list(game.sessions(early_stop))
-    probability = {s: policy.session_log_prob(s).exp().item() for s in sessions}
-    rows, row_session, session_group, weight, log_probs = [], [], [], [], []
-    for g, group in enumerate(itertools.product(sessions, repeat=num)):
-        p = torch.tensor([probability[s] for s in group], dtype=torch.float64).prod().item()
-        for session in group:
-            for row in episode_to_rows(episode(game, session), distill=True):
-                rows.append(row)
-                row_session.append(len(session_group))
-                weight.append(p)
-                log_probs.append(policy.token_log_probs(row.prompt_ids, row.response_ids))
-            session_group.append(g)
-    log_prob = torch.stack(log_probs)
-    packed = pack_rows(rows, row_session, session_group, log_prob.tolist())
-    targets = compute_targets(packed, gamma=GAMMA, distill_weight=1.0, baseline="first_turn", log_prob_floor=None)
-    advantages = targets.advantages.double() * torch.tensor(weight, dtype=torch.float64).unsqueeze(1)
-    is_distill = packed.has_role(Role.DISTILL).unsqueeze(1)
-    attempt = TOKEN_LOSSES["importance_sampling"](log_prob, log_prob.detach(), advantages, 0.8, 1.2)
-    distilled = distill_loss(
-        log_prob, torch.full_like(log_prob, -9.0), advantages, packed.mask & is_distill,
-        reference="current", loss="importance_sampling", clip_low=0.8, clip_high=1.2,
-    )  # fmt: skip
-    attempt = (attempt * (packed.mask & ~is_distill)).sum()
-    return policy.gradient(-attempt), policy.gradient(-distilled)
+@pytest.mark.parametrize("estimator", ["none", "ragged"])
+@pytest.mark.parametrize(
+    ("game", "num"),
+    [
+        (LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2), (LINE, 1), (LONG_STOPS, 1),
+        (STOPS, 3), (LONG_STOPS, 3), (TREE, 2), (WIDE_STOPS, 2), (LATE_TREE, 2), (LONG_TREE_STOPS, 2),
+    ],
+)  # fmt: skip
+def test_no_baseline_and_the_ragged_one_are_unbiased_whoever_stops_when(game, num, estimator):
+    player = Player(game)
+    check(attempts(player, num, estimator), shrunk(player, [1.0] * game.horizon))
 
 
-def check(ours, truth):
-    assert truth.abs().max() > 1e-3  # a comparison of zeros would show nothing
-    torch.testing.assert_close(ours, truth, atol=1e-6, rtol=0)
+@pytest.mark.parametrize(
+    ("game", "num"), [(LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2), (TREE, 2), (LONG_TREE, 2)]
+)
+def test_leave_one_out_is_unbiased_where_nobody_is_alone(game, num):
+    player = Player(game)
+    check(attempts(player, num, "leave_one_out"), shrunk(player, [1.0] * game.horizon))
 
 
-CASES = pytest.mark.parametrize(("vocab", "length", "num"), [(2, 2, 2), (2, 1, 3), (3, 1, 2), (2, 2, 1)])
+@pytest.mark.parametrize(("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)])
+def test_leave_one_out_shrinks_a_turn_by_the_probability_that_somebody_else_reaches_it(game, num):
+    """Bias: a turn that is alone gets 0, so the factor is 1 − P(all others stopped earlier)."""
+    player = Player(game)
+    factors = [1 - (1 - player.reach(k)) ** (num - 1) for k in range(game.horizon)]
+    assert factors[-1] < 0.95  # it matters here
+    check(attempts(player, num, "leave_one_out"), shrunk(player, factors))
 
 
-@CASES
-@pytest.mark.parametrize("early_stop", [True, False])
-def test_distillation_is_advantage_weighted_regression_onto_the_first_prompt(vocab, length, num, early_stop):
-    """N sessions' E[-∇L] = N · E_{y0 ~ π(·|x0), y1 ~ π(·|x1(y0))}[(r1 - b) ∇ log π(y1|x0)].
+@pytest.mark.parametrize(("game", "num"), [(LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2)])
+def test_the_groups_mean_shrinks_the_gradient_by_one_over_n(game, num):
+    """Bias: the mean contains the turn's own return; without early stop all turns shrink alike, by 1 − 1/n."""
+    player = Player(game)
+    check(attempts(player, num, "group_mean"), shrunk(player, [1 - 1 / num] * game.horizon))
 
-    b holds the session's own first reward too, so given the session it is (r0 + (N-1) E[r0]) / N: the baseline is not
-    independent of y1, which depends on y0 through the feedback. That is the paper's Algorithm 1, stated and not mended.
+
+@pytest.mark.parametrize(("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)])
+def test_with_early_stop_the_groups_mean_shrinks_later_turns_more(game, num):
+    """Bias: E[1 − 1/m] over the m sessions that reach the turn, itself included; a lone one (m = 1) learns nothing."""
+    player = Player(game)
+    factors = []
+    for k in range(game.horizon):
+        others = Binomial(num - 1, torch.tensor(player.reach(k), dtype=torch.float64).clamp(max=1.0))
+        m = torch.arange(num, dtype=torch.float64)
+        factors.append((others.log_prob(m).exp() * m / (m + 1)).sum().item())
+    assert factors[0] > factors[-1] + 0.05
+    check(attempts(player, num, "group_mean"), shrunk(player, factors))
+
+
+@pytest.mark.parametrize(("game", "num"), [(TREE, 2), (WIDE_STOPS, 2), (LONG_TREE, 2)])
+def test_in_a_tree_the_siblings_of_a_revision_are_its_group(game, num):
+    """Bias 1 − 1/n above the branch, 1 − 1/width below it, however many sessions there are."""
+    player = Player(game)
+    factors = [1 - 1 / num] + [1 - 1 / game.width] * (game.horizon - 1)
+    check(attempts(player, num, "group_mean"), shrunk(player, factors))
+
+
+@pytest.mark.parametrize(
+    ("game", "num"), [(LINE, 2), (LONG, 2), (STOPS, 3), (LONG_STOPS, 2), (TREE, 2), (LONG_TREE_STOPS, 2), (LINE, 1)]
+)
+def test_the_first_turns_mean_is_biased_by_the_discount_over_n(game, num):
+    """Bias: a session's own first return holds γ^k of the return of its turn k, hence 1 − γ^k/n.
+
+    In a tree the return holds the mean of the revisions, hence 1 − γ^k/(n · width) below the branch. Early stop
+    changes nothing: every session has a first turn.
     """
-    policy = Policy(Game(vocab, length))
-    game, first = policy.game, policy.game.prompt()
-    mean_first = sum(policy.log_prob(first, a).exp().item() * game.reward(a) for a in game.answers)
-    truth = torch.zeros_like(policy.table)
-    for session in game.sessions(early_stop):
-        if len(session) > 1:
-            baseline = (game.reward(session[0]) + (num - 1) * mean_first) / num
-            a = game.reward(session[1]) - baseline
-            weight = num * policy.session_log_prob(session).exp().item() * a
-            truth += weight * policy.gradient(policy.log_prob(first, session[1]))
-    _, distilled = expected_gradients(policy, num, early_stop)
-    check(distilled, truth)
-    assert not distilled[1:].any()  # nothing is learned about any prompt but the first
+    player = Player(game)
+    branches = [game.width if game.branch_turn and k >= game.branch_turn else 1 for k in range(game.horizon)]
+    factors = [1 - GAMMA**k / (num * width) for k, width in enumerate(branches)]
+    check(attempts(player, num, "first_turn"), shrunk(player, factors))
 
 
-def objective(policy, early_stop, value):
-    """E over sessions of value(rewards), differentiable."""
-    game = policy.game
-    return sum(policy.session_log_prob(s).exp() * value([game.reward(a) for a in s]) for s in game.sessions(early_stop))
+@pytest.mark.parametrize("game", [LINE, LONG_STOPS])
+def test_undiscounted_and_unbiased_is_the_gradient_of_the_sum_of_rewards(game):
+    """γ = 1: all turns climb the same objective, the paper's J_Multi = E[Σ r]."""
+    player = Player(game)
+    total = sum(s.log_prob.exp() * sum(t.reward for t in s.turns) for s in player.sessions)
+    check(attempts(player, 2, "ragged", gamma=1.0), player.gradient(total))
 
 
-@pytest.mark.parametrize(("vocab", "length", "num"), [(2, 2, 2), (2, 1, 3), (3, 1, 2)])
-def test_attempt_gradient_is_the_policy_gradient_times_n_minus_one_over_n(vocab, length, num):
-    """Bias: the group's mean contains the session's own return, so E[-∇L] = N · (N-1)/N · ∇J.
+def test_a_trees_first_turn_climbs_its_reward_and_the_mean_revision_and_its_revisions_count_each():
+    """γ = 1: the first turn's part is that of E[r_0 + mean r_1]; the second's is width times that of the same."""
+    player = Player(TREE)
+    value = sum(
+        s.log_prob.exp() * (s.turns[0].reward + (s.turns[1].reward + s.turns[2].reward) / 2) for s in player.sessions
+    )
+    truth = player.gradient(value)
+    ours = attempts(player, 2, "leave_one_out", gamma=1.0)
+    check(player.only(ours, "answer", 0), player.only(truth, "answer", 0))
+    check(player.only(ours, "answer", 1), 2 * player.only(truth, "answer", 1))
 
-    First-turn parameters climb E[r0 + γ r1]; those of a revise prompt climb E[r1] (undiscounted: every turn counts its
-    return from itself on).
+
+@pytest.mark.parametrize("estimator", ["group_mean", "leave_one_out"])
+def test_a_group_of_one_has_no_attempt_gradient(estimator):
+    assert not attempts(Player(Game(length=2)), 1, estimator).any()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "factor"), [("leave_one_out", lambda n: (n - 2) / (n - 1)), ("group_mean", lambda n: 1 - 2 / n)]
+)
+@pytest.mark.parametrize("num_pairs", [1, 2])
+def test_paired_sessions_shrink_the_first_turn_further(estimator, factor, num_pairs):
+    """Bias: the partner has the same first answer, so it sits in the baseline of what it should be compared with.
+
+    A group of one pair learns nothing from its first turn.
     """
-    policy = Policy(Game(vocab, length))
-    attempt, _ = expected_gradients(policy, num, early_stop=False)
-    shrink = (num - 1) / num
-    first = policy.gradient(objective(policy, False, lambda r: r[0] + GAMMA * r[1]))[:1]
-    second = policy.gradient(objective(policy, False, lambda r: r[1]))[1:]
-    check(attempt[:1] / num, shrink * first)
-    check(attempt[1:] / num, shrink * second)
+    player, num = Player(LINE), 2 * num_pairs
+    pairs = [
+        ((a, b), s.probability * t.probability / player.log_prob(player.first_prompt, first(s)).exp().item())
+        for a, s in enumerate(player.sessions)
+        for b, t in enumerate(player.sessions)
+        if first(s) == first(t)
+    ]
+    groups = pairs
+    for _ in range(num_pairs - 1):
+        groups = [((*g, *h), p * q) for g, p in groups for h, q in pairs]
+    config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator=estimator))
+    ours = expected_gradients(player, num, config, groups)[Role.ATTEMPT] / num
+    later = 1.0 if estimator == "leave_one_out" else 1 - 1 / num  # second answers are sampled apart
+    check(ours, shrunk(player, [factor(num), later]))
 
 
-@pytest.mark.parametrize(("vocab", "length", "num"), [(2, 2, 2), (2, 1, 3), (3, 1, 2)])
-def test_with_early_stop_the_second_turn_shrinks_by_the_sessions_that_reach_it(vocab, length, num):
-    """Bias: (N-1)/N in turn 1; in turn 2 (m-1)/m with m sessions there, so a lone one learns nothing."""
-    policy = Policy(Game(vocab, length))
-    attempt, _ = expected_gradients(policy, num, early_stop=True)
-    first = policy.gradient(objective(policy, True, lambda r: r[0] + (GAMMA * r[1] if len(r) > 1 else 0.0)))[:1]
-    check(attempt[:1] / num, (num - 1) / num * first)
-
-    fail = 1.0 - policy.log_prob(policy.game.prompt(), policy.game.answers[-1]).exp().item()
-    others = [(k, torch.distributions.Binomial(num - 1, torch.tensor(fail, dtype=torch.float64))) for k in range(num)]
-    shrink = sum(d.log_prob(torch.tensor(float(k), dtype=torch.float64)).exp().item() * k / (k + 1) for k, d in others)
-    second = policy.gradient(objective(policy, True, lambda r: r[1] if len(r) > 1 else 0.0))[1:]
-    check(attempt[1:] / num, shrink * second)
-
-
-def test_a_group_of_one_has_no_attempt_gradient():
-    attempt, _ = expected_gradients(Policy(Game(2, 2)), 1, early_stop=False)
-    assert not attempt.any()
+def first(session) -> tuple[int, ...]:
+    return session.turns[0].attempt.response_ids

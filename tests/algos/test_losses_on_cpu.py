@@ -1,12 +1,13 @@
-"""Token losses and the distillation loss: values and gradients at points worked out by hand."""
+"""Token losses and the losses of roles: values and gradients at points worked out by hand."""
 
 import math
 
 import pytest
 import torch
 
-from rltf_verl.algos.losses import TOKEN_LOSSES
-from rltf_verl.algos.role_loss import distill_loss
+from rltf_verl.algos.losses import TOKEN_LOSSES, cross_entropy
+from rltf_verl.algos.role_loss import distill_loss, supervised_loss
+from rltf_verl.config import DistillConfig
 
 LOW, HIGH = 0.8, 1.2
 
@@ -57,9 +58,9 @@ def test_shapes_are_checked_by_name(name):
 
 def distilled(log_prob, ref, advantages, mask, reference="current", loss="importance_sampling"):
     log_prob = log_prob.clone().requires_grad_()
-    total = distill_loss(
-        log_prob, ref, advantages, mask, reference=reference, loss=loss, clip_low=LOW, clip_high=HIGH
-    )  # fmt: skip
+    config = DistillConfig(reference="old", loss=loss, clip_low=LOW, clip_high=HIGH)
+    object.__setattr__(config, "reference", reference)  # also what is refused: a clipped loss at ratio 1
+    total = distill_loss(log_prob, ref, advantages, mask, config)
     return total, torch.autograd.grad(total, log_prob)[0]
 
 
@@ -99,7 +100,43 @@ def test_without_distillation_rows_the_loss_is_zero_and_still_has_a_graph():
     assert torch.equal(grad, torch.zeros(2, 3))
 
 
+def supervised(log_prob, weights, mask):
+    log_prob = log_prob.clone().requires_grad_()
+    total = supervised_loss(log_prob, weights, mask)
+    return total, torch.autograd.grad(total, log_prob)[0]
+
+
+@pytest.mark.parametrize("moved", [0.0, 0.7, -3.0, -200.0])
+def test_the_supervised_gradient_is_minus_the_weight_however_far_the_policy_has_moved(moved):
+    log_prob = torch.tensor([[-1.0, -2.0, -3.0], [-0.5, -4.0, -1.0]]) + moved
+    weights = torch.tensor([[0.1, 0.1, 0.0], [0.3, 0.1, 0.1]])
+    mask = torch.tensor([[True, True, True], [True, False, True]])
+    total, grad = supervised(log_prob, weights, mask)
+    assert torch.equal(grad, torch.where(mask, -weights, 0.0))
+    assert total.item() == pytest.approx(-(log_prob * weights)[mask].sum().item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("bad", [float("-inf"), float("inf"), float("nan"), 1e30])
+def test_supervised_positions_outside_the_mask_get_exactly_zero_gradient(bad):
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+    log_prob = torch.where(mask, -1.0, torch.tensor(bad))
+    total, grad = supervised(log_prob, torch.where(mask, 0.5, torch.tensor(bad)), mask)
+    assert total.item() == 1.0
+    assert torch.equal(grad, torch.where(mask, -0.5, 0.0))
+    total, grad = supervised(log_prob, log_prob, torch.zeros_like(mask))
+    assert (total.item(), grad.abs().sum().item()) == (0.0, 0.0)
+
+
+def test_cross_entropy_by_hand():
+    assert cross_entropy(torch.tensor([[-2.0, -3.0]]), torch.tensor([[0.1, 0.0]])).tolist() == [
+        [pytest.approx(0.2), 0.0]
+    ]
+    with pytest.raises(ValueError, match=r"weights has shape \(1, 2\), expected \(1, 3\)"):
+        cross_entropy(torch.zeros(1, 3), torch.zeros(1, 2))
+
+
 def test_the_mask_has_the_shape_of_the_log_probs():
-    x = torch.zeros(2, 3)
-    with pytest.raises(ValueError, match=r"mask has shape \(2, 1\), expected \(2, 3\)"):
-        distilled(x, x, x, torch.ones(2, 1, dtype=torch.bool))
+    x, mask = torch.zeros(2, 3), torch.ones(2, 1, dtype=torch.bool)
+    for loss in (distilled, lambda log_prob, _, weights, mask: supervised(log_prob, weights, mask)):
+        with pytest.raises(ValueError, match=r"mask has shape \(2, 1\), expected \(2, 3\)"):
+            loss(x, x, x, mask)

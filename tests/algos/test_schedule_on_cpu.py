@@ -6,6 +6,16 @@ import itertools
 import pytest
 
 from rltf_verl.algos.schedule import scheduled_weight
+from rltf_verl.algos.targets import role_weights
+from rltf_verl.config import (
+    AttemptConfig,
+    CritiqueConfig,
+    DistillConfig,
+    FeedbackModelingConfig,
+    ImitateConfig,
+    RLTFConfig,
+)
+from rltf_verl.types import Role
 
 RAMP = (0.0, 0.1)
 
@@ -42,3 +52,64 @@ def test_a_resumed_run_continues_the_ramp():
     assert resumed == [*whole[12:], *whole[:12]]
     assert all(a < b for a, b in itertools.pairwise(whole))
     assert list(inspect.signature(scheduled_weight).parameters) == ["weight", "step", "num_steps", "start_step"]
+
+
+OBJECTIVES = {
+    Role.DISTILL: ("distill", DistillConfig),
+    Role.FEEDBACK: ("feedback_modeling", FeedbackModelingConfig),
+    Role.IMITATE: ("imitate", ImitateConfig),
+    Role.CRITIQUE: ("critique", CritiqueConfig),
+}
+NUM = 20
+
+
+def ramps(role, steps, resumed_at=0, **settings):
+    """The role's coefficient at these steps of a process that started at `resumed_at`."""
+    block, kind = OBJECTIVES[role]
+    config = RLTFConfig(**{block: kind(**{"weight": RAMP, **settings})})
+    return [role_weights(config, k, NUM, resumed_at)[role] for k in steps]
+
+
+def test_every_role_has_its_own_coefficient():
+    config = RLTFConfig(
+        attempt=AttemptConfig(weight=0.5), distill=DistillConfig(weight=0.1, start_step=4),
+        feedback_modeling=FeedbackModelingConfig(weight=(0.0, 0.2)), imitate=ImitateConfig(weight=0.3),
+        critique=CritiqueConfig(weight=2.0),
+    )  # fmt: skip
+    expected = {Role.ATTEMPT: 0.5, Role.DISTILL: 0.0, Role.FEEDBACK: 0.0, Role.IMITATE: 0.3, Role.CRITIQUE: 2.0}
+    assert role_weights(config, step=0, num_steps=11) == expected
+    later = {**expected, Role.DISTILL: 0.1, Role.FEEDBACK: pytest.approx(0.1)}
+    assert role_weights(config, step=5, num_steps=11) == later
+
+
+def test_by_default_attempts_and_critiques_count_and_nothing_else():
+    weights = role_weights(RLTFConfig(), step=3, num_steps=10)
+    assert weights == {
+        Role.ATTEMPT: 1.0, Role.CRITIQUE: 1.0, Role.DISTILL: 0.0, Role.FEEDBACK: 0.0, Role.IMITATE: 0.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("role", OBJECTIVES)
+def test_a_ramp_runs_from_its_start_to_its_end(role):
+    whole = ramps(role, range(NUM), start_step=4, ramp_steps=15)
+    assert whole[:5] == [0.0] * 5
+    assert whole[14:] == pytest.approx([0.1] * 6)
+    assert whole[4:15] == pytest.approx([0.01 * k for k in range(11)])
+    assert ramps(role, [NUM - 1]) == pytest.approx([0.1])  # without an end of its own: the run's
+
+
+@pytest.mark.parametrize("role", OBJECTIVES)
+@pytest.mark.parametrize("cut", [1, 3, 4, 5, 12, 19])
+def test_a_resumed_run_has_the_weights_of_an_uninterrupted_one(role, cut):
+    for settings in ({}, {"start_step": 4}, {"start_step": 4, "ramp_steps": 15}, {"weight": 0.1, "start_step": 4}):
+        assert ramps(role, range(cut, NUM), cut, **settings) == ramps(role, range(NUM), **settings)[cut:]
+
+
+@pytest.mark.parametrize("role", OBJECTIVES)
+def test_a_ramp_that_restarts_on_resume_is_the_releases(role):
+    """p = (k − k₀)/(K − k₀ − 1) from the step of the resume; a constant knows no restart; nor does a first start."""
+    restarted = ramps(role, range(10, NUM), 10, restart_on_resume=True)
+    assert restarted == pytest.approx([0.1 * k / 9 for k in range(10)])
+    assert ramps(role, range(2, 6), 2, restart_on_resume=True, start_step=4) == ramps(role, range(2, 6), start_step=4)
+    assert ramps(role, [10], 10, restart_on_resume=True, weight=0.1) == [0.1]
+    assert ramps(role, range(NUM), 0, restart_on_resume=True) == ramps(role, range(NUM))

@@ -5,16 +5,14 @@ sessions are ragged.
 """
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import wrapt
 
 from rltf_verl import feedback
-from rltf_verl.envs.base import Env
-from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.verifier import VerifierProvider
-from rltf_verl.types import Feedback, Problem, Turn
+from rltf_verl.types import Feedback
 
 COLUMNS = (
     "prompts",
@@ -35,11 +33,11 @@ class FlakyVerifier(VerifierProvider):
     def __init__(self) -> None:
         super().__init__(level="full")
 
-    async def feedback(self, env: Env, problem: Problem, turns: Sequence[Turn]) -> Feedback:
-        kind = problem.index % 3
-        if kind == 0 or (kind == 1 and len(turns) == 2):
-            raise FeedbackUnavailable("flaky", f"not for problem {problem.index}")
-        return await super().feedback(env, problem, turns)
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        index = request.problem.index
+        if index % 3 == 0 or (index % 3 == 1 and len(request.turns) == 2):
+            raise FeedbackUnavailable("flaky", f"not for problem {index}")
+        return await super().feedback(request)
 
 
 feedback._PROVIDERS["flaky"] = f"{__name__}:FlakyVerifier"

@@ -32,7 +32,9 @@ SETTINGS = [
 
 RECORDED = [
     "trainer.v1.trainer_mode=rltf_recorded", "rltf/feedback=correctness", "rltf.feedback.provider=flaky",
+    "rltf.feedback.guard.action=none", "rltf.feedback.acknowledge_leaks=true",
     "rltf.episode.horizon=3", "rltf.episode.stop_when_solved_train=false", "rltf.distill.weight=0.5",
+    "rltf.feedback_modeling.weight=0.02", "rltf.feedback_modeling.critic=compact", "rltf.imitate.weight=0.3",
     # Plain gradient descent, unclipped: the step of the weights *is* the gradient.
     "actor_rollout_ref.actor.optim.optimizer=SGD", f"actor_rollout_ref.actor.optim.lr={LEARNING_RATE}",
     "actor_rollout_ref.actor.optim.weight_decay=0", "actor_rollout_ref.actor.optim.clip_grad=1e9",
@@ -91,14 +93,16 @@ def build_data(folder: Path) -> dict[str, str]:
     return {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
 
 
-def start(folder: Path, data: dict[str, str], overrides: list[str], method: str = "sd") -> Run:
-    """Start a run; its output goes to log.txt."""
+def start(
+    folder: Path, data: dict[str, str], overrides: list[str], method: str = "sd", recorder: str = "recorder"
+) -> Run:
+    """Start a run; its output goes to log.txt. `recorder` names modules of this folder, loaded into every process."""
     folder.mkdir(parents=True, exist_ok=True)
     ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
     env = {
         **os.environ, "VERL_PLATFORM": "cpu", "RAY_TMPDIR": ray_dir, "OMP_NUM_THREADS": "1",
         "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), "RLTF_RECORD_DIR": str(folder / "record"),
-        "VERL_USE_EXTERNAL_MODULES": "recorder", "PYTHONPATH": str(Path(__file__).parent),
+        "VERL_USE_EXTERNAL_MODULES": recorder, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT)]),
     }  # fmt: skip
     command = [
         sys.executable, "-u", "-m", "verl.trainer.main_ppo", f"--config-name=rltf_{method}", *SETTINGS,

@@ -17,7 +17,9 @@ from tests.e2e import runs
 
 pytestmark = pytest.mark.e2e
 STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 6, 4, 3, 400
-GAMMA, WEIGHT, FLOOR = 0.1, 0.5, -5.0
+GAMMA, FLOOR = 0.1, -5.0
+DISTILL, FEEDBACK, IMITATE = 0.5, 0.02, 0.3
+"""Weights of the objectives, as in `runs.RECORDED`."""
 
 
 @pytest.fixture(scope="module")
@@ -67,18 +69,20 @@ def test_sampler_and_actor_agree_on_attempt_rows_while_the_weights_move(both: tu
     assert max(float((moved[k] - v).abs().max()) for k, v in _weights(whole, 0).items()) > 1e-3
     for step in range(1, STEPS + 1):
         for row in _rows(whole, step):
-            if row["rltf_role"] == Role.ATTEMPT:
+            if row["role"] == Role.ATTEMPT:
                 gap = (row[SAMPLER] - row["old_log_probs"])[row["response_mask"].bool()].abs().max()
                 assert gap < 1e-4, f"step {step}"
 
 
-def test_old_log_probs_of_distill_rows_are_those_of_the_first_prompt(both: tuple[runs.Run, runs.Run]) -> None:
+def test_old_log_probs_are_those_of_each_rows_own_prompt(both: tuple[runs.Run, runs.Run]) -> None:
+    """Also of the roles that nobody sampled under that prompt."""
     whole, _ = both
     for step in (1, STEPS):
         model = _model(_weights(whole, step - 1))
-        distilled = [row for row in _rows(whole, step) if row["rltf_role"] == Role.DISTILL]
-        assert distilled
-        for row in distilled:
+        rows = _rows(whole, step)
+        assert {row["role"] for row in rows} >= {Role.ATTEMPT, Role.DISTILL, Role.FEEDBACK}
+        assert step != 1 or any(row["role"] == Role.IMITATE for row in rows)
+        for row in rows:
             with torch.no_grad():
                 assert (_log_probs(model, row) - row["old_log_probs"]).abs().max() < 1e-4
 
@@ -87,7 +91,8 @@ def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(bo
     whole, _ = both
     for step in (1, STEPS):
         rows = _rows(whole, step)
-        assert {len(v) for v in _by_session(rows).values()} == {1, 3, 4}, "1, 2 and 3 turns: 1, 3 and 4 rows"
+        sizes = {sum(row["role"] != Role.IMITATE for row in part) for part in _by_session(rows).values()}
+        assert sizes == {1, 4, 6}, "1, 2, 3 turns: 1, 2, 3 attempts; 0, 1, 2 feedbacks; 0, 1, 1 distilled"
         before, after = _weights(whole, step - 1), _weights(whole, step)
         model = _model(before)
         advantages = _plain_advantages(rows)
@@ -101,7 +106,7 @@ def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(bo
 def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
     """The paper's Algorithm 1 as loops over sessions; shares nothing with the code under test."""
     rewards = {s: [float(r["rm_scores"].sum()) for r in sorted(part, key=lambda r: int(r["rltf_turn"][0]))
-                   if r["rltf_role"] == Role.ATTEMPT] for s, part in _by_session(rows).items()}  # fmt: skip
+                   if r["role"] == Role.ATTEMPT] for s, part in _by_session(rows).items()}  # fmt: skip
     groups = defaultdict(list)
     for session in rewards:
         groups[session.rsplit("_", 1)[0]].append(session)
@@ -109,9 +114,11 @@ def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
     def of(row: dict[str, Any]) -> torch.Tensor:
         session, turn = row["session"], int(row["rltf_turn"][0])
         siblings = [rewards[s] for s in groups[session.rsplit("_", 1)[0]]]
-        if row["rltf_role"] == Role.DISTILL:
+        if row["role"] == Role.DISTILL:
             advantage = rewards[session][-1] - sum(r[0] for r in siblings) / len(siblings)
-            return WEIGHT * advantage * (row["old_log_probs"] >= FLOOR)
+            return DISTILL * advantage * (row["old_log_probs"] >= FLOOR)
+        if row["role"] in (Role.FEEDBACK, Role.IMITATE):
+            return torch.full_like(row["old_log_probs"], FEEDBACK if row["role"] == Role.FEEDBACK else IMITATE)
         returns = [sum(GAMMA**j * x for j, x in enumerate(r[turn:])) for r in siblings if len(r) > turn]
         own = sum(GAMMA**j * x for j, x in enumerate(rewards[session][turn:]))
         return torch.full_like(row["old_log_probs"], own - sum(returns) / len(returns))
@@ -122,7 +129,10 @@ def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
 def _rows(run: runs.Run, step: int) -> list[dict[str, Any]]:
     record = torch.load(run.folder / "record" / f"{step}.pt")
     keep = zip(record["keys"], record["padding"], record["rows"], strict=True)
-    return [{**row, "session": key.rsplit("_", 1)[0]} for key, padding, row in keep if not padding]
+    rows = [{**row, "session": key.rsplit("_", 1)[0]} for key, padding, row in keep if not padding]
+    for row in rows:
+        (row["role"],) = {Role(r) for r in row["rltf_role"].tolist()}
+    return rows
 
 
 def _by_session(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

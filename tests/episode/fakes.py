@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rltf_verl.config import EpisodeConfig
+from rltf_verl.config import EpisodeConfig, RewardConfig
 from rltf_verl.episode.run import EpisodeRules, run_episode
-from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem
 
 PROBLEM = Problem(env="echo", index=7, data={}, reference="yes")
 QUESTION = [{"role": "system", "content": "S"}, {"role": "user", "content": "Q?"}]
+FIRST_PROMPT = "<system>S<user>Q?"
 
 
 class EchoEnv:
@@ -25,12 +26,19 @@ class EchoEnv:
         return Grade(correct=text.endswith("yes"), format_ok=any(c.isalpha() for c in text), parsed=text)
 
 
+def seed_of_place(place: str) -> int:
+    """A seed that `ScriptedPolicy` can read the place from."""
+    return int.from_bytes(place.encode(), "big")
+
+
 @dataclass
 class ScriptedPolicy:
     """Says what it is told, one token per character; remembers prompts and seeds."""
 
-    answers: Sequence[str]
+    answers: Sequence[str] | Mapping[str, str]
+    """In order, or by place in the session (`seed_of_place`)."""
     prompt_budget: int = 10_000
+    answer_budget: int = 10_000
     cut: Sequence[int] = ()
     """Turns whose answer is cut off at the token limit."""
     prompts: list[str] = field(default_factory=list)
@@ -39,15 +47,32 @@ class ScriptedPolicy:
     async def encode(self, messages) -> tuple[int, ...]:
         return tuple(ord(c) for m in messages for c in f"<{m['role']}>{m['content']}")
 
+    async def extend(self, ids: tuple[int, ...], messages, message) -> tuple[int, ...]:
+        said = text_of(await self.encode(messages)).replace("<assistant>", "")
+        assert said == text_of(ids).replace("\0", ""), "the messages are those that the ids say"
+        return ids + await self.encode([message])
+
+    async def encode_answer(self, text: str) -> tuple[int, ...]:
+        return (*(ord(c) for c in text), 0)[: self.answer_budget]
+
+    def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(chr(i) if i else "" for i in ids)
+
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         turn = len(self.prompts)
-        self.prompts.append("".join(map(chr, prompt_ids)))
+        self.prompts.append(text_of(prompt_ids))
         self.seeds.append(seed)
-        text = self.answers[turn]
+        by_place = isinstance(self.answers, Mapping)
+        text = self.answers[seed.to_bytes(20, "big").strip(b"\0").decode() if by_place else turn]
         ids = (*(ord(c) for c in text), 0)
         return Attempt(
             prompt_ids, ids, tuple(-0.1 * (i + 1) for i in range(len(ids))), text, ended=turn not in self.cut
         )
+
+
+def text_of(ids: Sequence[int]) -> str:
+    """What the scripted policy's ids stand for; the end of an answer is the character 0."""
+    return "".join(map(chr, ids))
 
 
 class ScriptedProvider:
@@ -58,32 +83,45 @@ class ScriptedProvider:
     def __init__(self, *texts: str | None) -> None:
         self.texts = list(texts)
         self.asked: list[int] = []
+        self.requests: list[FeedbackRequest] = []
 
-    async def feedback(self, env, problem: Problem, turns: Sequence[Turn]) -> Feedback:
-        self.asked.append(len(turns))
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        self.asked.append(len(request.turns))
+        self.requests.append(request)
         text = self.texts.pop(0)
         if text is None:
             raise FeedbackUnavailable(self.name, "nobody there")
         return Feedback(text, self.name)
 
 
+class Remark(ScriptedProvider):
+    """Says something about each attempt; never runs out."""
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        self.texts = [f"not {request.turns[-1].attempt.text}"]
+        return await super().feedback(request)
+
+
+class SelfCritic(ScriptedProvider):
+    """What it says was sampled from the policy."""
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        said = await super().feedback(request)
+        return Feedback(said.text, "policy", attempt=Attempt((1,), (2, 3), (-1.0, -1.0), said.text, True))
+
+
 async def play(
-    policy: ScriptedPolicy,
-    provider: ScriptedProvider,
-    *,
-    validate=False,
-    on_error="stop_session",
-    seeds=None,
-    **episode,
-) -> Episode:
+    policy: ScriptedPolicy, provider: ScriptedProvider, *, validate=False, on_error="stop_session", seeds=None,
+    reward=None, session_id=3, **episode,
+) -> Episode:  # fmt: skip
     """Play one session at `PROBLEM`."""
-    rules = EpisodeRules(EchoEnv(), provider, EpisodeConfig(**{"revise": "compact", **episode}), on_error, 0.1)
+    settings = EpisodeConfig(**{"revise": "compact", **episode})
+    rules = EpisodeRules(EchoEnv(), provider, settings, on_error, RewardConfig(**(reward or {})))
     return await run_episode(
-        rules,
-        policy,
-        PROBLEM,
-        QUESTION,
-        session_id=3,
-        validate=validate,
-        seed_of_turn=seeds or (lambda turn: 100 + turn),
+        rules, policy, PROBLEM, QUESTION, session_id=session_id, validate=validate, seed_of=seeds or seed_of_place
     )
+
+
+def stops(episode: Episode) -> list[str | None]:
+    """Why each turn was the last of its line, in order."""
+    return [turn.stop for turn in episode.turns]

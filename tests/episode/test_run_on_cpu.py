@@ -1,21 +1,18 @@
 """The multi-turn state machine with a scripted policy and a scripted provider."""
 
-import itertools
-
 import pytest
-from fakes import QUESTION, ScriptedPolicy, ScriptedProvider, play
+from fakes import FIRST_PROMPT, QUESTION, Remark, ScriptedPolicy, ScriptedProvider, play, stops
 
-from rltf_verl.episode.seeds import sampling_seed
 from rltf_verl.feedback.base import FeedbackUnavailable
 
 LONG = "a" * 50 + "END"
-FIRST_PROMPT = "<system>S<user>Q?"
 
 
 async def test_a_wrong_answer_gets_feedback_and_a_second_try():
     policy, provider = ScriptedPolicy(["no", "yes"]), ScriptedProvider("try yes")
     episode = await play(policy, provider, horizon=2)
-    assert (episode.stop, episode.session_id, episode.error, episode.num_shortened) == ("solved", 3, None, 0)
+    assert (episode.session_id, episode.num_shortened) == (3, 0)
+    assert [(t.stop, t.error, t.parent) for t in episode.turns] == [(None, None, None), ("solved", None, 0)]
     assert [t.attempt.text for t in episode.turns] == ["no", "yes"]
     assert [t.grade.correct for t in episode.turns] == [False, True]
     assert [t.reward for t in episode.turns] == [0.0, 1.0]
@@ -27,25 +24,42 @@ async def test_a_wrong_answer_gets_feedback_and_a_second_try():
 
 async def test_training_stops_when_solved_and_validation_does_not():
     episode = await play(ScriptedPolicy(["yes"]), ScriptedProvider(), horizon=3)
-    assert (episode.stop, len(episode.turns)) == ("solved", 1)
+    assert stops(episode) == ["solved"]
 
     provider = ScriptedProvider("fine", "fine")
     episode = await play(ScriptedPolicy(["yes", "no", "yes"]), provider, horizon=3, validate=True)
-    assert (episode.stop, len(episode.turns), provider.asked) == ("horizon", 3, [1, 2])
+    assert (stops(episode), provider.asked) == ([None, None, "horizon"], [1, 2])
 
 
 async def test_both_stop_rules_can_be_switched():
     episode = await play(ScriptedPolicy(["yes", "yes"]), ScriptedProvider("f"), stop_when_solved_train=False)
-    assert len(episode.turns) == 2
+    assert stops(episode) == [None, "horizon"]
     episode = await play(ScriptedPolicy(["yes"]), ScriptedProvider(), stop_when_solved_val=True, validate=True)
-    assert (episode.stop, len(episode.turns)) == ("solved", 1)
+    assert stops(episode) == ["solved"]
 
 
 async def test_solved_in_the_last_turn_and_horizon_one():
     episode = await play(ScriptedPolicy(["no", "yes"]), ScriptedProvider("f"), horizon=3)
-    assert (episode.stop, len(episode.turns)) == ("solved", 2)
+    assert stops(episode) == [None, "solved"]
     episode = await play(ScriptedPolicy(["no"]), ScriptedProvider(), horizon=1)
-    assert (episode.stop, len(episode.turns), episode.turns[0].feedback) == ("horizon", 1, None)
+    assert (stops(episode), episode.turns[0].feedback) == (["horizon"], None)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("solved_at", [None, 0, 1, 2, 3, 4])
+@pytest.mark.parametrize("validate", [True, False])
+async def test_any_horizon_with_and_without_early_stop(horizon, solved_at, validate):
+    """Training ends with the first right answer, validation at the horizon; feedback between two turns, never after."""
+    answers = ["yes" if k == solved_at else f"no{k}" for k in range(horizon)]
+    provider = Remark()
+    episode = await play(ScriptedPolicy(answers), provider, horizon=horizon, validate=validate)
+    solved = solved_at is not None and solved_at < horizon
+    num = solved_at + 1 if solved and not validate else horizon
+    assert [t.attempt.text for t in episode.turns] == answers[:num]
+    assert stops(episode) == [None] * (num - 1) + ["solved" if solved and not validate else "horizon"]
+    assert [t.parent for t in episode.turns] == [None, *range(num - 1)]
+    assert [t.feedback is not None for t in episode.turns] == [True] * (num - 1) + [False]
+    assert provider.asked == list(range(1, num))
 
 
 async def test_later_turns_quote_the_latest_attempt_and_feedback_only():
@@ -56,8 +70,8 @@ async def test_later_turns_quote_the_latest_attempt_and_feedback_only():
 
 async def test_no_feedback_ends_the_session_and_keeps_its_turns():
     episode = await play(ScriptedPolicy(["no"]), ScriptedProvider(None), on_error="stop_session")
-    assert (episode.stop, episode.error) == ("feedback_unavailable", "scripted: nobody there")
-    assert (len(episode.turns), episode.turns[0].feedback) == (1, None)
+    (turn,) = episode.turns
+    assert (turn.stop, turn.error, turn.feedback) == ("feedback_unavailable", "scripted: nobody there", None)
 
 
 async def test_no_feedback_falls_back_to_the_verdict():
@@ -68,7 +82,7 @@ async def test_no_feedback_falls_back_to_the_verdict():
     assert (fallback.text, fallback.provider, fallback.fallback) == (
         "Your previous attempt was incorrect.", "correctness", True,
     )  # fmt: skip
-    assert (episode.stop, episode.error) == ("solved", None)
+    assert [(t.stop, t.error) for t in episode.turns] == [(None, None), (None, None), ("solved", None)]
 
 
 async def test_no_feedback_raises_when_asked_to():
@@ -85,18 +99,9 @@ async def test_a_grader_that_raises_grades_wrong_and_keeps_text_and_session():
     assert episode.turns[1].reward == 1.0
 
 
-@pytest.mark.parametrize(
-    ("answer", "cut", "reward"),
-    [("yes", (), 1.0), ("yes", (0,), 0.9), ("no", (), 0.0), ("no", (0,), -0.1), ("1", (), -0.1)],
-)
-async def test_reward_loses_the_format_part_without_an_answer_or_when_cut_off(answer, cut, reward):
-    episode = await play(ScriptedPolicy([answer], cut=cut), ScriptedProvider(), horizon=1)
-    assert episode.turns[0].reward == pytest.approx(reward)
-
-
 async def test_right_but_cut_off_still_stops():
     episode = await play(ScriptedPolicy(["yes"], cut=(0,)), ScriptedProvider(), horizon=2)
-    assert episode.stop == "solved"
+    assert stops(episode) == ["solved"]
 
 
 @pytest.mark.parametrize("room", range(1, 53))
@@ -108,7 +113,7 @@ async def test_a_long_attempt_is_quoted_by_its_longest_tail_that_fits(room):
     tail = LONG[len(LONG) - (room - 1) :]
     assert policy.prompts[1] == f"{FIRST_PROMPT}\n?…{tail}\n!why"
     assert len(policy.prompts[1]) == policy.prompt_budget
-    assert (episode.num_shortened, episode.stop) == (1, "solved")
+    assert (episode.num_shortened, stops(episode)) == (1, [None, "solved"])
     assert episode.turns[0].attempt.text == LONG
 
 
@@ -122,31 +127,12 @@ async def test_an_attempt_that_just_fits_is_quoted_whole():
 async def test_when_not_even_the_marker_fits_the_session_ends(answer):
     budget = len(f"{FIRST_PROMPT}\n?\n!why") - 1
     episode = await play(ScriptedPolicy([answer], prompt_budget=budget), ScriptedProvider("why"), horizon=2)
-    assert (episode.stop, len(episode.turns), episode.num_shortened) == ("prompt_too_long", 1, 0)
+    assert (stops(episode), episode.num_shortened) == (["prompt_too_long"], 0)
     assert episode.turns[0].feedback.text == "why"
 
 
 async def test_every_turn_is_sampled_with_its_own_seed_and_the_messages_are_not_touched():
     policy, before = ScriptedPolicy(["no", "nope", "yes"]), [dict(m) for m in QUESTION]
-    await play(policy, ScriptedProvider("a", "b"), horizon=3, seeds=lambda turn: 1000 + turn)
+    await play(policy, ScriptedProvider("a", "b"), horizon=3, seeds=lambda place: 1000 + int(place.partition("/")[0]))
     assert policy.seeds == [1000, 1001, 1002]
     assert before == QUESTION
-
-
-def test_seeds_depend_on_every_argument_and_on_nothing_else():
-    base = {"validate": False, "step": 3, "index": 11, "session_id": 1, "turn": 0}
-    assert sampling_seed(0, **base) == 4942664479632736321  # no hash salt, no process state
-    changed = [{**base, key: value} for key, value in
-               {"validate": True, "step": 4, "index": 12, "session_id": 2, "turn": 1}.items()]  # fmt: skip
-    seeds = [sampling_seed(0, **base), sampling_seed(1, **base), *(sampling_seed(0, **c) for c in changed)]
-    assert len(set(seeds)) == len(seeds)
-    assert all(0 <= s < 2**63 for s in seeds)
-
-
-def test_seeds_do_not_collide_when_digits_move_between_arguments():
-    values = [1, 11, 111]
-    seeds = {
-        sampling_seed(b, validate=False, step=s, index=i, session_id=n, turn=t)
-        for b, s, i, n, t in itertools.product(values, repeat=5)
-    }
-    assert len(seeds) == 3**5

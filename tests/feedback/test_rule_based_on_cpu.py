@@ -7,7 +7,7 @@ import pytest
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix import BinaryMatrix
 from rltf_verl.feedback import make_provider, provider_names
-from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
 
 ENV = BinaryMatrix(style="compact")
@@ -33,6 +33,11 @@ def turn(text: str) -> Turn:
     return Turn(attempt, ENV.grade(PROBLEM, text), reward=0.0)
 
 
+def asked(*turns: Turn, env: BinaryMatrix = ENV) -> FeedbackRequest:
+    """A request for feedback on the last of the turns; these providers need no policy."""
+    return FeedbackRequest(env, PROBLEM, [], turns, session_id=0, policy=None, seed=0)
+
+
 RIGHT, WRONG = turn(f"\\boxed{{{PROBLEM.reference}}}"), turn("no idea")
 
 
@@ -40,16 +45,16 @@ async def test_correctness_is_about_the_last_attempt() -> None:
     provider = make_provider("correctness")
     assert provider.constant
     assert not provider.sees_reference
-    wrong = await provider.feedback(ENV, PROBLEM, [RIGHT, WRONG])
+    wrong = await provider.feedback(asked(RIGHT, WRONG))
     assert wrong == Feedback("Your previous attempt was incorrect.", "correctness")
-    right = await provider.feedback(ENV, PROBLEM, [WRONG, RIGHT])
+    right = await provider.feedback(asked(WRONG, RIGHT))
     assert right.text == "Your previous attempt was correct."
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_verifier_says_what_the_environment_explains(level: str) -> None:
     provider = make_provider("verifier", level=level)
-    feedback = await provider.feedback(ENV, PROBLEM, [WRONG])
+    feedback = await provider.feedback(asked(WRONG))
     assert feedback.text == ENV.explain(PROBLEM, "no idea", WRONG.grade, level)
     assert (provider.sees_reference, feedback.sees_reference) == (level == "full", level == "full")
     assert provider.constant == (level == "verdict")
@@ -64,13 +69,7 @@ async def test_verifier_says_what_the_environment_explains(level: str) -> None:
 )
 async def test_verifier_that_fails_is_unavailable(env: BinaryMatrix, cause: str) -> None:
     with pytest.raises(FeedbackUnavailable, match=cause):
-        await make_provider("verifier").feedback(env, PROBLEM, [WRONG])
-
-
-@pytest.mark.parametrize("name", ["correctness", "verifier"])
-async def test_no_attempt_is_unavailable(name: str) -> None:
-    with pytest.raises(FeedbackUnavailable, match=f"{name}: there is no attempt"):
-        await make_provider(name).feedback(ENV, PROBLEM, [])
+        await make_provider("verifier").feedback(asked(WRONG, env=env))
 
 
 @pytest.mark.parametrize(
@@ -92,4 +91,4 @@ def test_bad_options_name_the_config_key(name: str, options: dict, message: str)
 
 
 def test_registry() -> None:
-    assert {"correctness", "verifier"} <= set(provider_names())
+    assert {"correctness", "paired", "policy", "verifier"} <= set(provider_names())

@@ -17,6 +17,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from verl.experimental.agent_loop import agent_loop
 from verl.plugin.platform.platform_manager import PlatformRegistry
+from verl import checkpoint_engine
 from verl.trainer import main_ppo
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
@@ -32,6 +33,7 @@ found = {
     "trainers": sorted(TRAINER_REGISTRY),
     "platforms": sorted(PlatformRegistry.registered_names()),
     "replicas": sorted(replica.RolloutReplicaRegistry._registry),
+    "checkpoint_engines": sorted(checkpoint_engine.CheckpointEngineRegistry._registry),
     "rollouts": sorted(name for name, _ in base._ROLLOUT_REGISTRY),
     "fsdp2_devices": sorted(EngineRegistry._engines["language_model"]["fsdp2"]),
     "search_paths": sorted(c.__name__ for c in Plugins.instance().discover(SearchPathPlugin)),
@@ -47,9 +49,10 @@ OURS = {
     "advantages": {"rltf"},
     "losses": {"importance_sampling", "rltf_ppo", "rltf_cispo"},
     "agent_loops": {"rltf"},
-    "trainers": {"rltf_sync"},
+    "trainers": {"rltf_sync", "rltf_colocate_async", "rltf_separate_async"},
     "platforms": {"cpu"},
     "replicas": {"transformers"},
+    "checkpoint_engines": {"cpu"},
     "rollouts": {"transformers"},
     "fsdp2_devices": {"cpu"},
     "search_paths": {"RLTFSearchPath"},

@@ -8,6 +8,12 @@ from omegaconf import OmegaConf
 
 # module, dotted attribute, parameter names (None: not a function that we call or override)
 SEAMS = [
+    ("verl.checkpoint_engine.base", "CheckpointEngine.build_topology",
+     ["actor_wg_world_size", "rollout_world_size", "metadata"]),
+    ("verl.checkpoint_engine.base", "CheckpointEngine.receive_weights", ["self", "global_steps"]),
+    ("verl.checkpoint_engine.base", "CheckpointEngine.send_weights", ["self", "weights", "global_steps"]),
+    ("verl.checkpoint_engine.base", "CheckpointEngineRegistry.register", ["backend"]),
+    ("verl.checkpoint_engine.base", "CheckpointEngineWorker.execute_checkpoint_engine", None),
     ("verl.experimental.agent_loop.agent_loop", "_agent_loop_registry", None),
     ("verl.experimental.agent_loop.agent_loop", "AgentLoopOutput.as_dict", ["self"]),
     ("verl.plugin.platform.platform_manager", "PlatformRegistry.get", ["name"]),
@@ -18,14 +24,17 @@ SEAMS = [
     ("verl.trainer.ppo.v1", "register_trainer", ["name"]),
     ("verl.utils.config", "validate_config", ["config", "use_reference_policy", "use_critic"]),
     ("verl.utils.distributed", "initialize_global_process_group_ray", ["timeout_second", "backend"]),
+    ("verl.utils.fsdp_utils", "fsdp2_sharded_save_to_cpu", ["model"]),
     ("verl.workers.engine.base", "EngineRegistry._engines", None),
     ("verl.workers.engine.base", "EngineRegistry.register", ["model_type", "backend", "device", "vendor"]),
     ("verl.workers.engine.fsdp.transformer_impl", "FSDPEngineWithLMHead", None),
     ("verl.workers.rollout.base", "_ROLLOUT_REGISTRY", None),
+    ("verl.workers.rollout.llm_server", "FullyAsyncLLMServerClient", None),
+    ("verl.workers.rollout.llm_server", "LLMServerManager.get_client", ["self", "client_cls", "kwargs"]),
     ("verl.workers.rollout.replica", "RolloutReplicaRegistry.register", ["name", "loader"]),
     ("verl.workers.rollout.replica", "RolloutReplica.launch_servers", ["self"]),
-    ("verl.workers.rollout.replica", "RolloutMode.STANDALONE", None),
-]
+    ("verl.workers.rollout.utils", "ensure_async_iterator", ["iterable"]),
+]  # fmt: skip
 
 # Methods of verl's sync trainer that our mixin overrides.
 OVERRIDDEN = {
@@ -33,7 +42,6 @@ OVERRIDDEN = {
     "_setup": ["self"],
     "_load_checkpoint": ["self"],
     "_get_required_batch_multiple": ["self", "dp_size"],
-    "_compute_old_log_prob": ["self", "batch", "metrics"],
     "_compute_advantage": ["self", "batch", "metrics"],
     "_update_actor": ["self", "batch", "metrics"],
 }
@@ -45,12 +53,17 @@ KEYS = [
     "data.train_files", "data.val_files", "trainer.critic_warmup", "trainer.default_local_dir", "trainer.device",
     "trainer.use_v1", "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units",
     *(f"actor_rollout_ref.actor.{key}" for key in (
-        "calculate_entropy", "data_loader_seed", "entropy_coeff", "loss_agg_mode", "policy_loss.loss_mode",
-        "ppo_epochs", "ppo_micro_batch_size_per_gpu", "shuffle", "use_dynamic_bsz", "use_kl_loss")),
+        "calculate_entropy", "data_loader_seed", "entropy_coeff", "fsdp_config.pad_to_length",
+        "fsdp_config.ulysses_sequence_parallel_size", "loss_agg_mode", "policy_loss.loss_mode", "ppo_epochs",
+        "ppo_micro_batch_size_per_gpu", "ppo_mini_batch_size", "shuffle", "strategy", "ulysses_sequence_parallel_size",
+        "use_dynamic_bsz", "use_fused_kernels", "use_kl_loss")),
+    "trainer.v1.separate_async.parameter_sync_step",
+    *(f"actor_rollout_ref.model.{key}" for key in (
+        "lora.merge", "lora.rank", "lora_adapter_path", "lora_rank", "use_fused_kernels")),
     *(f"actor_rollout_ref.rollout.{key}" for key in (
-        "agent.default_agent_loop", "calculate_log_probs",
-        "checkpoint_engine.update_weights_bucket_megabytes", "log_prob_micro_batch_size_per_gpu", "name",
-        "prompt_length", "temperature")),
+        "agent.default_agent_loop", "calculate_log_probs", "checkpoint_engine.backend",
+        "checkpoint_engine.update_weights_bucket_megabytes", "log_prob_micro_batch_size_per_gpu", "n_gpus_per_node",
+        "name", "nnodes", "prompt_length", "temperature")),
 ]  # fmt: skip
 
 
@@ -109,6 +122,31 @@ def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
     assert "time.sleep(self.poll_interval)" in inspect.getsource(ReplayBuffer)
 
 
+def test_the_loss_function_is_still_called_with_the_logits_and_then_with_the_outputs() -> None:
+    """`adapters.logit_loss` reads the logits in the first call and adds to the model's outputs in the second."""
+    from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+
+    outputs = inspect.getsource(FSDPEngineWithLMHead.prepare_model_outputs)
+    call = "logits_processor_func(student_logits=logits_rmpad.unsqueeze(0), data=micro_batch)"
+    assert outputs.count(call) == 2, "packed and padded"
+    step = inspect.getsource(FSDPEngineWithLMHead.forward_step)
+    in_order = ("logits_processor_func=loss_function", "model_output=model_output, data=micro_batch, dp_group",
+                "detach_tree(model_output)")  # fmt: skip
+    places = [step.index(text) for text in in_order]
+    assert places == sorted(places), "what the loss function adds to the outputs is returned"
+
+
+def test_a_forward_pass_takes_a_batch_that_is_not_in_the_transfer_queue() -> None:
+    """`adapters.teacher` hands its rows to `compute_log_prob` directly, and asks for the loss function."""
+    from tensordict import TensorDict
+    from verl.protocol import BatchData
+    from verl.workers.engine_workers import TrainingWorker
+
+    assert TensorDict in BatchData._CHUNKABLE_TYPES
+    assert TensorDict in BatchData._CONCATABLE_TYPES
+    assert 'key="compute_loss", default=True' in inspect.getsource(TrainingWorker.infer_batch)
+
+
 def test_verl_still_has_the_config_keys_that_we_read() -> None:
     from hydra import compose, initialize_config_module
 
@@ -122,3 +160,62 @@ def test_verl_still_has_the_config_keys_that_we_read() -> None:
         if block is absent or name not in block.keys():  # noqa: SIM118  (a mandatory value is not "in" its block)
             lost.append(key)
     assert lost == []
+
+
+MODES = {
+    "sync": ("trainer_sync", "PPOTrainerSync"),
+    "colocate_async": ("trainer_colocate_async", "PPOTrainerColocateAsync"),
+    "separate_async": ("trainer_separate_async", "PPOTrainerSeparateAsync"),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_of_verl_has_our_mixin_in_front(mode: str) -> None:
+    from verl.trainer.ppo.v1 import trainer_base
+
+    from rltf_verl.adapters.trainer import RLTFTrainerMixin
+
+    module, name = MODES[mode]
+    theirs = resolve(f"verl.trainer.ppo.v1.{module}", name)
+    ours = trainer_base.get_trainer_cls(f"rltf_{mode}")
+    assert ours.__bases__ == (RLTFTrainerMixin, theirs)
+    assert ours.verl_mode == mode
+    for method, parameters in OVERRIDDEN.items():
+        assert list(inspect.signature(getattr(theirs, method)).parameters) == parameters
+
+
+@pytest.mark.parametrize(("mode", "manager"), [
+    ("colocate_async", "llm_server_manager"), ("separate_async", "standalone_server_manager")])  # fmt: skip
+def test_the_asynchronous_modes_still_make_their_client_where_we_make_ours(mode: str, manager: str) -> None:
+    module, name = MODES[mode]
+    source = inspect.getsource(resolve(f"verl.trainer.ppo.v1.{module}", name).get_llm_client)
+    assert f"self.{manager}.get_client(client_cls=FullyAsyncLLMServerClient)" in source
+
+
+def test_an_interrupted_request_still_goes_on_through_super() -> None:
+    from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
+
+    from rltf_verl.adapters.llm_client import ResumingClient
+
+    assert "output = await super().generate(" in inspect.getsource(inspect.unwrap(FullyAsyncLLMServerClient.generate))
+    order = [c.__name__ for c in ResumingClient.__mro__]
+    assert order.index("FullyAsyncLLMServerClient") + 1 == order.index("_SeedPerAttempt")
+    assert issubclass(ResumingClient, LLMServerClient)
+
+
+def test_adapters_still_reach_the_rollout_as_ours_reads_them() -> None:
+    from verl.workers.engine_workers import ActorRolloutRefWorker
+
+    source = inspect.getsource(inspect.unwrap(ActorRolloutRefWorker.update_weights))
+    assert "per_tensor_param_base, peft_config=_base_peft_config, base_sync_done=False" in source
+    assert "per_tensor_param, peft_config=peft_config, base_sync_done=True" in source
+    # Why `modes.py` refuses an adapter that is not merged with replicas of their own: its config is dropped here.
+    assert "per_tensor_param, _ = self.actor.engine.get_per_tensor_param()" in source
+
+
+def test_old_weights_are_still_saved_by_the_function_that_we_replace() -> None:
+    from verl.experimental.separation.engine_workers import DetachActorWorker
+
+    source = inspect.getsource(DetachActorWorker._get_strategy_handlers)
+    assert "from verl.utils.fsdp_utils import" in source, "imported when it is called, after our hook"
+    assert "fsdp2_sharded_save_to_cpu" in source

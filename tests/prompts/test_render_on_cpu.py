@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import pytest
 
-from rltf_verl.prompts import render, template_names
+from rltf_verl.prompts import render, require_template, template_names
 
 FIELDS = {"question": "Q {{ 1 + 1 }} <b>?", "attempt": "A & {% raw %}", "feedback": "F \\boxed{}"}
 REVISE = [name for name in template_names() if name.startswith("revise/")]
+CRITIC = [name for name in template_names() if name.startswith("critic/")]
 
 
 def test_there_are_revise_templates() -> None:
     assert {"revise/guide", "revise/critique", "revise/compact"} <= set(REVISE)
+    assert {"revise/append", "revise/compact_append"} <= set(REVISE)
+    assert {"critic/critique", "critic/compact", "critic/release"} == set(CRITIC)
 
 
 @pytest.mark.parametrize("name", REVISE)
 def test_revise_templates_quote_their_fields_as_they_are(name: str) -> None:
     text = render(name, **FIELDS)
-    assert FIELDS["question"] in text
     assert FIELDS["feedback"] in text
-    assert (FIELDS["attempt"] in text) == (not name.endswith("guide")), "only the guides hide the previous attempt"
+    appended = name.endswith("append")  # there question and attempt stand in the conversation already
+    assert (FIELDS["question"] in text) == (not appended)
+    hides = appended or name.endswith("guide")
+    assert (FIELDS["attempt"] in text) == (not hides), "only the guides hide the previous attempt"
     assert not text.endswith("\n")
+
+
+@pytest.mark.parametrize("name", CRITIC)
+def test_critic_templates_quote_question_and_attempt_and_need_no_feedback(name: str) -> None:
+    text = render(name, question=FIELDS["question"], attempt=FIELDS["attempt"])
+    assert FIELDS["question"] in text
+    assert FIELDS["attempt"] in text
+    assert render(name, **FIELDS) == text
+
+
+def test_compact_templates_of_critic_and_revision_differ_by_the_feedback_only() -> None:
+    """So what feedback modelling learns is what stands in the revise prompt of a tiny policy."""
+    fields = {"question": "011", "attempt": "1"}
+    assert render("critic/compact", **fields) + "Wrong." == render("revise/compact", **fields, feedback="Wrong.")
 
 
 def test_compact_is_three_lines() -> None:
@@ -35,3 +54,9 @@ def test_unknown_template_names_the_closest() -> None:
 def test_missing_field_is_named() -> None:
     with pytest.raises(ValueError, match=r"revise/guide\.j2: 'feedback' is undefined; given: question"):
         render("revise/guide", question="Q")
+
+
+def test_a_template_that_is_required_is_looked_for_in_its_folder() -> None:
+    require_template("rltf.episode.revise", "revise", "guide")
+    with pytest.raises(ValueError, match=r"rltf\.feedback\.critic='guide' is not known; known: compact, critique, rel"):
+        require_template("rltf.feedback.critic", "critic", "guide")

@@ -10,13 +10,16 @@ from rltf_verl.report.episode_log import EpisodeLog, read_episodes, set_aside_af
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 
-def episode(text="a", feedback="f", session_id=0, stop="horizon"):
+def episode(text="a", feedback="f", session_id=0, stop="feedback_unavailable"):
+    critique = Attempt((1,), (2,), None, "not written down", ended=True)
     first = Turn(
         Attempt((1, 2), (3, 4), (-0.5, -0.25), text, ended=True, info={"max_global_steps": 7}),
-        Grade(False, True, parsed=text), 0.0, Feedback(feedback, "verifier", latency_s=0.5),
+        Grade(False, True, parsed=text), 0.0,
+        Feedback(feedback, "verifier", latency_s=0.5, attempt=critique, span=(3, 4)),
     )  # fmt: skip
-    last = Turn(Attempt((5,), (6,), None, "b", ended=False), Grade(True, True, error="E: x"), 0.9)
-    return Episode(Problem("echo", 11, {"k": 1}, "ref"), session_id, (first, last), stop, "why", 1)
+    last = Turn(Attempt((5,), (6,), None, "b", ended=False), Grade(True, True, error="E: x"), 0.9,
+                parent=0, stop=stop, error="why")  # fmt: skip
+    return Episode(Problem("echo", 11, {"k": 1}, "ref"), session_id, (first, last), num_shortened=1)
 
 
 def test_a_record_holds_what_was_said(tmp_path):
@@ -24,21 +27,27 @@ def test_a_record_holds_what_was_said(tmp_path):
     (record,) = read_episodes(tmp_path / "new" / "folder")
     assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["00000005.val.w.jsonl"]
     assert record == {
-        "version": 1, "step": 5, "split": "val", "uid": "u1", "question": "q",
+        "version": 3, "step": 5, "split": "val", "uid": "u1", "question": "q",
         "env": "echo", "index": 11, "session_id": 0,
-        "reference": "ref", "stop": "horizon", "error": "why", "num_shortened": 1,
+        "reference": "ref", "num_shortened": 1,
         "turns": [
             {
                 "text": "a", "num_tokens": 2, "ended": True, "reward": 0.0, "weight_version": 7,
+                "parent": None, "stop": None, "error": None,
                 "grade": {"correct": False, "format_ok": True, "parsed": "a", "error": None},
                 "feedback": {
                     "text": "f", "provider": "verifier", "sees_reference": False, "latency_s": 0.5, "fallback": False,
+                    "prompt_tokens": 0, "completion_tokens": 0, "cached": False,
+                    "leak": None, "original": None,
                 },
+                "withheld": None,
             },
             {
                 "text": "b", "num_tokens": 1, "ended": False, "reward": 0.9, "weight_version": None,
+                "parent": 0, "stop": "feedback_unavailable", "error": "why",
                 "grade": {"correct": True, "format_ok": True, "parsed": None, "error": "E: x"},
                 "feedback": None,
+                "withheld": None,
             },
         ],
     }  # fmt: skip

@@ -1,7 +1,7 @@
 """The CPU as a place to run verl: what each post-import hook of the plugin has to do. Importing this costs nothing.
 
-Every function takes the verl module that was just imported. Registering is always safe; only the process-group patch
-changes verl's behaviour, so it looks at `VERL_PLATFORM` first.
+Every function takes the verl module that was just imported. Registering is always safe; only the two patches change
+verl's behaviour, so they look at `VERL_PLATFORM` first.
 """
 
 from __future__ import annotations
@@ -30,10 +30,18 @@ def register_engine(transformer_impl: ModuleType) -> None:
 
 def patch_process_group(distributed: ModuleType) -> None:
     """Hook of `verl.utils.distributed`: build process groups with gloo, on the CPU platform only."""
-    if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
+    if _chosen():
         from rltf_verl.adapters.cpu import process_group
 
         process_group.patch(distributed)
+
+
+def patch_model_copies(fsdp_utils: ModuleType) -> None:
+    """Hook of `verl.utils.fsdp_utils`: save weights by copying them, on the CPU platform only."""
+    if _chosen():
+        from rltf_verl.adapters.cpu import model_copies
+
+        model_copies.patch(fsdp_utils)
 
 
 def register_replica(replica: ModuleType) -> None:
@@ -50,3 +58,12 @@ def register_replica(replica: ModuleType) -> None:
 def register_adapter(rollout_base: ModuleType) -> None:
     """Hook of `verl.workers.rollout.base`: add the trainer-side half of the rollout engine `transformers`."""
     rollout_base._ROLLOUT_REGISTRY[(ROLLOUT_NAME, "async")] = ADAPTER
+
+
+def register_checkpoint_engine(_checkpoint_engine: ModuleType) -> None:
+    """Hook of `verl.checkpoint_engine`: add the checkpoint engine `cpu`, which registers itself."""
+    import rltf_verl.adapters.cpu.checkpoint_engine  # noqa: F401
+
+
+def _chosen() -> bool:
+    return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"

@@ -103,12 +103,12 @@ def test_an_aborted_request_resumes_with_the_tokens_it_would_have_had(model):
 def test_new_weights_change_the_samples_and_the_version(model, other_model):
     generator = BatchGenerator(model)
     before = run(generator, [request(1)])["1"]
-    generator.load_named_tensors(other_model.state_dict().items(), version=7)
+    generator.load(other_model.state_dict().items(), version=7)
     after = run(generator, [request(1)])["1"]
     assert (before.version, after.version) == (None, 7)
     assert after.token_ids == run(BatchGenerator(other_model), [request(1)])["1"].token_ids != before.token_ids
     with pytest.raises(KeyError, match="no weight called 'x'"):
-        generator.load_named_tensors([("x", torch.zeros(1))])
+        generator.load([("x", torch.zeros(1))])
 
 
 def test_unseeded_samples_differ_within_a_group_and_do_not_depend_on_arrival_order(model):

@@ -16,7 +16,8 @@ def test_cpu_turns_every_gpu_default_off():
     config = compose("cpu")
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     assert (config.trainer.device, rollout.name, rollout.n_gpus_per_node) == ("cpu", "transformers", 1)
-    assert config.ray_kwargs.ray_init.num_gpus == config.trainer.n_gpus_per_node == 1
+    assert config.trainer.n_gpus_per_node == 1
+    assert (config.ray_kwargs.ray_init.num_gpus, rollout.checkpoint_engine.backend) == (16, "cpu")
     for role in (actor, config.actor_rollout_ref.ref):
         assert role.strategy == "fsdp2"
         assert set(role.fsdp_config.mixed_precision.values()) == {"fp32"}
@@ -27,10 +28,10 @@ def test_gpu_changes_nothing():
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(1, [1, 1, 1]), (16, [2, 1]), (1000, [3])])
-def test_weights_are_sent_in_buckets(limit, sizes):
-    from rltf_verl.adapters.cpu.rollout.adapter import buckets
+async def test_weights_are_sent_in_buckets(limit, sizes):
+    from rltf_verl.adapters.cpu.buckets import buckets
 
     weights = [(str(i), torch.zeros(2)) for i in range(3)]
-    found = list(buckets(weights, limit))
+    found = [bucket async for bucket in buckets(weights, limit)]
     assert [len(bucket) for bucket in found] == sizes
     assert [name for bucket in found for name, _ in bucket] == ["0", "1", "2"]

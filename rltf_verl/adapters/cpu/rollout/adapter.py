@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import ray
 import torch
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import BaseRollout
 
+from rltf_verl.adapters.cpu.buckets import Bucket, Weights, buckets
 from rltf_verl.adapters.cpu.rollout.replica import server_name
 
 
@@ -44,34 +43,27 @@ class TransformersAdapter(BaseRollout):
     @torch.no_grad()
     async def update_weights(
         self,
-        weights: Iterable[tuple[str, torch.Tensor]],
+        weights: Weights,
         global_steps: int | None = None,
         wire_format: str = "named_tensors",
-        peft_config: Any = None,
+        peft_config: dict[str, Any] | None = None,
+        base_sync_done: bool = True,
         **_kwargs: Any,
     ) -> None:
-        """Send all weights, bucket by bucket; the server swaps them in when it has the last one."""
-        if wire_format != "named_tensors" or peft_config is not None:
-            raise ValueError("rollout.name=transformers takes full weights: set model.lora.merge=True for LoRA")
+        """Send weights, bucket by bucket; the server swaps them in when it has the last one.
+
+        For LoRA that is not merged verl sends the base weights once (`base_sync_done=False`), then adapters.
+        """
+        if wire_format != "named_tensors":
+            raise ValueError(
+                f"rollout.checkpoint_engine.backend sends {wire_format}, which rollout.name=transformers cannot read: "
+                "set the backend to cpu"
+            )
+        adapter = peft_config if base_sync_done else None
         limit = self.config.checkpoint_engine.update_weights_bucket_megabytes << 20
-        waiting: list[tuple[str, torch.Tensor]] | None = None
-        for bucket in buckets(weights, limit):
-            if waiting is not None:
+        waiting: Bucket = []
+        async for bucket in buckets(weights, limit):
+            if waiting:
                 await self.server.update_weights.remote(waiting, last=False)
             waiting = bucket
-        await self.server.update_weights.remote(waiting or [], last=True, global_steps=global_steps)
-
-
-def buckets(weights: Iterable[tuple[str, torch.Tensor]], limit_bytes: int) -> Iterator[list[tuple[str, torch.Tensor]]]:
-    """Group named tensors into lists of about `limit_bytes`. Every rank must come here: shards are gathered."""
-    bucket: list[tuple[str, torch.Tensor]] = []
-    size = 0
-    for name, tensor in weights:
-        full = (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach()
-        if bucket and size + full.nbytes > limit_bytes:
-            yield bucket
-            bucket, size = [], 0
-        bucket.append((name, full))
-        size += full.nbytes
-    if bucket:
-        yield bucket
+        await self.server.update_weights.remote(waiting, last=True, global_steps=global_steps, peft_config=adapter)

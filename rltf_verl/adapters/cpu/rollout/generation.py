@@ -8,8 +8,9 @@ every sampled token comes from the same code. A finished row's place is taken by
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +19,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
 from rltf_verl.adapters.cpu.rollout.slot_cache import SlotCache
+from rltf_verl.adapters.cpu.rollout.weights import NamedTensors, load_adapter, load_weights
 
 COMPLETED, ABORTED = "completed", "aborted"
 
@@ -44,7 +46,7 @@ class Result:
     log_probs: list[float]
     stop_reason: str
     version: int | None
-    "version of the weights that sampled the last token"
+    "version of the weights that sampled the last token, None if there is none"
 
 
 @dataclass
@@ -68,7 +70,9 @@ class _Row:
         )
 
     def result(self, stop_reason: str, version: int | None) -> Result:
-        return Result(self.request.request_id, self.token_ids, self.log_probs, stop_reason, version)
+        return Result(
+            self.request.request_id, self.token_ids, self.log_probs, stop_reason, version if self.token_ids else None
+        )
 
 
 class BatchGenerator:
@@ -122,7 +126,7 @@ class BatchGenerator:
     def abort_all(self) -> list[Result]:
         """Drop every request, waiting or running, and return what they have so far."""
         partial = [row.result(ABORTED, self.version) for row in self._rows]
-        partial += [Result(request.request_id, [], [], ABORTED, self.version) for request in self._waiting]
+        partial += [Result(request.request_id, [], [], ABORTED, None) for request in self._waiting]
         self._rows.clear()
         self._waiting.clear()
         return partial
@@ -133,17 +137,17 @@ class BatchGenerator:
             raise RuntimeError(f"{len(self._rows)} requests are running: abort or finish them first")
         self._cache = SlotCache(self.model.config.get_text_config().num_hidden_layers)
 
-    @torch.no_grad()
-    def load_named_tensors(self, named_tensors: Iterable[tuple[str, torch.Tensor]], version: int | None = None) -> None:
-        """Copy weights into the model by name. Requests that run go on with the new weights.
+    def load(
+        self, named_tensors: NamedTensors, version: int | None = None, peft_config: Mapping[str, Any] | None = None
+    ) -> None:
+        """Copy weights into the model by name, or those of a LoRA adapter. Requests that run go on with them.
 
         `version` is reported with every result from here on; None keeps the old one.
         """
-        targets = dict(self.model.named_parameters(remove_duplicate=False)) | dict(self.model.named_buffers())
-        for name, tensor in named_tensors:
-            if name not in targets:
-                raise KeyError(f"the rollout model has no weight called {name!r}")
-            targets[name].copy_(tensor)
+        if peft_config is None:
+            load_weights(self.model, named_tensors)
+        else:
+            load_adapter(self.model, named_tensors, peft_config)
         self.set_version(self.version if version is None else version)
 
     def set_version(self, version: int | None) -> None:

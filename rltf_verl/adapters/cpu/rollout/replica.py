@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from verl.plugin.platform import get_platform
-from verl.workers.rollout.replica import RolloutMode, RolloutReplica
+from verl.workers.rollout.replica import RolloutReplica
 
 from rltf_verl.adapters.cpu.rollout.server import TransformersServer
 
@@ -30,7 +30,6 @@ class TransformersReplica(RolloutReplica):
 
     async def launch_servers(self) -> None:
         """Start the server on the node of this replica's worker and wait until it has its model."""
-        self._check_mode()
         node_id = await self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
         kind = "reward_" if self.is_reward_model else "teacher_" if self.is_teacher_model else ""
         name = server_name(self.config.name, self.replica_rank, kind, self.name_suffix)
@@ -47,10 +46,3 @@ class TransformersReplica(RolloutReplica):
         )
         await server.ping.remote()
         self.servers, self._server_handle, self._server_address = [server], server, name
-
-    def _check_mode(self) -> None:
-        if self.rollout_mode is RolloutMode.STANDALONE and self.config.load_format == "dummy":
-            raise ValueError(
-                "rollout.name=transformers cannot receive weights in a process group of its own, as "
-                "trainer_mode=separate_async wants: use trainer.v1.trainer_mode=sync or colocate_async, or a GPU"
-            )

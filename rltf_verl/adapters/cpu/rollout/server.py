@@ -24,8 +24,6 @@ from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
 
 logger = logging.getLogger(__name__)
 
-NamedTensors = list[tuple[str, torch.Tensor]]
-
 
 class TransformersServer:
     """Serves one model. Every public method is called by verl or by `TransformersAdapter` through Ray."""
@@ -45,9 +43,8 @@ class TransformersServer:
             )
         )
         self._ready = self.config.load_format != "dummy"
-        self._version: int | None = None
         self._rejecting = False
-        self._staged: NamedTensors = []
+        self._staged: list[tuple[str, torch.Tensor]] = []
 
     async def generate(
         self,
@@ -65,27 +62,34 @@ class TransformersServer:
             raise RuntimeError("the rollout has no weights yet: rollout.load_format=dummy waits for the first sync")
         params = SamplingParams.from_dict(sampling_params, self._max_tokens(len(prompt_ids)))
         if self._rejecting:
-            return self._output([], [], ABORTED, self._version)
+            return self._output([], [], ABORTED, None)
         request = Request(request_id, [int(token) for token in prompt_ids], params)
         result = await asyncio.wrap_future(self.loop.submit(request))
         log_probs = result.log_probs if sampling_params.get("logprobs") else None
         return self._output(result.token_ids, log_probs, result.stop_reason, result.version)
 
-    async def update_weights(self, named_tensors: NamedTensors, last: bool, global_steps: int | None = None) -> None:
-        """Collect a bucket of weights; the last one swaps them all in, between two steps, as version `global_steps`."""
+    async def update_weights(
+        self,
+        named_tensors: list[tuple[str, torch.Tensor]],
+        last: bool,
+        global_steps: int | None = None,
+        peft_config: dict[str, Any] | None = None,
+    ) -> None:
+        """Collect a bucket of weights; the last one swaps them all in, between two steps, as version `global_steps`.
+
+        With `peft_config` they are those of a LoRA adapter.
+        """
         # Ray hands out read-only views of its shared memory, which are freed with the object.
         self._staged += [(name, tensor.clone()) for name, tensor in named_tensors]
         if not last:
             return
         staged, self._staged = self._staged, []
-        await asyncio.wrap_future(self.loop.call(lambda g: g.load_named_tensors(staged, global_steps)))
+        await asyncio.wrap_future(self.loop.call(lambda g: g.load(staged, global_steps, peft_config)))
         self._ready = True
-        self._version = self._version if global_steps is None else global_steps
 
     async def set_global_steps(self, global_steps: int) -> None:
         """Name the version of the weights."""
         await asyncio.wrap_future(self.loop.call(lambda g: g.set_version(global_steps)))
-        self._version = global_steps
 
     async def abort_all_requests(self, reset_prefix_cache: bool = True, reject_request: bool = False) -> dict[str, Any]:
         """Stop generation and return every begun request as it is. Later ones wait, or are rejected."""

@@ -1,0 +1,199 @@
+"""What the plugin adds to a step of plain verl GRPO, on the CPU: `python benchmarks/controller.py`.
+
+Two runs of the real trainer at the same time, so that both see the same load: verl's own GRPO (trainer mode `sync`,
+its single-turn agent loop, a reward function) and ours with one turn per session. Same model (a small Llama with
+random weights, made on the spot, learning rate 0, so that answers stay as long as they are), same problems, batch,
+sampling and optimiser settings, log-probs of the sampler in both. `controller_probe.py` reads the clocks:
+
+own       what the trainer process does itself between the last sampled token and the end of the update
+workers   its calls of the actor's workers: log-probs and update, with our columns and our loss
+step      all of it, but for sampling: own + workers
+
+Medians over the steps after a warm-up, over all repeats; the spread is half the range between the quartiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import torch
+from rich.console import Console
+from rich.table import Table
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from rltf_verl.data.build import build_parquet
+
+HERE = Path(__file__).resolve().parent
+TOKENIZER = HERE.parent / "recipes" / "demo" / "policy"
+SHOWN = {"own": "controller/own_s", "own, CPU": "controller/cpu_s", "workers": "controller/workers_s"}
+
+SETTINGS = [
+    "data.max_prompt_length=64", "data.return_raw_chat=true", "data.seed=0",
+    "actor_rollout_ref.rollout.calculate_log_probs=true", "actor_rollout_ref.actor.optim.lr=0",
+    "actor_rollout_ref.actor.optim.weight_decay=0", "actor_rollout_ref.actor.loss_agg_mode=token-sum",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=${data.train_batch_size}", "trainer.logger=[file]",
+    "trainer.val_before_train=false", "trainer.test_freq=-1", "trainer.save_freq=-1", "trainer.resume_mode=disable",
+]  # fmt: skip
+
+WAYS = {
+    "verl": [
+        "--config-name=ppo_trainer", "+rltf/hardware=cpu", "algorithm.adv_estimator=grpo",
+        f"reward.custom_reward_function.path={HERE / 'controller_probe.py'}",
+    ],
+    "ours": [
+        "--config-name=rltf_grpo_single", "rltf/hardware=cpu", "rltf.env.style=compact",
+        "rltf.episode.revise=compact_guide",
+    ],
+}  # fmt: skip
+
+
+def save_model(folder: Path, hidden: int, layers: int) -> None:
+    """A Llama with random weights and the demo's tokenizer: it ends an answer at one token in a hundred."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(TOKENIZER, folder)
+    torch.manual_seed(0)
+    config = LlamaConfig.from_pretrained(
+        TOKENIZER, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers, head_dim=hidden // 4
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+
+
+def save_problems(folder: Path, number: int) -> dict[str, list[str]]:
+    """Problems of 3x3 for each way; verl's are without the column that names our agent loop."""
+    files = {}
+    for way in WAYS:
+        options: dict[str, Any] = {"n_min": 3, "n_max": 3, "style": "compact"}
+        paths = build_parquet("binary_matrix", folder / way, seed=0, num_train=number, num_test=8, **options)
+        if way == "verl":
+            for path in paths:
+                pq.write_table(pq.read_table(path).drop_columns(["agent_name"]), path)
+        files[way] = [f"data.train_files={paths.train}", f"data.val_files={paths.test}"]
+    return files
+
+
+def start(way: str, folder: Path, shared: Sequence[str]) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a run in a folder and a Ray cluster of its own."""
+    folder.mkdir(parents=True)
+    ray_dir = Path(tempfile.mkdtemp(prefix="rltf"))  # short: Ray puts sockets in it
+    env = {
+        **os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "RAY_TMPDIR": str(ray_dir),
+        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), "VERL_USE_EXTERNAL_MODULES": "controller_probe",
+        "PYTHONPATH": str(HERE),
+    }  # fmt: skip
+    command = [
+        sys.executable, "-u", "-m", "verl.trainer.main_ppo", *WAYS[way], *SETTINGS, *shared,
+        f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}",
+    ]  # fmt: skip
+    log = (folder / "log.txt").open("wb")
+    return subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT), ray_dir
+
+
+def run_both(folder: Path, files: dict[str, list[str]], shared: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Both ways at the same time; their metrics per step. Ends both when one fails."""
+    runs = {way: start(way, folder / way, [*files[way], *shared]) for way in WAYS}
+    try:
+        while any(process.poll() is None for process, _ in runs.values()):
+            time.sleep(1.0)
+            for way, (process, _) in runs.items():
+                if process.poll():
+                    log = (folder / way / "log.txt").read_text()
+                    raise SystemExit(f"{way} ended with {process.returncode}:\n{log[-3000:]}")
+    finally:
+        for process, ray_dir in runs.values():
+            end(process)
+            shutil.rmtree(ray_dir, ignore_errors=True)
+    steps = {}
+    for way in WAYS:
+        records = [json.loads(line)["data"] for line in (folder / way / "metrics.jsonl").read_text().splitlines()]
+        steps[way] = [record for record in records if SHOWN["own"] in record]
+    return steps
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """The driver, if it still runs, and all that it started."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(process.pid)
+        for found in [*root.children(recursive=True), root]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.kill()
+    process.wait()
+
+
+def summary(steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """Median and spread of every clock, and what was trained on."""
+    clocks = {name: [float(step[key]) for step in steps] for name, key in SHOWN.items()}
+    clocks["step"] = [own + workers for own, workers in zip(clocks["own"], clocks["workers"], strict=True)]
+    seconds = {}
+    for name, values in clocks.items():
+        low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+        seconds[name] = {"median": median, "spread": (high - low) / 2}
+    sizes = {name: statistics.mean(step[f"controller/{name}"] for step in steps) for name in ("rows", "tokens")}
+    return {"steps": len(steps), **sizes, "seconds": seconds}
+
+
+def show(results: dict[str, Any], console: Console) -> None:
+    """One line per clock, and what is added."""
+    table = Table(title="verl GRPO and ours, seconds per step without sampling")
+    for name in ("", "verl", "ours", "ours / verl", "added, % of verl's step"):
+        table.add_column(name, justify="right")
+    whole = results["verl"]["seconds"]["step"]["median"]
+    for name in (*SHOWN, "step"):
+        verl, ours = (results[way]["seconds"][name] for way in ("verl", "ours"))
+        table.add_row(
+            name, *(f"{way['median']:.3f} ± {way['spread']:.3f}" for way in (verl, ours)),
+            f"{ours['median'] / verl['median']:.3f}", f"{100 * (ours['median'] - verl['median']) / whole:+.1f}",
+        )  # fmt: skip
+    console.print(table)
+    for way, found in results.items():
+        console.print(f"{way}: {found['steps']} steps of {found['rows']:.0f} rows, {found['tokens']:.0f} tokens")
+
+
+def main() -> None:
+    """Run, print the table, write the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=14)
+    parser.add_argument("--warm-up", type=int, default=4)
+    parser.add_argument("--problems", type=int, default=32)
+    parser.add_argument("--sessions", type=int, default=8, help="per problem")
+    parser.add_argument("--tokens", type=int, default=128, help="longest answer")
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--out", type=Path, default=Path("outputs/benchmarks"))
+    args = parser.parse_args()
+    measured: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    folder = args.out.resolve() / "controller"
+    shutil.rmtree(folder, ignore_errors=True)
+    save_model(folder / "model", args.hidden, args.layers)
+    files = save_problems(folder, args.problems * args.steps)
+    shared = [
+        f"actor_rollout_ref.model.path={folder / 'model'}", f"data.train_batch_size={args.problems}",
+        f"actor_rollout_ref.rollout.n={args.sessions}", f"data.max_response_length={args.tokens}",
+        f"trainer.total_training_steps={args.steps}",
+    ]  # fmt: skip
+    for repeat in range(args.repeats):
+        for way, steps in run_both(folder / str(repeat), files, shared).items():
+            measured[way] += steps[args.warm_up :]
+    results = {way: summary(steps) for way, steps in measured.items()}
+    show(results, Console())
+    args.out.mkdir(parents=True, exist_ok=True)
+    settings = {k: v for k, v in vars(args).items() if k != "out"}
+    (args.out / "controller.json").write_text(json.dumps({"settings": settings, **results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

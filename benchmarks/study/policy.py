@@ -1,0 +1,150 @@
+"""The study's tiny policy: the demo's architecture and tokenizer, with a warm start of its own in two phases.
+
+The first teaches to read the question and to use feedback on an attempt, towards random changes of it. The second
+teaches what the policy answers before training, a guess: it knows that a 0 stays 0 and has a vague idea of the other
+distances (`KNOWN` of them are told to it, among random ones). Guesses are right now and then, so that rewards differ
+from the first step on. It also teaches the form of a critique, with random content.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+from benchmarks.study.settings import REVISE, problems, study_env
+from recipes.demo.make_policy import BOX, make_model, make_tokenizer
+from rltf_verl.envs.binary_matrix import Matrix
+from rltf_verl.feedback.correctness import INCORRECT
+from rltf_verl.prompts import render
+from rltf_verl.types import Grade, Problem
+
+DIGITS = range(5)
+BATCH_SIZE = 32
+NOISE = 0.2
+"""Share of random cells in a copy of the question."""
+KNOWN = 0.25
+"""Share of right cells in a guess, before the others are drawn from `OTHERS`."""
+OTHERS = {1: 0.6, 2: 0.3, 3: 0.1}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the warm start."""
+
+    steps: int
+    learning_rate: float
+    first: str
+    """What a first answer, and an attempt that feedback is about, looks like: `copy` or `guess`."""
+    shares: dict[str, float]
+    """How often an example is a first answer, another try, the use of feedback of a level, or a critique."""
+
+
+PHASES = (
+    Phase(1200, 2e-3, "copy", {"question": 0.2, "correctness": 0.05, "hint": 0.25, "full": 0.5}),
+    Phase(300, 1e-3, "guess", {"question": 0.3, "correctness": 0.1, "hint": 0.15, "full": 0.25, "critique": 0.2}),
+)
+
+Example = tuple[str, str]
+"""(prompt, answer)."""
+
+
+def examples(phase: Phase, seed: int) -> Iterator[Example]:
+    """Endless warm-up examples on training problems."""
+    rng, pool = random.Random(seed), problems().train
+    kinds, shares = list(phase.shares), list(phase.shares.values())
+    while True:
+        yield example(rng, rng.choice(pool), rng.choices(kinds, shares)[0], phase.first)
+
+
+def example(rng: random.Random, problem: Problem, kind: str, first: str) -> Example:
+    """One example of a kind (`Phase.shares`)."""
+    question = study_env().prompt(problem)
+    if kind == "question":
+        return question, _answer(_first(rng, problem, first))
+    attempt = _first(rng, problem, first)
+    if kind == "correctness":
+        return _revise(question, attempt, INCORRECT), _answer(_first(rng, problem, first))
+    target = _noisy(rng, attempt, rng.random() ** 0.5)
+    level = rng.choice(["hint", "full"]) if kind == "critique" else kind
+    pretended = replace(problem, data={**problem.data, "solution": target})
+    marks = study_env().explain(pretended, _answer(attempt), Grade(attempt == target, True), level)
+    if kind == "critique":
+        return render("critic/compact", question=question, attempt=_answer(attempt)), marks
+    return _revise(question, attempt, marks), _answer(target)
+
+
+def _first(rng: random.Random, problem: Problem, first: str) -> Matrix:
+    if first == "copy":
+        return _noisy(rng, problem.data["matrix"], NOISE)
+    return [[_guess(rng, cell) for cell in row] for row in problem.data["solution"]]
+
+
+def _guess(rng: random.Random, right: int) -> int:
+    if right == 0 or rng.random() < KNOWN:
+        return right
+    return rng.choices(list(OTHERS), list(OTHERS.values()))[0]
+
+
+def _noisy(rng: random.Random, matrix: Matrix, noise: float) -> Matrix:
+    return [[rng.choice(DIGITS) if rng.random() < noise else cell for cell in row] for row in matrix]
+
+
+def _answer(grid: Matrix) -> str:
+    return BOX + "\n".join("".join(map(str, row)) for row in grid) + "}"
+
+
+def _revise(question: str, attempt: Matrix, feedback: str) -> str:
+    return render(f"revise/{REVISE}", question=question, attempt=_answer(attempt), feedback=feedback)
+
+
+def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, phase: Phase, seed: int) -> None:
+    """Next-token training on the answers."""
+    rate, steps = phase.learning_rate, phase.steps
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=max(steps, 2), pct_start=0.1)
+    stream = examples(phase, seed)
+    for step in range(steps):
+        ids, labels = _collate([next(stream) for _ in range(BATCH_SIZE)], tokenizer)
+        loss = model(input_ids=ids, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 100 == 0 or step == steps - 1:
+            print(f"warm-up step {step:4d}/{steps}  loss {loss.item():.4f}", flush=True)
+
+
+def _collate(batch: list[Example], tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:
+    """Padded on the right, where a causal model cannot see it."""
+    ids, labels = [], []
+    for prompt_text, answer in batch:
+        prompt = tokenizer.encode(f"<user>{prompt_text}<assistant>", add_special_tokens=False)
+        target = [*tokenizer.encode(answer, add_special_tokens=False), tokenizer.eos_token_id]
+        ids.append(torch.tensor([*prompt, *target]))
+        labels.append(torch.tensor([-100] * len(prompt) + target))
+    pad = torch.nn.utils.rnn.pad_sequence
+    return pad(ids, batch_first=True), pad(labels, batch_first=True, padding_value=-100)
+
+
+def make_policy(folder: Path, phases: Sequence[Phase] = PHASES, seed: int = 0) -> None:
+    """Train from scratch and save in Hugging Face's format."""
+    torch.set_num_threads(1)
+    tokenizer = make_tokenizer()
+    model = make_model(len(tokenizer), seed)
+    for number, phase in enumerate(phases):
+        warm_up(model, tokenizer, phase, seed + number)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    make_policy(parser.parse_args().folder)

@@ -1,0 +1,166 @@
+"""One run: play a batch of sessions, make their rows, update once; look at held-out problems every few steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from benchmarks.study.learner import Learner
+from benchmarks.study.rollout import LocalPolicy
+from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator
+from rltf_verl.adapters.metrics import validation_info
+from rltf_verl.algos.pack import pack_sessions
+from rltf_verl.config import RLTFConfig
+from rltf_verl.envs import make_env
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.rows import session_rows
+from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.seeds import sampling_seed
+from rltf_verl.types import CONTEXT, Episode, Problem, Row
+
+SESSIONS_TESTED, TURNS_TESTED = 4, 2
+"""Held-out problems get a second turn whatever the method's horizon."""
+
+
+@dataclass
+class Used:
+    """What training has cost so far."""
+
+    sessions: int = 0
+    attempts: int = 0
+    sampled_tokens: int = 0
+    trained_tokens: int = 0
+    """Response tokens of all rows that have a role."""
+    seconds: float = 0.0
+
+    def add(self, episodes: Sequence[Episode], rows: Sequence[Row]) -> None:
+        """Count a batch."""
+        attempts = [turn.attempt for episode in episodes for turn in episode.turns]
+        self.sessions += len(episodes)
+        self.attempts += len(attempts)
+        self.sampled_tokens += sum(len(a.response_ids) for a in attempts)
+        self.trained_tokens += sum(role != CONTEXT for row in rows for role in row.role)
+
+
+@dataclass
+class Trained:
+    """What one run leaves."""
+
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    """One point per evaluation: step, what was used, accuracies, metrics of the roles."""
+    episodes: list[dict[str, Any]] = field(default_factory=list)
+    """Held-out sessions and training sessions of each evaluation's step, to read."""
+
+
+class Trainer:
+    """One policy in training; everything follows from the configuration."""
+
+    def __init__(self, config: DictConfig, policy: Path, train: Sequence[Problem], num_steps: int) -> None:
+        self.rltf: RLTFConfig = check_config(config)
+        self.train, self.num_steps = train, num_steps
+        self.problems_per_step, self.sessions = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
+        self.env = make_env(self.rltf.env.name, **self.rltf.env.options)
+        self.rules = EpisodeRules(
+            self.env, build_provider(self.rltf.feedback), self.rltf.episode, self.rltf.feedback.on_error,
+            self.rltf.reward,
+        )  # fmt: skip
+        model = AutoModelForCausalLM.from_pretrained(policy, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(policy)
+        self.generator = BatchGenerator(model, [tokenizer.eos_token_id])
+        data = config.data
+        self.policy = LocalPolicy(self.generator, tokenizer, data.max_prompt_length, data.max_response_length)
+        self.learner = Learner(model, config, self.rltf, num_steps)
+        self.order = problem_order(len(train), self.problems_per_step, config.data.seed)
+        self.used = Used()
+
+    def step(self, step: int) -> tuple[list[Episode], dict[str, float]]:
+        """One batch and one update; 1-based."""
+        start = time.perf_counter()
+        batch = [self.train[i] for i in next(self.order)]
+        sessions = [(problem, session) for problem in batch for session in range(self.sessions)]
+        played = self.policy.gather([self._session(problem, s, step) for problem, s in sessions])
+        episodes, rows = [e for e, _ in played], [row for _, own in played for row in own]
+        owner = [i for i, (_, own) in enumerate(played) for _ in own]
+        groups = [i // self.sessions for i in range(len(episodes))]
+        metrics = self.learner.update(rows, owner, pack_sessions(episodes, groups), step)
+        self.generator.set_version(step)
+        self.used.add(episodes, rows)
+        self.used.seconds += time.perf_counter() - start
+        return episodes, metrics
+
+    def test(self, problems: Sequence[Problem], step: int) -> list[Episode]:
+        """Every problem `SESSIONS_TESTED` times, two turns each, sampled as in training."""
+        rules = replace(self.rules, episode=replace(self.rltf.episode, horizon=TURNS_TESTED))
+        sessions = [(problem, session) for problem in problems for session in range(SESSIONS_TESTED)]
+        return self.policy.gather([self._play(rules, p, s, step, validate=True) for p, s in sessions])
+
+    async def _session(self, problem: Problem, session: int, step: int) -> tuple[Episode, list[Row]]:
+        episode = await self._play(self.rules, problem, session, step, validate=False)
+        return episode, await session_rows(self.policy, self._question(problem), episode, self.rltf)
+
+    async def _play(self, rules: EpisodeRules, problem: Problem, session: int, step: int, *, validate: bool) -> Episode:
+        def seed_of(place: str) -> int:
+            return sampling_seed(
+                self.rltf.seed, validate=validate, step=step, index=problem.index, session_id=session, place=place
+            )
+
+        return await run_episode(
+            rules, self.policy, problem, self._question(problem), session_id=session, validate=validate,
+            seed_of=seed_of,
+        )  # fmt: skip
+
+    def _question(self, problem: Problem) -> list[dict[str, str]]:
+        return [{"role": "user", "content": self.env.prompt(problem)}]
+
+
+def problem_order(num: int, batch_size: int, seed: int) -> Iterator[list[int]]:
+    """Batches of problem numbers, epoch after epoch, in the order of verl's own data loader."""
+    generator = torch.Generator()
+    generator.manual_seed(seed)
+    while True:
+        shuffled = torch.randperm(num, generator=generator).tolist()
+        for start in range(0, num - batch_size + 1, batch_size):
+            yield shuffled[start : start + batch_size]
+
+
+def train(trainer: Trainer, test: Sequence[Problem], eval_every: int, say: Callable[[dict[str, Any]], None]) -> Trained:
+    """The whole run; `say` is told of every evaluation."""
+    trained, episodes, metrics = Trained(), list[Episode](), dict[str, float]()
+    for step in range(trainer.num_steps + 1):
+        if step:
+            episodes, metrics = trainer.step(step)
+        if step % eval_every == 0 or step == trainer.num_steps:
+            held_out = trainer.test(test, step)
+            point = {
+                "step": step, **asdict(trainer.used), **accuracies(held_out),
+                "train": accuracies(episodes), "roles": {k: round(v, 4) for k, v in metrics.items()},
+            }  # fmt: skip
+            trained.curve.append(point)
+            trained.episodes += [_readable(e, step, "test") for e in held_out]
+            trained.episodes += [_readable(e, step, "train") for e in episodes]
+            say(point)
+    return trained
+
+
+def accuracies(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Means over the sessions of what verl's validation would report: acc, format_ok, acc_turn_2."""
+    infos = [validation_info(e, TURNS_TESTED) for e in episodes]
+    return {k: round(sum(i[k] for i in infos) / len(infos), 4) for k in (infos[0] if infos else ())}
+
+
+def _readable(episode: Episode, step: int, split: str) -> dict[str, Any]:
+    turns = [
+        {"text": t.attempt.text, "right": t.grade.correct, "feedback": t.feedback.text if t.feedback else None}
+        for t in episode.turns
+    ]
+    question = "\n".join("".join(map(str, row)) for row in episode.problem.data["matrix"])
+    return {"step": step, "split": split, "index": episode.problem.index, "question": question,
+            "reference": episode.problem.reference, "turns": turns}  # fmt: skip

@@ -1,0 +1,46 @@
+"""Weights and LoRA adapters of the served model, by the names under which verl sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+NamedTensors = Iterable[tuple[str, torch.Tensor]]
+
+WRAPPED = ".base_layer"
+"""What peft puts into the name of a weight that has an adapter; verl adds and drops it as vLLM wants it."""
+
+PEFT_PREFIX = "base_model.model."
+"""What verl's adapter names begin with: they come from a `PeftModel` around the model."""
+
+
+@torch.no_grad()
+def load_weights(model: PreTrainedModel, named_tensors: NamedTensors) -> None:
+    """Copy full weights into the model by name; adapters stay as they are."""
+    weights = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers())
+    targets = {name.replace(WRAPPED, ""): weight for name, weight in weights.items()}
+    for name, tensor in named_tensors:
+        target = targets.get(name.replace(WRAPPED, ""))
+        if target is None:
+            raise KeyError(f"the rollout model has no weight called {name!r}")
+        target.copy_(tensor)
+
+
+@torch.no_grad()
+def load_adapter(model: PreTrainedModel, named_tensors: NamedTensors, peft_config: Mapping[str, Any]) -> None:
+    """Copy a LoRA adapter into the model, which gets its adapter layers with the first one.
+
+    It is kept beside the weights and not merged into them, so that rollout and actor compute the same numbers.
+    """
+    from peft import LoraConfig, inject_adapter_in_model, set_peft_model_state_dict
+
+    if not hasattr(model, "peft_config"):
+        inject_adapter_in_model(LoraConfig(**peft_config), model)
+        model.eval()
+    adapter = {name.removeprefix(PEFT_PREFIX): tensor for name, tensor in named_tensors}
+    unknown = set_peft_model_state_dict(model, adapter).unexpected_keys
+    if unknown:
+        raise KeyError(f"the rollout model has no adapter weight called {unknown[0]!r}")

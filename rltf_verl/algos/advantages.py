@@ -1,0 +1,79 @@
+"""From returns to advantages: what the return of a turn is compared with (paper Algorithm 1, A_RL, and others).
+
+All of them say which gradient they estimate; `tests/algos/test_enumeration_on_cpu.py` holds them to it.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from rltf_verl.algos.sessions import Cohorts, Sessions, cohorts
+from rltf_verl.algos.shapes import require_shape
+from rltf_verl.config.objectives import Estimator
+
+
+def cohort_sums(values: torch.Tensor, where: Cohorts, valid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sum of the values of each turn's cohort, and how many there are; [S, M] float64 each.
+
+    In double precision, so that the order of sessions does not matter.
+    """
+    require_shape(label=(where.label, tuple(values.shape)), valid=(valid, tuple(values.shape)))
+    label, weight = where.label.reshape(-1), valid.reshape(-1).double()
+    sums = torch.zeros(where.num_labels, dtype=torch.float64)
+    counts = sums.clone().index_add_(0, label, weight)
+    sums.index_add_(0, label, torch.where(valid, values, 0.0).reshape(-1).double())
+    return sums[where.label], counts[where.label]
+
+
+def first_turn_mean(values: torch.Tensor, sessions: Sessions) -> torch.Tensor:
+    """[S] mean of the group's first-turn values, early-stopped sessions included (paper: b⁽⁰⁾)."""
+    first = values[:, 0].double()
+    sums = torch.zeros(sessions.num_groups, dtype=torch.float64).index_add_(0, sessions.group, first)
+    counts = torch.bincount(sessions.group, minlength=sessions.num_groups)
+    return (sums / counts.clamp(min=1))[sessions.group].to(values.dtype)
+
+
+def turn_advantages(
+    returns: torch.Tensor, sessions: Sessions, estimator: Estimator = "group_mean", norm_by_std: bool = False
+) -> torch.Tensor:
+    """A_m = R_m − b_m for every turn m; n is the size of its cohort (`sessions.cohorts`).
+
+    group_mean (the paper):  b = mean of the cohort, itself included. Estimates (1 − 1/n) times the gradient; alone in
+        its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
+    leave_one_out:  b = mean of the others of the cohort. Unbiased, but for turns that are alone: they get 0.
+    ragged:  b = Σ over the others / (number of lines − 1), where a line that ended earlier counts as 0. Its number of
+        terms does not depend on when anybody stopped, so it is unbiased under ragged turn counts (verl RFC #7244);
+        a single line has b = 0.
+    first_turn:  b = mean first-turn return of the group. Asks later turns to beat the first.
+    none:  b = 0. Unbiased, largest variance.
+
+    Args:
+        returns: [S, M] from `discounted_returns`.
+        sessions: the S sessions.
+        estimator: which baseline.
+        norm_by_std: divide by the unbiased standard deviation of the cohort + 1e-8; a lone turn gets 0.
+
+    Returns:
+        [S, M] advantages, 0 where not valid.
+    """
+    require_shape(returns=(returns, tuple(sessions.valid.shape)))
+    where = cohorts(sessions)
+    sums, counts = cohort_sums(returns, where, sessions.valid)
+    own = returns.double()
+    if estimator == "group_mean":
+        baseline = sums / counts.clamp(min=1)
+    elif estimator == "leave_one_out":
+        baseline = torch.where(counts > 1, (sums - own) / (counts - 1).clamp(min=1), own)
+    elif estimator == "ragged":
+        baseline = (sums - own) / (where.lines - 1).clamp(min=1)
+    elif estimator == "first_turn":
+        baseline = first_turn_mean(own, sessions).unsqueeze(1)
+    else:
+        baseline = torch.zeros_like(own)
+    advantages = torch.where(sessions.valid, own - baseline, 0.0)
+    if norm_by_std:
+        deviation = torch.where(sessions.valid, own - sums / counts.clamp(min=1), 0.0)
+        squares, _ = cohort_sums(deviation**2, where, sessions.valid)
+        std = (squares / (counts - 1).clamp(min=1)).sqrt()
+        advantages = torch.where(counts > 1, advantages / (std + 1e-8), 0.0)
+    return advantages.to(returns.dtype)

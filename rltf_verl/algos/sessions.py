@@ -1,0 +1,110 @@
+"""The sessions of a batch as they were played: lines or trees of turns, all of them in a few tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from rltf_verl.algos.shapes import require_shape
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """S sessions of up to M turns each. In a line, turn m revises turn m − 1; in a tree, an earlier one."""
+
+    rewards: torch.Tensor
+    """[S, M] r, ignored where not valid."""
+    correct: torch.Tensor
+    """[S, M] bool: the verifier's verdict."""
+    valid: torch.Tensor
+    """[S, M] bool, True where there is a turn."""
+    parent: torch.Tensor
+    """[S, M] int64: the turn that turn m revises, below m; −1 for a first turn."""
+    group: torch.Tensor
+    """[S] int64 group of each session, 0..G−1."""
+
+    def __post_init__(self) -> None:
+        s, m = self.rewards.shape
+        require_shape(valid=(self.valid, (s, m)), correct=(self.correct, (s, m)), parent=(self.parent, (s, m)))
+        require_shape(group=(self.group, (s,)))
+
+    @property
+    def num_groups(self) -> int:
+        """G."""
+        return int(self.group.max()) + 1 if self.group.numel() else 0
+
+
+def in_line(
+    rewards: torch.Tensor, valid: torch.Tensor, group: torch.Tensor, correct: torch.Tensor | None = None
+) -> Sessions:
+    """Sessions without branches.
+
+    Args:
+        rewards: [S, K] reward of each turn.
+        valid: [S, K] bool, the turns that were played, from the left.
+        group: [S] int64.
+        correct: [S, K] bool; None is "reward above one half".
+    """
+    parent = torch.arange(-1, rewards.shape[1] - 1).expand(rewards.shape)
+    return Sessions(rewards, rewards > 0.5 if correct is None else correct, valid, parent, group)
+
+
+def depth(sessions: Sessions) -> torch.Tensor:
+    """[S, M] int64: 0-based number of the turn in its line (0 where not valid)."""
+    depths = torch.zeros_like(sessions.parent)
+    for m in range(1, depths.shape[1]):
+        above = depths.gather(1, sessions.parent[:, m : m + 1].clamp(min=0)).squeeze(1)
+        depths[:, m] = torch.where(sessions.parent[:, m] >= 0, above + 1, 0)
+    return torch.where(sessions.valid, depths, 0)
+
+
+def num_revisions(sessions: Sessions) -> torch.Tensor:
+    """[S, M] int64: how many turns revise this one."""
+    has_parent = sessions.valid & (sessions.parent >= 0)
+    return torch.zeros_like(sessions.parent).scatter_add_(1, sessions.parent.clamp(min=0), has_parent.long())
+
+
+@dataclass(frozen=True)
+class Cohorts:
+    """Which turns are compared with each other."""
+
+    label: torch.Tensor
+    """[S, M] int64 cohort of each turn, 0..C−1."""
+    num_labels: int
+    """C."""
+    lines: torch.Tensor
+    """[S, M] int64: lines that could have reached this turn, whether or not they did: the group's sessions, or the
+    revisions of the attempt at which the tree branched."""
+
+
+def cohorts(sessions: Sessions) -> Cohorts:
+    """Turns of the same number, of the same group; below a branch, of the same branched attempt.
+
+    So every turn is compared with its siblings: the group's other sessions at the same turn, or, in a tree, the other
+    revisions of the attempt that they share.
+    """
+    num_sessions, num_turns = sessions.valid.shape
+    group_size = torch.bincount(sessions.group, minlength=sessions.num_groups)
+    anchor = sessions.group.unsqueeze(1).repeat(1, num_turns)
+    lines = group_size[sessions.group].unsqueeze(1).repeat(1, num_turns)
+    num_anchors = sessions.num_groups
+    children = num_revisions(sessions)
+    if bool((children > 1).any()):
+        _anchor_below_branches(sessions, children, anchor, lines)
+        num_anchors += num_sessions * num_turns
+    return Cohorts(anchor * num_turns + depth(sessions), num_anchors * num_turns, lines)
+
+
+def _anchor_below_branches(
+    sessions: Sessions, children: torch.Tensor, anchor: torch.Tensor, lines: torch.Tensor
+) -> None:
+    """Below an attempt with several revisions, turns have that attempt in common and not the group; in place."""
+    row, num_turns = torch.arange(sessions.valid.shape[0]), sessions.valid.shape[1]
+    for m in range(1, num_turns):  # parents stand before their children
+        up, follows = sessions.parent[:, m].clamp(min=0), sessions.parent[:, m] >= 0
+        branched = children[row, up] > 1
+        own_anchor = torch.where(branched, sessions.num_groups + row * num_turns + up, anchor[row, up])
+        own_lines = torch.where(branched, children[row, up], lines[row, up])
+        anchor[:, m] = torch.where(follows, own_anchor, anchor[:, m])
+        lines[:, m] = torch.where(follows, own_lines, lines[:, m])

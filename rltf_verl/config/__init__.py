@@ -1,0 +1,173 @@
+"""The top-level `rltf:` block as frozen dataclasses. Everything is checked here, before any worker starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, get_type_hints
+
+from rltf_verl.config.feedback import FeedbackConfig, GuardConfig, OnError, feedback_config
+from rltf_verl.config.objectives import (
+    AttemptConfig,
+    CritiqueConfig,
+    DistillConfig,
+    FeedbackModelingConfig,
+    ImitateConfig,
+    LogitDistillConfig,
+    MentionsConfig,
+    Scheduled,
+)
+from rltf_verl.config.reading import ConfigError, NamedOptions, block, build, named_options, require, require_choices
+
+__all__ = [
+    "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "FeedbackConfig",
+    "FeedbackModelingConfig", "GuardConfig", "ImitateConfig", "LogitDistillConfig", "MentionsConfig", "NamedOptions",
+    "OnError", "RLTFConfig", "RewardConfig", "Scheduled",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RewardConfig:
+    """From a grade to the reward of a turn."""
+
+    format_coef: float = 0.1
+    """Reward lost when no answer could be extracted or the answer was cut off at the token limit."""
+    intermediate: bool = True
+    """Turns that another turn follows have a reward of their own (release `reward_y1`); off: 0."""
+    progress_coef: float = 0.0
+    """c of the bonus c·(r_k − r_{k−1}) of turns 2 and later: reward for getting better, loss for getting worse."""
+
+    def __post_init__(self) -> None:
+        for name in ("format_coef", "progress_coef"):
+            value = getattr(self, name)
+            require(0 <= value < float("inf"), f"reward.{name}", value, "must be at least 0; the formula has the sign")
+
+
+@dataclass(frozen=True)
+class EpisodeConfig:
+    """How a session is played."""
+
+    horizon: int = 2
+    """Answer turns per session, at least 1; 1 is single-turn GRPO."""
+    context: Literal["fresh", "append"] = "fresh"
+    """`fresh`: every turn is a new conversation that quotes what it needs (paper). `append`: one growing chat."""
+    stop_when_solved_train: bool = True
+    """End a training session after its first correct answer."""
+    stop_when_solved_val: bool = False
+    """End a validation session after its first correct answer; off: every turn's accuracy is over all problems."""
+    revise: str = "guide"
+    """Template `prompts/revise/<name>.j2` of the prompts of turns 2 and later."""
+    branch_turn: int | None = None
+    """Turn (from 1) whose attempts get several revisions each, in training; null plays one line."""
+    branch_width: int = 2
+    """Revisions of each attempt of `branch_turn`."""
+    pair_sessions: bool = False
+    """Sessions 2i and 2i+1 sample the same first answer, for providers that treat the two differently (`paired`)."""
+
+    def __post_init__(self) -> None:
+        require_choices(self, "episode.")
+        require(self.horizon >= 1, "episode.horizon", self.horizon, "must be at least 1")
+        require(
+            self.branch_turn is None or 1 <= self.branch_turn < self.horizon,
+            "episode.branch_turn",
+            self.branch_turn,
+            f"must be at least 1 and below rltf.episode.horizon={self.horizon}, or null",
+        )
+        require(self.branch_width >= 2, "episode.branch_width", self.branch_width, "must be at least 2")
+
+    @property
+    def num_nodes(self) -> int:
+        """Most attempts that one session can hold."""
+        if self.branch_turn is None:
+            return self.horizon
+        return self.branch_turn + self.branch_width * (self.horizon - self.branch_turn)
+
+
+@dataclass(frozen=True)
+class RLTFConfig:
+    """The whole `rltf:` block."""
+
+    seed: int = 0
+    """Base of every sampling seed; the others are the step, the problem's index, the session and the turn."""
+    gamma: float = 0.1
+    """Discount per turn of the attempt returns, in [0, 1]. 0.1 in every script of the release."""
+    updates_per_batch: int = 1
+    """Optimiser updates per training batch, however many rows its sessions produced."""
+    poll_interval_s: float = 0.05
+    """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
+    episode_log_dir: str | None = None
+    """Folder for one JSON line per session; null writes none."""
+    env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
+    """`rltf.env.name`, and the environment's own options beside it."""
+    episode: EpisodeConfig = field(default_factory=EpisodeConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
+    attempt: AttemptConfig = field(default_factory=AttemptConfig)
+    distill: DistillConfig = field(default_factory=DistillConfig)
+    feedback_modeling: FeedbackModelingConfig = field(default_factory=FeedbackModelingConfig)
+    imitate: ImitateConfig = field(default_factory=ImitateConfig)
+    critique: CritiqueConfig = field(default_factory=CritiqueConfig)
+    logit_distill: LogitDistillConfig = field(default_factory=LogitDistillConfig)
+    mentions: MentionsConfig = field(default_factory=MentionsConfig)
+
+    def __post_init__(self) -> None:
+        require(0 <= self.gamma <= 1, "gamma", self.gamma, "must be in [0, 1]")
+        require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
+        require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
+        self._check_second_turn()
+        require(
+            self.attempt.weight > 0
+            or any(o.enabled for o in (self.distill, self.feedback_modeling, self.imitate, self.logit_distill)),
+            "attempt.weight",
+            self.attempt.weight,
+            "no objective is left; give it or rltf.distill, rltf.feedback_modeling, rltf.imitate, rltf.logit_distill a "
+            "weight",
+        )
+        inline = self.feedback_modeling.enabled and self.feedback_modeling.form == "inline"
+        require(
+            not inline or self.episode.context == "append",
+            "feedback_modeling.form",
+            "inline",
+            f"needs rltf.episode.context=append, which is {self.episode.context}: only there does the feedback stand "
+            "between two attempts of one row; or set form to rows",
+        )
+        require(
+            not self.logit_distill.enabled or self.episode.context == "fresh",
+            "episode.context",
+            self.episode.context,
+            "rltf.logit_distill puts the first attempt behind a second prompt of its own; set it to fresh, or "
+            "rltf.logit_distill.weight=0",
+        )
+
+    def _check_second_turn(self) -> None:
+        for name in ("distill", "feedback_modeling", "logit_distill"):
+            require(
+                not getattr(self, name).enabled or self.episode.horizon > 1,
+                "episode.horizon",
+                self.episode.horizon,
+                f"{name} needs a second turn; set it to 2 or more, or rltf.{name}.weight=0",
+            )
+        require(
+            not self.imitate.enabled or self.imitate.source == "all" or self.episode.horizon > 1,
+            "imitate.source",
+            self.imitate.source,
+            f"needs a second turn, rltf.episode.horizon={self.episode.horizon}; set it to all, or the horizon to 2 or "
+            "more",
+        )
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> RLTFConfig:
+        """Build from the resolved `rltf:` block of a verl config.
+
+        Raises:
+            ConfigError: an unknown key, a value out of range, or a combination that cannot work.
+        """
+        values, hints = dict(mapping), get_type_hints(cls)
+        values["env"] = named_options("env", block("env", values.get("env")), "name")
+        values["feedback"] = feedback_config(block("feedback", values.get("feedback")))
+        for f in fields(cls):
+            kind = hints[f.name]
+            if is_dataclass(kind) and f.name not in ("env", "feedback"):
+                values[f.name] = build(kind, f"{f.name}.", block(f.name, values.get(f.name)))  # type: ignore[arg-type]
+        config: RLTFConfig = build(cls, "", values)
+        return config

@@ -1,0 +1,71 @@
+"""The block `rltf.feedback`: who says what is wrong, what is recorded, what is held back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from rltf_verl.config.reading import NamedOptions, block, build, named_options, require, require_choices
+
+OnError = Literal["stop_session", "correctness", "raise"]
+
+
+@dataclass(frozen=True)
+class GuardConfig:
+    """What happens to feedback that gives the answer away."""
+
+    action: Literal["drop", "redact", "regenerate", "warn", "none"] = "drop"
+    """`drop`: no feedback, so `on_error` decides. `redact`: cut out, or drop what still leaks. `regenerate`: ask again,
+    or drop. `warn`: pass and count. `none`: do not look."""
+    check_all: bool = False
+    """Look at every provider's feedback, not only of those that see the reference."""
+    parts: bool = True
+    """A part of the answer counts (one cell of a matrix), not just the whole."""
+    regenerations: int = 2
+    """How often `regenerate` asks again."""
+    overlap: float = 0.5
+    """Share of a worked solution's five-word sequences that feedback may repeat."""
+
+    def __post_init__(self) -> None:
+        require_choices(self, "feedback.guard.")
+        require(self.regenerations >= 1, "feedback.guard.regenerations", self.regenerations, "must be at least 1")
+        require(0 < self.overlap <= 1, "feedback.guard.overlap", self.overlap, "must be in (0, 1]; 1 allows all of it")
+        require(
+            not (self.check_all and self.action == "none"),
+            "feedback.guard.check_all",
+            self.check_all,
+            "nothing is looked at with rltf.feedback.guard.action=none; choose drop, redact, regenerate or warn",
+        )
+
+
+@dataclass(frozen=True)
+class FeedbackConfig:
+    """Who says what is wrong, and what happens when nobody can."""
+
+    provider: NamedOptions = field(default_factory=lambda: NamedOptions("verifier"))
+    """`rltf.feedback.provider`, and the provider's own options beside it."""
+    on_error: OnError = "stop_session"
+    """No feedback to be had: end the session (its turns still train), fall back to the fixed sentence, or fail it."""
+    guard: GuardConfig = field(default_factory=GuardConfig)
+    acknowledge_leaks: bool = False
+    """With `guard.action=none`: the provider may tell the answer, and that is meant."""
+    record_dir: str | None = None
+    """Folder in which every call of the provider is recorded, for `rltf/feedback=replay`; null records none."""
+
+    def __post_init__(self) -> None:
+        require_choices(self, "feedback.")
+
+
+def feedback_config(values: Mapping[str, Any]) -> FeedbackConfig:
+    """Read the block; what is no key of ours is an option of the provider.
+
+    Raises:
+        ConfigError: no provider, an unknown key of `guard`, a value out of range.
+    """
+    own = {f.name for f in fields(FeedbackConfig)} - {"provider"}
+    provider = named_options("feedback", {k: v for k, v in values.items() if k not in own}, "provider")
+    ours = {k: v for k, v in values.items() if k in own}
+    guard = build(GuardConfig, "feedback.guard.", block("feedback.guard", ours.get("guard")))
+    config: FeedbackConfig = build(FeedbackConfig, "feedback.", {**ours, "provider": provider, "guard": guard})
+    return config

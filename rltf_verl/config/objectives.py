@@ -1,0 +1,181 @@
+"""What each role contributes to the loss: the blocks `rltf.{attempt,distill,feedback_modeling,imitate,critique}`, and
+`rltf.logit_distill`, which acts on attempt rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rltf_verl.config.reading import require, require_choices
+
+Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
+"""What is subtracted from the return of a turn; see `algos.advantages`."""
+
+Baseline = Literal["first_turn", "leave_one_out", "second_turn", "second_turn_padded", "none", "rejection"]
+"""What is subtracted from the reward of a distilled answer; see `algos.distill`."""
+
+Reference = Literal["current", "old", "sampler"]
+"""π_ref of a distillation row: the policy as it is being trained (ratio 1, AWR) or as it was before the update, both
+given the first prompt, or the sampler given the prompt with the feedback."""
+
+
+@dataclass(frozen=True)
+class AttemptConfig:
+    """Reinforcement on the turns as they were played: multi-turn GRPO."""
+
+    weight: float = 1.0
+    """Coefficient of the attempt rows; 0 leaves the other objectives alone (RAFT)."""
+    estimator: Estimator = "group_mean"
+    """Baseline of a turn's return: the mean of its group and turn (paper), or another."""
+    norm_by_std: bool = False
+    """Divide by the standard deviation of the group and turn (never in the paper)."""
+
+    def __post_init__(self) -> None:
+        require_choices(self, "attempt.")
+        require(self.weight >= 0, "attempt.weight", self.weight, "must not be negative; 0 switches it off")
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A coefficient that may start late and ramp."""
+
+    weight: float | tuple[float, float] = 0.0
+    """Coefficient of the objective, or [start, end] of a linear ramp; 0 switches it off."""
+    start_step: int = 0
+    """Training step (from 0) at which the objective starts; the ramp runs from there."""
+    ramp_steps: int | None = None
+    """Step at which the ramp has ended; null is the run's total number of steps."""
+    restart_on_resume: bool = False
+    """A resumed run starts the ramp again, as the released code does; off: the ramp depends on the step alone."""
+
+    def check(self, prefix: str) -> None:
+        """Raise ConfigError about what cannot be; `prefix` is the block's name with a dot."""
+        require_choices(self, prefix)
+        require(self.start_step >= 0, f"{prefix}start_step", self.start_step, "must not be negative")
+        require(
+            self.ramp_steps is None or self.ramp_steps > self.start_step,
+            f"{prefix}ramp_steps",
+            self.ramp_steps,
+            f"the ramp ends before it starts; must be above rltf.{prefix}start_step={self.start_step}, or null",
+        )
+        ends = self.weight if isinstance(self.weight, tuple) else (self.weight,)
+        require(all(w >= 0 for w in ends), f"{prefix}weight", self.weight, "must not be negative; 0 switches it off")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the objective's rows are made at all."""
+        return self.weight not in (0.0, (0.0, 0.0))
+
+
+@dataclass(frozen=True)
+class DistillConfig(Scheduled):
+    """RLTF-SD: an extra row (first prompt, last answer)."""
+
+    baseline: Baseline = "first_turn"
+    """Subtracted from the last answer's reward: the group's mean first-turn reward (paper), or another."""
+    reference: Reference = "current"
+    """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was given the feedback."""
+    loss: Literal["importance_sampling", "ppo", "cispo"] = "importance_sampling"
+    """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`."""
+    clip_low: float = 0.8
+    """Absolute lower bound of the ratio."""
+    clip_high: float = 1.2
+    """Absolute upper bound of the ratio."""
+    log_prob_floor: float | None = -5.0
+    """Tokens whose log π_old(y|x_0) is below it (nats) are not imitated; null keeps every token."""
+
+    def __post_init__(self) -> None:
+        self.check("distill.")
+        require(
+            0 < self.clip_low <= 1 <= self.clip_high,
+            "distill.clip_low",
+            self.clip_low,
+            f"need 0 < clip_low <= 1 <= clip_high, clip_high is {self.clip_high}",
+        )
+        require(
+            self.reference != "current" or self.loss == "importance_sampling",
+            "distill.loss",
+            self.loss,
+            "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to old or sampler",
+        )
+        require(
+            self.log_prob_floor is None or self.log_prob_floor <= 0,
+            "distill.log_prob_floor",
+            self.log_prob_floor,
+            "is a log-probability, so a positive one would mask every token; use a negative number, or null",
+        )
+
+
+@dataclass(frozen=True)
+class FeedbackModelingConfig(Scheduled):
+    """RLTF-FM: the policy learns to predict the feedback."""
+
+    form: Literal["rows", "inline"] = "rows"
+    """`rows`: one more row (critic prompt, feedback) per feedback (paper). `inline`: cross-entropy on the feedback's
+    tokens where they stand in an appended conversation, without another forward pass."""
+    critic: str = "critique"
+    """Template `prompts/critic/<name>.j2` of the prompt that the feedback answers, in the form `rows`."""
+
+    def __post_init__(self) -> None:
+        self.check("feedback_modeling.")
+
+
+@dataclass(frozen=True)
+class ImitateConfig(Scheduled):
+    """Supervised fine-tuning of the first prompt on correct answers."""
+
+    source: Literal["revised", "all"] = "revised"
+    """`revised`: correct last answers of sessions that needed feedback (release, mode sft). `all`: also first answers
+    that were right at once (RAFT)."""
+
+    def __post_init__(self) -> None:
+        self.check("imitate.")
+
+
+@dataclass(frozen=True)
+class CritiqueConfig(Scheduled):
+    """Self-critique RL: a critique that the policy wrote is credited with the turn that it led to."""
+
+    weight: float | tuple[float, float] = 1.0
+
+    def __post_init__(self) -> None:
+        self.check("critique.")
+
+
+@dataclass(frozen=True)
+class LogitDistillConfig(Scheduled):
+    """Logit self-distillation (SDPO): first attempts are pulled, token by token, towards what the policy says there
+    once it has read the feedback."""
+
+    divergence: Literal["forward_kl", "reverse_kl", "jsd"] = "jsd"
+    """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), or β KL(p ‖ m) + (1 − β) KL(q ‖ m)."""
+    beta: float = 0.5
+    """β of jsd, the teacher's share of the mixture m = β p + (1 − β) q, in (0, 1)."""
+    top_k: int = 100
+    """The teacher's likeliest tokens that are kept apart; all others are one outcome, the tail. At or above the size of
+    the vocabulary the divergence is exact."""
+
+    def __post_init__(self) -> None:
+        self.check("logit_distill.")
+        require(0 < self.beta < 1, "logit_distill.beta", self.beta, "must lie strictly between 0 and 1")
+        require(self.top_k >= 1, "logit_distill.top_k", self.top_k, "must be at least 1")
+
+
+@dataclass(frozen=True)
+class MentionsConfig:
+    """What becomes of second answers that speak of the feedback, which a first answer cannot have seen.
+
+    Concerns the rows that put a later answer behind the first prompt: `distill` and `imitate`.
+    """
+
+    action: Literal["keep", "mask", "drop"] = "keep"
+    """`keep`, `mask` the tokens of the phrase, or `drop` the row."""
+    phrases: tuple[str, ...] = (
+        "critique", "feedback", "expert guide", "previous attempt", "previous solution", "earlier attempt",
+        "as pointed out", "revised solution", "corrected solution",
+    )  # fmt: skip
+    """What counts as speaking of it, in any case."""
+
+    def __post_init__(self) -> None:
+        require_choices(self, "mentions.")
+        require(bool(self.phrases) and all(self.phrases), "mentions.phrases", list(self.phrases), "must not be empty")

@@ -1,0 +1,37 @@
+"""Second answers that speak of the feedback: a first answer must not learn to say "as the critique pointed out"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+
+def mentions(text: str, phrases: Sequence[str]) -> list[tuple[int, int]]:
+    """[start, end) of every occurrence of a phrase, in any case and at word boundaries.
+
+    Example:
+        >>> mentions("Using the Feedback, 3.", ["feedback"])
+        [(10, 18)]
+    """
+    pattern = "|".join(re.escape(phrase) for phrase in sorted(phrases, key=len, reverse=True))
+    return [m.span() for m in re.finditer(rf"(?<!\w)(?:{pattern})(?!\w)", text, re.IGNORECASE)]
+
+
+def mentioning_tokens(pieces: Sequence[str], phrases: Sequence[str]) -> list[bool]:
+    """Per token whether it is part of a phrase.
+
+    Args:
+        pieces: the text that each token adds.
+        phrases: what to look for.
+
+    Example:
+        >>> mentioning_tokens(["the", " feed", "back", " says"], ["feedback"])
+        [False, True, True, False]
+    """
+    spans = mentions("".join(pieces), phrases)
+    touched, position = [], 0
+    for piece in pieces:
+        end = position + len(piece)
+        touched.append(any(start < end and position < stop for start, stop in spans))
+        position = end
+    return touched

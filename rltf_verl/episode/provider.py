@@ -1,0 +1,37 @@
+"""From the block `rltf.feedback` to the provider that sessions ask: recorded and guarded as it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rltf_verl.config import ConfigError, FeedbackConfig
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
+from rltf_verl.feedback.record import RecordedProvider
+
+
+def build_provider(config: FeedbackConfig) -> FeedbackProvider:
+    """The provider of a run.
+
+    What is recorded is what the provider said, before the guard: a replay may be guarded in another way.
+
+    Raises:
+        ValueError: unknown provider or option, or one that may tell the answer with nobody looking.
+    """
+    name, guard = config.provider.name, config.guard
+    provider = make_provider(name, **config.provider.options)
+    if provider.sees_reference and guard.action == "none" and not config.acknowledge_leaks:
+        raise ConfigError(
+            f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and nobody checks whether it "
+            "tells; set it to drop, redact, regenerate or warn, or, if it is meant to tell, "
+            "rltf.feedback.acknowledge_leaks=true"
+        )
+    if config.record_dir is not None:
+        provider = RecordedProvider(provider, Path(config.record_dir), config.provider.options)
+    if guard.action == "none" or not (provider.sees_reference or guard.check_all):
+        return provider
+    settings = GuardSettings(parts=guard.parts, overlap=guard.overlap)
+    return GuardedProvider(
+        provider, guard.action, check_all=guard.check_all, regenerations=guard.regenerations, settings=settings
+    )

@@ -1,0 +1,77 @@
+"""From feedback to the prompt of the next attempt, in both forms of context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rltf_verl.config import EpisodeConfig
+from rltf_verl.policy import Policy
+from rltf_verl.prompts import render
+from rltf_verl.prompts.fit import fitted_prompt
+from rltf_verl.types import Feedback, Message, Turn
+
+
+@dataclass(frozen=True)
+class Revision:
+    """The prompt of the next attempt."""
+
+    ids: tuple[int, ...] | None
+    """None when it does not fit the prompt budget."""
+    messages: tuple[Message, ...]
+    """The conversation that it belongs to; grows only in an appended context."""
+    shortened: bool = False
+    """The quoted attempt had to be cut."""
+    span: tuple[int, int] | None = None
+    """Where the feedback's tokens stand in `ids`; appended context only."""
+
+
+async def revise(
+    policy: Policy, config: EpisodeConfig, conversation: Sequence[Message], question: Sequence[Message], turn: Turn,
+    feedback: Feedback,
+) -> Revision:  # fmt: skip
+    """The prompt that quotes question, attempt and feedback, or the conversation with the feedback appended.
+
+    Args:
+        policy: encodes, and knows the budget.
+        config: form of context and template.
+        conversation: what `turn` was an answer to.
+        question: the first prompt.
+        turn: the attempt.
+        feedback: what was said about it.
+    """
+    template = f"revise/{config.revise}"
+    if config.context == "fresh":
+        fitted = await fitted_prompt(policy, question, template, attempt=turn.attempt.text, feedback=feedback.text)
+        return Revision(fitted.ids, tuple(question), fitted.shortened)
+    so_far = (*conversation, {"role": "assistant", "content": turn.attempt.text})
+    before = turn.attempt.prompt_ids + turn.attempt.response_ids
+
+    async def extended(text: str) -> tuple[tuple[int, ...], Message]:
+        content = render(template, question=question[-1]["content"], attempt=turn.attempt.text, feedback=text)
+        message = {"role": "user", "content": content}
+        return await policy.extend(before, so_far, message), message
+
+    ids, message = await extended(feedback.text)
+    if len(ids) > policy.prompt_budget:
+        return Revision(None, so_far)
+    without, _ = await extended("")
+    return Revision(ids, (*so_far, message), span=inserted_span(without, ids))
+
+
+def inserted_span(without: Sequence[int], with_it: Sequence[int]) -> tuple[int, int]:
+    """[start, end) of what stands in `with_it` and not in `without`, by their common beginning and end.
+
+    Example:
+        >>> inserted_span([1, 2, 9], [1, 2, 5, 6, 9])
+        (2, 4)
+    """
+    shortest = min(len(without), len(with_it))
+    start = next((i for i in range(shortest) if without[i] != with_it[i]), shortest)
+    tail = next((i for i in range(shortest - start) if without[-1 - i] != with_it[-1 - i]), shortest - start)
+    return start, len(with_it) - tail
+
+
+def with_span(feedback: Feedback, revision: Revision) -> Feedback:
+    """The feedback, with the place that it has in the prompt it led to."""
+    return replace(feedback, span=revision.span)

@@ -1,0 +1,96 @@
+"""What the sessions of one problem know of each other: how far each is, and who has solved it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+ENDED = 1 << 30
+"""Progress of a session that plays no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A correct attempt of one session."""
+
+    turn: int
+    """0-based."""
+    session_id: int
+    text: str
+
+
+@dataclass
+class Group:
+    """The sessions of one problem. They all run in one process and one event loop, so nothing here is locked.
+
+    Whoever waits here waits for sessions to get as far as it is itself. The session that is furthest behind therefore
+    never waits, which is why they cannot wait for each other in a circle; a session that is never started costs the
+    others the bounded wait.
+    """
+
+    size: int
+    """How many sessions there are."""
+    _graded: dict[int, int] = field(default_factory=dict)
+    _solutions: set[Solution] = field(default_factory=set)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def graded(self, session_id: int, turn: int, text: str, *, correct: bool) -> None:
+        """A session's attempt of 0-based `turn` has its grade."""
+        if correct:
+            self._solutions.add(Solution(turn, session_id, text))
+        self._advance(session_id, turn)
+
+    def ended(self, session_id: int) -> None:
+        """A session plays no more, however it ended."""
+        self._advance(session_id, ENDED)
+
+    async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
+        """What other sessions had solved by 0-based `turn`, in a fixed order.
+
+        Waits until all of them are that far, at most `wait_s`: so what is found does not depend on who is faster,
+        and a resumed run finds the same.
+        """
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while not self._all_at(turn):
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0 or not await self._change(left):
+                break
+        found = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
+        return sorted(found, key=lambda s: (s.turn, s.session_id, s.text))
+
+    def _all_at(self, turn: int) -> bool:
+        return sum(reached >= turn for reached in self._graded.values()) >= self.size
+
+    def _advance(self, session_id: int, turn: int) -> None:
+        self._graded[session_id] = max(turn, self._graded.get(session_id, -1))
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _change(self, wait_s: float) -> bool:
+        try:
+            await asyncio.wait_for(self._changed.wait(), wait_s)
+        except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
+            return False
+        return True
+
+
+class Groups:
+    """The groups of a process, the latest `capacity` of them: nobody says when a group is complete.
+
+    Args:
+        capacity: groups that are remembered; more than are ever under way at once.
+    """
+
+    def __init__(self, capacity: int = 4096) -> None:
+        self._capacity = capacity
+        self._groups: OrderedDict[Hashable, Group] = OrderedDict()
+
+    def of(self, key: Hashable, size: int) -> Group:
+        """The group of a key, made when it is first asked for."""
+        group = self._groups.pop(key, None) or Group(size)
+        self._groups[key] = group
+        if len(self._groups) > self._capacity:
+            self._groups.popitem(last=False)
+        return group

@@ -1,0 +1,8 @@
+"""The leak guard: does a feedback text give the answer away, and what becomes of it if so."""
+
+from __future__ import annotations
+
+from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
+from rltf_verl.feedback.guard.provider import ACTIONS, GuardedProvider
+
+__all__ = ["ACTIONS", "GuardSettings", "GuardedProvider", "Leak", "find_leaks"]

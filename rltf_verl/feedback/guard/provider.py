@@ -1,0 +1,130 @@
+"""A provider behind the leak guard."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
+from rltf_verl.registry import require_choice
+from rltf_verl.types import Feedback, Problem
+
+logger = logging.getLogger(__name__)
+
+ACTIONS = ("drop", "redact", "regenerate", "warn")
+GAP = "[…]"
+"""What stands in place of a redacted passage."""
+
+LeakCheck = Callable[[Problem, str], Awaitable[bool]]
+"""An additional check, e.g. by a language model: does this text give the answer away?"""
+
+
+class GuardedProvider:
+    """Looks at what another provider says before the policy does.
+
+    Only attempts that are wrong have something to give away; critiques that the policy wrote itself are its own
+    knowledge and looked at only with `check_all`.
+
+    Args:
+        inner: the provider.
+        action: `drop` (no feedback), `redact` (cut the passages out; drop what still leaks), `regenerate` (ask again,
+            drop if it is no better), `warn` (let it pass, count it).
+        check_all: look at every text, not only at those of a provider that sees the reference.
+        regenerations: how often `regenerate` asks again.
+        settings: what counts as a leak.
+        also: an additional check of texts in which the rules find nothing.
+    """
+
+    def __init__(
+        self,
+        inner: FeedbackProvider,
+        action: str = "drop",
+        *,
+        check_all: bool = False,
+        regenerations: int = 2,
+        settings: GuardSettings | None = None,
+        also: LeakCheck | None = None,
+    ) -> None:
+        require_choice("rltf.feedback.guard.action", action, ACTIONS)
+        self.inner, self.name = inner, inner.name
+        self.sees_reference, self.constant = inner.sees_reference, inner.constant
+        self._action, self._check_all = action, check_all
+        self._regenerations = regenerations if action == "regenerate" else 0
+        self._settings, self._also = settings or GuardSettings(), also
+        self._warned = False
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The inner provider's feedback, with a verdict. Raises FeedbackUnavailable, also for what is dropped."""
+        said = await self.inner.feedback(request)
+        if not self._must_look(request, said):
+            return said
+        leaks = await self._leaks(request, said.text)
+        if not leaks:
+            return replace(said, leak="")
+        first = _marked(said, leaks)
+        if self._action == "warn":
+            return self._warned_of(first)
+        if self._action == "redact":
+            return await self._redacted(request, first, leaks)
+        for k in range(self._regenerations):
+            said = await self._again(request, first, k)
+            if not await self._leaks(request, said.text):
+                return replace(said, leak=first.leak, original=first.text)
+        raise self._dropped(first)
+
+    def _must_look(self, request: FeedbackRequest, said: Feedback) -> bool:
+        seen = self.sees_reference or said.sees_reference
+        return not request.turns[-1].grade.correct and (self._check_all or (seen and said.attempt is None))
+
+    async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
+        leaks = find_leaks(request.env, request.problem, text, request.turns[-1].attempt.text, self._settings)
+        if not leaks and self._also is not None and await self._also(request.problem, text):
+            leaks = [Leak("judged", 0, len(text))]
+        return leaks
+
+    async def _again(self, request: FeedbackRequest, first: Feedback, k: int) -> Feedback:
+        try:
+            return await self.inner.feedback(replace(request, seed=_next_seed(request.seed, k)))
+        except FeedbackUnavailable as error:
+            raise FeedbackUnavailable(error.provider, error.cause, withheld=first) from error
+
+    async def _redacted(self, request: FeedbackRequest, said: Feedback, leaks: Sequence[Leak]) -> Feedback:
+        cut = redacted(said.text, leaks)
+        if not any(c.isalnum() for c in cut) or await self._leaks(request, cut):
+            raise self._dropped(said)
+        # The tokens of a critique are those of the words that are gone.
+        return replace(said, text=cut, original=said.text, attempt=None)
+
+    def _dropped(self, said: Feedback) -> FeedbackUnavailable:
+        cause = f"the leak guard dropped it ({said.leak}); rltf.feedback.guard.action={self._action}"
+        return FeedbackUnavailable(said.provider, cause, withheld=said)
+
+    def _warned_of(self, said: Feedback) -> Feedback:
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "feedback of %s gives the answer away (%s); later ones are only counted, rltf/feedback/leak_share",
+                said.provider, said.leak,
+            )  # fmt: skip
+        return said
+
+
+def redacted(text: str, leaks: Sequence[Leak]) -> str:
+    """`text` with a mark in place of every leaking passage; passages that overlap share one."""
+    out, at = [], 0
+    for leak in sorted(leaks, key=lambda leak: leak.start):
+        if leak.start >= at:
+            out += [text[at : leak.start], GAP]
+        at = max(at, leak.end)
+    return "".join([*out, text[at:]])
+
+
+def _marked(said: Feedback, leaks: Sequence[Leak]) -> Feedback:
+    return replace(said, leak=leaks[0].verdict(said.text))
+
+
+def _next_seed(seed: int, k: int) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{seed}/again/{k}".encode(), digest_size=8).digest(), "big") >> 1

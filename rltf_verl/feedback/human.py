@@ -1,0 +1,84 @@
+"""People give the feedback: a folder with the attempts that wait, and whatever they answer there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.calls import call_key
+from rltf_verl.feedback.inbox import Answers
+from rltf_verl.jsonl import append_line
+from rltf_verl.types import Feedback
+
+
+class HumanProvider:
+    """Writes each attempt to `<inbox>/pending.<process>.jsonl` and looks for its answer in `<inbox>/answers*.jsonl`.
+
+    An answer is a line `{"id": …, "text": …}` with the id of the pending line; a text of null declines. It may come in
+    any order, from any tool that appends whole lines, and before it is asked for: the id stands for the conversation,
+    so the same attempt is never asked about twice.
+
+    Args:
+        inbox: the folder, made when missing; must be one that all nodes see.
+        deadline_s: how long an attempt waits.
+        poll_s: seconds between looks at the folder.
+        show_reference: show the reference answer to the people.
+
+    Raises:
+        ValueError: a value that cannot be.
+    """
+
+    name = "human"
+    constant = False
+
+    def __init__(
+        self, inbox: str, deadline_s: float = 3600.0, poll_s: float = 1.0, show_reference: bool = False
+    ) -> None:
+        for key, value in (("deadline_s", deadline_s), ("poll_s", poll_s)):
+            if not value > 0:
+                raise ValueError(f"rltf.feedback.{key}={value}: must be positive (seconds)")
+        self.sees_reference = bool(show_reference)
+        self._inbox, self._deadline_s, self._poll_s = Path(inbox), deadline_s, poll_s
+        self._answers = Answers(self._inbox, poll_s)
+        self._asked: set[str] = set()
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The answer, when it comes. Raises FeedbackUnavailable at the deadline or if somebody declined."""
+        key, deadline = call_key(request), time.monotonic() + self._deadline_s
+        while not self._answers.has(key):
+            self._ask_once(key, request)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise FeedbackUnavailable(
+                    self.name,
+                    f"nobody answered {key} in {self._inbox} within {self._deadline_s:g} s; answer sooner, or raise "
+                    "rltf.feedback.deadline_s",
+                )
+            await asyncio.sleep(min(self._poll_s, left))
+        text = self._answers.text(key)
+        if not text:
+            raise FeedbackUnavailable(self.name, f"somebody declined to answer {key} in {self._inbox}")
+        return Feedback(text, self.name, sees_reference=self.sees_reference)
+
+    def _ask_once(self, key: str, request: FeedbackRequest) -> None:
+        if key in self._asked:
+            return
+        turn = request.turns[-1]
+        pending = {
+            "id": key, "env": request.problem.env, "index": request.problem.index, "turn": len(request.turns),
+            "question": request.messages[-1]["content"], "attempt": turn.attempt.text, "correct": turn.grade.correct,
+            "reference": request.problem.reference if self.sees_reference else None,
+            "before": [[t.attempt.text, t.feedback.text if t.feedback else None] for t in request.turns[:-1]],
+            "answer_until": time.time() + self._deadline_s,
+        }  # fmt: skip
+        try:
+            self._inbox.mkdir(parents=True, exist_ok=True)
+            append_line(self._inbox / f"pending.{os.getpid()}.jsonl", pending)
+        except OSError as error:
+            raise FeedbackUnavailable(
+                self.name, f"rltf.feedback.inbox={self._inbox} cannot be written: {error}"
+            ) from error
+        self._asked.add(key)

@@ -1,0 +1,84 @@
+"""From a judge's reply to feedback: strict about what counts as feedback, forgiving about how it is laid out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SLACK = 2
+"""A critique may be so many times as long as the judge was told before it is cut."""
+
+LETTERS_PER_WORD = 12
+"""Bounds texts that have no spaces."""
+
+_SPECIAL = re.compile(
+    r"<[|\uff5c][^<>\n]{0,40}[|\uff5c]>|</?s>|<(?:start|end)_of_turn>|\[/?INST\]|<pad>|<eos>|<bos>", re.I
+)
+_SENTENCE_END = re.compile(r"[.!?。！？](?=\s|$|[\"')])|\n")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a reply holds."""
+
+    text: str
+    """The feedback; empty if the reply has none that can be used."""
+    noted: tuple[str, ...] = ()
+    """What was not as asked: `no_marker`, `cut_off`, `empty`, `over_long`."""
+
+
+def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parsed:
+    """The feedback in a reply.
+
+    It is what follows the marker. Without one it is the last paragraph, unless the reply was cut off: that would be the
+    judge's analysis, which may hold the answer. What is over-long or cut off ends with its last whole sentence.
+
+    Args:
+        reply: the judge's text.
+        marker: e.g. `Critique:`.
+        words: the limit that the judge was told.
+        complete: False if the reply was cut off at the token limit.
+    """
+    said = _SPECIAL.sub("", _after_thinking(reply)).strip()
+    noted = [] if complete else ["cut_off"]
+    text = _after_marker(said, marker)
+    if text is None:
+        noted.append("no_marker")
+        text = said.split("\n\n")[-1] if complete else ""
+    text = text.strip()
+    short = _bounded(text, SLACK * words)
+    if short != text:
+        noted.append("over_long")
+    elif not complete:
+        short = _whole_sentences(text)
+    if not short:
+        noted.append("empty")
+    return Parsed(short, tuple(noted))
+
+
+def _after_thinking(reply: str) -> str:
+    """Without the block in which reasoning models think; nothing if they never got out of it."""
+    _, ended, after = reply.rpartition("</think>")
+    return after if ended else reply.partition("<think>")[0]
+
+
+def _after_marker(text: str, marker: str) -> str | None:
+    """What follows the last line that begins with the marker, else its last occurrence anywhere."""
+    word = re.escape(marker.removesuffix(":"))
+    at_line = list(re.finditer(rf"^[\s>#*_-]*{word}[*_\s]*:[*_]*", text, re.IGNORECASE | re.MULTILINE))
+    anywhere = at_line or list(re.finditer(rf"{word}[*_]*:[*_]*", text))
+    return text[anywhere[-1].end() :] if anywhere else None
+
+
+def _bounded(text: str, words: int) -> str:
+    """The text, or its whole sentences within so many words."""
+    ends = [found.end() for found in re.finditer(r"\S+", text)]
+    limit = ends[words - 1] if len(ends) > words else len(text)
+    limit = min(limit, words * LETTERS_PER_WORD)
+    return text if limit >= len(text) else _whole_sentences(text[:limit])
+
+
+def _whole_sentences(text: str) -> str:
+    """Up to the last end of a sentence; all of it if there is none."""
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    return (text[: ends[-1]] if ends else text).strip()

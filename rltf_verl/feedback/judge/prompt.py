@@ -1,0 +1,105 @@
+"""The prompt that a judge gets. What the policy wrote is quoted so that it cannot pose as part of the prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rltf_verl.feedback.base import FeedbackRequest
+from rltf_verl.feedback.correctness import CORRECT, INCORRECT
+from rltf_verl.prompts import render
+from rltf_verl.types import Message
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a judge is asked for; the words stand in `prompts/judge/<name>.j2`."""
+
+    words: int
+    """Limit that the judge is told."""
+    reference: bool
+    """It sees the reference answer unless the config says otherwise."""
+    marker: str = "Critique:"
+    """What the feedback follows in the reply."""
+    conversation: bool = False
+    """The judge sees all attempts of the session and what it said to each, not just the last attempt."""
+
+
+STYLES = {
+    "verdict": Style(50, reference=False),
+    "short": Style(50, reference=False),
+    "full": Style(80, reference=False),
+    "main_mistake": Style(80, reference=True),
+    "hint": Style(200, reference=True),
+    "strong_hint": Style(300, reference=True),
+    "guide": Style(100, reference=True, marker="Guide:"),
+    "steps": Style(200, reference=True),
+    "rubric": Style(200, reference=True),
+    "teacher": Style(100, reference=True, marker="Hint:", conversation=True),
+}
+
+
+def judge_messages(style: str, request: FeedbackRequest, *, with_reference: bool) -> tuple[Message, ...]:
+    """The conversation with the judge that ends with the last of the request's turns."""
+    marker, conversation = STYLES[style].marker, STYLES[style].conversation
+    turns = request.turns if conversation else request.turns[-1:]
+    messages = [_said("user", _first(style, request, turns[0].attempt.text, with_reference))]
+    for before, turn in pairwise(turns):
+        attempt = defused(turn.attempt.text)
+        told = before.feedback.text if before.feedback else ""
+        text = render("judge/_next", attempt=attempt, fence=fence_around([attempt]), marker=marker,
+                      words=STYLES[style].words)  # fmt: skip
+        messages += [_said("assistant", f"{marker} {told}"), _said("user", text)]
+    return tuple(messages)
+
+
+def as_text(messages: Sequence[Message]) -> str:
+    """A conversation for people to read."""
+    if len(messages) == 1:
+        return messages[0]["content"]
+    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)
+
+
+def _first(style: str, request: FeedbackRequest, text: str, with_reference: bool) -> str:
+    attempt, question = defused(text), defused(request.messages[-1]["content"])
+    solution = request.problem.data.get("solution") if STYLES[style].conversation else None
+    reference = defused(str(solution or request.problem.reference)) if with_reference else None
+    rubric = request.problem.data.get("rubric") or []
+    return render(
+        f"judge/{style}", question=question, attempt=attempt, attempt_lines=_numbered(attempt), reference=reference,
+        rubric=[str(item) for item in rubric], words=STYLES[style].words, marker=STYLES[style].marker,
+        correct=CORRECT, incorrect=INCORRECT, fence=fence_around([question, attempt, reference or ""]),
+    )  # fmt: skip
+
+
+def _said(role: str, text: str) -> Message:
+    return {"role": role, "content": text}
+
+
+def fence_around(texts: Sequence[str]) -> str:
+    """A line of tildes longer than any in the texts, so that none of them can end its own block."""
+    longest = max((len(run) for text in texts for run in re.findall("~+", text)), default=0)
+    return "~" * max(8, longest + 1)
+
+
+_CHAT_TOKENS = re.compile(
+    r"<(?=\||/?s>|/?think>|(?:start|end)_of_turn>|<SYS>>|</SYS>>|[\uff5c])|\[(?=/?INST\])|(?<=<)<(?=SYS)", re.IGNORECASE
+)
+
+
+def defused(text: str) -> str:
+    """Text of a policy or dataset, in which nothing is a control character or a token of a chat template.
+
+    An endpoint tokenises the whole conversation at once, so `<|im_end|>` inside a message would end that message.
+    """
+    lines = re.sub(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]", "\n", text)
+    plain = "".join(c for c in lines if c in "\n\t" or c.isprintable())
+    return _CHAT_TOKENS.sub(lambda found: f"{found[0]} ", plain)
+
+
+def _numbered(text: str) -> str:
+    """Its lines that hold anything, each with its number."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return "\n".join(f"[{i}] {line}" for i, line in enumerate(lines, start=1))

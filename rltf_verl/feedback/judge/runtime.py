@@ -1,0 +1,306 @@
+"""The judge runtime: everything between a question and its answer that can go wrong over the network.
+
+One object serves one endpoint for a whole job. A call waits for its turn (concurrency, requests and tokens per minute),
+is tried again after what may pass, and ends within its deadline: with a reply, or as `JudgeUnavailable` in one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
+
+from rltf_verl.feedback.judge.breaker import LEVEL, Breaker
+from rltf_verl.feedback.judge.cache import ReplyCache, key_of
+from rltf_verl.feedback.judge.client import OF_THE_ENDPOINT, TRANSIENT, Fault, JudgeClient, require_packages
+from rltf_verl.feedback.judge.gateway import Call, JudgeUnavailable, Reply
+from rltf_verl.feedback.judge.pace import Pace
+from rltf_verl.feedback.judge.settings import JudgeSettings
+from rltf_verl.feedback.judge.stats import Stats
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+CHARACTERS_PER_TOKEN = 3.0
+"""For a prompt whose tokens nobody has counted yet; the endpoint's own count replaces it."""
+
+
+class Client(Protocol):
+    """What sends a request: `JudgeClient`."""
+
+    async def request(self, body: dict[str, Any]) -> Reply:
+        """One request. Raises Fault."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class JudgeRuntime:
+    """Asks one endpoint within one budget. Belongs to one event loop.
+
+    Args:
+        settings: endpoint, limits, price, cache.
+        client: sends the requests; a `JudgeClient` if not given.
+
+    Raises:
+        ValueError: a package or the API key is missing.
+    """
+
+    def __init__(self, settings: JudgeSettings, client: Client | None = None) -> None:
+        require_packages()
+        limits = settings.limits
+        self.settings = settings
+        self.stats = Stats()
+        self._client: Client = client or JudgeClient(settings.endpoint, limits.request_timeout_s)
+        self._cache = ReplyCache(Path(settings.cache_dir).expanduser()) if settings.cache_dir else None
+        self._slots = asyncio.Semaphore(limits.max_concurrency)
+        self._turn = asyncio.Lock()
+        self._paces = (Pace(limits.requests_per_minute), Pace(limits.tokens_per_minute))
+        self._paused_until = 0.0
+        self.breaker = Breaker(limits.breaker_failures, limits.breaker_after_s, limits.breaker_probe_s)
+        self._asking: dict[str, asyncio.Task[Reply]] = {}
+        self._random = random.Random()
+
+    async def complete(self, call: Call) -> Reply:
+        """The answer to a call, within its deadline.
+
+        Equal calls that come at the same time are asked once. Raises JudgeUnavailable.
+        """
+        body = self.settings.endpoint.body([dict(m) for m in call.messages], call.seed)
+        key = key_of(body)
+        self.stats.count("calls")
+        known = self._cache.get(key) if self._cache is not None else None
+        if known is not None:
+            self.stats.count("cache_hits")
+            return known
+        asked = self._asking.get(key)
+        if asked is None:
+            asked = asyncio.create_task(self._ask(key, body))
+            self._asking[key] = asked
+            asked.add_done_callback(lambda task: self._forget(key, task))
+            return await asyncio.shield(asked)
+        try:
+            reply = await asyncio.shield(asked)
+        except JudgeUnavailable:
+            self.stats.count("failed/with_an_equal_call")
+            raise
+        self.stats.count("cache_hits")
+        return reply
+
+    def note(self, event: str) -> None:
+        """Count what the reader of a reply found in it."""
+        self.stats.count(f"noted/{event}")
+
+    def snapshot(self) -> dict[str, float]:
+        """Metrics since the last snapshot."""
+        breaker = {"breaker": LEVEL[self.breaker.state], "breaker_opened_run": float(self.breaker.num_opened)}
+        return self.stats.snapshot() | breaker
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        await self._client.aclose()
+
+    def _forget(self, key: str, task: asyncio.Task[Reply]) -> None:
+        del self._asking[key]
+        if not task.cancelled():
+            task.exception()  # seen: whoever asked may have gone
+
+    async def _ask(self, key: str, body: dict[str, Any]) -> Reply:
+        """A call that nobody has asked before."""
+        if not self.breaker.admit(time.monotonic()):
+            raise self._gives_up("breaker_open", self._down())
+        trying = _Trying(self, body)
+        try:
+            reply = await asyncio.wait_for(trying.until_answered(), self.settings.limits.deadline_s)
+        except asyncio.TimeoutError:  # not the builtin before Python 3.11
+            raise self._gives_up("deadline", trying.why_late()) from None
+        except Fault as fault:
+            raise self._gives_up(fault.kind, self._after_all(fault, trying.num_requests)) from None
+        if self._cache is not None:
+            self._cache.put(key, reply)
+        return reply
+
+    def _gives_up(self, kind: str, cause: str) -> JudgeUnavailable:
+        self.stats.count(f"failed/{kind}")
+        return JudgeUnavailable(cause)
+
+    def _down(self) -> str:
+        url, seconds = self.settings.endpoint.base_url, self.breaker.down_for(time.monotonic())
+        return f"{url} has not answered for {seconds:.0f} s; calls fail at once until a probe succeeds. Start it again"
+
+    def _after_all(self, fault: Fault, num_requests: int) -> str:
+        fix = FIXES.get(fault.kind, "look at the endpoint's log")
+        return f"{self.settings.endpoint.base_url} gave no reply in {num_requests} tries, lastly {fault}; {fix}"
+
+    async def in_turn(self, body: dict[str, Any], send: Callable[[], Any]) -> Reply:
+        """Wait for a slot and for the pace, then send one request."""
+        self.stats.enters_queue()
+        waiting = True
+        try:
+            async with self._slots:
+                estimate = self._tokens(body)
+                await self._when_due(estimate)
+                self.stats.leaves_queue()
+                waiting = False
+                reply: Reply = await send()
+                self._paces[1].correct(reply.prompt_tokens + reply.completion_tokens - estimate)
+                return reply
+        finally:
+            if waiting:
+                self.stats.leaves_queue()
+
+    async def _when_due(self, tokens: float) -> None:
+        """Sleep until pauses and paces allow one more request; first come, first served."""
+        async with self._turn:
+            while (wait := self._wait(time.monotonic())) > 0:  # noqa: ASYNC110  time is what it waits for
+                await asyncio.sleep(wait)
+            for pace, amount in zip(self._paces, (1.0, tokens), strict=True):
+                pace.take(time.monotonic(), amount)
+
+    def _wait(self, now: float) -> float:
+        return max(self._paused_until - now, *(pace.wait(now) for pace in self._paces))
+
+    def _tokens(self, body: dict[str, Any]) -> float:
+        characters = sum(len(message["content"]) for message in body["messages"])
+        return characters / CHARACTERS_PER_TOKEN + (self.settings.endpoint.max_tokens or 0)
+
+    async def send(self, body: dict[str, Any]) -> Reply:
+        """One request, counted whatever becomes of it. Raises Fault."""
+        self.stats.count("requests")
+        self.stats.request_starts()
+        try:
+            reply = await asyncio.wait_for(self._client.request(body), self.settings.limits.request_timeout_s)
+        except asyncio.TimeoutError:  # not the builtin before Python 3.11
+            raise self._counted(
+                Fault("timeout", f"no answer in {self.settings.limits.request_timeout_s:g} s")
+            ) from None
+        except Fault as fault:
+            raise self._counted(fault) from None
+        except asyncio.CancelledError:
+            self.stats.count("faults/abandoned")
+            raise
+        except Exception as error:  # whatever else a client library raises is a fault like others, never a lost session
+            raise self._counted(Fault("connection", type(error).__name__)) from None
+        finally:
+            self.stats.request_ends()
+        self.stats.count("answered_requests")
+        self.breaker.succeeded()
+        return reply
+
+    def _counted(self, fault: Fault) -> Fault:
+        now = time.monotonic()
+        self.stats.count(f"faults/{fault.kind}")
+        if fault.kind in OF_THE_ENDPOINT:
+            self.breaker.failed(now)
+        else:
+            self.breaker.succeeded()
+        if fault.retry_after_s:
+            # The endpoint speaks to the client, not to one request: everybody waits. A call's deadline bounds it.
+            self._paused_until = max(
+                self._paused_until, now + min(fault.retry_after_s, self.settings.limits.deadline_s)
+            )
+        return fault
+
+    def backoff(self, state: RetryCallState) -> float:
+        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint asked for."""
+        limits = self.settings.limits
+        fault = state.outcome.exception() if state.outcome else None
+        asked = fault.retry_after_s if isinstance(fault, Fault) else None
+        longest = min(limits.backoff_cap_s, limits.backoff_s * 2 ** (state.attempt_number - 1))
+        return min(asked or 0.0, limits.deadline_s) + self._random.uniform(0.0, longest)
+
+
+class _Trying:
+    """One call on its way: its requests, and the waits between them."""
+
+    def __init__(self, runtime: JudgeRuntime, body: dict[str, Any]) -> None:
+        self._runtime, self._body = runtime, body
+        self._start = time.monotonic()
+        self._request_start = self._start
+        self._last: Fault | None = None
+        self.num_requests = 0
+
+    async def until_answered(self) -> Reply:
+        """Raises Fault when another try is pointless or one too many."""
+        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(self._may_pass), wait=self._runtime.backoff, reraise=True,
+            stop=stop_after_attempt(self._runtime.settings.limits.max_attempts),
+        )  # fmt: skip
+        reply: Reply = await retrying(self._runtime.in_turn, self._body, self._send)
+        price = self._runtime.settings.price.of(reply.prompt_tokens, reply.completion_tokens)
+        now = time.monotonic()
+        self._runtime.stats.answered(
+            now - self._start, now - self._request_start, reply.prompt_tokens, reply.completion_tokens, price
+        )
+        return reply
+
+    def _may_pass(self, error: BaseException) -> bool:
+        """Whether another try makes sense: not if the endpoint is gone, or asks for more time than is left."""
+        if not isinstance(error, Fault) or error.kind not in TRANSIENT or self._runtime.breaker.state == "open":
+            return False
+        left = self._start + self._runtime.settings.limits.deadline_s - time.monotonic()
+        return (error.retry_after_s or 0.0) < left
+
+    async def _send(self) -> Reply:
+        self.num_requests += 1
+        self._runtime.stats.count("retries", int(self.num_requests > 1))
+        self._request_start = time.monotonic()
+        try:
+            return await self._runtime.send(self._body)
+        except Fault as fault:
+            self._last = fault
+            raise
+
+    def why_late(self) -> str:
+        """What took so long, and what to change."""
+        limits, url = self._runtime.settings.limits, self._runtime.settings.endpoint.base_url
+        if self.num_requests == 0:
+            return (f"waited {limits.deadline_s:g} s for its turn at {url}; raise rltf.feedback.limits.max_concurrency="
+                    f"{limits.max_concurrency}, its rates or deadline_s, or serve a faster judge")  # fmt: skip
+        last = f", lastly {self._last}" if self._last else ""
+        return (f"{url} gave no reply within deadline_s={limits.deadline_s:g} in {self.num_requests} tries{last}; "
+                "raise rltf.feedback.limits.deadline_s, or look at the endpoint")  # fmt: skip
+
+
+FIXES = {
+    "refused": "mend rltf.feedback.endpoint (model, api_key_env, base_url, extra_body)",
+    "rate_limited": "lower rltf.feedback.limits.requests_per_minute, tokens_per_minute or max_concurrency",
+    "connection": "start the endpoint or mend rltf.feedback.endpoint.base_url",
+    "timeout": "raise rltf.feedback.limits.request_timeout_s or lower max_concurrency",
+    "empty": "raise rltf.feedback.endpoint.max_tokens, or look at the model's chat template",
+}
+"""Kind of the last fault -> what to change."""
+
+
+_runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[JudgeSettings, JudgeRuntime]] = WeakKeyDictionary()
+
+
+def runtime_of(settings: JudgeSettings) -> JudgeRuntime:
+    """The running event loop's one runtime for these settings."""
+    runtimes = _runtimes.setdefault(asyncio.get_running_loop(), {})
+    if settings not in runtimes:
+        runtimes[settings] = JudgeRuntime(settings)
+    return runtimes[settings]
+
+
+class RuntimeOfLoop:
+    """Gateway to the runtime of whichever event loop asks."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        self._settings = settings
+
+    async def complete(self, call: Call) -> Reply:
+        """Raises JudgeUnavailable."""
+        return await runtime_of(self._settings).complete(call)
+
+    def note(self, event: str) -> None:
+        """Count what the reader of a reply found in it."""
+        runtime_of(self._settings).note(event)

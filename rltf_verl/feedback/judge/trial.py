@@ -1,0 +1,116 @@
+"""Trying a judge by hand: a few problems in full, or many for the throughput."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+from rltf_verl.envs.base import Env
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.judge.prompt import as_text
+from rltf_verl.feedback.judge.runtime import runtime_of
+from rltf_verl.feedback.judge_provider import JudgeProvider
+from rltf_verl.policy import Policy
+from rltf_verl.types import Attempt, Grade, Problem, Turn
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One question to the judge, and what came of it."""
+
+    index: int
+    prompt: str
+    raw: str = ""
+    feedback: str = ""
+    noted: tuple[str, ...] = ()
+    """What was not as asked, e.g. `no_marker`."""
+    quotes_reference: bool = False
+    """The feedback holds the reference answer word for word."""
+    seconds: float = 0.0
+    tokens: tuple[int, int] = (0, 0)
+    """Of the prompt and of the reply."""
+    cost: float = 0.0
+    error: str | None = None
+
+
+def wrong_attempts(env: Env, seed: int, num: int) -> list[FeedbackRequest]:
+    """Problems of an environment, each answered with the reference answer of another one."""
+    problems = env.build(seed, 4 * num + 4, 0).train
+    requests = []
+    for problem, other in pairwise(problems):
+        text = f"The answer is\n\\boxed{{{other.reference}}}"
+        grade = env.grade(problem, text)
+        if not grade.correct:
+            requests.append(request_about(problem, env.prompt(problem), text, grade, env=env))
+    return requests[:num]
+
+
+def request_about(
+    problem: Problem, question: str, text: str, grade: Grade, *, env: Env | None = None, seed: int = 0
+) -> FeedbackRequest:
+    """A request about one attempt outside of a session: there is no policy."""
+    turn = Turn(Attempt((), (), None, text, ended=True), grade, 0.0)
+    messages = [{"role": "user", "content": question}]
+    return FeedbackRequest(cast(Env, env), problem, messages, [turn], 0, cast(Policy, None), seed)
+
+
+async def try_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest]) -> list[Trial]:
+    """Ask about each request once, all at the same time."""
+    try:
+        return list(await asyncio.gather(*(_try(provider, request) for request in requests)))
+    finally:
+        await runtime_of(provider.settings).aclose()
+
+
+async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
+    messages = provider.messages(request)
+    prompt = as_text(messages)
+    start = time.monotonic()
+    try:
+        reply, parsed = await provider.ask(messages, request.seed)
+    except FeedbackUnavailable as error:
+        return Trial(request.problem.index, prompt, seconds=time.monotonic() - start, error=error.cause)
+    tokens = (reply.prompt_tokens, reply.completion_tokens)
+    return Trial(
+        index=request.problem.index,
+        prompt=prompt,
+        raw=reply.text,
+        feedback=parsed.text,
+        noted=parsed.noted,
+        quotes_reference=_plain(request.problem.reference) in _plain(parsed.text),
+        seconds=time.monotonic() - start,
+        tokens=tokens,
+        cost=0.0 if reply.cached else provider.settings.price.of(*tokens),
+    )
+
+
+def _plain(text: str) -> str:
+    return "".join(text.lower().split())
+
+
+async def bench_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest], num: int) -> dict[str, float]:
+    """Ask `num` times, all at once; the limits of the provider are what holds it back.
+
+    Returns:
+        The runtime's metrics, and `seconds`, `calls_per_s`, `reply_tokens_per_s`.
+
+    Raises:
+        ValueError: with a cache, which would be what is measured.
+    """
+    if provider.settings.cache_dir is not None:
+        raise ValueError(f"rltf.feedback.cache_dir={provider.settings.cache_dir}: a benchmark would measure the cache")
+    runtime = runtime_of(provider.settings)
+    prompts = [provider.messages(request) for request in requests]
+    start = time.monotonic()
+    asked = [provider.ask(prompts[i % len(prompts)], i) for i in range(num)]
+    failed = sum(isinstance(outcome, Exception) for outcome in await asyncio.gather(*asked, return_exceptions=True))
+    seconds = time.monotonic() - start
+    written = runtime.stats.since_start["completion_tokens"]
+    rates = {"seconds": seconds, "calls_per_s": (num - failed) / seconds, "reply_tokens_per_s": written / seconds}
+    metrics = runtime.snapshot()
+    await runtime.aclose()
+    return rates | metrics

@@ -1,0 +1,91 @@
+"""A judge model behind an OpenAI-compatible endpoint: a hosted API, vLLM, SGLang, llama.cpp …"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.judge.gateway import Call, Gateway, JudgeUnavailable, Reply, open_gateway
+from rltf_verl.feedback.judge.parsing import Parsed, parse_reply
+from rltf_verl.feedback.judge.prompt import STYLES, judge_messages
+from rltf_verl.feedback.judge.settings import Endpoint, JudgeSettings, Limits, Price
+from rltf_verl.registry import build_block, require_choice
+from rltf_verl.types import Feedback, Message
+
+
+class JudgeProvider:
+    """Feedback by a language model.
+
+    Args:
+        style: what the judge is asked for, `prompts/judge/<style>.j2`.
+        reference: show it the reference answer; None leaves it to the style.
+        endpoint: `settings.Endpoint` as a block.
+        limits: `settings.Limits` as a block, for the whole job.
+        price: `settings.Price` as a block.
+        cache_dir: folder of replies that are paid for.
+
+    Raises:
+        ValueError: a bad option; names the config key.
+    """
+
+    name = "judge"
+
+    def __init__(
+        self,
+        style: str = "hint",
+        reference: bool | None = None,
+        endpoint: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        price: Mapping[str, Any] | None = None,
+        cache_dir: str | None = None,
+    ) -> None:
+        require_choice("rltf.feedback.style", style, STYLES)
+        self.style = style
+        self.constant = style == "verdict"  # one of two sentences: nothing to model
+        self.sees_reference = STYLES[style].reference if reference is None else reference
+        self.settings = JudgeSettings(
+            endpoint=build_block("rltf.feedback.endpoint", Endpoint, endpoint or {}),
+            limits=build_block("rltf.feedback.limits", Limits, limits or {}),
+            price=build_block("rltf.feedback.price", Price, price or {}),
+            cache_dir=cache_dir,
+        )
+        self._gateway: Gateway = open_gateway(self.settings)
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The judge's words on the last of the turns.
+
+        A reply without usable feedback is asked for once more. Raises FeedbackUnavailable.
+        """
+        start = time.monotonic()
+        messages = self.messages(request)
+        for seed in (request.seed, request.seed + 1):
+            reply, parsed = await self.ask(messages, seed)
+            for event in parsed.noted:
+                self._gateway.note(event)
+            if parsed.text:
+                return Feedback(
+                    parsed.text, self.name, self.sees_reference, latency_s=time.monotonic() - start,
+                    prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens, cached=reply.cached,
+                )  # fmt: skip
+        raise self._unusable(parsed)
+
+    def messages(self, request: FeedbackRequest) -> tuple[Message, ...]:
+        """What the judge is sent."""
+        return judge_messages(self.style, request, with_reference=self.sees_reference)
+
+    async def ask(self, messages: tuple[Message, ...], seed: int) -> tuple[Reply, Parsed]:
+        """One reply, and what it holds. Raises FeedbackUnavailable."""
+        try:
+            reply = await self._gateway.complete(Call(messages, seed))
+        except JudgeUnavailable as error:
+            raise FeedbackUnavailable(self.name, error.cause) from None
+        style = STYLES[self.style]
+        return reply, parse_reply(reply.text, marker=style.marker, words=style.words, complete=reply.complete)
+
+    def _unusable(self, parsed: Parsed) -> FeedbackUnavailable:
+        fix = "raise rltf.feedback.endpoint.max_tokens" if "cut_off" in parsed.noted else "try it with `rltf judge try`"
+        return FeedbackUnavailable(
+            self.name, f"no feedback in the judge's reply, twice ({', '.join(parsed.noted)}); {fix}"
+        )

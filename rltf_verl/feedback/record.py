@@ -1,0 +1,79 @@
+"""Every feedback call as a JSON line, to be replayed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.feedback.calls import call_key, settings_key
+from rltf_verl.jsonl import append_line
+from rltf_verl.types import Feedback
+
+logger = logging.getLogger(__name__)
+
+VERSION = 1
+FILES = "feedback.*.jsonl"
+
+
+class RecordedProvider:
+    """Another provider, with every answer and every failure written down.
+
+    One file per process and start. A critique that the policy writes itself is not recorded: it is not an answer that
+    costs money, and its tokens belong to the weights that sampled them. A disk that refuses ends the record with one
+    warning, not the run.
+
+    Args:
+        inner: the provider.
+        folder: created when there is something to write.
+        options: the provider's settings, which the lines are marked with.
+    """
+
+    def __init__(self, inner: FeedbackProvider, folder: Path, options: Mapping[str, Any]) -> None:
+        self.inner, self.name = inner, inner.name
+        self.sees_reference, self.constant = inner.sees_reference, inner.constant
+        self._settings = settings_key(inner.name, options)
+        self._folder = folder
+        self._path: Path | None = None
+        self._broken = False
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The inner provider's feedback. Raises FeedbackUnavailable."""
+        try:
+            said = await ask(self.inner, request)
+        except FeedbackUnavailable as error:
+            self._write(request, {"provider": error.provider, "unavailable": error.cause})
+            raise
+        if said.attempt is None:
+            outcome = {"provider": said.provider, "text": said.text, "sees_reference": said.sees_reference}
+            self._write(request, outcome)
+        return said
+
+    def _write(self, request: FeedbackRequest, outcome: Mapping[str, Any]) -> None:
+        if self._broken:
+            return
+        called = {
+            "version": VERSION, "key": call_key(request), "settings": self._settings, "seed": request.seed,
+            "time": time.time(), "env": request.problem.env, "index": request.problem.index,
+            "session_id": request.session_id, "turn": len(request.turns),
+            "attempt": request.turns[-1].attempt.text,
+            "constant": self.constant, "provider_sees_reference": self.sees_reference,
+        }  # fmt: skip
+        try:
+            append_line(self._file(), called | dict(outcome))
+        except OSError as error:
+            self._broken = True
+            logger.warning("feedback record: no more calls are written to %s: %s", self._folder, error)
+
+    def _file(self) -> Path:
+        """Of this process: it is asked when there is something to write, so a process that forked has its own."""
+        mark = f".{os.getpid()}."
+        if self._path is None or mark not in self._path.name:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._path = self._folder / f"feedback{mark}{uuid.uuid4().hex[:8]}.jsonl"
+        return self._path

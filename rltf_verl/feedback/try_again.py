@@ -1,0 +1,31 @@
+"""One sentence for every wrong answer: what feedback is worth when it says nothing at all (the UFO baseline)."""
+
+from __future__ import annotations
+
+from rltf_verl.feedback.base import FeedbackRequest
+from rltf_verl.feedback.correctness import CORRECT
+from rltf_verl.types import Feedback
+
+
+class TryAgainProvider:
+    """A fixed sentence. A correct attempt, where sessions go on after one, is told that it was correct.
+
+    Args:
+        text: the sentence.
+
+    Raises:
+        ValueError: there is none.
+    """
+
+    name = "try_again"
+    sees_reference = False
+    constant = True
+
+    def __init__(self, text: str = "Let's try again.") -> None:
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"rltf.feedback.text={text!r}: must be a sentence")
+        self.text = text
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The sentence."""
+        return Feedback(CORRECT if request.turns[-1].grade.correct else self.text, self.name)

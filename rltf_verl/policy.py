@@ -1,0 +1,44 @@
+"""The sampler as everything below the adapters sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rltf_verl.types import Attempt, Message
+
+
+class Policy(Protocol):
+    """Encodes conversations and samples answers. Ids in, ids out: a sampled token is never encoded again."""
+
+    prompt_budget: int
+    """Longest prompt in tokens."""
+
+    async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Token ids of a conversation, with the header of the answer to come."""
+        ...
+
+    async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
+        """Token ids of a conversation that goes on: `ids`, then `message` and the header of the answer to come.
+
+        Args:
+            ids: the conversation so far, as it was sampled.
+            messages: the same as messages, the last one the policy's.
+            message: what is said next.
+        """
+        ...
+
+    async def encode_answer(self, text: str) -> tuple[int, ...]:
+        """Token ids of `text` as if the policy had answered it: ended by its end token, cut off at its answer budget.
+
+        What looks like a special token in the text is encoded as the characters that it consists of.
+        """
+        ...
+
+    def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+        """The text that each token adds; together they are the decoded text."""
+        ...
+
+    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
+        """Sample one answer."""
+        ...

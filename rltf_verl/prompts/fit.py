@@ -1,0 +1,58 @@
+"""Prompts that quote an attempt, cut so that they fit the prompt budget."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from rltf_verl.policy import Policy
+from rltf_verl.prompts import render
+from rltf_verl.types import Message
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A rendered prompt."""
+
+    ids: tuple[int, ...] | None
+    """None when it does not fit even without the attempt."""
+    shortened: bool
+    """The quoted attempt had to be cut."""
+
+
+async def fitted_prompt(
+    policy: Policy, messages: Sequence[Message], template: str, *, attempt: str, feedback: str = ""
+) -> Fitted:
+    """The conversation with its last message replaced by a rendered template.
+
+    When it exceeds the budget the quoted attempt is cut from the front (its answer stands at the end), never the
+    question or the feedback.
+
+    Args:
+        policy: encodes, and knows the budget.
+        messages: the first prompt; its last message is the question.
+        template: e.g. `revise/guide`; takes question, attempt and feedback.
+        attempt: the text that is quoted.
+        feedback: what was said about it.
+    """
+
+    async def encode(quoted: str) -> tuple[int, ...]:
+        text = render(template, question=messages[-1]["content"], attempt=quoted, feedback=feedback)
+        return await policy.encode([*messages[:-1], {**messages[-1], "content": text}])
+
+    return await _longest_tail(encode, attempt, policy.prompt_budget)
+
+
+async def _longest_tail(encode: Callable[[str], Awaitable[tuple[int, ...]]], attempt: str, budget: int) -> Fitted:
+    ids = await encode(attempt)
+    if len(ids) <= budget:
+        return Fitted(ids, shortened=False)
+    fitting, low, high = None, 0, len(attempt) - 1
+    while low <= high:
+        keep = (low + high) // 2
+        ids = await encode("…" + attempt[len(attempt) - keep :])
+        if len(ids) <= budget:
+            fitting, low = ids, keep + 1
+        else:
+            high = keep - 1
+    return Fitted(fitting, shortened=fitting is not None)

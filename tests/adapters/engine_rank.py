@@ -1,0 +1,118 @@
+"""One rank of a real engine: verl's training worker, the teacher's call and one backward with our loss.
+
+`python engine_rank.py out.pt key=value …`, with torch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
+environment. Rank 0 saves the rows, the teacher's columns and the gradients.
+"""
+
+import sys
+from functools import partial
+
+import torch
+import torch.distributed as dist
+import verl  # noqa: F401  # registers our search path with Hydra
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import TrainingWorkerConfig
+from verl.workers.engine_workers import TrainingWorker
+
+from rltf_verl.adapters.columns import ROLE, ragged
+from rltf_verl.adapters.logit_loss import NUM_TOKENS, TEACHER_IDS, TEACHER_LOG_PROBS, WEIGHT, loss_with_logits
+from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
+from rltf_verl.adapters.teacher import Lesson, teacher_batch
+from rltf_verl.config import RLTFConfig
+
+LENGTHS = [(5, 2, 7), (17, 7, 1), (0, 6, 12), (9, 3, 4), (0, 5, 8), (4, 4, 6)]
+"""Lengths of (x_1, x_0, y) of each row; rows without x_1 have no teacher."""
+TEMPERATURE, LOGIT_WEIGHT, NUM_SESSIONS = 0.7, 2.5, 10.0
+
+
+def make_rows():
+    generator = torch.Generator().manual_seed(0)
+    ids = lambda n: torch.randint(4, 100, (n,), generator=generator)  # noqa: E731
+    return [{"x1": ids(a), "x0": ids(b), "y": ids(c), "advantage": (-0.5) ** i} for i, (a, b, c) in enumerate(LENGTHS)]
+
+
+def make_worker(config):
+    model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    actor.model_config = model
+    settings = TrainingWorkerConfig(
+        model_type="language_model", model_config=model, engine_config=actor.engine, optimizer_config=actor.optim,
+        checkpoint_config=actor.checkpoint,
+    )  # fmt: skip
+    engine = settings.engine_config
+    engine.use_dynamic_bsz = actor.use_dynamic_bsz
+    engine.max_token_len_per_gpu = engine.infer_max_token_len_per_gpu = actor.ppo_max_token_len_per_gpu
+    engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = actor.ppo_micro_batch_size_per_gpu
+    worker = TrainingWorker(config=settings)
+    worker.reset()
+    rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
+    worker.set_loss_fn(partial(loss_with_logits, partial(rltf_loss, actor, rltf), rltf.logit_distill))
+    return worker, engine
+
+
+def ask(worker, rows):
+    """Every row's teacher columns, as the trainer would get them from all ranks; empty without a teacher."""
+    world, taught = dist.get_world_size(), [i for i, row in enumerate(rows) if len(row["x1"])]
+    lessons = [Lesson(i, rows[i]["x1"], rows[i]["y"], torch.zeros(0)) for i in taught]
+    batch = teacher_batch(lessons, multiple=2 * world, temperature=TEMPERATURE)
+    mine = worker.infer_batch(tu.chunk_tensordict(batch, world)[dist.get_rank()])
+    parts = [None] * world
+    pairs = zip(mine[TEACHER_IDS].unbind(), mine[TEACHER_LOG_PROBS].unbind(), strict=True)
+    dist.all_gather_object(parts, list(pairs))
+    said = dict(zip(taught, [pair for part in parts for pair in part], strict=False))
+    empty = tuple(column[:0] for column in said[taught[0]])
+    return [said.get(i, empty) for i in range(len(rows))]
+
+
+def update_batch(rows, said):
+    whole = [torch.cat([row["x0"], row["y"]]) for row in rows]
+    like_y = lambda value, dtype: [torch.full_like(r["y"], value(r), dtype=dtype) for r in rows]  # noqa: E731
+    tensors = {
+        "prompts": [row["x0"] for row in rows],
+        "responses": [row["y"] for row in rows],
+        "input_ids": whole,
+        "position_ids": [torch.arange(len(ids)) for ids in whole],
+        "loss_mask": like_y(lambda r: 1, torch.int64),
+        "response_mask": like_y(lambda r: 1, torch.int64),
+        ROLE: like_y(lambda r: 0, torch.int64),
+        "advantages": like_y(lambda r: r["advantage"], torch.float32),
+        "old_log_probs": like_y(lambda r: -1.0, torch.float32),
+        TEACHER_IDS: [ids for ids, _ in said],
+        TEACHER_LOG_PROBS: [log_probs for _, log_probs in said],
+    }
+    settings = {
+        "temperature": TEMPERATURE, "distillation_use_topk": True, "calculate_entropy": False,
+        DENOMINATOR: NUM_SESSIONS, WEIGHT: LOGIT_WEIGHT, NUM_TOKENS: float(sum(len(ids) for ids, _ in said)),
+    }  # fmt: skip
+    return tu.get_tensordict({name: ragged(values) for name, values in tensors.items()}, settings)
+
+
+def main(out, overrides):
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        worker, engine = make_worker(compose("rltf_sd_logit", overrides))
+    rows = make_rows()
+    said = ask(worker, rows)
+    mine = tu.chunk_tensordict(update_batch(rows, said), dist.get_world_size())[dist.get_rank()]
+    tu.assign_non_tensor(
+        mine, use_remove_padding=engine.use_remove_padding, use_dynamic_bsz=engine.use_dynamic_bsz,
+        max_token_len_per_gpu=engine.max_token_len_per_gpu, micro_batch_size_per_gpu=engine.micro_batch_size_per_gpu,
+        use_fused_kernels=False,
+    )  # fmt: skip
+    with worker.engine.train_mode():
+        worker.engine.optimizer_zero_grad()
+        output = worker.engine.forward_backward_batch(mine, worker.loss_fn, forward_only=False)
+        grads = {name: p.grad.full_tensor() for name, p in worker.engine.module.named_parameters()}
+    metrics = [None] * dist.get_world_size()
+    dist.all_gather_object(metrics, output["metrics"]["rltf/logit_distill/divergence"].values)
+    if dist.get_rank() == 0:
+        record = {"rows": rows, "said": said, "grads": grads, "divergence": metrics, "micro": len(output["loss"])}
+        torch.save(record, out)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,34 @@
+"""The YAML of the judge: every key is one that the provider takes, with the provider's own default."""
+
+from dataclasses import asdict
+
+import pytest
+import verl  # noqa: F401  # registers our search path with Hydra
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+
+from rltf_verl.adapters import checks
+from rltf_verl.feedback import make_provider
+
+URL = ["rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1", "rltf.feedback.endpoint.model=m"]
+
+
+@pytest.mark.parametrize(("group", "style"), [("judge", "hint"), ("teacher", "teacher")])
+def test_the_yaml_holds_the_defaults(group: str, style: str) -> None:
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        words = ["rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere", f"rltf/feedback={group}", *URL]
+        config = compose("rltf_sd", words)
+    provider = checks.check_config(config).feedback.provider
+    plain = make_provider("judge", style=style, endpoint={"base_url": "http://127.0.0.1:9/v1", "model": "m"})
+    assert make_provider(provider.name, **provider.options).settings == plain.settings
+    block = OmegaConf.to_container(config.rltf.feedback)
+    assert block["style"] == style
+    for part in ("endpoint", "limits", "price"):
+        assert block[part].keys() == asdict(getattr(plain.settings, part)).keys()
+
+
+def test_a_missing_endpoint_is_refused(verl_config) -> None:
+    config = verl_config()
+    config.rltf.feedback = {"provider": "judge", "endpoint": {"base_url": "???"}, "on_error": "raise"}
+    with pytest.raises(ValueError, match=r"rltf\.feedback\.endpoint\.base_url=.*must be a URL"):
+        checks.check_config(config)

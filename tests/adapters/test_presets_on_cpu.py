@@ -1,0 +1,49 @@
+"""Every preset composes, is accepted, and stands in the docs as it is."""
+
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.presets import load_presets, markdown, preset_table
+from rltf_verl.types import Role
+
+DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
+OF_THE_ISSUE = {
+    "grpo_single", "grpo", "sd", "sd_second_turn", "sd_ppo", "sd_cispo", "sd_reject", "fm", "fm_inline", "sd_fm", "sft",
+    "raft", "self_critique",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def presets():
+    return load_presets()
+
+
+def test_the_methods_of_paper_and_release_are_there(presets):
+    names = {preset.name for preset in presets}
+    assert {f"rltf_{name}" for name in OF_THE_ISSUE} <= names
+    assert {f"rltf_release/{m}" for m in ("grpo", "sd", "sd_second_turn", "sd_ppo", "sd_cispo", "sft", "fm")} <= names
+
+
+def test_each_is_accepted_by_the_start_up_checks(presets):
+    for preset in presets:
+        check_config(preset.config)
+
+
+def test_the_table_in_the_docs_is_what_the_configs_say(presets):
+    text = DOCS.read_text("utf-8")
+    _, _, rest = text.partition("<!-- presets: rltf presets --markdown -->\n")
+    assert rest, "the marker is gone"
+    assert rest.partition("\n<!-- end of presets -->")[0] == markdown(preset_table(presets))
+
+
+def test_a_table_names_what_differs_from_an_objectives_defaults(presets):
+    lines = {line[0]: line for line in preset_table(presets)}
+    header = lines["preset"]
+    assert lines["rltf_sd"][header.index("distill")] == "0.1"
+    assert lines["rltf_sd_reject"][header.index("distill")] == "0.1, baseline=rejection"
+    assert lines["rltf_grpo"][header.index("distill")] == ""
+    assert lines["rltf_raft"][header.index("attempt")] == ""
+    assert lines["rltf_grpo"][header.index("critique")] == "", "nobody criticises"
+    assert len(header) >= len(Role) + 3

@@ -1,0 +1,102 @@
+"""Rows of a step without padding: the same numbers as padded rows, back in the places they came from."""
+
+import pytest
+import torch
+import transfer_queue as tq
+from transfer_queue import KVBatchMeta
+
+from rltf_verl.adapters.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged, real_rows
+from rltf_verl.adapters.metrics import role_metrics, sampling_metrics
+from rltf_verl.adapters.step_rows import read_rows, session_numbers, write_tokens
+from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
+from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.types import CONTEXT, Role
+
+ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
+
+# Two groups; in the first a session of two turns and one of one; in between a row that only fills the batch up.
+KEYS = ["a_0_0", "pad_0_0", "a_1_0", "a_0_1", "b_0_0", "a_0_2"]
+ROLES = [[ATTEMPT] * 2, [ATTEMPT] * 2, [ATTEMPT], [DISTILL, CONTEXT, DISTILL], [ATTEMPT] * 2, [ATTEMPT] * 3]
+TURNS = [[0, 0], [0, 0], [0], [1, 1, 1], [0, 0], [1, 1, 1]]
+OLD = [[-1.0, -2.0], [-1.0, -2.0], [-3.0], [-4.0, -5.0, -6.0], [-0.5, -0.25], [-0.1, -0.2, -0.3]]
+REWARDS = {"a_0": [0.0, 1.0], "a_1": [0.5], "b_0": [1.0]}
+CONFIG = RLTFConfig(distill=DistillConfig(weight=0.5))
+
+
+def facts_of(session):
+    facts = torch.full((2, len(SESSION_FACTS)), float("nan"))
+    for k, reward in enumerate(REWARDS[session]):
+        facts[k] = 0.0
+        facts[k, SESSION_FACTS.index("parent")], facts[k, SESSION_FACTS.index("reward")] = k - 1, reward
+    return facts
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    """A batch of verl, and what gets written to it."""
+    tags = [{"response_len": len(r), "is_padding": k.startswith("pad")} for k, r in zip(KEYS, ROLES, strict=True)]
+    tags[1]["response_len"] = 1
+    rows = {
+        ROLE: ROLES, TURN: TURNS, "old_log_probs": OLD, "entropy": [[-x for x in row] for row in OLD],
+        "rollout_log_probs": [[x - 0.5 for x in row] for row in OLD],
+        FACTS: [facts_of(key.rpartition("_")[0].replace("pad", "a")) for key in KEYS],
+    }  # fmt: skip
+    written = {}
+
+    def get(keys, partition_id, select_fields):
+        at = [KEYS.index(key) for key in keys]
+        return {f: ragged([torch.as_tensor(rows[f][i]) for i in at]) for f in select_fields}
+
+    batch = KVBatchMeta(KEYS, tags, "train")
+    monkeypatch.setattr(tq, "kv_batch_get", get)
+    monkeypatch.setattr(tq, "kv_batch_put", lambda keys, partition_id, fields: written.update(fields.items()) or batch)
+    return batch, written
+
+
+def test_sessions_and_groups_are_numbered_in_order_of_appearance():
+    session, group = session_numbers(["x_y_1_0", "u_0_0", "x_y_1_1", "x_y_0_0"])
+    assert session.tolist() == [0, 1, 0, 2]
+    assert group.tolist() == [0, 1, 0]
+
+
+def test_tokens_have_the_targets_and_the_metrics_of_padded_rows(queue):
+    batch, _ = queue
+    rows = real_rows(batch)
+    step, weights = read_rows(batch, rows), role_weights(CONFIG, step=0, num_steps=1)
+    assert step.batch.sessions.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
+    assert step.batch.sessions.group.tolist() == [0, 0, 1]
+    padded = step.padded()
+    assert padded.role.tolist() == [r + [CONTEXT] * (3 - len(r)) for r in (ROLES[i] for i in rows)]
+    assert padded.session.tolist() == [0, 1, 0, 2, 0]
+    apart, together = compute_targets(step.batch, CONFIG, weights), compute_targets(padded, CONFIG, weights)
+    assert torch.equal(apart.advantages, step.unpadded(together.advantages))
+    assert torch.equal(apart.floor_masked, step.unpadded(together.floor_masked))
+    assert role_metrics(step.batch, apart, weights, step.lengths) == pytest.approx(
+        role_metrics(padded, together, weights)
+    )
+
+
+def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
+    batch, _ = queue
+    step = read_rows(batch, real_rows(batch))
+    metrics = sampling_metrics(step.batch, step.entropy, sampled_tokens(step.batch.role))
+    sampled = torch.tensor([x for n in (0, 2, 4, 5) for x in OLD[n]])
+    assert metrics["actor/entropy"] == pytest.approx(float(-sampled.mean()))
+    difference = sampled.exp() - (sampled - 0.5).exp()
+    assert metrics["training/rollout_probs_diff_max"] == pytest.approx(float(difference.max()))
+    assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
+
+
+def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(queue):
+    batch, written = queue
+    rows = real_rows(batch)
+    write_tokens(batch, rows, {"advantages": read_rows(batch, rows).batch.old_log_probs.squeeze(1)})
+    found = [row.tolist() for row in written["advantages"].unbind()]
+    assert found == [pytest.approx(row) for row in [OLD[0], [0.0], *OLD[2:]]]
+
+
+def test_without_padding_rows_nothing_is_moved(queue):
+    batch, written = queue
+    kept = KVBatchMeta([KEYS[0], KEYS[2]], [batch.tags[0], batch.tags[2]], "train")
+    write_tokens(kept, real_rows(kept), {"x": torch.tensor([1.0, 2.0, 3.0])})
+    assert [row.tolist() for row in written["x"].unbind()] == [[1.0, 2.0], [3.0]]

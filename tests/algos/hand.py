@@ -1,0 +1,40 @@
+"""Cases worked out by hand: RLTF_SPEC 8.1 (`hand_2x3`) and a small tree."""
+
+from __future__ import annotations
+
+import torch
+
+from rltf_verl.algos.sessions import Sessions, in_line
+
+# Two groups of three sessions; the first session of group 0 stopped early.
+REWARDS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-0.1, 0.0], [0.0, 1.0], [0.0, 1.0], [-0.1, 0.9]])
+VALID = torch.tensor([[True, False], [True, True], [True, True], [True, True], [True, True], [True, True]])
+GROUP = torch.tensor([0, 0, 0, 1, 1, 1])
+HAND = in_line(REWARDS, VALID, GROUP)
+SECOND = [1, 2, 3, 4, 5]
+"""Sessions with a second turn."""
+
+T, F = True, False
+TREES = Sessions(
+    rewards=torch.tensor([[0.0, 0.0, 1.0, 0.5, 0.0], [0.2, 1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]]),
+    correct=torch.tensor([[F, F, T, F, F], [F, T, F, F, F], [T, F, F, F, F]]),
+    valid=torch.tensor([[T, T, T, T, F], [T, T, T, F, F], [T, F, F, F, F]]),
+    parent=torch.tensor([[-1, 0, 1, 0, -1], [-1, 0, 0, -1, -1], [-1, -1, -1, -1, -1]]),
+    group=torch.tensor([0, 0, 0]),
+)
+"""One group whose first attempts get two revisions each, horizon 3.
+
+Session 0: 0.0 → (0.0 → 1.0) and (0.5, which ended there). Session 1: 0.2 → 1.0 and 0.0. Session 2: 1.0 at once.
+"""
+
+
+def line(rewards: list[list[float]], group: list[int] | None = None) -> Sessions:
+    """Sessions without branches, of any lengths."""
+    longest = max(map(len, rewards))
+    valid = torch.tensor([[k < len(r) for k in range(longest)] for r in rewards])
+    padded = torch.tensor([[*r, *([0.0] * (longest - len(r)))] for r in rewards])
+    return in_line(padded, valid, torch.tensor(group or [0] * len(rewards)))
+
+
+def close(actual: torch.Tensor, expected: object, tol: float = 1e-6) -> None:
+    torch.testing.assert_close(torch.as_tensor(actual).double(), torch.tensor(expected).double(), atol=tol, rtol=0)

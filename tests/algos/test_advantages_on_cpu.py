@@ -1,0 +1,145 @@
+"""Every estimator of a turn's advantage against numbers worked out by hand."""
+
+import math
+
+import pytest
+import torch
+from hand import HAND, REWARDS, TREES, close, line
+
+from rltf_verl.algos.advantages import cohort_sums, first_turn_mean, turn_advantages
+from rltf_verl.algos.returns import discounted_returns
+from rltf_verl.algos.sessions import cohorts
+
+ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
+RAGGED = line([[1.0, 4.0], [2.0, 6.0], [6.0]])
+"""Given as returns: first turns 1, 2, 6 (mean 3); second turns 4, 6 and nobody."""
+
+
+def advantages(sessions, estimator="group_mean", **kwargs):
+    """The sessions' rewards taken as their returns."""
+    return turn_advantages(torch.where(sessions.valid, sessions.rewards, 0.0), sessions, estimator, **kwargs)
+
+
+def test_advantages_of_the_hand_worked_case():
+    third = 1 / 3
+    close(
+        turn_advantages(discounted_returns(HAND, 0.1), HAND),
+        [
+            [1 - third, 0.0],
+            [0.1 - third, 0.5],
+            [-0.1 - third, -0.5],
+            [0.11 * third, 0.1 * third],
+            [0.11 * third, 0.1 * third],
+            [-0.22 * third, -0.2 * third],
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        ("group_mean", [[-2, -1], [-1, 1], [3, 0]]),
+        ("leave_one_out", [[1 - 4, 4 - 6], [2 - 3.5, 6 - 4], [6 - 1.5, 0]]),
+        # second turns: the session that ended counts as 0, so two others, not one
+        ("ragged", [[1 - 4, 4 - 6 / 2], [2 - 3.5, 6 - 4 / 2], [6 - 1.5, 0]]),
+        ("first_turn", [[-2, 1], [-1, 3], [3, 0]]),
+        ("none", [[1, 4], [2, 6], [6, 0]]),
+    ],
+)
+def test_ragged_sessions(estimator, expected):
+    close(advantages(RAGGED, estimator), expected)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        # returns as given in TREES: roots 0, 0.2, 1; siblings (0, 0.5) and (1, 0); below the first of them 1.0, alone
+        ("group_mean", [[-0.4, -0.25, 0, 0.25, 0], [-0.2, 0.5, -0.5, 0, 0], [0.6, 0, 0, 0, 0]]),
+        ("leave_one_out", [[-0.6, -0.5, 0, 0.5, 0], [-0.3, 1, -1, 0, 0], [0.9, 0, 0, 0, 0]]),
+        ("ragged", [[-0.6, -0.5, 1, 0.5, 0], [-0.3, 1, -1, 0, 0], [0.9, 0, 0, 0, 0]]),
+        ("first_turn", [[-0.4, -0.4, 0.6, 0.1, 0], [-0.2, 0.6, -0.4, 0, 0], [0.6, 0, 0, 0, 0]]),
+    ],
+)
+def test_in_a_tree_siblings_are_compared(estimator, expected):
+    close(advantages(TREES, estimator), expected)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "alone_in_turn_2", "alone_in_group"),
+    [("group_mean", 0.0, 0.0), ("leave_one_out", 0.0, 0.0), ("ragged", 0.9, 5.0),
+     ("first_turn", 0.9 - 0.5, 0.0), ("none", 0.9, 5.0)],
+)  # fmt: skip
+def test_a_turn_alone_in_its_cohort(estimator, alone_in_turn_2, alone_in_group):
+    """Where there is nothing to compare with, group_mean and leave_one_out give exactly 0."""
+    actual = advantages(line([[0.3], [0.7, 0.9], [5.0]], [0, 0, 1]), estimator)
+    assert actual[1, 1].item() == pytest.approx(alone_in_turn_2)
+    assert actual[2, 0].item() == alone_in_group
+    if estimator == "group_mean":
+        close(actual[:2, 0], [-0.2, 0.2])
+
+
+def test_the_standard_deviation_is_divided_out_only_when_asked_for():
+    sessions = line([[10.0], [0.0]])
+    close(advantages(sessions), [[5.0], [-5.0]])
+    root_half = math.sqrt(0.5)  # 5 / (10 / √2): the unbiased deviation
+    close(advantages(sessions, norm_by_std=True), [[root_half], [-root_half]])
+
+
+def test_normalised_advantages_by_cohort():
+    sessions = line([[1.0, 4.0], [2.0, 6.0], [6.0], [3.0, 9.0]], [0, 0, 0, 1])
+    first, second = math.sqrt((4 + 1 + 9) / 2), math.sqrt(2)
+    close(
+        advantages(sessions, norm_by_std=True),
+        [[-2 / first, -1 / second], [-1 / first, 1 / second], [3 / first, 0], [0, 0]],  # the last is alone in both
+    )
+    close(advantages(sessions, "none", norm_by_std=True)[:2, 1], [4 / second, 6 / second])
+    for estimator in ESTIMATORS:  # a turn alone has no deviation to be divided by
+        assert not advantages(sessions, estimator, norm_by_std=True)[[2, 3, 3], [1, 0, 1]].any()
+    equal = line([[0.3, 1.0]] * 3)
+    close(advantages(equal, norm_by_std=True), [[0.0, 0.0]] * 3)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("norm", [True, False])
+def test_every_estimator_is_finite_and_zero_where_nobody_played(estimator, norm):
+    for sessions in (HAND, TREES, RAGGED, line([[1.0]])):
+        actual = advantages(sessions, estimator, norm_by_std=norm)
+        assert torch.isfinite(actual).all()
+        assert not actual[~sessions.valid].any()
+        assert actual.dtype == torch.float32
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("norm", [True, False])
+def test_what_stands_where_nobody_played_is_never_read(estimator, norm):
+    for sessions in (HAND, TREES):
+        poisoned = torch.where(sessions.valid, sessions.rewards, float("nan"))
+        actual = turn_advantages(poisoned, sessions, estimator, norm)
+        assert torch.equal(actual, advantages(sessions, estimator, norm_by_std=norm))
+
+
+def test_sums_are_taken_in_double_precision():
+    """Ten thousand sessions around 1e4: in single precision the mean would be off in the second digit."""
+    num = 10_000
+    values = 1e4 + torch.arange(num, dtype=torch.float32).unsqueeze(1) % 2
+    sessions = line([[0.0]] * num)
+    sums, counts = cohort_sums(values, cohorts(sessions), sessions.valid)
+    assert (sums[0, 0].item(), counts[0, 0].item()) == (1e4 * num + num / 2, num)
+    close(turn_advantages(values, sessions).abs().amax(), 0.5)
+
+
+def test_the_first_turns_mean_counts_early_stopped_sessions():
+    close(first_turn_mean(REWARDS, HAND), [0.3] * 3 + [-0.1 / 3] * 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: turn_advantages(REWARDS[:3], HAND), "returns"),
+        (lambda: cohort_sums(REWARDS[:, :1], cohorts(HAND), HAND.valid), "label"),
+        (lambda: cohort_sums(REWARDS, cohorts(HAND), HAND.valid[:3]), "valid"),
+    ],
+)
+def test_a_wrong_shape_names_the_argument(call, argument):
+    with pytest.raises(ValueError, match=rf"{argument} has shape \(.*\), expected \(.*\)"):
+        call()

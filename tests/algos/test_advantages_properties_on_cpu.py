@@ -1,0 +1,135 @@
+"""What holds for the advantages of any batch of sessions, lines and trees."""
+
+from dataclasses import fields, replace
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rltf_verl.algos.advantages import turn_advantages
+from rltf_verl.algos.distill import distill_advantages
+from rltf_verl.algos.returns import discounted_returns
+from rltf_verl.algos.sessions import Sessions, cohorts, in_line
+
+GAMMA = 0.3
+ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
+BASELINES = ["first_turn", "leave_one_out", "second_turn", "second_turn_padded", "none", "rejection"]
+WIDTH = 7
+"""Turns that a batch has room for."""
+
+
+@st.composite
+def parents(draw):
+    """Of one session: a line, or a line that branches once into lines."""
+    if draw(st.booleans()):
+        return list(range(-1, draw(st.integers(1, 4)) - 1))
+    trunk = draw(st.integers(1, 2))
+    tree = list(range(-1, trunk - 1))
+    for _ in range(draw(st.integers(2, 3))):
+        length = draw(st.integers(1, 3)) if len(tree) + 3 <= WIDTH else 1
+        tree += [trunk - 1, *range(len(tree), len(tree) + length - 1)]
+    return tree[:WIDTH]
+
+
+LINES = st.integers(1, 4).map(lambda n: list(range(-1, n - 1)))
+
+
+@st.composite
+def batches(draw, trees=None):
+    chosen = draw(st.lists(parents() if trees is None else trees, min_size=1, max_size=7))
+    reward = st.floats(-1, 1, width=16)
+    rewards = [draw(st.lists(reward, min_size=WIDTH, max_size=WIDTH)) for _ in chosen]
+    group = draw(st.lists(st.integers(0, 2), min_size=len(chosen), max_size=len(chosen)))
+    padded = torch.tensor([[*tree, *([-1] * (WIDTH - len(tree)))] for tree in chosen])
+    valid = torch.tensor([[m < len(tree) for m in range(WIDTH)] for tree in chosen])
+    return Sessions(torch.tensor(rewards), torch.tensor(rewards) > 0.5, valid, padded, torch.tensor(group))
+
+
+def select(sessions, index):
+    return Sessions(**{f.name: getattr(sessions, f.name)[index] for f in fields(Sessions)})
+
+
+def everything(sessions):
+    """Every estimator and every distillation baseline, [S, M] each; 0 where nobody played."""
+    returns = discounted_returns(sessions, GAMMA)
+    tables = [turn_advantages(returns, sessions, e, norm) for e in ESTIMATORS for norm in (False, True)]
+    tables += [distill_advantages(returns, sessions, baseline) for baseline in BASELINES]
+    return torch.stack([torch.where(sessions.valid, table, 0.0) for table in tables])
+
+
+def same(actual, expected):
+    torch.testing.assert_close(actual, expected, atol=2e-5, rtol=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(batches(), st.randoms(use_true_random=False))
+def test_the_order_of_sessions_does_not_matter(sessions, random):
+    order = list(range(len(sessions.group)))
+    random.shuffle(order)
+    same(everything(select(sessions, order)), everything(sessions)[:, order])
+
+
+@settings(max_examples=30, deadline=None)
+@given(batches(), batches())
+def test_sessions_of_another_group_change_nothing(sessions, others):
+    others = replace(others, group=others.group + 3)
+    both = Sessions(**{f.name: torch.cat([getattr(s, f.name) for s in (sessions, others)]) for f in fields(Sessions)})
+    assert torch.equal(everything(both)[:, : len(sessions.group)], everything(sessions))
+
+
+@settings(max_examples=30, deadline=None)
+@given(batches())
+def test_the_advantages_of_a_cohort_add_up_to_nothing(sessions):
+    returns = discounted_returns(sessions, GAMMA)
+    where = cohorts(sessions)
+    for estimator in ("group_mean", "leave_one_out"):
+        advantages = turn_advantages(returns, sessions, estimator)
+        for label in where.label[sessions.valid].unique():
+            members = (where.label == label) & sessions.valid
+            assert abs(advantages[members].sum().item()) < 1e-5
+
+
+@settings(max_examples=30, deadline=None)
+@given(batches())
+def test_leave_one_out_is_the_groups_mean_stretched(sessions):
+    """R − mean of the others = n/(n−1) · (R − mean of all)."""
+    returns, where = discounted_returns(sessions, GAMMA), cohorts(sessions)
+    n = torch.stack([((where.label == label) & sessions.valid).sum() for label in where.label.flatten()])
+    n = n.view_as(where.label).float()
+    stretch = torch.where(n > 1, n / (n - 1).clamp(min=1), 0.0)
+    same(
+        turn_advantages(returns, sessions, "leave_one_out"),
+        stretch * turn_advantages(returns, sessions, "group_mean"),
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(batches(LINES))
+def test_a_tree_without_branches_is_a_line(sessions):
+    """`parent` given turn by turn, or not at all."""
+    straight = in_line(sessions.rewards, sessions.valid, sessions.group, sessions.correct)
+    assert torch.equal(everything(straight), everything(sessions))
+
+
+@settings(max_examples=30, deadline=None)
+@given(batches())
+def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(sessions):
+    wide = Sessions(
+        rewards=torch.nn.functional.pad(torch.where(sessions.valid, sessions.rewards, 9e9), (0, 2), value=float("nan")),
+        correct=torch.nn.functional.pad(sessions.correct, (0, 2), value=True),
+        valid=torch.nn.functional.pad(sessions.valid, (0, 2)),
+        parent=torch.nn.functional.pad(sessions.parent, (0, 2), value=-1),
+        group=sessions.group,
+    )
+    assert torch.equal(everything(wide)[..., :WIDTH], everything(sessions))
+
+
+@settings(max_examples=30, deadline=None)
+@given(batches(), st.floats(-2, 2, width=16))
+def test_a_constant_added_to_all_rewards_moves_no_centred_advantage_when_all_play_alike(sessions, shift):
+    """A baseline is there to take it out. Sessions of one turn each, where there is nothing ragged."""
+    rewards = sessions.rewards[:, :1]
+    first = in_line(rewards, torch.ones_like(rewards, dtype=torch.bool), sessions.group)
+    moved = in_line(rewards + shift, first.valid, sessions.group)
+    for estimator in ("group_mean", "leave_one_out"):
+        same(turn_advantages(rewards + shift, moved, estimator), turn_advantages(rewards, first, estimator))

@@ -1,0 +1,99 @@
+"""The advantage of a distilled answer, by every baseline, and the log-prob floor."""
+
+import pytest
+import torch
+from hand import HAND, REWARDS, SECOND, TREES, close, line
+
+from rltf_verl.algos.distill import distill_advantages, floor_mask
+from rltf_verl.algos.returns import discounted_returns
+
+THREE = line([[0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+LAST = [1, 2, 2]
+"""The last turn of each of its sessions."""
+
+
+def at(sessions, baseline, turns, gamma=0.1):
+    """a of one turn of each session."""
+    table = distill_advantages(discounted_returns(sessions, gamma), sessions, baseline)
+    return table[range(len(turns)), turns]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "expected"),
+    [
+        ("first_turn", [0.7, -0.3, 1 + 0.1 / 3, 1 + 0.1 / 3, 0.9 + 0.1 / 3]),
+        # first rewards (1, 0, −0.1) and (0, 0, −0.1), each without its own
+        ("leave_one_out", [1 - 0.45, 0 - 0.5, 1 + 0.05, 1 + 0.05, 0.9]),
+        ("second_turn", [0.5, -0.5, 0.1 / 3, 0.1 / 3, -0.2 / 3]),
+        ("second_turn_padded", [0.5, -0.5, 0.1 / 3, 0.1 / 3, -0.2 / 3]),  # horizon 2: no defect
+        ("none", [1.0, 0.0, 1.0, 1.0, 0.9]),
+        ("rejection", [1.0, 0.0, 1.0, 1.0, 1.0]),  # right, but cut off: right
+    ],
+)
+def test_the_hand_worked_case(baseline, expected):
+    close(at(HAND, baseline, [1] * 6)[SECOND], expected)
+
+
+def test_the_second_turns_baseline_collapses_when_feedback_makes_everyone_right_and_the_first_does_not():
+    sessions = line([[0.0, 1.0]] * 4)
+    assert at(sessions, "second_turn", [1] * 4).tolist() == [0.0] * 4
+    assert at(sessions, "first_turn", [1] * 4).tolist() == [1.0] * 4
+
+
+def test_the_first_turns_baseline_vanishes_when_the_student_is_right_without_feedback():
+    """Sessions that go on after a right answer: there is nothing left to teach."""
+    sessions = line([[1.0, 1.0]] * 3)
+    for baseline in ("first_turn", "leave_one_out"):
+        assert at(sessions, baseline, [1] * 3).tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("baseline", "expected"),
+    [
+        ("second_turn", [1.0 - 1.1 / 3, 0.5, -0.5]),
+        ("second_turn_padded", [0.0, 0.5, -0.5]),  # the release reads the group's last turn: 0 for session 0
+        ("first_turn", [1.0, 1.0, 0.0]),
+        ("leave_one_out", [1.0, 1.0, 0.0]),
+    ],
+)
+def test_with_three_turns_each_session_is_judged_at_its_own_last_turn(baseline, expected):
+    close(at(THREE, baseline, LAST), expected)
+
+
+def test_the_group_of_the_padded_baseline_is_its_own_and_not_the_batch():
+    sessions = line([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], [0, 0, 1, 1])
+    close(at(sessions, "second_turn_padded", [1, 1, 2, 2]), [0.5, -0.5, 0.5, -0.5])
+
+
+def test_a_group_of_one():
+    sessions = line([[0.25, 1.0]])
+    expected = {"first_turn": 0.75, "leave_one_out": 0.0, "second_turn": 0.0, "none": 1.0, "rejection": 1.0}
+    assert {b: at(sessions, b, [1]).item() for b in expected} == expected
+
+
+def test_in_a_tree_every_line_has_an_answer_to_distil():
+    """First rewards 0, 0.2 and 1 have the mean 0.4; leaves are turns 2 and 3 of session 0, 1 and 2 of session 1."""
+    table = distill_advantages(discounted_returns(TREES, 0.1), TREES, "first_turn")
+    close(table[0, [2, 3]], [0.6, 0.1])
+    close(table[1, [1, 2]], [0.6, -0.4])
+    table = distill_advantages(discounted_returns(TREES, 0.1), TREES, "leave_one_out")
+    close(table[0, [2, 3]], [1.0 - 0.6, 0.5 - 0.6])
+    close(table[1, [1, 2]], [1.0 - 0.5, -0.5])
+
+
+def test_rejection_asks_the_verifier_and_not_the_reward():
+    correct = torch.zeros_like(HAND.correct)
+    correct[2, 1] = True
+    sessions = type(HAND)(HAND.rewards, correct, HAND.valid, HAND.parent, HAND.group)
+    assert at(sessions, "rejection", [1] * 6).tolist() == [0, 0, 1, 0, 0, 0]
+
+
+def test_the_floor_keeps_minus_five_and_drops_what_is_below():
+    log_probs = torch.tensor([[-1.0, -6.0, -5.0, -0.3], [-4.999, -5.001, float("-inf"), 0.0]])
+    assert floor_mask(log_probs, -5.0).tolist() == [[True, False, True, True], [True, False, False, True]]
+    assert floor_mask(log_probs, None).all()
+
+
+def test_a_wrong_shape_names_the_argument_and_both_shapes():
+    with pytest.raises(ValueError, match=r"returns has shape \(2, 2\), expected \(6, 2\)"):
+        distill_advantages(REWARDS[:2], HAND, "first_turn")

@@ -1,0 +1,197 @@
+"""Logit distillation: values worked out by hand, the exact divergence as the oracle, and the edges of float numbers."""
+
+import math
+
+import pytest
+import torch
+
+from rltf_verl.algos.logit_distill import DIVERGENCES, logit_divergence, outcome_log_probs, top_k_ids
+
+KINDS = sorted(DIVERGENCES)
+BETA = 0.3
+
+
+def random_logits(*shape, seed=0, scale=2.0):
+    return scale * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def exact(student_logits, teacher_logits, kind):
+    """The divergence over the whole vocabulary, from its definition."""
+    q, p = student_logits.softmax(-1), teacher_logits.softmax(-1)
+    kl = lambda a, b: (a * (a / b).log()).sum(-1)  # noqa: E731
+    if kind == "forward_kl":
+        return kl(p, q)
+    if kind == "reverse_kl":
+        return kl(q, p)
+    m = BETA * p + (1 - BETA) * q
+    return BETA * kl(p, m) + (1 - BETA) * kl(q, m)
+
+
+def with_tail(student_logits, teacher_logits, k, kind):
+    ids = top_k_ids(teacher_logits, k)
+    rows = torch.arange(len(ids))
+    return logit_divergence(student_logits, rows, ids, outcome_log_probs(teacher_logits, ids), kind, BETA)
+
+
+def test_outcomes_by_hand():
+    logits = torch.tensor([[4.0, 1.0, 2.0, 1.0]], dtype=torch.float64).log()  # probabilities 1/2, 1/8, 1/4, 1/8
+    ids = top_k_ids(logits, 2)
+    assert ids.tolist() == [[0, 2]]
+    torch.testing.assert_close(outcome_log_probs(logits, ids).exp(), torch.tensor([[0.5, 0.25, 0.25]]).double())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        # teacher (1/2, 1/4, tail 1/4), student (1/4, 1/4, tail 1/2)
+        ("forward_kl", 0.5 * math.log(2) + 0.25 * math.log(0.5)),
+        ("reverse_kl", 0.25 * math.log(0.5) + 0.5 * math.log(2)),
+        # m = (3/8, 1/4, 3/8), both halves by symmetry the same
+        ("jsd", 0.5 * math.log(4 / 3) + 0.25 * math.log(2 / 3)),
+    ],
+)
+def test_golden_numbers(kind, value):
+    teacher = torch.tensor([[4.0, 1.0, 2.0, 1.0]], dtype=torch.float64).log()
+    student = torch.tensor([[2.0, 3.0, 2.0, 1.0]], dtype=torch.float64).log()
+    ids = top_k_ids(teacher, 2)
+    actual = logit_divergence(student, torch.tensor([0]), ids, outcome_log_probs(teacher, ids), kind, 0.5)
+    assert actual.item() == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [15, 16], ids=["all but one token", "all tokens"])
+def test_with_the_whole_vocabulary_it_is_the_exact_divergence(kind, k):
+    student, teacher = random_logits(7, 16, seed=1).requires_grad_(), random_logits(7, 16, seed=2)
+    actual, expected = with_tail(student, teacher, k, kind), exact(student, teacher, kind)
+    torch.testing.assert_close(actual, expected)
+    weights = random_logits(7, seed=3)
+    (grad,) = torch.autograd.grad((actual * weights).sum(), student)
+    (reference,) = torch.autograd.grad((expected * weights).sum(), student)
+    torch.testing.assert_close(grad, reference)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_between_zero_and_the_exact_divergence_and_growing_with_k(kind):
+    student, teacher = random_logits(50, 16, seed=4), random_logits(50, 16, seed=5)
+    previous = torch.zeros(50, dtype=torch.float64)
+    for k in range(1, 17):
+        current = with_tail(student, teacher, k, kind)
+        assert (current >= previous - 1e-12).all(), k
+        previous = current
+    assert (previous <= exact(student, teacher, kind) + 1e-12).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_student_that_equals_its_teacher_has_no_loss_and_no_gradient(kind):
+    logits = random_logits(5, 16).requires_grad_()
+    value = with_tail(logits, logits.detach(), 4, kind)
+    (grad,) = torch.autograd.grad(value.sum(), logits)
+    assert value.abs().max() < 1e-12
+    assert grad.abs().max() < 1e-12
+
+
+def test_gradient_of_the_forward_kl_is_the_stated_one():
+    student, teacher, k = random_logits(6, 16, seed=6).requires_grad_(), random_logits(6, 16, seed=7), 3
+    (grad,) = torch.autograd.grad(with_tail(student, teacher, k, "forward_kl").sum(), student)
+    q, p, ids = student.detach().softmax(-1), teacher.softmax(-1), top_k_ids(teacher, k)
+    tail = torch.ones_like(q).scatter(-1, ids, 0.0)
+    q_tail, p_tail = (q * tail).sum(-1, keepdim=True), (p * tail).sum(-1, keepdim=True)
+    torch.testing.assert_close(grad, torch.where(tail > 0, (q_tail - p_tail) * q / q_tail, q - p))
+
+
+def test_gradient_of_the_reverse_kl_is_the_stated_one():
+    student, teacher = random_logits(6, 16, seed=6).requires_grad_(), random_logits(6, 16, seed=7)
+    value = with_tail(student, teacher, 16, "reverse_kl")
+    (grad,) = torch.autograd.grad(value.sum(), student)
+    log_q, log_p = student.detach().log_softmax(-1), teacher.log_softmax(-1)
+    torch.testing.assert_close(grad, log_q.exp() * (log_q - log_p - value.detach().unsqueeze(-1)))
+
+
+@pytest.mark.parametrize(("beta", "limit"), [(1e-4, "forward_kl"), (1 - 1e-4, "reverse_kl")])
+def test_the_mixture_tends_to_the_two_directions(beta, limit):
+    student, teacher = (random_logits(20, 16, seed=s, scale=1.0).log_softmax(-1) for s in (8, 9))
+    scaled = DIVERGENCES["jsd"](student, teacher, beta) / min(beta, 1 - beta)
+    torch.testing.assert_close(scaled, DIVERGENCES[limit](student, teacher, 0.5), rtol=1e-2, atol=1e-3)
+
+
+def test_jsd_is_bounded_where_the_directions_are_not():
+    student, teacher = torch.tensor([[0.0, 60.0, 0.0]]), torch.tensor([[60.0, 0.0, 0.0]])
+    assert with_tail(student, teacher, 1, "jsd").item() <= math.log(2)
+    assert with_tail(student, teacher, 1, "forward_kl").item() == pytest.approx(60, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_tail_below_the_precision_of_one_is_still_right(dtype):
+    """One token takes all but 2e-11: 1 − Σp is 0 in float32, the tail's own sum is not."""
+    logits = torch.tensor([[25.0, 0.0, 0.0]], dtype=dtype).requires_grad_()
+    outcomes = outcome_log_probs(logits, torch.tensor([[0]]))
+    assert outcomes.dtype == torch.float32
+    assert outcomes[0, 1].item() == pytest.approx(math.log(2) - 25, rel=1e-6)
+    (grad,) = torch.autograd.grad(outcomes[0, 1], logits)
+    torch.testing.assert_close(grad, torch.tensor([[-1.0, 0.5, 0.5]], dtype=dtype))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_that_cannot_be_said_do_no_harm(kind):
+    """Logits of −inf (a padded vocabulary), among the kept tokens and in the tail."""
+    student = torch.tensor([[1.0, 0.0, -torch.inf, -torch.inf]]).requires_grad_()
+    teacher = torch.tensor([[0.0, 1.0, -torch.inf, -torch.inf]])
+    for k in (1, 2, 3, 4):
+        value = with_tail(student, teacher, k, kind)
+        (grad,) = torch.autograd.grad(value.sum(), student)
+        assert torch.isfinite(value).all()
+        assert torch.isfinite(grad).all()
+        assert grad[0, 2:].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_positions_without_a_teacher_get_exactly_nothing(kind):
+    student, teacher = random_logits(5, 16, seed=10), random_logits(2, 16, seed=11)
+    student[[0, 2, 4]] = torch.nan  # not even looked at
+    student.requires_grad_()
+    ids, rows = top_k_ids(teacher, 4), torch.tensor([3, 1])
+    value = logit_divergence(student, rows, ids, outcome_log_probs(teacher, ids), kind, BETA)
+    (grad,) = torch.autograd.grad(value.sum(), student)
+    assert value[[0, 2, 4]].tolist() == [0.0, 0.0, 0.0]
+    assert not grad[[0, 2, 4]].any()
+    swapped = with_tail(student.detach()[rows], teacher, 4, kind)
+    torch.testing.assert_close(value[rows], swapped)
+
+
+def test_no_position_with_a_teacher_is_zero_with_a_graph():
+    logits = random_logits(3, 8).requires_grad_()
+    none = torch.zeros(0, dtype=torch.int64)
+    value = logit_divergence(logits, none, none.reshape(0, 4), torch.zeros(0, 5), "forward_kl", BETA)
+    (grad,) = torch.autograd.grad(value.sum(), logits)
+    assert not grad.any()
+
+
+def test_the_teacher_is_a_constant():
+    teacher = random_logits(2, 8, seed=12).requires_grad_()
+    ids = top_k_ids(teacher.detach(), 3)
+    student = random_logits(2, 8, seed=13).requires_grad_()
+    value = logit_divergence(student, torch.arange(2), ids, outcome_log_probs(teacher, ids), "jsd", BETA)
+    assert torch.autograd.grad(value.sum(), teacher, allow_unused=True) == (None,)
+
+
+def test_a_backward_that_reuses_the_logits_memory_does_not_change_the_gradient():
+    """verl's cross-entropy kernel writes its gradient over the logits."""
+    leaf, teacher = random_logits(4, 16, seed=14).requires_grad_(), random_logits(4, 16, seed=15)
+    logits = leaf * 1.0
+    value = with_tail(logits, teacher, 3, "reverse_kl")
+    logits.untyped_storage().copy_(torch.zeros_like(logits).untyped_storage())
+    (grad,) = torch.autograd.grad(value.sum(), leaf)
+    (expected,) = torch.autograd.grad(with_tail(leaf, teacher, 3, "reverse_kl").sum(), leaf)
+    torch.testing.assert_close(grad, expected)
+
+
+def test_shapes_are_checked_by_name():
+    logits, ids = torch.zeros(3, 8), torch.zeros(2, 4, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"teacher has shape \(2, 4\), expected \(2, 5\)"):
+        logit_divergence(logits, torch.arange(2), ids, torch.zeros(2, 4), "jsd", BETA)
+    with pytest.raises(ValueError, match=r"ids has shape \(2, 4\), expected \(3, 4\)"):
+        outcome_log_probs(logits, ids)
+
+
+def test_a_vocabulary_smaller_than_k_is_kept_whole():
+    assert sorted(top_k_ids(torch.randn(1, 5), 100)[0].tolist()) == [0, 1, 2, 3, 4]

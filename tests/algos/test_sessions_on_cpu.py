@@ -1,0 +1,78 @@
+"""Lines and trees of turns: depths, revisions, and who is compared with whom."""
+
+import pytest
+import torch
+from hand import GROUP, HAND, REWARDS, TREES, VALID, line
+
+from rltf_verl.algos.sessions import Sessions, cohorts, depth, in_line, num_revisions
+
+
+def compared(sessions):
+    """The cohorts as sets of (session, turn), without their labels."""
+    label, members = cohorts(sessions).label, {}
+    for s, m in sessions.valid.nonzero().tolist():
+        members.setdefault(int(label[s, m]), set()).add((s, m))
+    return sorted(members.values(), key=sorted)
+
+
+def test_a_line_counts_its_turns():
+    sessions = line([[0, 0, 0], [0], [0, 0]])
+    assert depth(sessions).tolist() == [[0, 1, 2], [0, 0, 0], [0, 1, 0]]
+    assert num_revisions(sessions).tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
+
+
+def test_a_tree_counts_from_the_root_to_each_attempt():
+    assert depth(TREES).tolist() == [[0, 1, 2, 1, 0], [0, 1, 1, 0, 0], [0, 0, 0, 0, 0]]
+    assert num_revisions(TREES).tolist() == [[2, 1, 0, 0, 0], [2, 0, 0, 0, 0], [0, 0, 0, 0, 0]]
+
+
+def test_in_lines_a_turn_is_compared_with_the_groups_turns_of_the_same_number():
+    assert compared(HAND) == [
+        {(0, 0), (1, 0), (2, 0)}, {(1, 1), (2, 1)}, {(3, 0), (4, 0), (5, 0)}, {(3, 1), (4, 1), (5, 1)},
+    ]  # fmt: skip
+    assert (cohorts(HAND).lines == 3).all()  # whoever stopped
+
+
+def test_below_a_branch_a_turn_is_compared_with_its_siblings_only():
+    assert compared(TREES) == [{(0, 0), (1, 0), (2, 0)}, {(0, 1), (0, 3)}, {(0, 2)}, {(1, 1), (1, 2)}]
+    lines = cohorts(TREES).lines
+    assert lines[:, 0].tolist() == [3, 3, 3]
+    assert [lines[0, m].item() for m in (1, 2, 3)] == [2, 2, 2]
+    assert [lines[1, m].item() for m in (1, 2)] == [2, 2]
+
+
+def test_above_a_late_branch_turns_are_compared_across_the_group():
+    """Two sessions of 0 → 1 → (2, 3): the branch is at turn 1."""
+    parent = torch.tensor([[-1, 0, 1, 1], [-1, 0, 1, 1]])
+    valid = torch.ones(2, 4, dtype=torch.bool)
+    sessions = Sessions(torch.zeros(2, 4), ~valid, valid, parent, torch.tensor([0, 0]))
+    assert compared(sessions) == [{(0, 0), (1, 0)}, {(0, 1), (1, 1)}, {(0, 2), (0, 3)}, {(1, 2), (1, 3)}]
+
+
+def test_labels_of_different_groups_and_branches_never_meet():
+    where = cohorts(Sessions(*(torch.cat([getattr(TREES, f)] * 2) for f in ("rewards", "correct", "valid", "parent")),
+                             group=torch.tensor([0, 0, 0, 1, 1, 1])))  # fmt: skip
+    first, second = (where.label[:3][TREES.valid], where.label[3:][TREES.valid])
+    assert not set(first.tolist()) & set(second.tolist())
+    assert int(where.label.max()) < where.num_labels
+
+
+def test_correct_is_read_from_the_reward_unless_it_is_given():
+    assert HAND.correct.tolist() == (REWARDS > 0.5).tolist()
+    assert not in_line(REWARDS, VALID, GROUP, torch.zeros_like(VALID)).correct.any()
+    assert (HAND.num_groups, in_line(REWARDS[:0], VALID[:0], GROUP[:0]).num_groups) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"valid": VALID[:3]}, r"valid has shape \(3, 2\), expected \(6, 2\)"),
+        ({"correct": VALID[:, :1]}, r"correct has shape \(6, 1\), expected \(6, 2\)"),
+        ({"parent": GROUP}, r"parent has shape \(6,\), expected \(6, 2\)"),
+        ({"group": GROUP[:4]}, r"group has shape \(4,\), expected \(6,\)"),
+    ],
+)
+def test_a_wrong_shape_names_the_argument_and_both_shapes(change, message):
+    fields = {name: getattr(HAND, name) for name in Sessions.__dataclass_fields__}
+    with pytest.raises(ValueError, match=message):
+        Sessions(**{**fields, **change})

@@ -1,0 +1,60 @@
+"""Every preset takes two steps through the real `main_ppo`. A few in each CI run, all of them with `make nightly`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rltf_verl.report.episode_log import read_episodes
+from tests.e2e import runs
+
+pytestmark = pytest.mark.e2e
+CONFIGS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl"
+PRESETS = sorted(
+    str(f.relative_to(CONFIGS).with_suffix("")).removeprefix("rltf_")
+    for f in [*CONFIGS.glob("rltf_*.yaml"), *CONFIGS.glob("rltf_release/*.yaml")]
+)
+IN_EVERY_RUN = ("fm_inline", "dual_critique", "sd_ppo")
+"""Between them: an appended context, the policy's own critiques, rows with a ratio to another prompt."""
+
+SMALL = [
+    "trainer.total_training_steps=2", "trainer.save_freq=-1", "trainer.test_freq=-1", "data.max_prompt_length=100",
+    "actor_rollout_ref.rollout.n=4", "data.train_batch_size=6", "rltf.feedback_modeling.critic=compact",
+    "actor_rollout_ref.actor.optim.lr=1e-4",
+]  # fmt: skip
+SPECIAL = {
+    "fm_inline": ["rltf.episode.revise=compact_append"],
+    "self_critique": ["rltf.feedback.critic=compact"],
+    "dual_critique": ["rltf.feedback.odd.critic=compact"],
+    "release/dual_critique": ["rltf.feedback.odd.critic=compact"],
+}
+OBJECTIVES = {
+    "sd": ["distill"], "sft": ["imitate"], "raft": ["imitate"], "fm": ["feedback_modeling"], "self": ["critique"],
+    "dual": ["critique", "feedback_modeling"],
+}  # fmt: skip
+
+
+def expected_objectives(preset: str) -> set[str]:
+    """What stands in the name."""
+    if preset == "sd_logit":  # a distillation without rows of its own
+        return {"attempt", "logit_distill"}
+    words = preset.removeprefix("release/").split("_")
+    return {"attempt", *(objective for word in words for objective in OBJECTIVES.get(word, []))}
+
+
+@pytest.mark.parametrize(
+    "preset", [pytest.param(p, marks=[] if p in IN_EVERY_RUN else [pytest.mark.nightly]) for p in PRESETS]
+)
+def test_two_steps(preset: str, tmp_path: Path) -> None:
+    run = runs.start(tmp_path / "run", runs.build_data(tmp_path / "data"), [*SMALL, *SPECIAL.get(preset, [])], preset)
+    assert run.wait(600) == 0, run.log[-3000:]
+    steps: list[dict[str, Any]] = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
+    assert len(steps) == 2
+    seen = {name.split("/")[1] for step in steps for name in step if name.endswith("/token_share")}
+    assert seen == expected_objectives(preset)
+    assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps)
+    if preset != "grpo_single":  # a policy that is never right at once: without feedback there is nothing to learn
+        assert any(step["actor/grad_norm"] > 0 for step in steps)
+    assert len(read_episodes(run.episodes)) == 2 * 6 * 4

@@ -1,0 +1,41 @@
+"""Episodes written down, and their rows."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rltf_verl.config import CritiqueConfig, DistillConfig, ImitateConfig, RLTFConfig
+from rltf_verl.episode.rows import session_rows
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+
+PROBLEM = Problem("echo", 0, {}, "yes")
+
+
+def attempt(prompt, response, log_probs=True):
+    values = tuple(-float(i) for i in response) if log_probs else None
+    return Attempt(tuple(prompt), tuple(response), values, text="", ended=True)
+
+
+def turn(prompt, response, reward=0.0, critique=None, log_probs=True, parent=None):
+    feedback = Feedback("f", "policy", attempt=critique) if critique else None
+    return Turn(attempt(prompt, response, log_probs), Grade(reward > 0.5, True), reward, feedback, parent)
+
+
+def episode(*turns):
+    """A line of turns."""
+    return Episode(PROBLEM, 0, tuple(_at(k, t) for k, t in enumerate(turns)))
+
+
+def _at(k, turn):
+    values = {name: getattr(turn, name) for name in Turn.__slots__}
+    return Turn(**{**values, "parent": k - 1 if k else None})
+
+
+def rows_of(played, *, distill=False, critique=True, imitate=None):
+    """Of the objectives that are asked for; none of them needs the policy."""
+    config = RLTFConfig(
+        distill=DistillConfig(weight=0.1 * distill),
+        critique=CritiqueConfig(weight=1.0 * critique),
+        imitate=ImitateConfig(weight=0.1, source=imitate) if imitate else ImitateConfig(),
+    )
+    return asyncio.run(session_rows(None, [], played, config))

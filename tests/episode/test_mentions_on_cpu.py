@@ -1,0 +1,117 @@
+"""Second answers that speak of the feedback: kept, masked or dropped where they stand behind the first prompt."""
+
+import pytest
+from fakes import QUESTION, ScriptedPolicy, ScriptedProvider, play, text_of
+from hypothesis import given
+from hypothesis import strategies as st
+from played import episode, turn
+
+from rltf_verl.config import DistillConfig, ImitateConfig, MentionsConfig, RLTFConfig
+from rltf_verl.episode.mentions import mentioning_tokens, mentions
+from rltf_verl.episode.rows import session_rows
+from rltf_verl.types import CONTEXT, Role
+
+
+async def rows(answers, action, phrases=("feedback", "the critique"), source="revised", provider=("f",)):
+    config = RLTFConfig(
+        distill=DistillConfig(weight=0.1),
+        imitate=ImitateConfig(weight=0.1, source=source),
+        mentions=MentionsConfig(action, phrases),
+    )
+    policy = ScriptedPolicy(answers)
+    session = await play(policy, ScriptedProvider(*provider), horizon=2)
+    return await session_rows(policy, QUESTION, session, config)
+
+
+def trained(row):
+    """The text whose tokens train something."""
+    return "".join(text_of(row.response_ids)[j] for j, role in enumerate(row.role) if role != CONTEXT)
+
+
+SPOKEN = "by the Critique: yes"
+
+
+async def test_keep_keeps_everything():
+    made = await rows(["no", SPOKEN], "keep")
+    assert [(r.role[0], trained(r)) for r in made] == [
+        (Role.ATTEMPT, "no\0"), (Role.DISTILL, f"{SPOKEN}\0"), (Role.IMITATE, f"{SPOKEN}\0"),
+        (Role.ATTEMPT, f"{SPOKEN}\0"),
+    ]  # fmt: skip
+
+
+async def test_mask_takes_the_phrase_out_of_the_rows_behind_the_first_prompt_only():
+    made, plain = await rows(["no", SPOKEN], "mask"), await rows(["no", SPOKEN], "keep")
+    assert [trained(r) for r in made] == ["no\0", "by : yes\0", "by : yes\0", f"{SPOKEN}\0"]
+    for row, unmasked in zip(made, plain, strict=True):
+        for name in ("prompt_ids", "response_ids", "turn", "log_probs", "rewards"):
+            assert getattr(row, name) == getattr(unmasked, name)
+
+
+async def test_drop_leaves_the_attempts():
+    made = await rows(["no", SPOKEN], "drop")
+    assert [r.role[0] for r in made] == [Role.ATTEMPT, Role.ATTEMPT]
+
+
+@pytest.mark.parametrize("action", ["mask", "drop"])
+async def test_answers_that_do_not_speak_of_it_are_left_alone(action):
+    assert await rows(["no", "feedbacks yes"], action) == await rows(["no", "feedbacks yes"], "keep")
+
+
+@pytest.mark.parametrize("action", ["mask", "drop"])
+async def test_first_answers_may_say_anything(action):
+    """What was said before any feedback cannot be about it."""
+    made = await rows(["feedback: yes"], action, source="all", provider=())
+    assert [(r.role[0], trained(r)) for r in made] == [
+        (Role.IMITATE, "feedback: yes\0"), (Role.ATTEMPT, "feedback: yes\0"),
+    ]  # fmt: skip
+
+
+async def test_the_end_token_has_no_text_so_it_stays():
+    made = await rows(["no", "yes"], "mask", phrases=("yes",))
+    assert [trained(r) for r in made] == ["no\0", "\0", "\0", "yes\0"]
+
+
+async def test_a_row_of_which_nothing_is_left_is_dropped():
+    """Answers that were cut off within the phrase."""
+    played = episode(turn([1], [2]), turn([3], [ord(c) for c in "yes"], 1.0))
+    config = RLTFConfig(distill=DistillConfig(weight=0.1), mentions=MentionsConfig("mask", ("yes",)))
+    made = await session_rows(ScriptedPolicy([]), QUESTION, played, config)
+    assert [row.role[0] for row in made] == [Role.ATTEMPT, Role.ATTEMPT]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("As the Feedback says", ["Feedback"]),
+        ("FEEDBACK, feedback.", ["FEEDBACK", "feedback"]),
+        ("feedbacks and prefeedback", []),
+        ("the previous attempt's answer", ["previous attempt"]),
+        ("the previous attempts", []),
+        ("a.b", []),
+        ("", []),
+    ],
+)
+def test_phrases_are_found_in_any_case_and_at_word_boundaries(text, found):
+    assert [text[a:b] for a, b in mentions(text, ["feedback", "previous attempt", "a+b"])] == found
+
+
+def test_the_longer_phrase_wins():
+    text = "the revised solution here"
+    assert [text[a:b] for a, b in mentions(text, ["revised", "revised solution"])] == ["revised solution"]
+
+
+def test_phrases_are_texts_and_not_patterns():
+    assert mentions("a+b", ["a+b"]) == [(0, 3)]
+    assert mentions("aab", ["a+b"]) == []
+
+
+@given(st.lists(st.sampled_from(["the", " feed", "back", "", " ", "x", "Feedback"]), max_size=8))
+def test_exactly_the_tokens_that_touch_a_phrase_are_marked(pieces):
+    text, position = "".join(pieces), 0
+    inside = {i for a, b in mentions(text, ["feedback"]) for i in range(a, b)}
+    marked = mentioning_tokens(pieces, ["feedback"])
+    assert len(marked) == len(pieces)
+    for piece, mark in zip(pieces, marked, strict=True):
+        if piece:
+            assert mark == bool(inside & set(range(position, position + len(piece))))
+        position += len(piece)

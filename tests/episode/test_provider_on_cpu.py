@@ -1,0 +1,150 @@
+"""From the config to what sessions hear: guarded, recorded, replayed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import ScriptedPolicy, play
+
+from rltf_verl import feedback
+from rltf_verl.config import ConfigError, FeedbackConfig, GuardConfig, RLTFConfig
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.guard import GuardedProvider
+from rltf_verl.types import Episode, Feedback
+
+CALLS: list[int] = []
+LEAKY = 'The answer is "yes".'
+
+
+class Judge:
+    """Sees the reference; leaks it in odd calls, fails in every fifth, and never says the same twice."""
+
+    name, sees_reference, constant = "judge_of_tests", True, False
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        CALLS.append(request.seed)
+        if len(CALLS) % 5 == 0:
+            raise FeedbackUnavailable(self.name, f"call {len(CALLS)}")
+        return Feedback(LEAKY if len(CALLS) % 2 else f"remark {len(CALLS)}", self.name)
+
+
+@pytest.fixture(autouse=True)
+def judge(monkeypatch):
+    CALLS.clear()
+    monkeypatch.setitem(feedback._PROVIDERS, "judge_of_tests", f"{__name__}:Judge")
+
+
+def config(provider: str = "judge_of_tests", guard: dict[str, Any] | None = None, **block: Any) -> FeedbackConfig:
+    whole = {"provider": provider, "guard": guard, **block}
+    return RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, "feedback": whole}).feedback
+
+
+async def run(settings: FeedbackConfig) -> list[Episode]:
+    """Twelve sessions of up to four turns, each by its own seeds, as a run would play them."""
+    provider = build_provider(settings)
+    return [
+        await play(
+            ScriptedPolicy([f"no {i}", f"no {i % 2}", f"nope {i}", "yes"]), provider, horizon=4, session_id=i,
+            on_error=settings.on_error, seeds=lambda place, i=i: 1000 * i + sum(map(ord, place)),
+        )
+        for i in range(12)
+    ]  # fmt: skip
+
+
+def without_clock(episodes: list[Episode]) -> list[Episode]:
+    """Sessions without the seconds that feedback took."""
+    return [
+        replace(e, turns=tuple(replace(t, feedback=t.feedback and replace(t.feedback, latency_s=0)) for t in e.turns))
+        for e in episodes
+    ]
+
+
+@pytest.mark.parametrize("on_error", ["stop_session", "correctness"])
+@pytest.mark.parametrize("action", ["drop", "redact", "regenerate", "warn"])
+async def test_a_replayed_run_makes_no_call_and_gives_the_same_episodes(tmp_path: Path, on_error: str, action: str):
+    played = await run(config(guard={"action": action}, on_error=on_error, record_dir=str(tmp_path)))
+    num_calls = len(CALLS)
+    assert num_calls > 15
+    again = await run(config("replay", {"action": action}, on_error=on_error, folder=str(tmp_path)))
+    assert len(CALLS) == num_calls
+    assert without_clock(again) == without_clock(played)
+
+
+async def test_a_record_holds_what_was_said_before_the_guard(tmp_path: Path):
+    await run(config(on_error="correctness", record_dir=str(tmp_path)))
+    loose = await run(config("replay", {"action": "warn"}, on_error="correctness", folder=str(tmp_path)))
+    assert any(t.feedback and t.feedback.text == LEAKY for e in loose for t in e.turns)
+
+
+async def test_dropped_feedback_ends_the_session_and_stays_in_it():
+    (first, *_) = await run(config())
+    (turn,) = first.turns
+    assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)
+    assert turn.error is not None
+    assert turn.error.startswith("judge_of_tests: the leak guard dropped it (answer: ")
+    assert turn.withheld is not None
+    assert (turn.withheld.text, turn.withheld.provider) == (LEAKY, "judge_of_tests")
+
+
+async def test_dropped_feedback_may_be_replaced_by_the_fixed_sentence():
+    (first, *_) = await run(config(on_error="correctness"))
+    turn = first.turns[0]
+    assert turn.feedback is not None
+    assert (turn.feedback.fallback, turn.feedback.leak) == (True, None)
+    assert turn.withheld is not None
+    assert (turn.withheld.leak or "").startswith("answer: ")
+
+
+async def test_regenerated_feedback_is_what_the_next_turn_reads():
+    (first, *_) = await run(config(guard={"action": "regenerate"}))
+    said = first.turns[0].feedback
+    assert said is not None
+    assert (said.text, said.original) == ("remark 2", LEAKY)
+    assert said.leak
+
+
+def test_who_is_guarded():
+    assert isinstance(build_provider(config("peer")), GuardedProvider)
+    assert not isinstance(build_provider(config("verifier", level="hint")), GuardedProvider)
+    assert isinstance(build_provider(config("verifier", {"check_all": True}, level="hint")), GuardedProvider)
+    told = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
+    assert not isinstance(build_provider(told), GuardedProvider)
+
+
+def test_a_provider_that_may_tell_needs_a_guard_or_an_acknowledgement():
+    with pytest.raises(ConfigError, match=re.escape(
+        "rltf.feedback.guard.action=none: provider verifier sees the reference answer and nobody checks whether it "
+        "tells; set it to drop, redact, regenerate or warn, or, if it is meant to tell, "
+        "rltf.feedback.acknowledge_leaks=true"
+    )):  # fmt: skip
+        build_provider(config("verifier", {"action": "none"}, level="full"))
+    build_provider(config("verifier", {"action": "none"}, level="hint"))
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"guard": {"action": "off"}}, "rltf.feedback.guard.action=off: must be one of drop, redact, "),
+        ({"guard": {"acton": "drop"}}, "rltf.feedback.guard.acton=drop: unknown key; did you mean "),
+        ({"guard": "drop"}, "rltf.feedback.guard=drop: is a block of keys, not a value"),
+        ({"guard": {"regenerations": 0}}, "rltf.feedback.guard.regenerations=0: must be at least 1"),
+        ({"guard": {"overlap": 0}}, "rltf.feedback.guard.overlap=0: must be in (0, 1]"),
+        ({"guard": {"action": "none", "check_all": True}}, "rltf.feedback.guard.check_all=True: nothing is looked at"),
+        ({"acknowledge_leaks": "yes"}, "rltf.feedback.acknowledge_leaks='yes': must be true or false"),
+        ({"record_dir": 3}, "rltf.feedback.record_dir=3: must be text or null"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_work(block: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        config(**block)
+
+
+def test_defaults_guard_and_record_nothing():
+    settings = config()
+    assert (settings.guard, settings.acknowledge_leaks, settings.record_dir) == (GuardConfig(), False, None)
+    assert settings.guard.action == "drop"

@@ -1,0 +1,82 @@
+"""What holds for the rows of any episode, line or tree."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from played import PROBLEM, attempt, rows_of, turn
+
+from rltf_verl.types import CONTEXT, Episode, Role
+
+IDS = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
+
+
+@st.composite
+def episodes(draw):
+    """Turns that revise any earlier one; their prompts continue its row, or do not."""
+    turns = []
+    for k in range(draw(st.integers(1, 6))):
+        parent = draw(st.integers(0, k - 1)) if k else None
+        before = turns[parent].attempt if k else None
+        prompt = before.prompt_ids + before.response_ids + draw(IDS) if k and draw(st.booleans()) else draw(IDS)
+        critique = attempt(draw(IDS), draw(IDS)) if draw(st.booleans()) else None
+        reward = draw(st.sampled_from([-0.1, 0.0, 0.9, 1.0]))
+        turns.append(turn(prompt, draw(IDS), reward, critique, parent=parent))
+    return Episode(PROBLEM, 0, tuple(turns))
+
+
+@settings(max_examples=150, deadline=None)
+@given(episodes())
+def test_every_field_is_as_long_as_the_response_and_context_holds_nothing(played):
+    for row in rows_of(played, distill=True, imitate="all"):
+        fields = (row.role, row.turn, row.rewards, row.log_probs)
+        assert {len(f) for f in fields} == {len(row.response_ids)}
+        gaps = [j for j, role in enumerate(row.role) if role == CONTEXT]
+        assert all(row.log_probs[j] == row.rewards[j] == 0.0 for j in gaps)
+
+
+@settings(max_examples=150, deadline=None)
+@given(episodes())
+def test_every_attempt_stands_in_exactly_one_row_as_it_was_sampled(played):
+    rows, turns, seen = rows_of(played, distill=True, imitate="all"), played.turns, []
+    attempts = [r for r in rows if Role.ATTEMPT in r.role]
+    assert rows[-1] is attempts[-1]
+    assert attempts[-1].turn[-1] == len(turns) - 1
+    for row in attempts:
+        assert set(row.role) <= {Role.ATTEMPT, CONTEXT}
+        for k in sorted({t for t, role in zip(row.turn, row.role, strict=True) if role != CONTEXT}):
+            places = [j for j, (t, r) in enumerate(zip(row.turn, row.role, strict=True)) if r != CONTEXT and t == k]
+            sampled = turns[k].attempt
+            assert (*row.prompt_ids, *row.response_ids[: places[0]]) == sampled.prompt_ids
+            assert tuple(row.response_ids[j] for j in places) == sampled.response_ids
+            assert tuple(row.log_probs[j] for j in places) == sampled.log_probs
+            assert [row.rewards[j] for j in places] == [0.0] * (len(places) - 1) + [turns[k].reward]
+            seen.append(k)
+    assert sorted(seen) == list(range(len(turns)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(episodes(), st.booleans(), st.sampled_from([None, "revised", "all"]))
+def test_lines_are_distilled_and_imitated_by_their_last_answers(played, distill, imitate):
+    rows, turns = rows_of(played, distill=distill, imitate=imitate), played.turns
+    leaves = [k for k in range(len(turns)) if all(t.parent != k for t in turns)]
+
+    def check(role, expected):
+        made = [r for r in rows if role in r.role]
+        assert [(r.prompt_ids, r.response_ids) for r in made] == [
+            (turns[0].attempt.prompt_ids, turns[k].attempt.response_ids) for k in expected
+        ]
+        assert all(set(r.role) == {role} and set(r.turn) == {k} for r, k in zip(made, expected, strict=True))
+
+    check(Role.DISTILL, [k for k in leaves if k > 0 and distill])
+    right = [k for k in leaves if turns[k].grade.correct and imitate]
+    check(Role.IMITATE, [k for k in right if k > 0 or imitate == "all"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(episodes())
+def test_every_critique_is_credited_with_each_turn_that_it_led_to(played):
+    turns = played.turns
+    led_to = [(k, turns[t.parent].feedback) for k, t in enumerate(turns) if t.parent is not None]
+    expected = [(k, f.attempt.prompt_ids, f.attempt.response_ids) for k, f in led_to if f is not None]
+    rows = [r for r in rows_of(played) if Role.CRITIQUE in r.role]
+    assert [(r.turn[0], r.prompt_ids, r.response_ids) for r in rows] == expected
+    assert all(set(r.role) == {Role.CRITIQUE} for r in rows)

@@ -1,0 +1,115 @@
+"""Tree rollouts: one attempt, several revisions of it."""
+
+import pytest
+from fakes import FIRST_PROMPT, Remark, ScriptedPolicy, ScriptedProvider, play, seed_of_place, stops, text_of
+
+from rltf_verl.config import EpisodeConfig
+from rltf_verl.episode.rows import attempt_rows, distill_rows, imitate_rows
+from rltf_verl.types import Role
+
+ANSWERS = {"0": "a", "1": "b", "1.1": "yes", "1.2": "c", "2": "yes", "2.1": "never", "2.2": "d"}
+APPEND = {"context": "append", "revise": "compact_append"}
+
+
+async def tree(**kwargs):
+    policy, provider = ScriptedPolicy(ANSWERS), Remark()
+    settings = {"horizon": 3, "branch_turn": 1, "branch_width": 3, **kwargs}
+    return await play(policy, provider, **settings), policy, provider
+
+
+async def test_an_attempt_gets_several_revisions_and_each_goes_on_alone():
+    episode, _, _ = await tree()
+    assert [(t.attempt.text, t.parent, t.stop) for t in episode.turns] == [
+        ("a", None, None), ("b", 0, None), ("yes", 1, "solved"), ("yes", 0, "solved"), ("c", 0, None),
+        ("d", 4, "horizon"),
+    ]  # fmt: skip
+    assert len(episode.turns) < EpisodeConfig(horizon=3, branch_turn=1, branch_width=3).num_nodes == 7
+
+
+async def test_feedback_is_asked_for_once_per_branched_attempt():
+    _, policy, provider = await tree()
+    assert sorted(r.turns[-1].attempt.text for r in provider.requests) == ["a", "b", "c"]
+    assert [len(r.turns) for r in provider.requests] == [1, 2, 2]  # the line that led there, without its siblings
+    assert policy.prompts.count(f"{FIRST_PROMPT}\n?a\n!not a") == 3
+    assert policy.prompts.count(FIRST_PROMPT) == 1
+
+
+async def test_every_sample_of_a_tree_has_its_own_seed():
+    _, policy, provider = await tree()
+    seeds = policy.seeds + [r.seed for r in provider.requests]
+    assert len(set(seeds)) == len(seeds) == 9
+    assert {seed_of_place(p) for p in ("1", "1.1", "1.2")} <= set(policy.seeds)
+    assert {seed_of_place("0/feedback"), seed_of_place("1/feedback"), seed_of_place("1.2/feedback")} == {
+        r.seed for r in provider.requests
+    }
+
+
+async def test_the_first_branch_is_the_line_that_would_have_been_played_without_a_tree():
+    line = await play(ScriptedPolicy(ANSWERS), Remark(), horizon=3)
+    branched, _, _ = await tree()
+    assert [t.attempt for t in line.turns] == [t.attempt for t in branched.turns[:3]]
+
+
+async def test_validation_never_branches():
+    episode, _, _ = await tree(validate=True)
+    assert [(t.attempt.text, t.parent) for t in episode.turns] == [("a", None), ("b", 0), ("yes", 1)]
+
+
+async def test_a_right_attempt_has_no_revisions():
+    policy = ScriptedPolicy({"0": "yes"})
+    assert stops(await play(policy, Remark(), horizon=2, branch_turn=1)) == ["solved"]
+
+
+async def test_the_branch_may_come_later():
+    answers = {"0": "a", "1": "b", "2": "yes", "2.1": "no", "3": "never", "3.1": "d"}
+    episode = await play(ScriptedPolicy(answers), Remark(), horizon=4, branch_turn=2)
+    assert [(t.attempt.text, t.parent) for t in episode.turns] == [
+        ("a", None), ("b", 0), ("yes", 1), ("no", 1), ("d", 3),
+    ]  # fmt: skip
+
+
+async def test_no_feedback_leaves_the_attempt_without_revisions():
+    episode = await play(ScriptedPolicy(ANSWERS), ScriptedProvider(None), horizon=3, branch_turn=1)
+    assert stops(episode) == ["feedback_unavailable"]
+
+
+async def test_one_branch_may_fail_and_the_others_go_on():
+    episode = await play(ScriptedPolicy(ANSWERS), ScriptedProvider("f", None), horizon=3, branch_turn=1)
+    assert [(t.attempt.text, t.stop) for t in episode.turns] == [
+        ("a", None), ("b", "feedback_unavailable"), ("yes", "solved"),
+    ]  # fmt: skip
+
+
+async def test_in_an_appended_context_the_shared_turn_is_trained_once():
+    """The first revision continues its row; the siblings have it in their prompt."""
+    episode, _, _ = await tree(**APPEND)
+    rows = attempt_rows(episode, inline_feedback=True)
+    texts = [(text_of(r.prompt_ids), text_of(r.response_ids)) for r in rows]
+    shared = f"{FIRST_PROMPT}a\0<user>!not a"
+    assert texts == [
+        (FIRST_PROMPT, "a\0<user>!not ab\0<user>!not byes\0"), (shared, "yes\0"), (shared, "c\0<user>!not cd\0"),
+    ]  # fmt: skip
+    trained = [turn for row in rows for turn, role in zip(row.turn, row.role, strict=True) if role == Role.ATTEMPT]
+    assert len(trained) == sum(len(t.attempt.response_ids) for t in episode.turns)
+    modelled = ["".join(text_of(r.response_ids)[j] for j, x in enumerate(r.role) if x == Role.FEEDBACK) for r in rows]
+    assert modelled == ["not anot b", "", "not c"]  # each feedback once
+
+
+@pytest.mark.parametrize("context", [{}, APPEND])
+async def test_every_turn_stands_in_one_attempt_row_and_the_last_turn_in_the_last(context):
+    episode, _, _ = await tree(**context)
+    rows = attempt_rows(episode)
+    for k, turn in enumerate(episode.turns):
+        (row,) = [r for r in rows if (k, Role.ATTEMPT) in zip(r.turn, r.role, strict=True)]
+        places = [j for j, (t, r) in enumerate(zip(row.turn, row.role, strict=True)) if (t, r) == (k, Role.ATTEMPT)]
+        assert (*row.prompt_ids, *row.response_ids[: places[0]]) == turn.attempt.prompt_ids
+        assert tuple(row.response_ids[j] for j in places) == turn.attempt.response_ids
+        assert row.rewards[places[-1]] == turn.reward
+    assert rows[-1].turn[-1] == len(episode.turns) - 1
+
+
+async def test_every_line_has_a_last_answer_of_its_own():
+    episode, _, _ = await tree()
+    assert [row.turn[0] for row in distill_rows(episode)] == [2, 3, 5]
+    assert [row.turn[0] for row in imitate_rows(episode, first_turn_too=False)] == [2, 3]
+    assert all(text_of(row.prompt_ids) == FIRST_PROMPT for row in distill_rows(episode))

@@ -1,0 +1,119 @@
+"""The cache of replies: shared folders, killed writers, broken disks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rltf_verl.feedback.judge import cache as cache_module
+from rltf_verl.feedback.judge.cache import ReplyCache, key_of
+from rltf_verl.feedback.judge.gateway import Reply
+
+TEXT = "a critique with\nseveral lines, \u2028 odd ones \r and \x85 umlauts äöü"
+
+
+def test_a_reply_comes_back_as_it_was(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path)
+    cache.put("k", Reply(TEXT, False, 3, 4))
+    for reader in (cache, ReplyCache(tmp_path)):
+        assert reader.get("k") == Reply(TEXT, False, 3, 4, cached=True)
+        assert reader.get("other") is None
+
+
+def test_equal_bodies_have_equal_keys_and_others_do_not() -> None:
+    assert key_of({"a": 1, "b": [2]}) == key_of({"b": [2], "a": 1})
+    assert key_of({"seed": 1}) != key_of({"seed": 2})
+
+
+def test_a_half_line_is_never_data(tmp_path: Path) -> None:
+    """Cut a good file at every byte: what is found is a whole reply or nothing."""
+    whole = ReplyCache(tmp_path / "whole")
+    whole.put("one", Reply("first"))
+    whole.put("two", Reply(TEXT))
+    (file,) = (tmp_path / "whole").glob("*.jsonl")
+    data = file.read_bytes()
+    end_of_one = data.index(b"\n") + 1
+    for cut in range(len(data)):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / "dead.jsonl").write_bytes(data[:cut])
+        cache = ReplyCache(folder)
+        one, two = cache.get("one"), cache.get("two")
+        assert (one is not None) == (cut >= end_of_one)
+        assert two is None
+        cache.put("two", Reply("again"))
+        assert ReplyCache(folder).get("two") == Reply("again", cached=True)
+
+
+def test_lines_of_others_are_found_later_and_read_once(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(cache_module, "LOOK_AGAIN_S", -1.0)
+    mine, theirs = ReplyCache(tmp_path), ReplyCache(tmp_path)
+    assert mine.get("k") is None
+    theirs.put("k", Reply("x"))
+    assert mine.get("k") == Reply("x", cached=True)
+    assert len(mine) == 1
+
+
+def test_other_files_and_nonsense_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'\xff\xfe\n{}\n[1]\n{"key": 3, "text": "x"}\n\n{"key": "k", "text": "good"}\n')
+    (tmp_path / "notes.txt").write_text("not ours")
+    assert ReplyCache(tmp_path).get("k") == Reply("good", cached=True)
+
+
+def test_a_cleared_folder_is_a_miss(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path)
+    cache.put("k", Reply("x"))
+    for file in tmp_path.glob("*"):
+        file.unlink()
+    assert cache.get("k") is None
+
+
+def test_a_disk_that_refuses_is_one_warning(tmp_path: Path, monkeypatch, caplog) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    cache = ReplyCache(tmp_path)
+    monkeypatch.setattr(cache_module, "_append", full)
+    cache.put("a", Reply("x"))
+    cache.put("b", Reply("x"))
+    assert [r.getMessage() for r in caplog.records] == [
+        f"judge cache: no more replies are kept in {tmp_path}: No space left on device"
+    ]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from rltf_verl.feedback.judge.cache import ReplyCache
+from rltf_verl.feedback.judge.gateway import Reply
+cache = ReplyCache(Path(sys.argv[1]))
+print("writing", flush=True)
+for i in range(10**9):
+    cache.put(f"{sys.argv[2]}-{i}", Reply("x" * 20_000 + sys.argv[2]))
+"""
+
+
+def test_killed_writers_leave_the_cache_readable(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name], stdout=subprocess.PIPE) for name in "abc"
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+    time.sleep(0.3)
+    for writer in writers:
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait(20)
+    cache = ReplyCache(tmp_path)
+    cache.get("look")
+    assert len(cache) > 3
+    for name in "abc":
+        assert cache.get(f"{name}-0") == Reply("x" * 20_000 + name, cached=True)
+    for file in tmp_path.glob("*.jsonl"):
+        for line in file.read_bytes().split(b"\n")[:-1]:
+            json.loads(line)

@@ -1,0 +1,93 @@
+"""A provider and an environment of a user's own: by file, by module, by entry point."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+from asking import request
+
+from rltf_verl import registry
+from rltf_verl.envs import make_env
+from rltf_verl.feedback import make_provider
+
+MINE = '''
+from dataclasses import dataclass
+
+from rltf_verl.feedback.base import FeedbackRequest
+from rltf_verl.types import Feedback
+
+
+@dataclass
+class Mine:
+    """Counts the words of the attempt."""
+
+    limit: int = 10
+    name = "mine"
+    sees_reference = False
+    constant = False
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        words = len(request.turns[-1].attempt.text.split())
+        return Feedback(f"{words} words; use at most {self.limit}.", self.name)
+'''
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    return tmp_path
+
+
+async def test_a_file_of_twenty_lines(mine: Path) -> None:
+    assert len(MINE.strip().splitlines()) <= 20
+    for where in ("./mine.py:Mine", f"{mine}/mine.py:Mine"):
+        provider = make_provider(where, limit=3)
+        assert (await provider.feedback(request("one two"))).text == "2 words; use at most 3."
+
+
+def test_its_options_are_checked_like_ours(mine: Path) -> None:
+    with pytest.raises(ValueError, match=r"rltf\.feedback\.limt=3: .*has no option 'limt'; .*Did you mean 'limit'"):
+        make_provider("./mine.py:Mine", limt=3)
+
+
+async def test_a_module(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(mine)
+    assert (await make_provider("mine:Mine").feedback(request("one"))).provider == "mine"
+
+
+async def test_an_installed_package(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(group: str) -> list[importlib.metadata.EntryPoint]:
+        points = {"rltf_verl.feedback": [importlib.metadata.EntryPoint("words", "mine:Mine", group)]}
+        return points.get(group, [])
+
+    monkeypatch.syspath_prepend(mine)
+    monkeypatch.setattr(registry, "entry_points", installed)
+    assert (await make_provider("words").feedback(request("one"))).provider == "mine"
+    with pytest.raises(ValueError, match=r"rltf\.feedback\.provider='wrds' is not known; known: .*mean 'words'"):
+        make_provider("wrds")
+
+
+@pytest.mark.parametrize(
+    ("where", "cause"),
+    [
+        ("./none.py:Mine", "FileNotFoundError: no such file, seen from"),
+        ("./mine.py:Yours", "has no attribute 'Yours'"),
+        ("no_such_module:Mine", "No module named 'no_such_module'"),
+        ("./broken.py:Mine", "NameError: name 'oops' is not defined"),
+        ("./mine.py:dataclass", r"lacks .*sees_reference"),
+    ],
+)
+def test_what_is_wrong_with_it_is_one_line(mine: Path, where: str, cause: str) -> None:
+    (mine / "broken.py").write_text("oops")
+    with pytest.raises(ValueError, match=rf"(?s)rltf\.feedback\.provider='{where}': .*{cause}"):
+        make_provider(where)
+
+
+def test_an_environment_of_a_users_own(mine: Path) -> None:
+    (mine / "env.py").write_text(
+        "class Echo:\n    def __init__(self, size=1):\n        self.name, self.size = 'echo', size\n"
+    )
+    assert make_env("./env.py:Echo", size=4).size == 4  # type: ignore[attr-defined]

@@ -1,0 +1,176 @@
+"""The message for every value of the `rltf:` block that cannot work: it names the key, the value and the fix."""
+
+import re
+
+import pytest
+
+from rltf_verl.config import ConfigError, RLTFConfig
+
+MINIMAL = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
+
+
+def read(**block):
+    return RLTFConfig.from_mapping({**MINIMAL, **block})
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"gamma": 1.5}, "rltf.gamma=1.5: must be in [0, 1]"),
+        ({"gamma": -0.1}, "rltf.gamma=-0.1: must be in [0, 1]"),
+        ({"gamma": float("nan")}, "rltf.gamma=nan: must be in [0, 1]"),
+        ({"updates_per_batch": 0}, "rltf.updates_per_batch=0: must be at least 1"),
+        ({"poll_interval_s": 0}, "rltf.poll_interval_s=0: must be positive (seconds)"),
+        ({"episode": {"horizon": 0}}, "rltf.episode.horizon=0: must be at least 1"),
+        (
+            {"episode": {"horizon": 1}, "distill": {"weight": 0.1}},
+            "rltf.episode.horizon=1: distill needs a second turn; set it to 2 or more, or rltf.distill.weight=0",
+        ),
+        ({"reward": {"format_coef": -0.1}}, "rltf.reward.format_coef=-0.1: must be at least 0; the formula has the"),
+        ({"reward": {"progress_coef": float("nan")}}, "rltf.reward.progress_coef=nan: must be at least 0"),
+        ({"episode": {"context": "grow"}}, "rltf.episode.context=grow: must be one of fresh, append"),
+        ({"episode": {"branch_turn": 0}}, "rltf.episode.branch_turn=0: must be at least 1 and below rltf."),
+        (
+            {"episode": {"branch_turn": 2}},
+            "rltf.episode.branch_turn=2: must be at least 1 and below rltf.episode.horizon=2, or null",
+        ),
+        ({"episode": {"branch_width": 1}}, "rltf.episode.branch_width=1: must be at least 2"),
+        (
+            {"attempt": {"estimator": "mean"}},
+            "rltf.attempt.estimator=mean: must be one of group_mean, leave_one_out, ragged, first_turn, none",
+        ),
+        ({"attempt": {"weight": -1}}, "rltf.attempt.weight=-1: must not be negative; 0 switches it off"),
+        (
+            {"attempt": {"weight": 0}},
+            "rltf.attempt.weight=0: no objective is left; give it or rltf.distill, rltf.feedback_modeling, "
+            "rltf.imitate, rltf.logit_distill a weight",
+        ),
+        ({"attempt": {"weight": 0}, "distill": {"weight": [0, 0]}}, "rltf.attempt.weight=0: no objective is left;"),
+        (
+            {"feedback_modeling": {"form": "row"}},
+            "rltf.feedback_modeling.form=row: must be one of rows, inline",
+        ),
+        (
+            {"feedback_modeling": {"form": "inline", "weight": 0.1}},
+            "rltf.feedback_modeling.form=inline: needs rltf.episode.context=append, which is fresh: only there does "
+            "the feedback stand between two attempts of one row; or set form to rows",
+        ),
+        (
+            {"episode": {"horizon": 1}, "feedback_modeling": {"weight": 0.1}},
+            "rltf.episode.horizon=1: feedback_modeling needs a second turn; set it to 2 or more, or "
+            "rltf.feedback_modeling.weight=0",
+        ),
+        (
+            {"episode": {"horizon": 1}, "imitate": {"weight": 0.1}},
+            "rltf.imitate.source=revised: needs a second turn, rltf.episode.horizon=1; set it to all, or the horizon "
+            "to 2 or more",
+        ),
+        ({"imitate": {"source": "first"}}, "rltf.imitate.source=first: must be one of revised, all"),
+        ({"mentions": {"action": "cut"}}, "rltf.mentions.action=cut: must be one of keep, mask, drop"),
+        ({"mentions": {"phrases": []}}, "rltf.mentions.phrases=[]: must not be empty"),
+        ({"mentions": {"phrases": ["a", ""]}}, "rltf.mentions.phrases=['a', '']: must not be empty"),
+        ({"env": {}}, "rltf.env.name=None: must name one"),
+        ({"env": None}, "rltf.env.name=None: must name one"),
+        ({"feedback": {"level": "full"}}, "rltf.feedback.provider=None: must name one"),
+        (
+            {"feedback": {"provider": "verifier", "on_error": "ignore"}},
+            "rltf.feedback.on_error=ignore: must be one of stop_session, correctness, raise",
+        ),
+        (
+            {"distill": {"baseline": "third_turn"}},
+            "rltf.distill.baseline=third_turn: must be one of first_turn, leave_one_out, second_turn, "
+            "second_turn_padded, none, rejection",
+        ),
+        ({"distill": {"reference": "new"}}, "rltf.distill.reference=new: must be one of current, old, sampler"),
+        ({"distill": {"loss": "mse"}}, "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo"),
+        (
+            {"distill": {"loss": "ppo"}},
+            "rltf.distill.loss=ppo: clips a ratio that is always 1 with rltf.distill.reference=current; "
+            "set reference to old or sampler",
+        ),
+        (
+            {"distill": {"clip_low": 1.1}},
+            "rltf.distill.clip_low=1.1: need 0 < clip_low <= 1 <= clip_high, clip_high is 1.2",
+        ),
+        (
+            {"distill": {"clip_high": 0.9}},
+            "rltf.distill.clip_low=0.8: need 0 < clip_low <= 1 <= clip_high, clip_high is 0.9",
+        ),
+        ({"distill": {"start_step": -1}}, "rltf.distill.start_step=-1: must not be negative"),
+        ({"distill": {"start_step": 5, "ramp_steps": 5}}, "rltf.distill.ramp_steps=5: the ramp ends before it starts;"),
+        ({"distill": {"weight": -0.1}}, "rltf.distill.weight=-0.1: must not be negative; 0 switches it off"),
+        ({"distill": {"weight": [0.1, -0.1]}}, "rltf.distill.weight=(0.1, -0.1): must not be negative"),
+        ({"distill": {"log_prob_floor": 5.0}}, "rltf.distill.log_prob_floor=5.0: is a log-probability,"),
+    ],
+)
+def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read(**block)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"gamma": "high"}, "rltf.gamma='high': must be a number"),
+        ({"gamma": None}, "rltf.gamma=None: must be a number"),
+        ({"gamma": True}, "rltf.gamma=True: must be a number"),
+        ({"seed": 1.5}, "rltf.seed=1.5: must be a whole number"),
+        ({"episode_log_dir": 3}, "rltf.episode_log_dir=3: must be text or null"),
+        ({"episode": {"horizon": "two"}}, "rltf.episode.horizon='two': must be a whole number"),
+        ({"episode": {"stop_when_solved_val": "no"}}, "rltf.episode.stop_when_solved_val='no': must be true or false"),
+        ({"distill": {"ramp_steps": "all"}}, "rltf.distill.ramp_steps='all': must be a whole number or null"),
+        (
+            {"distill": {"weight": [0, 1, 2]}},
+            "rltf.distill.weight=[0, 1, 2]: must be a number or [start, end], two numbers",
+        ),
+        (
+            {"distill": {"weight": [0, "1"]}},
+            "rltf.distill.weight=[0, '1']: must be a number or [start, end], two numbers",
+        ),
+        ({"episode": {"branch_turn": "one"}}, "rltf.episode.branch_turn='one': must be a whole number or null"),
+        ({"episode": {"pair_sessions": 1}}, "rltf.episode.pair_sessions=1: must be true or false"),
+        ({"episode": {"revise": 3}}, "rltf.episode.revise=3: must be text"),
+        ({"reward": {"intermediate": "yes"}}, "rltf.reward.intermediate='yes': must be true or false"),
+        ({"reward": {"progress_coef": None}}, "rltf.reward.progress_coef=None: must be a number"),
+        ({"attempt": {"norm_by_std": 1}}, "rltf.attempt.norm_by_std=1: must be true or false"),
+        ({"attempt": {"weight": [0, 1]}}, "rltf.attempt.weight=[0, 1]: must be a number"),
+        ({"distill": {"restart_on_resume": 0}}, "rltf.distill.restart_on_resume=0: must be true or false"),
+        ({"mentions": {"phrases": "a"}}, "rltf.mentions.phrases='a': must be a list of texts"),
+        ({"mentions": {"phrases": ["a", 3]}}, "rltf.mentions.phrases=['a', 3]: must be a list of texts"),
+        ({"reward": 0.1}, "rltf.reward=0.1: is a block of keys, not a value"),
+        ({"critique": 0}, "rltf.critique=0: is a block of keys, not a value"),
+        ({"env": "binary_matrix"}, "rltf.env=binary_matrix: is a block of keys, not a value"),
+        ({"episode": 2}, "rltf.episode=2: is a block of keys, not a value"),
+    ],
+)
+def test_a_value_of_another_kind_says_what_it_must_be(block, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read(**block)
+
+
+@pytest.mark.parametrize("block", ["distill", "feedback_modeling", "imitate", "critique"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weight": -0.1}, "weight=-0.1: must not be negative; 0 switches it off"),
+        ({"weight": [0.1, -0.1]}, "weight=(0.1, -0.1): must not be negative"),
+        ({"weight": float("nan")}, "weight=nan: must not be negative"),
+        ({"start_step": -1}, "start_step=-1: must not be negative"),
+        ({"start_step": 5, "ramp_steps": 5}, "ramp_steps=5: the ramp ends before it starts; must be above rltf."),
+        ({"weight": "big"}, "weight='big': must be a number or [start, end], two numbers"),
+        ({"weight": [0, 1, 2]}, "weight=[0, 1, 2]: must be a number or [start, end], two numbers"),
+        ({"ramp_steps": 1.5}, "ramp_steps=1.5: must be a whole number or null"),
+    ],
+)
+def test_every_scheduled_objective_refuses_what_no_schedule_can_be(block, settings, message):
+    with pytest.raises(ConfigError, match=re.escape(f"rltf.{block}.{message}")):
+        read(**{block: settings})
+
+
+def test_what_would_train_nothing_else_may_stand_beside_an_objective():
+    for block in ("distill", "feedback_modeling", "imitate"):
+        assert read(attempt={"weight": 0}, **{block: {"weight": 0.1}}).attempt.weight == 0
+    assert read(episode={"horizon": 1}, imitate={"weight": 0.1, "source": "all"}).episode.horizon == 1
+    append = {"context": "append"}
+    assert read(episode=append, feedback_modeling={"weight": 0.1, "form": "inline"}).feedback_modeling.enabled
+    assert read(feedback_modeling={"weight": 0, "form": "inline"}).episode.context == "fresh"

@@ -1,0 +1,93 @@
+"""JSON lines: whole whoever writes and whoever is killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rltf_verl.jsonl import append_line, parse_lines, read_lines
+
+JSON = st.dictionaries(st.text(max_size=5), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30))
+
+
+@given(records=st.lists(JSON, max_size=6))
+@settings(deadline=None)
+def test_any_text_comes_back(tmp_path_factory, records):
+    path = tmp_path_factory.mktemp("lines") / "a.jsonl"
+    path.touch()
+    for record in records:
+        append_line(path, record)
+    assert read_lines(path) == records
+
+
+@pytest.mark.parametrize("half", [b'{"a": "hal', b'{"a": 1', b"\xff\xfe", b"[1]", b"nonsense", b"[" * 100_000])
+def test_half_a_line_costs_that_line_only(tmp_path, caplog, half):
+    path = tmp_path / "a.jsonl"
+    append_line(path, {"n": 1})
+    with path.open("ab") as file:
+        file.write(half)
+    append_line(path, {"n": 2})  # not glued to the half line
+    append_line(path, {"n": 3})
+    assert read_lines(path) == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert "skipped 1 unreadable lines of 4" in caplog.text
+
+
+def test_nothing_to_read(tmp_path):
+    assert parse_lines(b"\n\n", tmp_path) == []
+
+
+def test_a_disk_that_takes_only_a_part_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "write", lambda fd, data: len(data) - 1)
+    with pytest.raises(OSError, match="is the disk full"):
+        append_line(tmp_path / "a.jsonl", {"n": 1})
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from rltf_verl.jsonl import append_line
+path, n = Path(sys.argv[1]), 0
+while True:
+    append_line(path, {"writer": sys.argv[2], "n": n, "text": "x" * (1 + 9973 * (n % 11))})
+    n += 1
+"""
+
+
+def test_killed_writers_of_one_file_leave_every_other_line_readable(tmp_path):
+    path, rng = tmp_path / "shared.jsonl", random.Random(0)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    for batch in range(3):
+        writers = [
+            subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"{batch}.{w}"], env=env) for w in range(2)
+        ]
+        wait_until_bigger(path)
+        time.sleep(0.1 * rng.random())
+        for writer in writers:
+            writer.send_signal(signal.SIGKILL)
+            writer.wait(20)
+    append_line(path, {"writer": "last", "n": 0, "text": ""})
+    records = read_lines(path)
+    assert len([line for line in path.read_bytes().split(b"\n") if line]) - len(records) <= 6, "one per killed writer"
+    assert records[-1]["writer"] == "last"
+    for name in {record["writer"] for record in records}:
+        numbers = [record["n"] for record in records if record["writer"] == name]
+        assert numbers == sorted(numbers)
+        assert len(set(numbers)) == len(numbers)
+    for record in records:
+        assert json.dumps(record)
+        assert record["writer"] == "last" or len(record["text"]) == 1 + 9973 * (record["n"] % 11)
+
+
+def wait_until_bigger(path: Path) -> None:
+    before, deadline = path.stat().st_size if path.exists() else 0, time.monotonic() + 60
+    while not path.exists() or path.stat().st_size < before + 200_000:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
