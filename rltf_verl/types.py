@@ -41,6 +41,10 @@ class Grade:
     """The extracted answer, if any."""
     error: str | None = None
     """The grader itself failed (the attempt is then graded wrong): what it raised, in one line."""
+    score: float | None = None
+    """Graded share in [0, 1] where an answer can be partly right; None: 1 if correct, else 0."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the grader saw and `Env.explain` needs, so that it need not be found out twice; JSON-serialisable."""
 
 
 @dataclass(frozen=True, slots=True)

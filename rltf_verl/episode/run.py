@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rltf_verl.config import EpisodeConfig, OnError, RewardConfig
 from rltf_verl.envs.base import Env
@@ -96,7 +97,7 @@ class _Session:
     ) -> _Node:
         """Sample the next attempt and, unless the session ends there, what follows it."""
         attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(len(before), branch)))
-        turn = _graded(self.rules, self.problem, attempt)
+        turn = await _graded(self.rules, self.problem, attempt)
         if self.group is not None:
             self.group.graded(self.session_id, len(before), attempt.text, correct=turn.grade.correct)
         if turn.grade.correct and self._stop_when_solved():
@@ -116,7 +117,7 @@ class _Session:
             return _Node(replace(turn, stop="prompt_too_long"))
         branches = range(self._width(len(before))) if self._width(len(before)) > 1 else (branch,)
         plays = [self.play(revision.ids, revision.messages, (*before, turn), b) for b in branches]
-        return _Node(turn, list(await asyncio.gather(*plays)))
+        return _Node(turn, await _together(plays))
 
     def _stop_when_solved(self) -> bool:
         episode = self.rules.episode
@@ -144,14 +145,31 @@ class _Session:
         return replace(feedback, latency_s=time.monotonic() - start), withheld
 
 
-def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
-    """r = correct + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
+async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
+    """Results of all; the first failure ends the others, which nobody would wait for."""
+    tasks = [asyncio.ensure_future(play) for play in plays]
     try:
-        grade = rules.env.grade(problem, attempt.text)
-    except Exception as error:  # a grader is user code; its failure must not cost the session
-        grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
+    """r = score + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
+    grade = await _grade(rules.env, problem, attempt.text)
     format_ok = grade.format_ok and attempt.ended
-    return Turn(attempt, grade, float(grade.correct) + rules.reward.format_coef * (float(format_ok) - 1.0))
+    score = float(grade.correct) if grade.score is None else grade.score
+    return Turn(attempt, grade, score + rules.reward.format_coef * (float(format_ok) - 1.0))
+
+
+async def _grade(env: Env, problem: Problem, text: str) -> Grade:
+    try:
+        if getattr(env, "blocking", False):
+            return await asyncio.to_thread(env.grade, problem, text)
+        return env.grade(problem, text)
+    except Exception as error:  # a grader is user code; its failure must not cost the session
+        return Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
 
 
 def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:

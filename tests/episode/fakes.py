@@ -112,11 +112,11 @@ class SelfCritic(ScriptedProvider):
 
 async def play(
     policy: ScriptedPolicy, provider: ScriptedProvider, *, validate=False, on_error="stop_session", seeds=None,
-    reward=None, session_id=3, **episode,
+    reward=None, session_id=3, env=None, **episode,
 ) -> Episode:  # fmt: skip
     """Play one session at `PROBLEM`."""
     settings = EpisodeConfig(**{"revise": "compact", **episode})
-    rules = EpisodeRules(EchoEnv(), provider, settings, on_error, RewardConfig(**(reward or {})))
+    rules = EpisodeRules(env or EchoEnv(), provider, settings, on_error, RewardConfig(**(reward or {})))
     return await run_episode(
         rules, policy, PROBLEM, QUESTION, session_id=session_id, validate=validate, seed_of=seeds or seed_of_place
     )

@@ -1,7 +1,10 @@
 """From a grade to the reward of a turn, and what shapes it."""
 
+import threading
+from dataclasses import replace
+
 import pytest
-from fakes import Remark, ScriptedPolicy, ScriptedProvider, play
+from fakes import EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play
 
 
 async def rewards(answers, cut=(), **kwargs):
@@ -56,3 +59,27 @@ async def test_in_a_tree_progress_is_towards_the_shared_attempt():
 async def test_a_turn_that_ended_for_want_of_feedback_keeps_its_reward():
     episode = await play(ScriptedPolicy(["1"]), ScriptedProvider(None), horizon=2, reward={"intermediate": False})
     assert [t.reward for t in episode.turns] == [pytest.approx(-0.1)]
+
+
+class PartlyRight(EchoEnv):
+    """Gives a third for a wrong word, and is slow about it."""
+
+    blocking = True
+
+    def grade(self, problem, text):
+        self.thread = threading.get_ident()
+        grade = super().grade(problem, text)
+        return replace(grade, score=1.0 if grade.correct else 1 / 3)
+
+
+async def test_a_score_is_the_reward_of_an_answer_that_is_partly_right():
+    assert await rewards(["no", "yes"], horizon=2, env=PartlyRight()) == pytest.approx([1 / 3, 1.0])
+    assert await rewards(["1"], horizon=1, env=PartlyRight()) == pytest.approx([1 / 3 - 0.1])
+
+
+async def test_only_an_environment_that_waits_is_called_in_a_thread():
+    slow, quick = PartlyRight(), PartlyRight()
+    quick.blocking = False
+    await rewards(["no"], horizon=1, env=slow)
+    await rewards(["no"], horizon=1, env=quick)
+    assert slow.thread != threading.get_ident() == quick.thread

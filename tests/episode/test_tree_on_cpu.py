@@ -1,10 +1,13 @@
 """Tree rollouts: one attempt, several revisions of it."""
 
+import asyncio
+
 import pytest
 from fakes import FIRST_PROMPT, Remark, ScriptedPolicy, ScriptedProvider, play, seed_of_place, stops, text_of
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode.rows import attempt_rows, distill_rows, imitate_rows
+from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.types import Role
 
 ANSWERS = {"0": "a", "1": "b", "1.1": "yes", "1.2": "c", "2": "yes", "2.1": "never", "2.2": "d"}
@@ -113,3 +116,23 @@ async def test_every_line_has_a_last_answer_of_its_own():
     assert [row.turn[0] for row in distill_rows(episode)] == [2, 3, 5]
     assert [row.turn[0] for row in imitate_rows(episode, first_turn_too=False)] == [2, 3]
     assert all(text_of(row.prompt_ids) == FIRST_PROMPT for row in distill_rows(episode))
+
+
+class OneBranchFails(Remark):
+    """Unavailable for the branch that answered `no`; says when others are asked."""
+
+    async def feedback(self, request):
+        if len(request.turns) == 2:
+            if request.turns[-1].attempt.text == "no":
+                raise FeedbackUnavailable(self.name, "nobody there")
+            await asyncio.sleep(0.05)
+        return await super().feedback(request)
+
+
+async def test_with_raise_the_other_branches_end_too():
+    provider = OneBranchFails()
+    policy = ScriptedPolicy({"0": "1", "1": "no", "1.1": "2"})
+    with pytest.raises(FeedbackUnavailable):
+        await play(policy, provider, horizon=3, branch_turn=1, on_error="raise")
+    await asyncio.sleep(0.1)
+    assert provider.asked == [1], "a branch of a dead session went on"
