@@ -26,9 +26,9 @@ class Env(Protocol):
     """A task with a verifier that can say what is wrong.
 
     Instances are cheap, stateless and safe to share between threads; options are constructor arguments
-    with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. An environment whose `grade` waits for
-    other processes (a sandbox, a worker pool, a judge) has a class attribute `blocking = True`: sessions then call it in
-    a thread, and the others go on.
+    with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. An environment whose `grade`
+    waits for other processes (a sandbox, a worker pool, a judge) has a class attribute `blocking = True`: sessions
+    then call it in a thread, and the others go on.
     """
 
     name: str
