@@ -40,10 +40,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
 
 
 def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(both: tuple[runs.Run, runs.Run]) -> None:
+    """The step after the checkpoint to the token. Later ones nearly so: sums in another order (which sessions are sampled
+    together depends on time) differ by rounding, one token that flips is another gradient, and that grows."""
     whole, resumed = (_sessions(run) for run in both)
     assert whole.keys() == resumed.keys(), "the same problems at every step, each session once"
     differing = [key for key in whole if whole[key] != resumed[key]]
-    assert len(differing) <= 0.01 * len(whole), f"{len(differing)} of {len(whole)} sessions differ: {differing[:5]}"
+    first = [key for key in differing if key[0] <= SAVED_AT + 1]
+    assert len(first) <= 1, f"up to the first step after the checkpoint: {first}"
+    assert len(differing) <= 0.1 * len(whole), f"{len(differing)} of {len(whole)} sessions differ: {differing[:5]}"
 
 
 def _sessions(run: runs.Run) -> dict[tuple[int, int, int], list[str]]:
