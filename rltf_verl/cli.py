@@ -197,7 +197,11 @@ def _judge_and_requests(options: list[str], env: str, log: Path | None, num: int
     provider = make_provider("judge", **told)
     if log is None:
         return provider, wrong_attempts(environment, seed, num)
-    return provider, [request_about(*attempt) for attempt in read_wrong_attempts(log, num)]
+    attempts = read_wrong_attempts(log, num)
+    for problem, *_ in attempts:
+        if problem.env != env:
+            raise ValueError(f"--env {env}: the log holds problems of {problem.env}; add --env {problem.env}")
+    return provider, [request_about(environment, *attempt) for attempt in attempts]
 
 
 def nested(options: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from rltf_verl.report.episode_log import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.feedback.judge_server import InThread, JudgeServer
 
+DATA = {"matrix": [[0, 1], [1, 1]], "solution": [[0, 1], [1, 2]], "n": 2}
+
 
 @pytest.fixture
 def server() -> Iterator[JudgeServer]:
@@ -35,19 +37,25 @@ def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> N
     assert len(server.bodies) == 2
     for told in ("The question:", "Guide: what you write", "noted: no_marker", "100 + 20 tokens · cost 0.000100"):
         assert told in result.stdout
-    assert "does not quote the reference" in result.stdout
+    assert "no leak found" in result.stdout
 
 
 def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_path: Path) -> None:
-    server.reply = lambda body: "Thinking: x\nCritique: it is 4 2, of course"
+    server.reply = lambda body: "Thinking: x\nCritique: it is 0 1 / 1 2, of course"
     turn = Turn(Attempt((1,), (2,), None, "my wrong answer", ended=True), Grade(False, True), 0.0)
     EpisodeLog(tmp_path, "w").append(
-        Episode(Problem("binary_matrix", 7, {}, "42"), 0, (turn,)), question="what?", step=1, validate=False, uid="u"
+        Episode(Problem("binary_matrix", 7, DATA, "0 1\n1 2"), 0, (turn,)),
+        question="what?",
+        step=1,
+        validate=False,
+        uid="u",
     )
     result = rltf("try", *endpoint(server), "--log", tmp_path)
     assert result.exit_code == 0, result.output
     assert "my wrong answer" in result.stdout
-    assert "QUOTES THE REFERENCE" in result.stdout
+    assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
+    other = rltf("try", *endpoint(server), "--log", tmp_path, "--env", "no_such")
+    assert "rltf.env.name='no_such'" in other.stderr
     assert "no wrong attempt in it" in rltf("try", *endpoint(server), "--log", tmp_path / "none").stderr
 
 

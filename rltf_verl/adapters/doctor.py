@@ -127,7 +127,7 @@ def _judge(config: DictConfig) -> Check:
 
     block = OmegaConf.select(config, "rltf")
     try:
-        provider = RLTFConfig.from_mapping(OmegaConf.to_container(block, resolve=True)).feedback.provider
+        feedback = RLTFConfig.from_mapping(OmegaConf.to_container(block, resolve=True)).feedback
     except (ConfigError, ValueError):  # told by the check of the whole config
         return Check("judge", "note", "not looked at", "mend the config first")
-    return judge_check(provider)
+    return judge_check(feedback)

@@ -7,8 +7,8 @@ import urllib.request
 from http.client import HTTPException
 
 from rltf_verl.adapters.probes import Check, describe
-from rltf_verl.config import NamedOptions
-from rltf_verl.feedback import make_provider
+from rltf_verl.config import FeedbackConfig
+from rltf_verl.episode.provider import build_provider
 from rltf_verl.feedback.judge.client import require_packages
 from rltf_verl.feedback.judge.gateway import gateways_of
 from rltf_verl.feedback.judge.settings import Endpoint
@@ -16,10 +16,11 @@ from rltf_verl.feedback.judge.settings import Endpoint
 PATIENCE_S = 10.0
 
 
-def judge_check(provider: NamedOptions) -> Check:
-    """One line about the judges that a provider asks."""
+def judge_check(feedback: FeedbackConfig) -> Check:
+    """One line about the judges that a provider and its guard ask."""
+    provider = feedback.provider
     try:
-        endpoints = [s.endpoint for s in gateways_of(lambda: make_provider(provider.name, **provider.options))]
+        endpoints = [s.endpoint for s in gateways_of(lambda: build_provider(feedback))]
         if not endpoints:
             return Check("judge", "ok", f"none configured (rltf.feedback.provider={provider.name} asks no model)")
         require_packages()

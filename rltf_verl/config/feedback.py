@@ -26,11 +26,20 @@ class GuardConfig:
     """How often `regenerate` asks again."""
     overlap: float = 0.5
     """Share of a worked solution's five-word sequences that feedback may repeat."""
+    judge: Mapping[str, Any] | None = None
+    """A language model that reads what the rules let pass (`endpoint`, `limits`, `price`, `cache_dir`, as of the
+    provider `judge`); null: rules only."""
 
     def __post_init__(self) -> None:
         require_choices(self, "feedback.guard.")
         require(self.regenerations >= 1, "feedback.guard.regenerations", self.regenerations, "must be at least 1")
         require(0 < self.overlap <= 1, "feedback.guard.overlap", self.overlap, "must be in (0, 1]; 1 allows all of it")
+        require(
+            not (self.judge is not None and self.action == "none"),
+            "feedback.guard.judge",
+            "{…}",
+            "nothing is looked at with rltf.feedback.guard.action=none; choose drop, redact, regenerate or warn",
+        )
         require(
             not (self.check_all and self.action == "none"),
             "feedback.guard.check_all",

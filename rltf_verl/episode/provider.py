@@ -8,6 +8,7 @@ from rltf_verl.config import ConfigError, FeedbackConfig
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
+from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
 
 
@@ -33,5 +34,6 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
         return provider
     settings = GuardSettings(parts=guard.parts, overlap=guard.overlap)
     return GuardedProvider(
-        provider, guard.action, check_all=guard.check_all, regenerations=guard.regenerations, settings=settings
-    )
+        provider, guard.action, check_all=guard.check_all, regenerations=guard.regenerations, settings=settings,
+        also=None if guard.judge is None else JudgedLeak(guard.judge),
+    )  # fmt: skip

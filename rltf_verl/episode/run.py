@@ -10,6 +10,7 @@ from typing import Any
 
 from rltf_verl.config import EpisodeConfig, OnError, RewardConfig
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.waiting import call_env
 from rltf_verl.episode.revise import revise, with_span
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback import make_provider
@@ -157,19 +158,13 @@ async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
 
 async def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
     """r = score + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
-    grade = await _grade(rules.env, problem, attempt.text)
+    try:
+        grade = await call_env(rules.env, rules.env.grade, problem, attempt.text)
+    except Exception as error:  # a grader is user code; its failure must not cost the session
+        grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     format_ok = grade.format_ok and attempt.ended
     score = float(grade.correct) if grade.score is None else grade.score
     return Turn(attempt, grade, score + rules.reward.format_coef * (float(format_ok) - 1.0))
-
-
-async def _grade(env: Env, problem: Problem, text: str) -> Grade:
-    try:
-        if getattr(env, "blocking", False):
-            return await asyncio.to_thread(env.grade, problem, text)
-        return env.grade(problem, text)
-    except Exception as error:  # a grader is user code; its failure must not cost the session
-        return Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
 
 
 def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:

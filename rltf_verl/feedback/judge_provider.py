@@ -10,8 +10,8 @@ from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.judge.gateway import Call, Gateway, JudgeUnavailable, Reply, open_gateway
 from rltf_verl.feedback.judge.parsing import Parsed, parse_reply
 from rltf_verl.feedback.judge.prompt import STYLES, judge_messages
-from rltf_verl.feedback.judge.settings import Endpoint, JudgeSettings, Limits, Price
-from rltf_verl.registry import build_block, require_choice
+from rltf_verl.feedback.judge.settings import judge_settings
+from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback, Message
 
 
@@ -45,12 +45,7 @@ class JudgeProvider:
         self.style = style
         self.constant = style == "verdict"  # one of two sentences: nothing to model
         self.sees_reference = STYLES[style].reference if reference is None else reference
-        self.settings = JudgeSettings(
-            endpoint=build_block("rltf.feedback.endpoint", Endpoint, endpoint or {}),
-            limits=build_block("rltf.feedback.limits", Limits, limits or {}),
-            price=build_block("rltf.feedback.price", Price, price or {}),
-            cache_dir=cache_dir,
-        )
+        self.settings = judge_settings({"endpoint": endpoint, "limits": limits, "price": price, "cache_dir": cache_dir})
         self._gateway: Gateway = open_gateway(self.settings)
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:

@@ -6,6 +6,7 @@ a resumed run plays again are moved aside first (`set_aside_after`), so no sessi
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from dataclasses import asdict, fields
@@ -17,7 +18,9 @@ from rltf_verl.types import Episode, Feedback, Grade, Problem, Turn
 
 logger = logging.getLogger(__name__)
 
-VERSION = 3
+VERSION = 4
+MAX_TASK = 20_000
+"""Characters of an environment's fields that a record may hold."""
 
 
 class EpisodeLog:
@@ -87,8 +90,8 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
     found: list[tuple[Problem, str, str, Grade]] = []
     for record in read_episodes(folder):
         wrong = next((turn for turn in record["turns"] if not turn["grade"]["correct"]), None)
-        if wrong is not None and len(found) < num:
-            problem = Problem(record["env"], record["index"], {}, record["reference"])
+        if wrong is not None and record["task"] is not None and len(found) < num:
+            problem = Problem(record["env"], record["index"], record["task"], record["reference"])
             found.append((problem, record["question"], wrong["text"], Grade(**wrong["grade"])))
     if not found:
         raise ValueError(f"{folder}: no wrong attempt in it; the run's config names its log as rltf.episode_log_dir")
@@ -101,9 +104,15 @@ def _episode_record(episode: Episode) -> dict[str, Any]:
         "index": episode.problem.index,
         "session_id": episode.session_id,
         "reference": episode.problem.reference,
+        "task": _task(episode.problem),
         "num_shortened": episode.num_shortened,
         "turns": [_turn_record(turn) for turn in episode.turns],
     }
+
+
+def _task(problem: Problem) -> dict[str, Any] | None:
+    """The environment's fields; None where they would be most of the log (a program's tests, say)."""
+    return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
 
 
 def _turn_record(turn: Turn) -> dict[str, Any]:

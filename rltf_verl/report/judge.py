@@ -20,11 +20,11 @@ def show_trials(trials: Sequence[Mapping[str, Any]], console: Console | None = N
             if trial[part]:
                 out.print(Text(f"— {part} —", "bold"))
                 out.print(Text(printable(trial[part]), style), soft_wrap=True)
-        leak = "QUOTES THE REFERENCE" if trial["quotes_reference"] else "does not quote the reference"
+        leak = f"GIVES THE ANSWER AWAY ({trial['leak']})" if trial["leak"] else "no leak found"
         noted = f", noted: {', '.join(trial['noted'])}" if trial["noted"] else ""
         prompt_tokens, reply_tokens = trial["tokens"]
         spent = f"{trial['seconds']:.2f} s · {prompt_tokens} + {reply_tokens} tokens · cost {trial['cost']:.6f}"
-        style = "red" if trial["quotes_reference"] else "green"
+        style = "red" if trial["leak"] else "green"
         out.print(Text(f"{leak}{noted} · {spent}", style), soft_wrap=True)
 
 

@@ -4,16 +4,24 @@ import pytest
 
 from rltf_verl.adapters import checks
 from rltf_verl.adapters.judge_probe import judge_check
-from rltf_verl.config import NamedOptions
+from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions
 from tests.feedback.judge_server import InThread, JudgeServer
 
 
-def judge(url: str, **endpoint: str) -> NamedOptions:
-    return NamedOptions("judge", {"endpoint": {"base_url": url, "model": "m", **endpoint}})
+def judge(url: str, **endpoint: str) -> FeedbackConfig:
+    return FeedbackConfig(NamedOptions("judge", {"endpoint": {"base_url": url, "model": "m", **endpoint}}))
 
 
 def test_a_provider_without_a_judge() -> None:
-    assert "asks no model" in judge_check(NamedOptions("verifier")).detail
+    rules = GuardConfig(action="warn")
+    assert "asks no model" in judge_check(FeedbackConfig(NamedOptions("verifier"), guard=rules)).detail
+
+
+def test_the_judge_of_the_guard_is_looked_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    guard = GuardConfig(judge={"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "g"}})
+    gone = judge_check(FeedbackConfig(NamedOptions("verifier", {"level": "full"}), guard=guard))
+    assert (gone.status, "127.0.0.1:9" in gone.detail) == ("failed", True)
 
 
 def test_an_endpoint_that_answers_and_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
 
 
 def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(both: tuple[runs.Run, runs.Run]) -> None:
-    """The step after the checkpoint to the token. Later ones nearly so: sums in another order (which sessions are sampled
+    """The step after the checkpoint to the token. Later ones nearly: sums in another order (which sessions are sampled
     together depends on time) differ by rounding, one token that flips is another gradient, and that grows."""
     whole, resumed = (_sessions(run) for run in both)
     assert whole.keys() == resumed.keys(), "the same problems at every step, each session once"

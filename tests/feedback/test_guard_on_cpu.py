@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talk import Scripted, Sums, asked, turn
 
-from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard import GuardedProvider, GuardSettings, Leak, find_leaks
 from rltf_verl.feedback.guard.provider import GAP, redacted
 from rltf_verl.types import Attempt, Problem
@@ -113,7 +113,7 @@ async def test_a_redacted_critique_is_not_trained_on_as_if_it_had_been_sampled()
 async def test_an_additional_check_sees_what_rules_do_not():
     seen = []
 
-    async def check(problem: Problem, text: str) -> bool:
+    async def check(request: FeedbackRequest, text: str) -> bool:
         seen.append(text)
         return "double" in text
 
@@ -154,7 +154,7 @@ async def test_redact_looks_again_at_what_is_left():
     """Two halves of an answer may become one when the words between them are gone."""
     seen: list[str] = []
 
-    async def check(problem: Problem, text: str) -> bool:
+    async def check(request: FeedbackRequest, text: str) -> bool:
         seen.append(text)
         return GAP in text
 

@@ -3,10 +3,11 @@
 import json
 import multiprocessing
 import sys
+from dataclasses import replace
 
 import pytest
 
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes, set_aside_after
+from rltf_verl.report.episode_log import EpisodeLog, read_episodes, read_wrong_attempts, set_aside_after
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 
@@ -22,19 +23,31 @@ def episode(text="a", feedback="f", session_id=0, stop="feedback_unavailable"):
     return Episode(Problem("echo", 11, {"k": 1}, "ref"), session_id, (first, last), num_shortened=1)
 
 
+UNSCORED = {"score": None, "details": {}}
+
+
+def test_the_fields_of_a_problem_are_left_out_where_they_would_be_most_of_the_log(tmp_path):
+    large = replace(episode(), problem=Problem("echo", 11, {"tests": "x" * 30_000}, "ref"))
+    EpisodeLog(tmp_path, "w").append(large, question="q", step=5, validate=True, uid="u1")
+    (record,) = read_episodes(tmp_path)
+    assert record["task"] is None
+    with pytest.raises(ValueError, match="no wrong attempt"):
+        read_wrong_attempts(tmp_path, 1)
+
+
 def test_a_record_holds_what_was_said(tmp_path):
     EpisodeLog(tmp_path / "new" / "folder", "w").append(episode(), question="q", step=5, validate=True, uid="u1")
     (record,) = read_episodes(tmp_path / "new" / "folder")
     assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["00000005.val.w.jsonl"]
     assert record == {
-        "version": 3, "step": 5, "split": "val", "uid": "u1", "question": "q",
+        "version": 4, "step": 5, "split": "val", "uid": "u1", "question": "q",
         "env": "echo", "index": 11, "session_id": 0,
-        "reference": "ref", "num_shortened": 1,
+        "reference": "ref", "task": {"k": 1}, "num_shortened": 1,
         "turns": [
             {
                 "text": "a", "num_tokens": 2, "ended": True, "reward": 0.0, "weight_version": 7,
                 "parent": None, "stop": None, "error": None,
-                "grade": {"correct": False, "format_ok": True, "parsed": "a", "error": None},
+                "grade": {"correct": False, "format_ok": True, "parsed": "a", "error": None, **UNSCORED},
                 "feedback": {
                     "text": "f", "provider": "verifier", "sees_reference": False, "latency_s": 0.5, "fallback": False,
                     "prompt_tokens": 0, "completion_tokens": 0, "cached": False,
@@ -45,7 +58,7 @@ def test_a_record_holds_what_was_said(tmp_path):
             {
                 "text": "b", "num_tokens": 1, "ended": False, "reward": 0.9, "weight_version": None,
                 "parent": 0, "stop": "feedback_unavailable", "error": "why",
-                "grade": {"correct": True, "format_ok": True, "parsed": None, "error": "E: x"},
+                "grade": {"correct": True, "format_ok": True, "parsed": None, "error": "E: x", **UNSCORED},
                 "feedback": None,
                 "withheld": None,
             },

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from rltf_verl.envs.waiting import call_env
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
 from rltf_verl.registry import require_choice
-from rltf_verl.types import Feedback, Problem
+from rltf_verl.types import Feedback
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +19,7 @@ ACTIONS = ("drop", "redact", "regenerate", "warn")
 GAP = "[…]"
 """What stands in place of a redacted passage."""
 
-LeakCheck = Callable[[Problem, str], Awaitable[bool]]
+LeakCheck = Callable[[FeedbackRequest, str], Awaitable[bool]]
 """An additional check, e.g. by a language model: does this text give the answer away?"""
 
 
@@ -80,8 +81,9 @@ class GuardedProvider:
         return not request.turns[-1].grade.correct and (self._check_all or (seen and said.attempt is None))
 
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
-        leaks = find_leaks(request.env, request.problem, text, request.turns[-1].attempt.text, self._settings)
-        if not leaks and self._also is not None and await self._also(request.problem, text):
+        attempt = request.turns[-1].attempt.text
+        leaks = await call_env(request.env, find_leaks, request.env, request.problem, text, attempt, self._settings)
+        if not leaks and self._also is not None and await self._also(request, text):
             leaks = [Leak("judged", 0, len(text))]
         return leaks
 

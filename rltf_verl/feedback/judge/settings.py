@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from rltf_verl.registry import build_block
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -134,6 +136,23 @@ class JudgeSettings:
     price: Price = field(default_factory=Price)
     cache_dir: str | None = None
     """Folder of replies that are paid for; null keeps none. Jobs may share it."""
+
+
+def judge_settings(options: Mapping[str, Any], block: str = "rltf.feedback") -> JudgeSettings:
+    """Settings from a config block with `endpoint`, `limits`, `price` and `cache_dir`.
+
+    Raises:
+        ValueError: a bad option; names the config key, seen from `block`.
+    """
+    try:
+        return JudgeSettings(
+            endpoint=build_block("rltf.feedback.endpoint", Endpoint, options.get("endpoint") or {}),
+            limits=build_block("rltf.feedback.limits", Limits, options.get("limits") or {}),
+            price=build_block("rltf.feedback.price", Price, options.get("price") or {}),
+            cache_dir=options.get("cache_dir"),
+        )
+    except ValueError as error:
+        raise ValueError(str(error).replace("rltf.feedback", block, 1)) from None
 
 
 def _require(ok: bool, key: str, value: object, fix: str) -> None:

@@ -11,6 +11,7 @@ from typing import cast
 
 from rltf_verl.envs.base import Env
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge.prompt import as_text
 from rltf_verl.feedback.judge.runtime import runtime_of
 from rltf_verl.feedback.judge_provider import JudgeProvider
@@ -28,8 +29,8 @@ class Trial:
     feedback: str = ""
     noted: tuple[str, ...] = ()
     """What was not as asked, e.g. `no_marker`."""
-    quotes_reference: bool = False
-    """The feedback holds the reference answer word for word."""
+    leak: str = ""
+    """What the leak guard finds in the feedback; empty if nothing."""
     seconds: float = 0.0
     tokens: tuple[int, int] = (0, 0)
     """Of the prompt and of the reply."""
@@ -45,17 +46,15 @@ def wrong_attempts(env: Env, seed: int, num: int) -> list[FeedbackRequest]:
         text = f"The answer is\n\\boxed{{{other.reference}}}"
         grade = env.grade(problem, text)
         if not grade.correct:
-            requests.append(request_about(problem, env.prompt(problem), text, grade, env=env))
+            requests.append(request_about(env, problem, env.prompt(problem), text, grade))
     return requests[:num]
 
 
-def request_about(
-    problem: Problem, question: str, text: str, grade: Grade, *, env: Env | None = None, seed: int = 0
-) -> FeedbackRequest:
+def request_about(env: Env, problem: Problem, question: str, text: str, grade: Grade) -> FeedbackRequest:
     """A request about one attempt outside of a session: there is no policy."""
     turn = Turn(Attempt((), (), None, text, ended=True), grade, 0.0)
     messages = [{"role": "user", "content": question}]
-    return FeedbackRequest(cast(Env, env), problem, messages, [turn], 0, cast(Policy, None), seed)
+    return FeedbackRequest(env, problem, messages, [turn], 0, cast(Policy, None), seed=0)
 
 
 async def try_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest]) -> list[Trial]:
@@ -75,21 +74,18 @@ async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
     except FeedbackUnavailable as error:
         return Trial(request.problem.index, prompt, seconds=time.monotonic() - start, error=error.cause)
     tokens = (reply.prompt_tokens, reply.completion_tokens)
+    leaks = find_leaks(request.env, request.problem, parsed.text, request.turns[-1].attempt.text)
     return Trial(
         index=request.problem.index,
         prompt=prompt,
         raw=reply.text,
         feedback=parsed.text,
         noted=parsed.noted,
-        quotes_reference=_plain(request.problem.reference) in _plain(parsed.text),
+        leak=leaks[0].verdict(parsed.text) if leaks else "",
         seconds=time.monotonic() - start,
         tokens=tokens,
         cost=0.0 if reply.cached else provider.settings.price.of(*tokens),
     )
-
-
-def _plain(text: str) -> str:
-    return "".join(text.lower().split())
 
 
 async def bench_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest], num: int) -> dict[str, float]:

@@ -1,0 +1,59 @@
+"""An additional look at feedback in which the rules find no leak: a language model reads it beside the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.judge.gateway import Call, JudgeUnavailable, open_gateway
+from rltf_verl.feedback.judge.parsing import parse_reply
+from rltf_verl.feedback.judge.prompt import defused, fence_around
+from rltf_verl.feedback.judge.settings import judge_settings
+from rltf_verl.prompts import render
+
+BLOCK = "rltf.feedback.guard.judge"
+
+
+class JudgedLeak:
+    """Asks a model whether a text gives the answer away.
+
+    Args:
+        options: `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`.
+
+    Raises:
+        ValueError: a bad option; names the config key.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.settings = judge_settings(options, BLOCK)
+        self._gateway = open_gateway(self.settings)
+
+    async def __call__(self, request: FeedbackRequest, text: str) -> bool:
+        """Whether the model says so.
+
+        Raises:
+            FeedbackUnavailable: no verdict can be had, twice. What nobody has checked is not passed on.
+        """
+        said = ""
+        for seed in (request.seed, request.seed + 1):
+            try:
+                reply = await self._gateway.complete(Call(leak_messages(request, text), seed))
+            except JudgeUnavailable as error:
+                raise FeedbackUnavailable("guard", f"{BLOCK}: {error.cause}") from None
+            said = parse_reply(reply.text, marker="Verdict:", words=20, complete=reply.complete).text
+            if verdict := re.match(r"\W*(yes|no)\b", said, re.IGNORECASE):
+                return verdict[1].lower() == "yes"
+            self._gateway.note("no_verdict")
+        raise FeedbackUnavailable("guard", f"{BLOCK}: no verdict in the reply, twice: {said[:80]!r}")
+
+
+def leak_messages(request: FeedbackRequest, text: str) -> tuple[dict[str, str], ...]:
+    """What the model is sent."""
+    question, reference = defused(request.messages[-1]["content"]), defused(request.problem.reference)
+    text = defused(text)
+    prompt = render(
+        "guard/leak", question=question, reference=reference, text=text, fence=fence_around([question, reference, text])
+    )
+    return ({"role": "user", "content": prompt},)
