@@ -48,13 +48,44 @@ def expected_objectives(preset: str) -> set[str]:
     "preset", [pytest.param(p, marks=[] if p in IN_EVERY_RUN else [pytest.mark.nightly]) for p in PRESETS]
 )
 def test_two_steps(preset: str, tmp_path: Path) -> None:
-    run = runs.start(tmp_path / "run", runs.build_data(tmp_path / "data"), [*SMALL, *SPECIAL.get(preset, [])], preset)
-    assert run.wait(600) == 0, run.log[-3000:]
-    steps: list[dict[str, Any]] = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
-    assert len(steps) == 2
+    run = played(tmp_path, preset, *SPECIAL.get(preset, []))
+    steps = training_steps(run)
     seen = {name.split("/")[1] for step in steps for name in step if name.endswith("/token_share")}
     assert seen == expected_objectives(preset)
     assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps)
     if preset != "grpo_single":  # a policy that is never right at once: without feedback there is nothing to learn
         assert any(step["actor/grad_norm"] > 0 for step in steps)
+
+
+@pytest.mark.nightly
+def test_a_tree_of_revisions(tmp_path: Path) -> None:
+    run = played(tmp_path, "sd_fm", "rltf.episode.branch_turn=1", "rltf.episode.branch_width=3")
+    assert all(step["actor/grad_norm"] > 0 for step in training_steps(run))
+    trees = [[turn["parent"] for turn in r["turns"]] for r in read_episodes(run.episodes)]
+    assert [None, 0, 0, 0] in trees
+    assert all(tree in ([None], [None, 0, 0, 0]) for tree in trees), "solved at once, or revised three times"
+
+
+@pytest.mark.nightly
+def test_several_updates_per_batch(tmp_path: Path) -> None:
+    run = played(
+        tmp_path, "sd_fm", "rltf.updates_per_batch=3", "actor_rollout_ref.actor.policy_loss.loss_mode=rltf_ppo"
+    )
+    steps = training_steps(run)
+    assert all(step["actor/grad_norm"] > 0 for step in steps)
+    assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps), "old log-probs are the batch's"
+
+
+def played(folder: Path, preset: str, *overrides: str) -> runs.Run:
+    """A run of two steps, at its end."""
+    run = runs.start(folder / "run", runs.build_data(folder / "data"), [*SMALL, *overrides], preset)
+    assert run.wait(600) == 0, run.log[-3000:]
     assert len(read_episodes(run.episodes)) == 2 * 6 * 4
+    return run
+
+
+def training_steps(run: runs.Run) -> list[dict[str, Any]]:
+    """Metrics of its two steps."""
+    steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
+    assert len(steps) == 2
+    return steps
