@@ -160,7 +160,7 @@ def judge_try(
     """
     import asyncio
 
-    from rltf_verl.feedback.judge.trial import try_judge
+    from rltf_verl.feedback.judge_trial import try_judge
     from rltf_verl.report.judge import show_trials
 
     provider, requests = _judge_and_requests(options, env, log, num, seed)
@@ -179,7 +179,7 @@ def judge_bench(
     """Measure the throughput of an endpoint under limits.max_concurrency and the other limits."""
     import asyncio
 
-    from rltf_verl.feedback.judge.trial import bench_judge
+    from rltf_verl.feedback.judge_trial import bench_judge
     from rltf_verl.report.judge import show_bench
 
     provider, requests = _judge_and_requests(options, env, None, min(num, 32), seed)
@@ -189,7 +189,7 @@ def judge_bench(
 def _judge_and_requests(options: list[str], env: str, log: Path | None, num: int, seed: int) -> tuple[Any, Any]:
     from rltf_verl.envs import make_env
     from rltf_verl.feedback import make_provider
-    from rltf_verl.feedback.judge.trial import request_about, wrong_attempts
+    from rltf_verl.feedback.judge_trial import request_about, wrong_attempts
     from rltf_verl.report.episode_log import read_wrong_attempts
 
     told = nested(parse_options(options))

@@ -15,9 +15,9 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rltf_verl.feedback.judge.gateway import Call, JudgeUnavailable, Reply, use_opener
-from rltf_verl.feedback.judge.runtime import JudgeRuntime, runtime_of
-from rltf_verl.feedback.judge.settings import JudgeSettings
+from rltf_verl.judge.gateway import Call, JudgeUnavailable, Reply, use_opener
+from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
+from rltf_verl.judge.settings import JudgeSettings
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from http.client import HTTPException
 from rltf_verl.adapters.probes import Check, describe
 from rltf_verl.config import FeedbackConfig
 from rltf_verl.episode.provider import build_provider
-from rltf_verl.feedback.judge.client import require_packages
-from rltf_verl.feedback.judge.gateway import gateways_of
-from rltf_verl.feedback.judge.settings import Endpoint
+from rltf_verl.judge.client import require_packages
+from rltf_verl.judge.gateway import gateways_of
+from rltf_verl.judge.settings import Endpoint
 
 PATIENCE_S = 10.0
 

@@ -28,7 +28,7 @@ from rltf_verl.adapters.step_rows import read_rows, write_tokens
 from rltf_verl.adapters.teacher import ask_teacher, teacher_metrics
 from rltf_verl.algos.targets import compute_targets, objective_weight, role_weights, sampled_tokens
 from rltf_verl.episode.provider import build_provider
-from rltf_verl.feedback.judge.gateway import gateways_of
+from rltf_verl.judge.gateway import gateways_of
 from rltf_verl.report.episode_log import set_aside_after
 
 logger = logging.getLogger(__name__)

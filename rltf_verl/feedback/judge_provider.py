@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.judge.gateway import Call, Gateway, JudgeUnavailable, Reply, open_gateway
-from rltf_verl.feedback.judge.parsing import Parsed, parse_reply
-from rltf_verl.feedback.judge.prompt import STYLES, judge_messages
-from rltf_verl.feedback.judge.settings import judge_settings
+from rltf_verl.feedback.judge_prompt import STYLES, judge_messages
+from rltf_verl.judge.gateway import Call, Gateway, JudgeUnavailable, Reply, open_gateway
+from rltf_verl.judge.parsing import Parsed, parse_reply
+from rltf_verl.judge.settings import judge_settings
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback, Message
 

@@ -13,7 +13,7 @@ from rltf_verl.adapters.judge_actor import JobGateway, JudgeOfTheJob, ask_throug
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode.run import EpisodeRules, run_episode
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.judge.gateway import JudgeUnavailable, gateways_of
+from rltf_verl.judge.gateway import JudgeUnavailable, gateways_of
 from tests.e2e.runs import ROOT
 from tests.episode.fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy
 from tests.feedback.asking import call, settings

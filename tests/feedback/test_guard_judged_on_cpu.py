@@ -14,7 +14,7 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard import GuardedProvider
 from rltf_verl.feedback.guard.judged import JudgedLeak, leak_messages
-from rltf_verl.feedback.judge.runtime import runtime_of
+from rltf_verl.judge.runtime import runtime_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "leak_prompt.txt"
 HIDDEN = "Take the double of twenty-one."

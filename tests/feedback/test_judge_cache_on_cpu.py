@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from rltf_verl.feedback.judge import cache as cache_module
-from rltf_verl.feedback.judge.cache import ReplyCache, key_of
-from rltf_verl.feedback.judge.gateway import Reply
+from rltf_verl.judge import cache as cache_module
+from rltf_verl.judge.cache import ReplyCache, key_of
+from rltf_verl.judge.gateway import Reply
 
 TEXT = "a critique with\nseveral lines, \u2028 odd ones \r and \x85 umlauts äöü"
 
@@ -89,8 +89,8 @@ def test_a_disk_that_refuses_is_one_warning(tmp_path: Path, monkeypatch, caplog)
 WRITER = """
 import sys
 from pathlib import Path
-from rltf_verl.feedback.judge.cache import ReplyCache
-from rltf_verl.feedback.judge.gateway import Reply
+from rltf_verl.judge.cache import ReplyCache
+from rltf_verl.judge.gateway import Reply
 cache = ReplyCache(Path(sys.argv[1]))
 print("writing", flush=True)
 for i in range(10**9):

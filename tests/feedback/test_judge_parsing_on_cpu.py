@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltf_verl.feedback.judge.parsing import Parsed, parse_reply
+from rltf_verl.judge.parsing import Parsed, parse_reply
 
 LONG = "One two three four. " * 30
 

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.judge.breaker import Breaker
-from rltf_verl.feedback.judge.client import Fault, read_reply, retry_after
-from rltf_verl.feedback.judge.pace import Pace
-from rltf_verl.feedback.judge.settings import Price
-from rltf_verl.feedback.judge.stats import Stats
+from rltf_verl.judge.breaker import Breaker
+from rltf_verl.judge.client import Fault, read_reply, retry_after
+from rltf_verl.judge.pace import Pace
+from rltf_verl.judge.settings import Price
+from rltf_verl.judge.stats import Stats
 
 
 def starts(pace: Pace, arrivals: list[float], amount: float = 1.0) -> list[float]:
@@ -152,7 +152,7 @@ def test_bad_options_name_key_value_and_fix(case: str) -> None:
 async def test_a_missing_key_or_package_says_so(monkeypatch) -> None:
     from asking import settings
 
-    from rltf_verl.feedback.judge.runtime import JudgeRuntime
+    from rltf_verl.judge.runtime import JudgeRuntime
 
     wanted = settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "RLTF_NO_SUCH_KEY"})
     with pytest.raises(ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: this environment variable is not set"):

@@ -11,7 +11,7 @@ import pytest
 from asking import request
 
 from rltf_verl.feedback.base import FeedbackRequest
-from rltf_verl.feedback.judge.prompt import STYLES, as_text, defused, judge_messages
+from rltf_verl.feedback.judge_prompt import STYLES, as_text, defused, judge_messages
 from rltf_verl.prompts import template_names
 from rltf_verl.types import Feedback
 

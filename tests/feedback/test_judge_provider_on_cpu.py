@@ -14,8 +14,8 @@ from judge_server import JudgeServer
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.feedback.judge.gateway import gateways_of
-from rltf_verl.feedback.judge.runtime import runtime_of
+from rltf_verl.judge.gateway import gateways_of
+from rltf_verl.judge.runtime import runtime_of
 
 
 @asynccontextmanager

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.judge.gateway import Call, JudgeUnavailable, open_gateway
-from rltf_verl.feedback.judge.parsing import parse_reply
-from rltf_verl.feedback.judge.prompt import defused, fence_around
-from rltf_verl.feedback.judge.settings import judge_settings
+from rltf_verl.judge.gateway import Call, JudgeUnavailable, open_gateway
+from rltf_verl.judge.parsing import parse_reply
+from rltf_verl.judge.settings import judge_settings
 from rltf_verl.prompts import render
+from rltf_verl.prompts.quote import defused, fence_around
 
 BLOCK = "rltf.feedback.guard.judge"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rltf_verl.feedback.judge.settings import JudgeSettings
+from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.types import Message
 
 
@@ -58,7 +58,7 @@ Opener = Callable[[JudgeSettings], Gateway]
 
 
 def _runtime_here(settings: JudgeSettings) -> Gateway:
-    from rltf_verl.feedback.judge.runtime import RuntimeOfLoop
+    from rltf_verl.judge.runtime import RuntimeOfLoop
 
     return RuntimeOfLoop(settings)
 

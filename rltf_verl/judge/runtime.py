@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from rltf_verl.feedback.judge.breaker import LEVEL, Breaker
-from rltf_verl.feedback.judge.cache import ReplyCache, key_of
-from rltf_verl.feedback.judge.client import OF_THE_ENDPOINT, TRANSIENT, Fault, JudgeClient, require_packages
-from rltf_verl.feedback.judge.gateway import Call, JudgeUnavailable, Reply
-from rltf_verl.feedback.judge.pace import Pace
-from rltf_verl.feedback.judge.settings import JudgeSettings
-from rltf_verl.feedback.judge.stats import Stats
+from rltf_verl.judge.breaker import LEVEL, Breaker
+from rltf_verl.judge.cache import ReplyCache, key_of
+from rltf_verl.judge.client import OF_THE_ENDPOINT, TRANSIENT, Fault, JudgeClient, require_packages
+from rltf_verl.judge.gateway import Call, JudgeUnavailable, Reply
+from rltf_verl.judge.pace import Pace
+from rltf_verl.judge.settings import JudgeSettings
+from rltf_verl.judge.stats import Stats
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

@@ -12,9 +12,9 @@ from typing import cast
 from rltf_verl.envs.base import Env
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.feedback.judge.prompt import as_text
-from rltf_verl.feedback.judge.runtime import runtime_of
+from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.judge_provider import JudgeProvider
+from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.policy import Policy
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 

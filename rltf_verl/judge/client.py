@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from rltf_verl.feedback.judge.gateway import Reply
-from rltf_verl.feedback.judge.settings import Endpoint
+from rltf_verl.judge.gateway import Reply
+from rltf_verl.judge.settings import Endpoint
 
 TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply", "empty")
 """Kinds of faults that another try may not meet; `refused` it will."""
