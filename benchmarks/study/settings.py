@@ -44,7 +44,7 @@ class Scale:
     """Per problem."""
     eval_every: int = 20
     num_test: int = 48
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
 
 
 QUICK = Scale(steps=2, problems=2, sessions=2, eval_every=1, num_test=4, seeds=(0,))
