@@ -14,6 +14,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from rltf_verl.cli_env import env
+
 
 class _OneLineErrors(TyperGroup):
     """What a user can mend (ValueError, OSError) is one line on stderr, never a traceback."""
@@ -33,6 +35,7 @@ data = typer.Typer(no_args_is_help=True, help="Datasets.")
 app.add_typer(data, name="data")
 judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says and is worth.")
 app.add_typer(judge, name="judge")
+app.add_typer(env, name="env")
 
 
 @data.command("build")

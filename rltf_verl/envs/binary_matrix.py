@@ -69,6 +69,11 @@ class BinaryMatrix:
             if type(value) is not int or value < least:
                 raise ValueError(f"rltf.env.{key}={value!r} must be a whole number, at least {least}")
         self._official, self._compact = mode == "official", style == "compact"
+        if self._official and self._compact:
+            raise ValueError(
+                "rltf.env.style=compact: the release's grader (rltf.env.mode=official) reads no rows of digits; "
+                "set rltf.env.mode=strict, or rltf.env.style=official"
+            )
         self._n_min, self._n_max = n_min, n_max
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:

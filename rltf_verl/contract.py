@@ -1,0 +1,159 @@
+"""What an environment promises, held against one: `rltf env check`."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+from rltf_verl.envs.base import LEVELS, Env
+from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.types import Problem
+
+NUM_PROBLEMS, NUM_HOSTILE = 50, 1000
+NONSENSE = ("", " ", "I do not know.", "\\boxed{}", "\\boxed{banana}", "yes", "42 apples", "The answer is wrong.")
+WRAPPINGS: tuple[Callable[[str], str], ...] = (
+    "{}".format, "\\boxed{{{}}}".format, "```python\n{}\n```".format,
+)  # fmt: skip
+"""How a policy may write an answer down. A reference must be graded correct in one of them."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One promise."""
+
+    promise: str
+    broken: str
+    """What broke it, with an example; empty if it was kept."""
+
+
+def check_env(
+    env: Env, seed: int = 0, num_problems: int = NUM_PROBLEMS, num_hostile: int = NUM_HOSTILE
+) -> list[Verdict]:
+    """Hold an environment against its contract, on its own problems and on hostile texts.
+
+    Args:
+        env: the environment.
+        seed: of the problems and of the texts.
+        num_problems: training problems to look at; a tenth of them, at least one, as test problems.
+        num_hostile: texts that no answer looks like, spread over the problems.
+    """
+    problems: list[Problem] = []
+
+    def build() -> Iterator[str]:
+        first, again = (env.build(seed, num_problems, max(1, num_problems // 10)) for _ in range(2))
+        problems.extend(first.train)
+        if not (first.train and first.test):
+            yield f"build({seed}, {num_problems}, …) made {len(first.train)} and {len(first.test)} problems"
+        if first != again:
+            yield f"build({seed}, …) twice made different problems"
+
+    verdicts = [_held("build is deterministic", build)]
+    checks: dict[str, Callable[[Problem], Iterator[str]]] = {
+        "a problem survives JSON": _survives_json,
+        "prompts are text, and the same each time": partial(_prompts, env),
+        "the reference is graded correct": partial(_reference, env),
+        "nonsense is graded wrong": partial(_nonsense, env),
+        "grades are the same each time": partial(_repeatable, env),
+        "below `full` no explanation gives the answer away": partial(_no_leak, env, tuple(problems)),
+        "`full` says something": partial(_full, env),
+    }
+    for promise, check in checks.items():
+        verdicts.append(_held(promise, partial(_over, problems, check)))
+    verdicts.append(
+        _held(f"{num_hostile} hostile texts raise nothing", partial(_hostile, env, problems, seed, num_hostile))
+    )
+    return verdicts
+
+
+def _held(promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
+    """The first thing that breaks it, an exception too."""
+    try:
+        return Verdict(promise, next(check(), ""))
+    except Exception as error:  # whatever a user's environment raises is the finding
+        return Verdict(promise, f"{type(error).__name__}: {error}")
+
+
+def _over(problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]) -> Iterator[str]:
+    for problem in problems:
+        for broken in check(problem):
+            yield f"problem {problem.index}: {broken}"
+
+
+def _survives_json(problem: Problem) -> Iterator[str]:
+    if json.loads(json.dumps(dict(problem.data))) != dict(problem.data):
+        yield "its data are other data after json.loads(json.dumps(data)), which is how a dataset keeps them"
+
+
+def _prompts(env: Env, problem: Problem) -> Iterator[str]:
+    if not (env.prompt(problem).strip() and env.prompt(problem) == env.prompt(_reread(problem))):
+        yield "its prompt is empty, or another one when asked again"
+
+
+def _reference(env: Env, problem: Problem) -> Iterator[str]:
+    grades = [env.grade(_reread(problem), wrap(problem.reference)) for wrap in WRAPPINGS]
+    if not any(grade.correct and grade.format_ok for grade in grades):
+        yield f"its reference {problem.reference[:60]!r} is graded wrong, also in \\boxed{{}} and in a code block"
+
+
+def _nonsense(env: Env, problem: Problem) -> Iterator[str]:
+    yield from (f"{text!r} is graded correct" for text in NONSENSE if env.grade(problem, text).correct)
+
+
+def _repeatable(env: Env, problem: Problem) -> Iterator[str]:
+    for text in (*NONSENSE, problem.reference):
+        if env.grade(problem, text) != env.grade(problem, text):
+            yield f"{text[:60]!r} is graded differently the second time"
+
+
+def _no_leak(env: Env, problems: Sequence[Problem], problem: Problem) -> Iterator[str]:
+    others = [f"\\boxed{{{other.reference}}}" for other in islice(problems, 3)]
+    for text in (*NONSENSE[:3], *others):
+        grade = env.grade(problem, text)
+        for level in LEVELS if not grade.correct else ():
+            said = env.explain(problem, text, grade, level)
+            leaks = [] if level == "full" else find_leaks(env, problem, said, text)
+            if leaks:
+                yield f"level {level}, about {text[:60]!r}: {leaks[0].verdict(said)}"
+
+
+def _full(env: Env, problem: Problem) -> Iterator[str]:
+    for text in NONSENSE[:3]:
+        if not env.explain(problem, text, env.grade(problem, text), "full").strip():
+            yield f"about {text!r} it says nothing"
+
+
+def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:
+    for k, text in enumerate(hostile_texts(seed, num)):
+        problem = problems[k % len(problems)]
+        try:
+            grade = env.grade(problem, text)
+            for level in LEVELS:
+                env.explain(problem, text, grade, level)
+        except Exception as error:  # as above
+            yield f"problem {problem.index}, {text[:80]!r}: {type(error).__name__}: {error}"
+
+
+def _reread(problem: Problem) -> Problem:
+    """As a dataset gives it back."""
+    return replace(problem, data=json.loads(json.dumps(dict(problem.data))))
+
+
+_PIECES = (
+    "\\boxed{", "}", "{", "\\text{", "\\frac{1}{", "[[", "]]", "[", "]", "(", ")", "0", "1", "-1", "9" * 40, "1e999",
+    "nan", "inf", "\n", "\r\n", "\t", " ", ",", ";", ":", "&", "\\\\", "$", "**", "`", "```python\n", "```", "<answer>",
+    "</answer>", "\x00", "\ud7ff", "\u202e", "٣", "½", "é", "😀", "\\begin{pmatrix}", "\\end{pmatrix}", "%s", "{0}",
+    "__import__('os')", "right", "down", "knight", "infeasible", "Answer:", "=", "<|im_end|>", "a" * 200,
+)  # fmt: skip
+
+
+def hostile_texts(seed: int, num: int) -> Iterator[str]:
+    """Texts that parsers stumble over: unbalanced, nested, huge, empty, control characters, digits of other scripts."""
+    rng = random.Random(seed)
+    for k in range(num):
+        pieces = rng.choices(_PIECES, k=rng.choice((1, 3, 10, 30, 100)))
+        text = "".join(pieces)
+        yield f"\\boxed{{{text}}}" if k % 3 == 0 else text
