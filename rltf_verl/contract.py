@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from rltf_verl.envs.base import LEVELS, Env
+from rltf_verl.envs.base import LEVELS, Env, GradesAsync
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 
@@ -55,6 +55,10 @@ def check_env(
     checks: dict[str, Callable[[Problem], Iterator[str]]] = {
         "a problem survives JSON": _survives_json,
         "prompts are text, and the same each time": partial(_prompts, env),
+    }
+    if isinstance(env, GradesAsync):  # each verdict of a judge costs money, and it may think again
+        return [*verdicts, *(_held(promise, partial(_over, problems, check)) for promise, check in checks.items())]
+    checks |= {
         "the reference is graded correct": partial(_reference, env),
         "nonsense is graded wrong": partial(_nonsense, env),
         "grades are the same each time": partial(_repeatable, env),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 Message = dict[str, str]
 """One chat message, `{"role": …, "content": …}`."""
 
-StopReason = Literal["solved", "horizon", "feedback_unavailable", "prompt_too_long"]
+StopReason = Literal["solved", "horizon", "feedback_unavailable", "prompt_too_long", "ungraded"]
 
 
 @dataclass(frozen=True, slots=True)

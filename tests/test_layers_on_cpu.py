@@ -40,6 +40,7 @@ THIRD_PARTY = {
     "algos": {"torch"},
     "prompts": {"jinja2"},
     "judge": {"openai", "tenacity"},
+    "envs": {"datasets"},
     "data": {"pyarrow", "rich"},
     "parity": {"torch"},
     "report": {"rich"},

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
+from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.feedback import provider_names
 from rltf_verl.types import CONTEXT, Episode, Feedback, Row
@@ -25,7 +26,7 @@ ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = "rltf_role", "rltf_turn", "rltf_facts", "
 SESSION_FACTS = (
     "parent", "correct", "format_ok", "ended", "reward", "response_tokens",
     "feedback", "feedback_words", "feedback_latency_s", "feedback_fallback", "feedback_failed",
-    "grader_error", "prompt_too_long", "feedback_leak", "feedback_provider",
+    "grader_error", "ungraded", "prompt_too_long", "feedback_leak", "feedback_provider",
 )  # fmt: skip
 
 
@@ -69,7 +70,8 @@ def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
             float(feedback is not None), float(len(feedback.text.split())) if feedback else 0.0,
             feedback.latency_s if feedback else 0.0, float(feedback is not None and feedback.fallback),
             float(turn.stop == "feedback_unavailable"),
-            float(turn.grade.error is not None), float(turn.stop == "prompt_too_long"),
+            float(turn.grade.error is not None), float(turn.stop == "ungraded"),
+            float(turn.stop == "prompt_too_long"),
             *_leak_facts(turn.withheld or feedback),
         ])  # fmt: skip
     return facts
@@ -87,16 +89,18 @@ def _leak_facts(said: Feedback | None) -> tuple[float, float]:
 
 
 def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:
-    """[S, M, F] facts as the equations want them."""
+    """[S, M, F] facts as the equations want them; a turn that nobody could grade has its siblings' mean reward."""
     column = {name: facts[..., i] for i, name in enumerate(SESSION_FACTS)}
     valid = ~torch.isnan(column["parent"])
-    return Sessions(
+    sessions = Sessions(
         rewards=column["reward"].nan_to_num(),
         correct=column["correct"].nan_to_num() > 0,
         valid=valid,
         parent=torch.where(valid, column["parent"].nan_to_num(), -1).long(),
         group=group,
     )
+    ungraded = column["ungraded"].nan_to_num() > 0
+    return with_neutral_rewards(sessions, ungraded) if bool(ungraded.any()) else sessions
 
 
 def real_rows(batch: KVBatchMeta) -> list[int]:

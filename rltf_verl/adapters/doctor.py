@@ -127,7 +127,7 @@ def _judge(config: DictConfig) -> Check:
 
     block = OmegaConf.select(config, "rltf")
     try:
-        feedback = RLTFConfig.from_mapping(OmegaConf.to_container(block, resolve=True)).feedback
+        rltf = RLTFConfig.from_mapping(OmegaConf.to_container(block, resolve=True))
     except (ConfigError, ValueError):  # told by the check of the whole config
         return Check("judge", "note", "not looked at", "mend the config first")
-    return judge_check(feedback)
+    return judge_check(rltf)

@@ -7,8 +7,8 @@ import urllib.request
 from http.client import HTTPException
 
 from rltf_verl.adapters.probes import Check, describe
-from rltf_verl.config import FeedbackConfig
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.config import RLTFConfig
+from rltf_verl.episode.provider import judged_parts
 from rltf_verl.judge.client import require_packages
 from rltf_verl.judge.gateway import gateways_of
 from rltf_verl.judge.settings import Endpoint
@@ -16,11 +16,11 @@ from rltf_verl.judge.settings import Endpoint
 PATIENCE_S = 10.0
 
 
-def judge_check(feedback: FeedbackConfig) -> Check:
-    """One line about the judges that a provider and its guard ask."""
-    provider = feedback.provider
+def judge_check(config: RLTFConfig) -> Check:
+    """One line about the judges that a run's provider, leak guard and environment ask."""
+    provider = config.feedback.provider
     try:
-        endpoints = [s.endpoint for s in gateways_of(lambda: build_provider(feedback))]
+        endpoints = [s.endpoint for s in gateways_of(lambda: judged_parts(config))]
         if not endpoints:
             return Check("judge", "ok", f"none configured (rltf.feedback.provider={provider.name} asks no model)")
         require_packages()

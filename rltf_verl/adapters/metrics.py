@@ -89,7 +89,10 @@ def _feedback_metrics(column: dict[str, torch.Tensor]) -> dict[str, float]:
     given = column["feedback"] > 0
     asked = given.float() + column["feedback_failed"]
     num_asked = float(asked.sum())
-    metrics = {"rltf/grader/error_share": _mean(column["grader_error"])}
+    metrics = {
+        "rltf/grader/error_share": _mean(column["grader_error"]),
+        "rltf/grader/ungraded_share": _mean(column["ungraded"]),
+    }
     if num_asked > 0:
         metrics["rltf/feedback/failed_share"] = float(column["feedback_failed"].sum()) / num_asked
         metrics["rltf/feedback/fallback_share"] = float(column["feedback_fallback"].sum()) / num_asked

@@ -27,7 +27,7 @@ from rltf_verl.adapters.metrics import role_metrics, sampling_metrics, session_m
 from rltf_verl.adapters.step_rows import read_rows, write_tokens
 from rltf_verl.adapters.teacher import ask_teacher, teacher_metrics
 from rltf_verl.algos.targets import compute_targets, objective_weight, role_weights, sampled_tokens
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.provider import judged_parts
 from rltf_verl.judge.gateway import gateways_of
 from rltf_verl.report.episode_log import set_aside_after
 
@@ -48,7 +48,7 @@ class RLTFTrainerMixin:
 
     def __init__(self, config: DictConfig, *args: Any, **kwargs: Any) -> None:
         self.rltf = check_config(config)
-        self.judge = JudgeOfTheJob(gateways_of(lambda: build_provider(self.rltf.feedback)))
+        self.judge = JudgeOfTheJob(gateways_of(lambda: judged_parts(self.rltf)))
         with open_dict(config):
             config.trainer.v1.trainer_mode = self.verl_mode
         super().__init__(config, *args, **kwargs)

@@ -5,6 +5,8 @@ All of them say which gradient they estimate; `tests/algos/test_enumeration_on_c
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from rltf_verl.algos.sessions import Cohorts, Sessions, cohorts
@@ -31,6 +33,21 @@ def first_turn_mean(values: torch.Tensor, sessions: Sessions) -> torch.Tensor:
     sums = torch.zeros(sessions.num_groups, dtype=torch.float64).index_add_(0, sessions.group, first)
     counts = torch.bincount(sessions.group, minlength=sessions.num_groups)
     return (sums / counts.clamp(min=1))[sessions.group].to(values.dtype)
+
+
+def with_neutral_rewards(sessions: Sessions, ungraded: torch.Tensor) -> Sessions:
+    """The same sessions, a turn without a verdict with the mean reward of its cohort's other turns (0 if it has none).
+
+    It then moves no mean of the cohort, and its own reward is no reason for an advantage.
+
+    Args:
+        sessions: the S sessions.
+        ungraded: [S, M] bool.
+    """
+    require_shape(ungraded=(ungraded, tuple(sessions.valid.shape)))
+    sums, counts = cohort_sums(sessions.rewards, cohorts(sessions), sessions.valid & ~ungraded)
+    mean = (sums / counts.clamp(min=1)).to(sessions.rewards.dtype)
+    return replace(sessions, rewards=torch.where(ungraded, mean, sessions.rewards))
 
 
 def turn_advantages(

@@ -22,6 +22,21 @@ class Splits:
     test: tuple[Problem, ...]
 
 
+class GradeUnavailable(Exception):
+    """No verdict on this answer could be had, through no fault of the answer: a judge that is down, say.
+
+    The session ends there, and the answer counts neither for nor against the policy. An answer at which the grader
+    breaks or runs out of time is another matter: that is graded wrong.
+
+    Args:
+        cause: one line that says what failed and what to change.
+    """
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
 class Env(Protocol):
     """A task with a verifier that can say what is wrong.
 
@@ -75,6 +90,15 @@ class FindsCandidates(Protocol):
             text: the feedback.
             attempt: what it is about. A part that it had right is no news.
         """
+        ...
+
+
+@runtime_checkable
+class GradesAsync(Protocol):
+    """An environment that waits for an answer over the network, e.g. of a judge. Sessions call it and not `grade`."""
+
+    async def agrade(self, problem: Problem, text: str) -> Grade:
+        """As `Env.grade`. Raises GradeUnavailable."""
         ...
 
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from rltf_verl.envs.base import Env
+from rltf_verl.envs.base import Env, GradesAsync
+from rltf_verl.types import Grade, Problem
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,3 +18,10 @@ async def call_env(env: Env, call: Callable[P, T], *args: P.args, **kwargs: P.kw
     if getattr(env, "blocking", False):
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
+
+
+async def grade(env: Env, problem: Problem, text: str) -> Grade:
+    """The environment's verdict, in whichever way it is had. Raises GradeUnavailable, and whatever a grader raises."""
+    if isinstance(env, GradesAsync):
+        return await env.agrade(problem, text)
+    return await call_env(env, env.grade, problem, text)

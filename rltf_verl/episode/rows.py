@@ -77,8 +77,9 @@ def critique_rows(episode: Episode) -> list[Row]:
 
 
 def distill_rows(episode: Episode) -> list[Row]:
-    """(x_0, y_K) for every line of two or more turns, right or wrong."""
-    return [_first_prompt_row(episode, k, Role.DISTILL) for k in _last_turns(episode) if k > 0]
+    """(x_0, y_K) for every line of two or more turns, right or wrong, but not if nobody could say which."""
+    ends = [k for k in _last_turns(episode) if k > 0 and episode.turns[k].stop != "ungraded"]
+    return [_first_prompt_row(episode, k, Role.DISTILL) for k in ends]
 
 
 def imitate_rows(episode: Episode, *, first_turn_too: bool) -> list[Row]:

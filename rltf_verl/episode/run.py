@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rltf_verl.config import EpisodeConfig, OnError, RewardConfig
-from rltf_verl.envs.base import Env
-from rltf_verl.envs.waiting import call_env
+from rltf_verl.envs.base import Env, GradeUnavailable
+from rltf_verl.envs.waiting import grade as grade_of
 from rltf_verl.episode.revise import revise, with_span
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback import make_provider
@@ -101,6 +101,8 @@ class _Session:
         turn = await _graded(self.rules, self.problem, attempt)
         if self.group is not None:
             self.group.graded(self.session_id, len(before), attempt.text, correct=turn.grade.correct)
+        if turn.stop is not None:
+            return _Node(turn)
         if turn.grade.correct and self._stop_when_solved():
             return _Node(replace(turn, stop="solved"))
         if len(before) + 1 == self.rules.episode.horizon:
@@ -159,7 +161,9 @@ async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
 async def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
     """r = score + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
     try:
-        grade = await call_env(rules.env, rules.env.grade, problem, attempt.text)
+        grade = await grade_of(rules.env, problem, attempt.text)
+    except GradeUnavailable as error:
+        return Turn(attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause)
     except Exception as error:  # a grader is user code; its failure must not cost the session
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     format_ok = grade.format_ok and attempt.ended

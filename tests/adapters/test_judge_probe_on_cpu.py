@@ -1,27 +1,40 @@
 """What the doctor says about a judge."""
 
+from typing import Any
+
 import pytest
 
 from rltf_verl.adapters import checks
 from rltf_verl.adapters.judge_probe import judge_check
-from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions
+from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions, RLTFConfig
 from tests.feedback.judge_server import InThread, JudgeServer
 
 
-def judge(url: str, **endpoint: str) -> FeedbackConfig:
-    return FeedbackConfig(NamedOptions("judge", {"endpoint": {"base_url": url, "model": "m", **endpoint}}))
+def run_with(
+    provider: str, guard: GuardConfig | None = None, env: NamedOptions | None = None, **options: Any
+) -> RLTFConfig:
+    feedback = FeedbackConfig(NamedOptions(provider, options), guard=guard or GuardConfig())
+    return RLTFConfig(env=env or NamedOptions("binary_matrix"), feedback=feedback)
+
+
+def judge(url: str, **endpoint: str) -> RLTFConfig:
+    return run_with("judge", endpoint={"base_url": url, "model": "m", **endpoint})
 
 
 def test_a_provider_without_a_judge() -> None:
     rules = GuardConfig(action="warn")
-    assert "asks no model" in judge_check(FeedbackConfig(NamedOptions("verifier"), guard=rules)).detail
+    assert "asks no model" in judge_check(run_with("verifier", rules)).detail
 
 
-def test_the_judge_of_the_guard_is_looked_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judges_of_the_guard_and_of_the_environment_are_looked_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    guard = GuardConfig(judge={"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "g"}})
-    gone = judge_check(FeedbackConfig(NamedOptions("verifier", {"level": "full"}), guard=guard))
-    assert (gone.status, "127.0.0.1:9" in gone.detail) == ("failed", True)
+    nobody = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "g"}}
+    env = NamedOptions("writing", {"judges": [nobody]})
+    for gone in (
+        run_with("verifier", GuardConfig(judge=nobody), level="full"), run_with("verifier", GuardConfig("warn"), env)
+    ):  # fmt: skip
+        check = judge_check(gone)
+        assert (check.status, "127.0.0.1:9" in check.detail) == ("failed", True)
 
 
 def test_an_endpoint_that_answers_and_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,7 @@ def test_session_metrics_with_known_answers():
             "rltf/turn_2/broken": 0.5,
             # 6 turns were played; feedback was asked for 4 times and given 3 times
             "rltf/grader/error_share": 1 / 6,
+            "rltf/grader/ungraded_share": 0.0,
             "rltf/session/prompt_too_long_share": 1 / 4,
             "rltf/feedback/failed_share": 0.25,
             "rltf/feedback/fallback_share": 0.25,

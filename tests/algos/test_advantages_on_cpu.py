@@ -6,7 +6,7 @@ import pytest
 import torch
 from hand import HAND, REWARDS, TREES, close, line
 
-from rltf_verl.algos.advantages import cohort_sums, first_turn_mean, turn_advantages
+from rltf_verl.algos.advantages import cohort_sums, first_turn_mean, turn_advantages, with_neutral_rewards
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.sessions import cohorts
 
@@ -143,3 +143,14 @@ def test_the_first_turns_mean_counts_early_stopped_sessions():
 def test_a_wrong_shape_names_the_argument(call, argument):
     with pytest.raises(ValueError, match=rf"{argument} has shape \(.*\), expected \(.*\)"):
         call()
+
+
+def test_a_turn_without_a_verdict_moves_nobody_and_has_no_advantage():
+    """Sessions 0 and 1 as if session 2 were not there; its own second turn at their mean."""
+    played = line([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
+    ungraded = torch.tensor([[False, False], [False, False], [False, True]])
+    neutral = with_neutral_rewards(played, ungraded)
+    close(neutral.rewards, [[0.0, 1.0], [0.5, 0.5], [1.0, 0.75]])
+    close(advantages(neutral)[:, 1], [0.25, -0.25, 0.0])
+    alone = with_neutral_rewards(line([[0.3]]), torch.tensor([[True]]))
+    close(alone.rewards, [[0.0]])

@@ -1,8 +1,11 @@
 """The multi-turn state machine with a scripted policy and a scripted provider."""
 
 import pytest
-from fakes import FIRST_PROMPT, QUESTION, Remark, ScriptedPolicy, ScriptedProvider, play, stops
+from fakes import FIRST_PROMPT, QUESTION, EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play, stops
 
+from rltf_verl.config import RLTFConfig
+from rltf_verl.envs.base import GradeUnavailable
+from rltf_verl.episode.rows import session_rows
 from rltf_verl.feedback.base import FeedbackUnavailable
 
 LONG = "a" * 50 + "END"
@@ -136,3 +139,28 @@ async def test_every_turn_is_sampled_with_its_own_seed_and_the_messages_are_not_
     await play(policy, ScriptedProvider("a", "b"), horizon=3, seeds=lambda place: 1000 + int(place.partition("/")[0]))
     assert policy.seeds == [1000, 1001, 1002]
     assert before == QUESTION
+
+
+class JudgedEnv(EchoEnv):
+    """Its judge goes down when it hears `down`."""
+
+    async def agrade(self, problem, text):
+        if "down" in text:
+            raise GradeUnavailable("the judge is down; start it")
+        return super().grade(problem, text)
+
+    def grade(self, problem, text):
+        raise AssertionError("it has to be asked asynchronously")
+
+
+async def test_an_answer_that_nobody_can_grade_ends_the_session_and_is_not_distilled():
+    policy = ScriptedPolicy(["no", "down"])
+    episode = await play(policy, Remark(), horizon=3, env=JudgedEnv())
+    assert stops(episode) == [None, "ungraded"]
+    last = episode.turns[-1]
+    assert (last.reward, last.error, last.grade.correct) == (0.0, "the judge is down; start it", False)
+    config = RLTFConfig.from_mapping(
+        {"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, "distill": {"weight": 0.1}}
+    )
+    rows = await session_rows(policy, QUESTION, episode, config)
+    assert [set(row.role) for row in rows] == [{0}, {0}], "two attempts and no distillation row"
