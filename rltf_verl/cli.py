@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from rltf_verl.cli_env import env
+from rltf_verl.cli_log import log
 
 
 class _OneLineErrors(TyperGroup):
@@ -36,6 +37,7 @@ app.add_typer(data, name="data")
 judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says and is worth.")
 app.add_typer(judge, name="judge")
 app.add_typer(env, name="env")
+app.add_typer(log, name="log")
 
 
 @data.command("build")
@@ -117,7 +119,7 @@ def judge_audit(
     from rltf_verl.report.audit import audit, audit_table
     from rltf_verl.report.console import show_table
 
-    show_table(audit_table(audit(_episodes(folder, step))))
+    show_table(audit_table(audit(episodes_of(folder, step))))
 
 
 @app.command()
@@ -129,13 +131,13 @@ def inspect(
     """Print what was said in the sessions of a run."""
     from rltf_verl.report.console import show_episode
 
-    found = _episodes(folder, step)
+    found = episodes_of(folder, step)
     for record in found[:limit]:
         show_episode(record)
     typer.echo(f"{min(limit, len(found))} of {len(found)} sessions")
 
 
-def _episodes(folder: Path, step: int | None) -> list[dict[str, Any]]:
+def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
     """Sessions of an episode log."""
     from rltf_verl.report.episode_log import read_episodes
 

@@ -23,15 +23,16 @@ LAYERS = {
     "envs": {"judge", "prompts", "types", "registry"},
     "feedback": {"judge", "envs", "prompts", "policy", "types", "registry", "jsonl"},
     "episode": {"feedback", "envs", "prompts", "policy", "config", "types"},
-    "data": {"envs", "types", "registry", "__init__"},
+    "data": {"envs", "prompts", "types", "registry", "__init__"},
     "parity": {"algos", "episode", "feedback", "envs", "policy", "config", "types"},
     "report": {"types", "parity", "jsonl"},
     "plugin": {"adapters", "searchpath"},
     "adapters": {"algos", "episode", "feedback", "judge", "envs", "prompts", "data", "report", "config", "types",
                  "registry", "searchpath"},
     "contract": {"envs", "feedback", "types"},
-    "cli": {"data", "envs", "feedback", "parity", "report", "adapters", "cli_env"},
+    "cli": {"data", "envs", "feedback", "parity", "report", "adapters", "cli_env", "cli_log"},
     "cli_env": {"cli", "contract", "envs", "report"},
+    "cli_log": {"cli", "data"},
     "__init__": set(),
 }  # fmt: skip
 
@@ -48,6 +49,7 @@ THIRD_PARTY = {
     "plugin": {"wrapt"},
     "cli": {"typer"},
     "cli_env": {"typer"},
+    "cli_log": {"typer"},
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

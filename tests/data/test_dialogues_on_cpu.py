@@ -1,0 +1,66 @@
+"""From an episode log to dialogues that verl's SFT trainer reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from rltf_verl.cli import app
+from rltf_verl.data.dialogues import dialogues
+from rltf_verl.report.episode_log import EpisodeLog, read_episodes
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+
+
+def turn(text: str, correct: bool, hint: str | None = None, parent: int | None = None) -> Turn:
+    said = None if hint is None else Feedback(hint, "teacher")
+    return Turn(Attempt((1,), (2,), None, text, True), Grade(correct, True), float(correct), said, parent)
+
+
+def episode(*turns: Turn) -> Episode:
+    return Episode(Problem("sums", 4, {}, "42"), 0, turns)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    writer = EpisodeLog(tmp_path / "log", "w")
+    solved = episode(turn("41", False, "Higher."), turn("42", True, parent=0))
+    wrong = episode(turn("40", False, "Higher."), turn("41", False, parent=0))
+    for k, played in enumerate((solved, wrong, episode(turn("42", True)))):
+        writer.append(played, question="6 · 7?", step=1, validate=False, uid=f"u{k}")
+    writer.append(solved, question="6 · 7?", step=1, validate=True, uid="v")
+    return tmp_path / "log"
+
+
+def test_a_dialogue_is_what_was_said_in_turn(log: Path) -> None:
+    first, second = dialogues(read_episodes(log), "dialogue")
+    assert [message["role"] for message in first["messages"]] == ["user", "assistant", "user", "assistant"]
+    assert [m["content"] for m in first["messages"]][:2] == ["6 · 7?", "41"]
+    assert first["messages"][2]["content"].startswith("Higher.\n\nTry again.")
+    assert (first["num_turns"], first["solved"], second["num_turns"]) == (2, True, 1)
+
+
+def test_wrong_ends_are_written_when_asked_for(log: Path) -> None:
+    assert [d["solved"] for d in dialogues(read_episodes(log), "dialogue", only_solved=False)] == [True, False, True]
+
+
+def test_every_line_of_a_tree_is_a_dialogue(tmp_path: Path) -> None:
+    tree = episode(turn("1", False, "Higher."), turn("42", True, parent=0), turn("7", False, parent=0))
+    EpisodeLog(tmp_path, "w").append(tree, question="q", step=1, validate=False, uid="u")
+    found = list(dialogues(read_episodes(tmp_path), "dialogue", only_solved=False))
+    assert [d["messages"][-1]["content"] for d in found] == ["42", "7"]
+
+
+def test_the_command_writes_what_verl_reads(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sft" / "dialogues.parquet"
+    told = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out)])
+    assert told.exit_code == 0, told.output
+    assert "2 dialogues" in told.stdout
+    table = pq.read_table(out)
+    assert table.column_names == ["messages", "env", "index", "num_turns", "solved"]
+    assert b'"only_solved": true' in table.schema.metadata[b"rltf"]
+    none = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out), "--revise", "dialog"])
+    assert "--revise='dialog'" in none.stderr
+    assert "Did you mean 'dialogue'" in none.stderr
