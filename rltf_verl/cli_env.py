@@ -34,3 +34,16 @@ def check(
     verdicts = check_env(_made(name, options), seed, num, hostile)
     show_table([("promise", "kept"), *((v.promise, v.broken or "yes") for v in verdicts)])
     raise typer.Exit(int(any(v.broken for v in verdicts)))
+
+
+@env.command("show")
+def show(
+    name: Name,
+    options: Options = None,
+    seed: Annotated[int, typer.Option(help="Seed of the problem.")] = 0,
+    wrong: Annotated[str | None, typer.Option(help="A wrong answer; another problem's reference if not given.")] = None,
+) -> None:
+    """Show, as Markdown, what the policy sees: a prompt, a wrong answer to it, and the feedback at every level."""
+    from rltf_verl.report.environment import example
+
+    typer.echo(example(_made(name, options), seed, wrong))

@@ -25,7 +25,7 @@ LAYERS = {
     "episode": {"feedback", "envs", "prompts", "policy", "config", "types"},
     "data": {"envs", "prompts", "types", "registry", "__init__"},
     "parity": {"algos", "episode", "feedback", "envs", "policy", "config", "types"},
-    "report": {"types", "parity", "jsonl"},
+    "report": {"types", "envs", "parity", "jsonl"},
     "plugin": {"adapters", "searchpath"},
     "adapters": {"algos", "episode", "feedback", "judge", "envs", "prompts", "data", "report", "config", "types",
                  "registry", "searchpath"},
