@@ -77,7 +77,7 @@ def letters(roles: Roles) -> str:
 
 
 def formula(statement: Statement) -> str:
-    """A statement in letters and signs: `A` tells the truth, `a` lies, `!` not, `&` and, `|` or, `>` if-then, `=` iff."""
+    """A statement in signs: `A` is truthful, `a` lies, `!` not, `&` and, `|` or, `>` if-then, `=` if and only if."""
     kind = statement[0]
     if kind in _FLIPPED:
         return _letter(statement[1], kind == "telling-truth")
