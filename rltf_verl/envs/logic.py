@@ -88,7 +88,7 @@ def formula(statement: Statement) -> str:
 def read_letters(text: str, num: int) -> list[bool] | None:
     """What `letters` wrote, in any order; None if not everyone is named exactly once."""
     named = [c for c in text if c.isalnum()]
-    if sorted(c.upper() for c in named) != list(_LETTERS[:num]):
+    if not text.isascii() or sorted(c.upper() for c in named) != list(_LETTERS[:num]):
         return None
     return [c.isupper() for c in sorted(named, key=str.upper)]
 

@@ -58,7 +58,7 @@ def read_path(text: str) -> str | None:
 
 
 def find_path(text: str) -> str | None:
-    """The answer of a text without a box: all of it, its last line, or what stands there behind the last `is` or `:`."""
+    """The answer of a text without a box: all of it, its last line, or what stands there behind an `is` or `:`."""
     last = text.rstrip().rpartition("\n")[2]
     tail = _TAIL.match(last)
     found = (read_path(part) for part in (text, last, last[tail.end() :] if tail else last))

@@ -1,0 +1,123 @@
+"""Where a text says what someone is: what the leak guard grades."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from rltf_verl.envs.base import Candidate
+from rltf_verl.envs.role_text import Cast, Roles, find_roles
+from rltf_verl.envs.stated import cue_before
+
+MAX_TEXT = 20_000
+"""Characters that are looked at."""
+
+_OTHER_WORDS = {
+    **dict.fromkeys(("truthful", "honest", "truth-teller", "truth-tellers", "the truth"), True),
+    **dict.fromkeys(("liar", "liars", "lies", "lying"), False),
+}
+_LINK = re.compile(r"\b(?:is|are|be|as|being|become|tells?|must|should|always)\b|[:=→|]|->", re.IGNORECASE)
+_REPORTED = re.compile(
+    r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
+    r"expressed|asserted|mentioned|commented|noted|you|your|yours|whether|example|or|would|could|may|might)\b",
+    re.IGNORECASE,
+)
+_SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
+_TELLS = re.compile(
+    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution)\b", re.IGNORECASE
+)
+_NOT = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
+
+
+class _Claim(NamedTuple):
+    start: int
+    end: int
+    roles: dict[str, bool]
+
+
+class _Patterns(NamedTuple):
+    role: Mapping[str, bool]
+    names: Mapping[str, str]
+    """Lower case -> as it is written."""
+    name: re.Pattern[str]
+    claims: tuple[re.Pattern[str], ...]
+    wrong: re.Pattern[str]
+
+
+def role_candidates(cast: Cast, solution: Sequence[bool], text: str, attempt: Roles) -> list[Candidate]:
+    """Passages that may give away someone's role, or everyone's.
+
+    What the puzzle's people say, what follows from an `if` and what the answer had said is not what the text says.
+
+    Args:
+        cast: names and what the roles are called.
+        solution: what everyone is.
+        text: the feedback.
+        attempt: roles of the answer that it is about; those that it had right are no news.
+    """
+    right = dict(zip(cast.names, solution, strict=True))
+    claims = sorted(_claims(_patterns(tuple(cast.names), tuple(cast.roles)), text[:MAX_TEXT], attempt))
+    found = []
+    for claim in claims:
+        news = {name: role for name, role in claim.roles.items() if attempt.get(name) is not role}
+        if news:
+            found.append(Candidate(claim.start, claim.end, _answer(cast, {**right, **news}), part=True))
+    told = {name: role for claim in claims for name, role in claim.roles.items()}
+    if len(told) == len(right):
+        found.append(Candidate(claims[0].start, max(claim.end for claim in claims), _answer(cast, told)))
+    listed = find_roles(cast, text)
+    if listed is not None and None not in listed.values():
+        found.append(Candidate(0, len(text), _answer(cast, {name: bool(role) for name, role in listed.items()})))
+    return found
+
+
+def _claims(patterns: _Patterns, text: str, attempt: Roles) -> Iterator[_Claim]:
+    for found in (found for pattern in patterns.claims for found in pattern.finditer(text)):
+        link = found["link"]
+        cue = cue_before(text, found.start()) + link
+        reported = _REPORTED.search(cue) and not _TELLS.search(cue)
+        if _LINK.search(link) and not reported and not _SUPPOSED.search(cue):
+            role = patterns.role[found["role"].lower()] != bool(_NOT.search(link))
+            yield _Claim(found.start(), found.end(), _named(patterns, found["names"], role))
+    for found in patterns.wrong.finditer(text):  # there are two roles: the one is wrong, so it is the other
+        name = patterns.names[(found["first"] or found["second"]).lower()]
+        had = attempt.get(name)
+        if had is not None:
+            yield _Claim(found.start(), found.end(), {name: not had})
+
+
+def _named(patterns: _Patterns, names: str, role: bool) -> dict[str, bool]:
+    return {patterns.names[found[0].lower()]: role for found in patterns.name.finditer(names)}
+
+
+@lru_cache(maxsize=256)
+def _patterns(names: tuple[str, ...], roles: tuple[str, ...]) -> _Patterns:
+    cast = Cast(names, roles)
+    role_of = dict(_OTHER_WORDS)
+    for truthful in (True, False):
+        role_of |= {f"{cast.word(truthful)}{ending}": truthful for ending in ("", "s", "es")}
+    name = rf"\b(?:{'|'.join(map(re.escape, names))})\b"
+    role = rf"\b(?P<role>{'|'.join(sorted(map(re.escape, role_of), key=len, reverse=True))})\b"
+    some = rf"(?P<names>{name}(?:[\W_]{{1,6}}(?:and[\W_]{{1,3}})?{name})*)"
+    apart = rf"(?:(?!{name}|{role.replace('?P<role>', '?:')})[^.;!?\n])"
+    wrong = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
+    return _Patterns(
+        role_of,
+        {one.lower(): one for one in names},
+        re.compile(name, re.IGNORECASE),
+        (
+            re.compile(rf"{some}(?P<link>{apart}{{0,40}}?){role}(?!\s*(?:/|or\b))", re.IGNORECASE),
+            re.compile(rf"{role}(?P<link>[\"']?\s*(?:\w+\s+)?(?:is|are|be|:|=)[\W_]{{0,4}}){some}", re.IGNORECASE),
+        ),
+        re.compile(
+            rf"(?P<first>{name})['’]s\s+(?:role|label)\s+(?:is|was)\s+{wrong}"
+            rf"|\b(?:role|label)\s+(?:of|for|that you gave(?:\s+to)?)\s+(?P<second>{name})\s+(?:is|was)\s+{wrong}",
+            re.IGNORECASE,
+        ),
+    )  # fmt: skip
+
+
+def _answer(cast: Cast, roles: Mapping[str, bool]) -> str:
+    return f"\\boxed{{{', '.join(cast.say(name, roles[name]) for name in cast.names)}}}"
