@@ -81,7 +81,9 @@ def formula(statement: Statement) -> str:
     kind = statement[0]
     if kind in _FLIPPED:
         return _letter(statement[1], kind == "telling-truth")
-    parts = [formula(part) if part[0] in _FLIPPED else f"({formula(part)})" for part in statement[1:]]
+    if kind == "not" and statement[1][0] in _FLIPPED:
+        return _letter(statement[1][1], statement[1][0] == "lying")
+    parts = [part if len(part) == 1 else f"({part})" for part in map(formula, statement[1:])]
     return f"!{parts[0]}" if kind == "not" else _SIGNS[kind].join(parts)
 
 
