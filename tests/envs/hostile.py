@@ -10,7 +10,9 @@ PIECES = [
     "\\boxed{", "\\boxed ", "}", "{", "\\text{", "\\", "\\\\", "[", "]", "(", ")", '"', "'", ",", ";", ".", ":", "|",
     "\n", "\r", "\x00", "\x1c", "\u2028", "\ufeff", "\ud800", "→", "ß", "İ", "ı", "\U0001f600", "9" * 5000, "-1", "1.",
     "[" * 3000, "right", "down", "up", "left", "R", "rdlu", "infeasible", "no path", "not", "and", "or", "is", "a",
-    "knight", "knaves", "Emma", "AbC", "A", "None", "null", "NaN", "1e999", "__import__('os')", "if", "=", " " * 2000, "RRDD" * 500,
+    "knight", "knaves", "Emma", "AbC", "A", "None", "null", "NaN", "1e999", "__import__('os')",
+    "if", "=", " " * 2000,
+    "RRDD" * 500,
 ]  # fmt: skip
 
 

@@ -151,11 +151,10 @@ def test_strict_refuses(text: str, format_ok: bool) -> None:
     assert (grade.correct, grade.format_ok) == (False, format_ok)
 
 
-@pytest.mark.parametrize("text", [TEXT[:-1], "(Emma is an angel), (Noah is a devil), (Mia is an angel)"])
-def test_official_wants_the_form_of_the_example(text: str) -> None:
-    assert OFFICIAL.grade(PROBLEM, boxed(text)).correct
-    assert not OFFICIAL.grade(PROBLEM, boxed(f"\\text{{{text}}}")).correct
-    assert not OFFICIAL.grade(PROBLEM, text).format_ok
+def test_official_wants_the_form_of_the_example() -> None:
+    assert OFFICIAL.grade(PROBLEM, boxed(TEXT)).correct
+    assert not OFFICIAL.grade(PROBLEM, boxed(f"\\text{{{TEXT}}}")).correct
+    assert not OFFICIAL.grade(PROBLEM, TEXT).format_ok
 
 
 def test_explanations_of_each_level() -> None:
@@ -177,7 +176,8 @@ def test_explanations_of_each_level() -> None:
 
 
 def test_compact() -> None:
-    assert [formula(said) for said in SAID] == ["b=C", "a", "A&!B"]
+    assert [formula(said) for said in SAID] == ["b=C", "a", "A&b"]
+    assert formula(["not", ["or", ["lying", 0], ["not", SAID[2]]]]) == "!(a|(!(A&b)))"
     assert told(COMPACT, boxed("ABC")) == ["Your previous answer is incorrect.", "xxx", "<<<", "AbC"]
     assert told(COMPACT, "aBC") == ["Your previous answer is incorrect.", "==x", "==<", "AbC"]
     assert told(COMPACT, "Abc") == ["Your previous answer is incorrect.", "x=x", "<=>", "AbC"]
@@ -217,8 +217,8 @@ def test_grading_imports_no_other_package() -> None:
 
 @pytest.mark.parametrize("env", ENVS)
 def test_every_reference_is_graded_correct(env: KnightsKnaves) -> None:
-    for seed in range(200):
-        for problem in env.build(seed, 5, 0).train:
+    for seed in range(100):
+        for problem in env.build(seed, 10, 0).train:
             assert env.grade(problem, boxed(problem.reference)).correct
             assert only_solution(problem.data["statements"]) == tuple(problem.data["solution"])
 
@@ -235,11 +235,10 @@ def test_only_the_solution_is_correct(env: KnightsKnaves) -> None:
 
 
 def test_no_choice_of_roles_solves_more_strict_puzzles_than_another() -> None:
-    env = KnightsKnaves(style="compact", n_people=4)
-    num, chance = 4000, 1 / 16
-    count = Counter(problem.reference for problem in env.build(0, num, 0).train)
+    num, chance = 4000, 1 / 8
+    count = Counter(problem.reference for problem in COMPACT.build(0, num, 0).train)
     margin = 4 * math.sqrt(num * chance * (1 - chance))
-    assert len(count) == 16
+    assert len(count) == 8
     assert all(abs(n - num * chance) < margin for n in count.values()), count
 
 
