@@ -7,7 +7,8 @@ A statement is a nested sequence, as reasoning-gym samples it and as JSON keeps 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import product
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
 Statement = Sequence[Any]
@@ -22,19 +23,30 @@ MAX_PEOPLE = len(_LETTERS)
 
 def holds(statement: Statement, roles: Roles) -> bool:
     """Whether a statement is true when people are what `roles` says."""
+    return _worlds(statement, roles, 1) == 1
+
+
+def _worlds(statement: Statement, truthful: Sequence[int], every: int) -> int:
+    """The worlds in which a statement is true, one bit each.
+
+    Args:
+        statement: what is said.
+        truthful: for each person the worlds in which they tell the truth.
+        every: all worlds.
+    """
     kind = statement[0]
     if kind == "telling-truth":
-        return roles[statement[1]]
+        return truthful[statement[1]]
     if kind == "lying":
-        return not roles[statement[1]]
+        return every ^ truthful[statement[1]]
+    first, *others = (_worlds(part, truthful, every) for part in statement[1:])
     if kind == "not":
-        return not holds(statement[1], roles)
-    if kind == "and":
-        return all(holds(part, roles) for part in statement[1:])
-    if kind == "or":
-        return any(holds(part, roles) for part in statement[1:])
-    first, second = holds(statement[1], roles), holds(statement[2], roles)
-    return first == second if kind == "<=>" else second or not first
+        return every ^ first
+    if kind == "->":
+        return every ^ first | others[0]
+    if kind == "<=>":
+        return every ^ first ^ others[0]
+    return reduce(and_ if kind == "and" else or_, others, first)
 
 
 def contradictions(statements: Sequence[Statement], roles: Roles) -> list[int]:
@@ -44,13 +56,17 @@ def contradictions(statements: Sequence[Statement], roles: Roles) -> list[int]:
 
 def only_solution(statements: Sequence[Statement]) -> tuple[bool, ...] | None:
     """The roles that contradict no statement, if there is exactly one such choice."""
-    found: tuple[bool, ...] | None = None
-    for roles in product((True, False), repeat=len(statements)):
-        if all(holds(statement, roles) == roles[i] for i, statement in enumerate(statements)):
-            if found is not None:
-                return None
-            found = roles
-    return found
+    num = len(statements)
+    every = (1 << 2**num) - 1
+    # World w is the one in which person i tells the truth if bit i of w is set.
+    truthful = [every // ((1 << 2 ** (i + 1)) - 1) * ((1 << 2**i) - 1) << 2**i for i in range(num)]
+    left = every
+    for person, statement in zip(truthful, statements, strict=True):
+        left &= every ^ person ^ _worlds(statement, truthful, every)
+    if left.bit_count() != 1:
+        return None
+    world = left.bit_length() - 1
+    return tuple(bool(world >> i & 1) for i in range(num))
 
 
 def same_puzzle_key(statements: Sequence[Statement]) -> str:
