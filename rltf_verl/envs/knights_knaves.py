@@ -130,8 +130,7 @@ class KnightsKnaves:
     def _read(self, problem: Problem, text: str) -> Roles | None:
         cast, box = _cast(problem), last_box(text)
         if self._compact:
-            given = read_letters(text if box is None else box, len(cast.names))
-            return None if given is None else dict(zip(cast.names, given, strict=True))
+            return _read_compact(cast.names, text.rstrip().rpartition("\n")[2] if box is None else box)
         if not self._official:
             return find_roles(cast, text) if box is None else read_roles(cast, box)
         try:
@@ -180,6 +179,11 @@ def _grade_official(solution_text: str, text: str) -> Grade:
     except ValueError:
         return Grade(correct=False, format_ok=False)
     return Grade(correct=read_release_roles(boxed) == read_release_roles(solution_text), format_ok=True, parsed=boxed)
+
+
+def _read_compact(names: Sequence[str], text: str) -> Roles | None:
+    given = read_letters(text, len(names))
+    return None if given is None else dict(zip(names, given, strict=True))
 
 
 def _compact_candidates(problem: Problem, text: str) -> list[Candidate]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from itertools import islice
 from operator import and_, or_
 from typing import Any
 
@@ -105,7 +106,7 @@ def formula(statement: Statement) -> str:
 
 def read_letters(text: str, num: int) -> list[bool] | None:
     """What `letters` wrote, in any order; None if not everyone is named exactly once."""
-    named = [c for c in text if c.isalnum()]
+    named = list(islice(filter(str.isalnum, text), num + 1))
     if not text.isascii() or sorted(c.upper() for c in named) != list(_LETTERS[:num]):
         return None
     return [c.isupper() for c in sorted(named, key=str.upper)]

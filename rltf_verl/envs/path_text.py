@@ -47,7 +47,12 @@ _PUNCTUATION = ".,;()[]{}\"' "
 def read_path(text: str) -> str | None:
     """What all of `text` says: moves, NO_PATH, or None if it is not an answer."""
     plain = _LABEL.sub(" ", _MARKUP.sub(" ", text.lower().replace("’", "'")))
-    tokens = _TOKEN.findall(plain)
+    tokens = []
+    for found in _TOKEN.finditer(plain):
+        token = found[0]
+        if token not in _NONE_FILLERS and token not in _ARROWS and not _as_moves(token):
+            return None  # most texts end here, and soon
+        tokens.append(token)
     words = [token for token in tokens if token not in _ARROWS]
     moves = "".join(map(_as_moves, words))
     if moves:  # arrows between words separate them
@@ -59,10 +64,15 @@ def read_path(text: str) -> str | None:
 
 def find_path(text: str) -> str | None:
     """The answer of a text without a box: all of it, its last line, or what stands there behind an `is` or `:`."""
-    last = text.rstrip().rpartition("\n")[2]
+    last = last_line(text)
     tail = _TAIL.match(last)
     found = (read_path(part) for part in (text, last, last[tail.end() :] if tail else last))
     return next((path for path in found if path is not None), None)
+
+
+def last_line(text: str) -> str:
+    """The last line that is not blank."""
+    return text.rstrip().rpartition("\n")[2]
 
 
 def read_release_path(boxed: str) -> str:
@@ -87,7 +97,7 @@ def _as_moves(word: str) -> str:
 
 
 def _says_none(plain: str, words: list[str]) -> bool:
-    if not words or not _NONE_FILLERS.issuperset(words) or _NEGATED.search(plain):
+    if _NEGATED.search(plain):
         return False
     denied = not {"no", "not", "cannot", "isn"}.isdisjoint(words)
     return not _STRONG.isdisjoint(words) or (denied and not _WEAK.isdisjoint(words))

@@ -16,7 +16,7 @@ from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.boxed import extract_boxed, last_box
 from rltf_verl.envs.path_candidates import path_candidates
 from rltf_verl.envs.path_feedback import diagnosis, marks
-from rltf_verl.envs.path_text import NO_PATH, find_path, read_path, read_release_path, spell
+from rltf_verl.envs.path_text import NO_PATH, find_path, last_line, read_path, read_release_path, spell
 from rltf_verl.envs.paths import Maze, Sizes, is_path, release_mazes, shortest_path
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Grade, Problem
@@ -152,7 +152,7 @@ class ShortestPath:
             except ValueError:
                 return None
         box = last_box(text)
-        if self._compact and (text if box is None else box).strip() == NONE_SAID:
+        if self._compact and (last_line(text) if box is None else box).strip() == NONE_SAID:
             return NO_PATH
         return find_path(text) if box is None else read_path(box)
 
