@@ -34,7 +34,9 @@ _JOIN = re.compile(
 _TELLS = re.compile(
     r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|need|try)\b", re.IGNORECASE
 )
-_OWN = re.compile(r"\b(?:you|your|yours|attempt|instead of|not)\b", re.IGNORECASE)
+_OWN = re.compile(
+    r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried)|your|yours|attempt|instead of|not)\b", re.IGNORECASE
+)
 _NONE = re.compile(
     r"\b(?:in-?feasible|impossible|unreachable|no\s+(?:\w+\s+){0,2}(?:path|route|way|solution)s?|"
     r"not\s+(?:feasible|possible|reachable)|(?:cannot|can\s?not|can't|can’t)\s+be\s+reached|(?:walled|cut|closed)\s+(?:in|off))\b",

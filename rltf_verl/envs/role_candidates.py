@@ -13,12 +13,14 @@ from rltf_verl.envs.stated import cue_before
 
 MAX_TEXT = 20_000
 """Characters that are looked at."""
+MAX_LIST = 9
+"""Names that follow the first in `Emma, Noah and Mia`."""
 
 _OTHER_WORDS = {
     **dict.fromkeys(("truthful", "honest", "truth-teller", "truth-tellers", "the truth"), True),
     **dict.fromkeys(("liar", "liars", "lies", "lying"), False),
 }
-_LINK = re.compile(r"\b(?:is|are|be|as|being|become|tells?|must|should|always)\b|[:=→|]|->", re.IGNORECASE)
+_LINK = re.compile(r"\b(?:is|are|be|as|being|become|tells?|must|should|always)\b|n['’]t\b|[:=→|]|->", re.IGNORECASE)
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
     r"expressed|asserted|mentioned|commented|noted|you|your|yours|whether|example|or|would|could|may|might)\b",
@@ -100,7 +102,7 @@ def _patterns(names: tuple[str, ...], roles: tuple[str, ...]) -> _Patterns:
         role_of |= {f"{cast.word(truthful)}{ending}": truthful for ending in ("", "s", "es")}
     name = rf"\b(?:{'|'.join(map(re.escape, names))})\b"
     role = rf"\b(?P<role>{'|'.join(sorted(map(re.escape, role_of), key=len, reverse=True))})\b"
-    some = rf"(?P<names>{name}(?:[\W_]{{1,6}}(?:and[\W_]{{1,3}})?{name})*)"
+    some = rf"(?P<names>{name}(?:[\W_]{{1,6}}(?:and[\W_]{{1,3}})?{name}){{0,{MAX_LIST}}})"
     apart = rf"(?:(?!{name}|{role.replace('?P<role>', '?:')})[^.;!?\n])"
     wrong = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
     return _Patterns(

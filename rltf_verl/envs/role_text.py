@@ -18,7 +18,11 @@ ROLE_WORDS = frozenset(
 _FOREIGN = ROLE_WORDS | {f"{word}s" for word in ROLE_WORDS} | {"heroes"}
 _WORD = re.compile(r"[^\W\d_]+")
 _CLAUSE_END = re.compile(r"[.;\n]")
-_UNCLEAR = frozenset("not or nor neither either if unless isn aren cannot never maybe".split())  # noqa: SIM905
+_UNCLEAR = frozenset(
+    """
+    not or nor neither either if unless isn aren cannot never maybe said says say claimed claims claim told stated
+    """.split()  # noqa: SIM905
+)
 _NOBODY = frozenset(("none", "nobody", "noone"))
 
 Roles = dict[str, bool | None]
