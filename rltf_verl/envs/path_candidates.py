@@ -23,7 +23,7 @@ _TIMES = (
     r"|(?P<twice>twice)\b))?"
 )
 _MOVE = re.compile(
-    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up)(?:wards?)?|[RDLU]+|[rdlu]{{2,}}|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
+    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up)(?:wards?|s)?|[RDLU]+|[rdlu]{{2,}}|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
     r"|(?P<run>[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])"
 )
 _JOIN = re.compile(
@@ -79,16 +79,21 @@ def _runs(text: str) -> Iterator[list[_Told]]:
     for one in islice(_mentions(text), MAX_MOVES):
         gap = text[run[-1].end : one.start] if run else ""
         if run and (len(gap) > MAX_GAP or not _JOIN.fullmatch(gap)):
-            yield run
+            yield _without_separators(text, run)
             run = []
         run.append(one)
-    if run:
-        yield run
+    yield _without_separators(text, run)
+
+
+def _without_separators(text: str, run: list[_Told]) -> list[_Told]:
+    """Arrows between words are no moves."""
+    words = [one for one in run if text[one.end - 1].isalnum()]
+    return words or run
 
 
 def _mentions(text: str) -> Iterator[_Told]:
     for found in _MOVE.finditer(spell_digits(text)):
-        moves = read_path(re.sub("wards?$", "", found["move"] or found["run"]))
+        moves = read_path(re.sub("(?:wards?|s)$", "", found["move"] or found["run"]))
         times = 2 if found["twice"] else int(found["before"] or found["x"] or found["after"] or 1)
         if moves and moves != NO_PATH:
             yield _Told(found.start(), found.end(), moves * min(times, MAX_TIMES))

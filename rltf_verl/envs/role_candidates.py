@@ -20,16 +20,25 @@ _OTHER_WORDS = {
     **dict.fromkeys(("truthful", "honest", "truth-teller", "truth-tellers", "the truth"), True),
     **dict.fromkeys(("liar", "liars", "lies", "lying"), False),
 }
-_LINK = re.compile(r"\b(?:is|are|be|as|being|become|tells?|must|should|always)\b|n['’]t\b|[:=→|]|->", re.IGNORECASE)
+_CHANGE = r"makes?|making|mark|label|change|switch|swap|set|turn"
+_LINK = re.compile(
+    rf"\b(?:is|are|be|as|being|become|tells?|must|should|always|never|{_CHANGE})\b|n['’]t\b|[:=→|]|->", re.IGNORECASE
+)
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
-    r"expressed|asserted|mentioned|commented|noted|you|your|yours|whether|example|or|would|could|may|might)\b",
+    r"expressed|asserted|mentioned|commented|noted|you|your|yours|whether|example|or|would|could|may|might|consider|"
+    r"cases?|try)\b",
     re.IGNORECASE,
 )
 _SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
+_ASKED = re.compile(r"[^.;!\n]{0,80}\?")
 _TELLS = re.compile(
-    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution)\b", re.IGNORECASE
+    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution|so|hence|therefore|thus|"
+    r"since|because)\b",
+    re.IGNORECASE,
 )
+_ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
+_EXCEPT = re.compile(r"\b(?:every(?:one|body)|all)\s+(?:of\s+them\s+)?(?:except|but|apart\s+from)\s+(?:for\s+)?$", re.I)
 _NOT = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
 
 
@@ -64,8 +73,8 @@ def role_candidates(cast: Cast, solution: Sequence[bool], text: str, attempt: Ro
     found = []
     for claim in claims:
         news = {name: role for name, role in claim.roles.items() if attempt.get(name) is not role}
-        if news:
-            found.append(Candidate(claim.start, claim.end, _answer(cast, {**right, **news}), part=True))
+        for name, role in news.items():
+            found.append(Candidate(claim.start, claim.end, _answer(cast, {**right, name: role}), part=True))
     told = {name: role for claim in claims for name, role in claim.roles.items()}
     if len(told) == len(right):
         found.append(Candidate(claims[0].start, max(claim.end for claim in claims), _answer(cast, told)))
@@ -80,18 +89,23 @@ def _claims(patterns: _Patterns, text: str, attempt: Roles) -> Iterator[_Claim]:
         link = found["link"]
         cue = cue_before(text, found.start()) + link
         reported = _REPORTED.search(cue) and not _TELLS.search(cue)
-        if _LINK.search(link) and not reported and not _SUPPOSED.search(cue):
+        supposed = _SUPPOSED.search(cue) or _ASKED.match(text, found.end())
+        if _LINK.search(link) and not reported and not supposed:
             role = patterns.role[found["role"].lower()] != bool(_NOT.search(link))
-            yield _Claim(found.start(), found.end(), _named(patterns, found["names"], role))
+            named = _named(patterns, found["names"])
+            roles = dict.fromkeys(named, role)
+            if _EXCEPT.search(cue_before(text, found.start())):
+                roles = {name: (name in named) != role for name in patterns.names.values()}
+            elif _ONLY.search(cue):
+                roles = {name: (name in named) == role for name in patterns.names.values()}
+            yield _Claim(found.start(), found.end(), roles)
     for found in patterns.wrong.finditer(text):  # there are two roles: the one is wrong, so it is the other
-        name = patterns.names[(found["first"] or found["second"]).lower()]
-        had = attempt.get(name)
-        if had is not None:
-            yield _Claim(found.start(), found.end(), {name: not had})
+        roles = {name: not attempt[name] for name in _named(patterns, found[0]) if attempt.get(name) is not None}
+        yield _Claim(found.start(), found.end(), roles)
 
 
-def _named(patterns: _Patterns, names: str, role: bool) -> dict[str, bool]:
-    return {patterns.names[found[0].lower()]: role for found in patterns.name.finditer(names)}
+def _named(patterns: _Patterns, names: str) -> list[str]:
+    return [patterns.names[found[0].lower()] for found in patterns.name.finditer(names)]
 
 
 @lru_cache(maxsize=256)
@@ -103,6 +117,7 @@ def _patterns(names: tuple[str, ...], roles: tuple[str, ...]) -> _Patterns:
     name = rf"\b(?:{'|'.join(map(re.escape, names))})\b"
     role = rf"\b(?P<role>{'|'.join(sorted(map(re.escape, role_of), key=len, reverse=True))})\b"
     some = rf"(?P<names>{name}(?:[\W_]{{1,6}}(?:and[\W_]{{1,3}})?{name}){{0,{MAX_LIST}}})"
+    several = some.replace("?P<names>", "?:")
     apart = rf"(?:(?!{name}|{role.replace('?P<role>', '?:')})[^.;!?\n])"
     wrong = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
     return _Patterns(
@@ -111,11 +126,18 @@ def _patterns(names: tuple[str, ...], roles: tuple[str, ...]) -> _Patterns:
         re.compile(name, re.IGNORECASE),
         (
             re.compile(rf"{some}(?P<link>{apart}{{0,40}}?){role}(?!\s*(?:/|or\b))", re.IGNORECASE),
+            re.compile(
+                rf"\b(?P<link>{_CHANGE})\s+{some}"
+                rf"(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{role}",
+                re.IGNORECASE,
+            ),
             re.compile(rf"{role}(?P<link>[\"']?\s*(?:\w+\s+)?(?:is|are|be|:|=)[\W_]{{0,4}}){some}", re.IGNORECASE),
         ),
         re.compile(
-            rf"(?P<first>{name})['’]s\s+(?:role|label)\s+(?:is|was)\s+{wrong}"
-            rf"|\b(?:role|label)\s+(?:of|for|that you gave(?:\s+to)?)\s+(?P<second>{name})\s+(?:is|was)\s+{wrong}",
+            rf"{several}['’]s\s+(?:roles?|labels?)\s+(?:is|was|are|were)\s+{wrong}"
+            rf"|\b(?:roles?|labels?)\s+(?:of|for|that you gave(?:\s+to)?)\s+{several}\s+(?:is|was|are|were)\s+{wrong}"
+            rf"|\b(?:flip|swap|switch|reverse|change|misl[ae]bell?ed|misclassified|misjudged)\s+"
+            rf"(?:the\s+roles?\s+(?:of|for)\s+)?{several}",
             re.IGNORECASE,
         ),
     )  # fmt: skip

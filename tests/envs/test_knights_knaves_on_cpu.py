@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.kk_puzzles import Puzzle, _reordered
@@ -300,6 +301,13 @@ def test_truth_tables() -> None:
     for kind, values in table.items():
         assert [holds((kind, a, b), roles) for roles in product((True, False), repeat=2)] == values
     assert holds(("not", ("lying", 0)), [True]) is True
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_problems_come_back_from_a_file_as_they_were(env: KnightsKnaves) -> None:
+    for problem in PROBLEMS[id(env)][:20]:
+        row = json.loads(json.dumps(row_of(problem, env.prompt(problem), "train")))
+        assert problem_from_row(row["extra_info"], row["reward_model"]) == problem
 
 
 @given(env=st.sampled_from(ENVS), i=st.integers(0, 99), text=texts(), level=st.sampled_from(LEVELS))

@@ -88,6 +88,14 @@ def test_whole_solutions(text: str) -> None:
         "The role of Mia is incorrect.",
         "**Emma**: knight",
         "In fact, Emma is not lying.",
+        "That makes Emma a knight.",
+        "Noah is the only liar.",
+        "You mislabelled Emma.",
+        "Flip the roles of Emma and Mia.",
+        "Swap Emma to knight",
+        "Everyone except Noah is a knight",
+        "Mia never lies",
+        "Emma's statement is true, so Emma is a knight",
     ],
 )
 def test_a_role_that_the_attempt_had_wrong_is_a_part(text: str) -> None:
@@ -115,6 +123,11 @@ def test_a_role_that_the_attempt_had_wrong_is_a_part(text: str) -> None:
         "Two of the three roles are wrong.",
         "Every person is either a knight or a knave. Emma, Noah and Mia each have one role.",
         "When Emma is a knight, her statement has to be true.",
+        "Consider both cases: Emma is a knight, or Emma is a knave.",
+        "Case 1: Emma is a knight. Case 2: Emma is a knave.",
+        "Does it follow that Emma is a knight?",
+        "Try assuming Mia is a knight and see.",
+        "Your conclusion that Emma is a knave is based on a misreading.",
     ],
 )
 def test_what_people_say_or_what_would_follow_is_no_leak(text: str) -> None:
@@ -144,6 +157,8 @@ def test_other_roles_are_never_the_answer(roles: list[bool]) -> None:
         "First right, next right, then down, finally down.",
         '["right", "right", "down", "down"]',
         "- right\n- right\n- down\n- down",
+        "Two rights and two downs",
+        "shortest is right→right→down→down",
         "After that: right -> right -> down -> down works.",
         "rightwards, rightwards, downwards, downwards",
         "You wrote right, down; correct would be right, right, down, down.",

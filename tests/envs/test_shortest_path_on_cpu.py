@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.path_text import NO_PATH, find_path, read_path, read_release_path
@@ -270,6 +271,13 @@ def test_compact_marks(answer: str, location: str, hint: str) -> None:
     assert told(COMPACT, FEASIBLE, "RRDD") == ["Your previous answer is correct.", "=", "=", "="]
     assert COMPACT.grade(INFEASIBLE, "N").correct
     assert COMPACT.prompt(FEASIBLE) == "*OO\nXXO\nOO#"
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_problems_come_back_from_a_file_as_they_were(env: ShortestPath) -> None:
+    for problem in PROBLEMS[id(env)][:20]:
+        row = json.loads(json.dumps(row_of(problem, env.prompt(problem), "train")))
+        assert problem_from_row(row["extra_info"], row["reward_model"]) == problem
 
 
 @given(env=st.sampled_from(ENVS), i=st.integers(0, 299), text=texts(), level=st.sampled_from(LEVELS))
