@@ -27,7 +27,7 @@ _MOVE = re.compile(
     r"|(?P<run>[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])"
 )
 _JOIN = re.compile(
-    r"(?:[\W_]|\d+|\b(?:and|then|next|go|going|move|step|once|more|again|finally|lastly|last|followed|by|to|the|first|second|"
+    r"(?:[\W_\d]|\b(?:and|then|next|go|going|move|step|once|more|again|finally|lastly|last|followed|by|to|the|first|second|"
     r"third|after|that|another)\b)*",
     re.IGNORECASE,
 )

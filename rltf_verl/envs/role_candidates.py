@@ -69,7 +69,8 @@ def role_candidates(cast: Cast, solution: Sequence[bool], text: str, attempt: Ro
         attempt: roles of the answer that it is about; those that it had right are no news.
     """
     right = dict(zip(cast.names, solution, strict=True))
-    claims = sorted(_claims(_patterns(tuple(cast.names), tuple(cast.roles)), text[:MAX_TEXT], attempt))
+    patterns = _patterns(tuple(cast.names), tuple(cast.roles))
+    claims = sorted(_claims(patterns, text[:MAX_TEXT], attempt), key=lambda claim: (claim.start, claim.end))
     found = []
     for claim in claims:
         news = {name: role for name, role in claim.roles.items() if attempt.get(name) is not role}
@@ -100,6 +101,8 @@ def _claims(patterns: _Patterns, text: str, attempt: Roles) -> Iterator[_Claim]:
                 roles = {name: (name in named) == role for name in patterns.names.values()}
             yield _Claim(found.start(), found.end(), roles)
     for found in patterns.wrong.finditer(text):  # there are two roles: the one is wrong, so it is the other
+        if _SUPPOSED.search(cue_before(text, found.start())) or _ASKED.match(text, found.end()):
+            continue
         roles = {name: not attempt[name] for name in _named(patterns, found[0]) if attempt.get(name) is not None}
         yield _Claim(found.start(), found.end(), roles)
 

@@ -127,6 +127,7 @@ def test_a_role_that_the_attempt_had_wrong_is_a_part(text: str) -> None:
         "Case 1: Emma is a knight. Case 2: Emma is a knave.",
         "Does it follow that Emma is a knight?",
         "Try assuming Mia is a knight and see.",
+        "What happens if you change Emma?",
         "Your conclusion that Emma is a knave is based on a misreading.",
     ],
 )
@@ -267,6 +268,8 @@ def check_candidates(text: str) -> None:
         ),
         *(word * 50_000 for word in (" ", "no ", "not ", "RD", ": ", "is ", "1. ", "3 steps ")),
         "right" + " " * 100_000,
+        f"right {'1' * 30}x right",
+        "Emma's role is wrong: Emma is a knight. " * 500,
     ],
 )
 def test_a_hostile_text_takes_no_long_time(hostile: str) -> None:
