@@ -246,3 +246,7 @@ def _fail(message: str, code: int) -> NoReturn:
 def main() -> None:
     """Entry point of the console script."""
     app()
+
+
+if __name__ == "__main__":
+    main()

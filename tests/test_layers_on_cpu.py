@@ -39,9 +39,9 @@ LAYERS = {
 # layer -> third-party packages that it may import; layers that are not named here: none
 THIRD_PARTY = {
     "algos": {"torch"},
+    "envs": {"numpy", "reasoning_gym", "datasets"},  # inside build() only
     "prompts": {"jinja2"},
     "judge": {"openai", "tenacity"},
-    "envs": {"datasets"},
     "data": {"pyarrow", "rich"},
     "parity": {"torch"},
     "report": {"rich"},

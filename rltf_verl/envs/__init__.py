@@ -9,6 +9,8 @@ from rltf_verl.registry import construct
 
 _ENVS = {
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
+    "knights_knaves": "rltf_verl.envs.knights_knaves:KnightsKnaves",
+    "shortest_path": "rltf_verl.envs.shortest_path:ShortestPath",
     "writing": "rltf_verl.envs.writing:Writing",
 }
 

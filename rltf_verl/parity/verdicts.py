@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rltf_verl.config import EpisodeConfig, RewardConfig
-from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs import make_env
 from rltf_verl.envs.boxed import extract_boxed
+from rltf_verl.envs.path_text import read_release_path, spell
+from rltf_verl.envs.role_text import read_release_roles
 from rltf_verl.episode.release_fm import END_OF_TURN, release_critique
 from rltf_verl.episode.run import EpisodeRules, run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.parity.report import Check, Json, Report
-from rltf_verl.types import Attempt, Episode, Message, Problem, Turn
+from rltf_verl.types import Attempt, Episode, Grade, Message, Problem, Turn
 
 PART = "env_checks"
 
@@ -44,9 +46,29 @@ def _compare_boxed(item: Json, check: Check) -> None:
 
 
 def _compare_matrix(item: Json, check: Check) -> None:
-    text = f"\\boxed{{{item['boxed']}}}"
-    grade = BinaryMatrix(mode="official").grade(_problem(item["solution"]), text)
+    grade = _grade("binary_matrix", item)
     check.close("format, correct", [grade.format_ok, grade.correct], [item["format"], item["correct"]])
+
+
+def _compare_knights(item: Json, check: Check) -> None:
+    grade = _grade("knights_knaves", item)
+    check.close("format, correct", [grade.format_ok, grade.correct], [item["format"], item["correct"]])
+    if "normalized" in item and grade.parsed is not None:
+        ours = sorted(" ".join(pair) for pair in read_release_roles(grade.parsed))
+        check.text("normalized", ", ".join(ours), ", ".join(sorted(" ".join(pair) for pair in item["normalized"])))
+
+
+def _compare_path(item: Json, check: Check) -> None:
+    check.close("correct", _grade("shortest_path", item).correct, item["correct"])
+    if "normalized" in item:
+        theirs = item["normalized"]
+        theirs = theirs if isinstance(theirs, str) else ", ".join(theirs)
+        check.text("normalized", spell(read_release_path(item["boxed"])), theirs)
+
+
+def _grade(env: str, item: Json) -> Grade:
+    text = f"\\boxed{{{item['boxed']}}}"
+    return make_env(env, mode="official").grade(_problem(env, item), text)
 
 
 def _compare_critique(item: Json, check: Check) -> None:
@@ -57,7 +79,7 @@ def _compare_critique(item: Json, check: Check) -> None:
 
 
 def _compare_rewards(item: Json, check: Check) -> None:
-    if item.get("env") != BinaryMatrix.name:
+    if item.get("env") not in PROBLEMS:
         check.report.skip(f"{PART} reward of {item.get('env')}: this environment is not compared")
         return
     played = asyncio.run(_play(item)).turns
@@ -84,20 +106,20 @@ def _metrics(turn: Turn, k: int, horizon: int) -> dict[str, float]:
 async def _play(item: Json) -> Episode:
     """The session again, with the answers of the file."""
     rules = EpisodeRules(
-        env=BinaryMatrix(mode="official"),
+        env=make_env(item["env"], mode="official"),
         provider=make_provider("correctness"),
         episode=EpisodeConfig(horizon=item["horizon"], stop_when_solved_train=item["early_termination"]),
         reward=RewardConfig(intermediate=item["reward_y1"]),
     )
     policy = _Scripted([turn["response"] for turn in item["turns"]])
     question = [{"role": "user", "content": ""}]
-    return await run_episode(
-        rules, policy, _problem(item["solution"]), question, session_id=0, validate=False, seed_of=lambda place: 0
-    )
+    problem = _problem(item["env"], item)
+    return await run_episode(rules, policy, problem, question, session_id=0, validate=False, seed_of=lambda place: 0)
 
 
-def _problem(solution: list[list[int]]) -> Problem:
-    return Problem(BinaryMatrix.name, 0, {"matrix": solution, "solution": solution, "n": len(solution)}, "")
+def _problem(env: str, item: Json) -> Problem:
+    """The problem of an item, with what the official grader reads of it."""
+    return Problem(env, 0, {ours: item[theirs] for ours, theirs in PROBLEMS[env].items()}, "")
 
 
 @dataclass
@@ -126,14 +148,22 @@ class _Scripted:
         return Attempt(prompt_ids, (1,), None, text.removesuffix(END_OF_TURN), ended=text.endswith(END_OF_TURN))
 
 
+PROBLEMS: dict[str, dict[str, str]] = {
+    "binary_matrix": {"solution": "solution"},
+    "knights_knaves": {"solution_text": "solution"},
+    "shortest_path": {key: key for key in ("grid", "start", "dest", "answer")},
+}
+"""Environment -> field of `Problem.data` -> its name in the file."""
 JUDGED = ("knights_knaves", "binary_matrix", "shortest_path", "math")
 COMPARED: dict[str, Callable[[Json, Check], None]] = {
     "reward": _compare_rewards,
     "extract_boxed": _compare_boxed,
     "binary_matrix": _compare_matrix,
+    "knights_knaves": _compare_knights,
+    "shortest_path": _compare_path,
     "critique_extraction": _compare_critique,
 }
 REASONS = {
-    "prompt_hashes": "the prompts are worded anew here",
-    **dict.fromkeys(("knights_knaves", "shortest_path", "math"), "this environment is not compared"),
+    "prompt_hashes": "prompts of judges and second turns are worded anew here",
+    "math": "this environment is not compared",
 }

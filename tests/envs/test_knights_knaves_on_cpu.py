@@ -1,0 +1,379 @@
+"""The release's puzzles and verdicts; what strict mode promises; what must hold for any text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import subprocess
+import sys
+from collections import Counter
+from itertools import permutations, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rltf_verl.data.schema import problem_from_row, row_of
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.kk_puzzles import Puzzle, _reordered
+from rltf_verl.envs.knights_knaves import KnightsKnaves
+from rltf_verl.envs.logic import contradictions, formula, holds, letters, only_solution, read_letters, same_puzzle_key
+from rltf_verl.envs.role_text import read_release_roles
+from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.types import Problem
+from tests.envs.hostile import hostile_texts, texts
+
+# SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
+KEYS = ("names", "solution", "solution_text", "quiz")
+TRAIN_SHA256 = "9c69ceee8e827615a8f14c223a92b8b0766e855b47fea9e90191fe634c36d96f"
+TEST_SHA256 = "b49090ba9151c6dc5355b16192831256da2cded2c272eefdc7786179a965b5f2"
+FIRST_PROMPT_SHA256 = "97125c0c3711e37ed1e69519539c5fd96ad42fd85b140b12ea47613169f31021"
+
+OFFICIAL, STRICT = KnightsKnaves(mode="official"), KnightsKnaves()
+COMPACT = KnightsKnaves(style="compact", n_people=3, depth=2, width=2)
+ENVS = [OFFICIAL, STRICT, COMPACT]
+PROBLEMS = {id(env): env.build(1, 100, 0).train for env in ENVS}
+
+NAMES = ["Emma", "Noah", "Mia"]
+SAID = [
+    ["<=>", ["lying", 1], ["telling-truth", 2]],
+    ["lying", 0],
+    ["and", ["telling-truth", 0], ["not", ["telling-truth", 1]]],
+]
+TEXT = "Emma is an angel, Noah is a devil, and Mia is an angel."
+PROBLEM = Problem(
+    "knights_knaves",
+    0,
+    {
+        "names": NAMES,
+        "roles": ["an angel", "a devil"],
+        "statements": SAID,
+        "solution": [True, False, True],
+        "solution_text": TEXT,
+        "quiz": "",
+    },
+    TEXT,
+)
+
+
+def boxed(answer: str) -> str:
+    return f"\\boxed{{{answer}}}"
+
+
+def told(env: KnightsKnaves, text: str) -> list[str]:
+    return [env.explain(PROBLEM, text, env.grade(PROBLEM, text), level) for level in LEVELS]
+
+
+def test_official_items_are_the_release_s() -> None:
+    """Half a minute: the release's sampler asks numpy for every choice."""
+    splits = OFFICIAL.build(0, 19_800, 200)
+    for problems, wanted in ((splits.train, TRAIN_SHA256), (splits.test, TEST_SHA256)):
+        items = [{key: problem.data[key] for key in KEYS} for problem in problems]
+        assert hashlib.sha256(json.dumps(items, sort_keys=True, ensure_ascii=False).encode()).hexdigest() == wanted
+    assert hashlib.sha256(OFFICIAL.prompt(splits.train[0]).encode()).hexdigest() == FIRST_PROMPT_SHA256
+
+
+def test_official_smaller_build_is_a_prefix_of_the_same_sequence() -> None:
+    longer, shorter = OFFICIAL.build(0, 30, 0).train, OFFICIAL.build(0, 20, 10)
+    assert [p.data for p in longer] == [p.data for p in (*shorter.train, *shorter.test)]
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("Emma is a knight, Noah is a knave", {("emma", "knight"), ("noah", "knave")}),
+        ("Emma: knight", {("emma:", "knight")}),
+        ("\\text{Emma is a sage}", set()),
+        ("knight knave", set()),
+        ("Emma Noah is a sage knave", {("noah", "sage")}),
+        ("(Emma) and Mia hero", {("mia", "hero")}),
+    ],
+)
+def test_official_reading(text: str, pairs: set[tuple[str, str]]) -> None:
+    assert read_release_roles(text) == pairs
+
+
+RIGHT = [
+    "Emma is an angel, Noah is a devil, and Mia is an angel.",
+    "Mia is an angel, Emma is an angel, Noah is a devil",
+    "\\text{Emma is an angel, Noah is a devil, and Mia is an angel}",
+    "\\text{Emma is an angel}, \\text{Noah is a devil}, \\textbf{Mia} \\text{ is an angel}",
+    "Emma: angel, Noah: devil, Mia: angel",
+    "Emma = angel; Noah = devil; Mia = angel",
+    "emma angel, noah devil, mia angel",
+    '{"Emma": "angel", "Noah": "devil", "Mia": "angel"}',
+    "['Emma is an angel', 'Noah is a devil', 'Mia is an angel']",
+    '[{"name": "Emma", "role": "angel"}, {"name": "Noah", "role": "devil"}, {"name": "Mia", "role": "angel"}]',
+    "- Emma: angel\n- Noah: devil\n- Mia: angel",
+    "1. Emma is an angel\n2. Noah is a devil\n3. Mia is an angel",
+    "Emma and Mia are angels, Noah is a devil",
+    "Angels: Emma, Mia; Devils: Noah",
+    "The angels are Emma and Mia. Noah is a devil.",
+    "The only devil is Noah. Emma and Mia are angels.",
+    "angels:\n* Emma\n* Mia\ndevils:\n* Noah",
+    "Emma → Angel, Noah → Devil, Mia → Angel",
+    "| Name | Role |\n|---|---|\n| Emma | angel |\n| Noah | devil |\n| Mia | angel |",
+    '{"angels": ["Emma", "Mia"], "devils": ["Noah"]}',
+    "\\begin{aligned} \\text{Emma} &: \\text{angel} \\\\ Noah &: \\text{devil} \\\\ Mia &: angel \\end{aligned}",
+]
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_strict_accepts_what_a_human_would(text: str) -> None:
+    thinking = "Noah lies. Suppose not: Mia is a devil."
+    for answer in (boxed(text), f"}} {thinking}\n\n$${boxed(text)}$$ }}", f"{thinking}\n\n{text}"):
+        grade = STRICT.grade(PROBLEM, answer)
+        assert (grade.correct, grade.format_ok) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "format_ok"),
+    [
+        ("Emma is an angel, Noah is a devil", True),
+        ("Emma is an angel, Noah is a devil, Mia is a devil", True),
+        ("Emma is a knight, Noah is a knave, Mia is a knight", True),
+        ("Emma is an angel, Noah is a knave, Mia is an angel", True),
+        ("Emma is an angel, Noah is a devil, Mia is an angel, Zoe is a devil", False),
+        ("Emma is an angel, Noah is a devil, Mia is an angel, Emma is a devil", False),
+        ("Emma is an angel/devil, Noah is an angel/devil, Mia is an angel/devil", False),
+        ("Emma is an angel or a devil, Noah is a devil, Mia is an angel", False),
+        ("Emma is an angel, Noah is not a devil, Mia is an angel", False),
+        ("Emma, Noah, Mia", False),
+        ("angel, devil, angel", False),
+        ("Angels: Emma, Mia; devils:", False),
+        ("", False),
+    ],
+)
+def test_strict_refuses(text: str, format_ok: bool) -> None:
+    grade = STRICT.grade(PROBLEM, boxed(text))
+    assert (grade.correct, grade.format_ok) == (False, format_ok)
+
+
+def test_official_wants_the_form_of_the_example() -> None:
+    assert OFFICIAL.grade(PROBLEM, boxed(TEXT)).correct
+    assert not OFFICIAL.grade(PROBLEM, boxed(f"\\text{{{TEXT}}}")).correct
+    assert not OFFICIAL.grade(PROBLEM, TEXT).format_ok
+
+
+def test_explanations_of_each_level() -> None:
+    wrong = "Your previous answer is incorrect."
+    assert told(STRICT, boxed("Emma is an angel, Noah is a devil, Mia is a devil")) == [
+        wrong,
+        f"{wrong} What Emma said does not fit your roles.",
+        f"{wrong} With your roles, what Emma said is false, but you call Emma an angel.",
+        f"{wrong} With your roles, what Emma said is false, but you call Emma an angel. The solution is: {TEXT}",
+    ]
+    assert told(STRICT, boxed("Emma is an angel, Noah is an angel, Mia is a devil"))[2].endswith(
+        "With your roles, what Noah said is false, but you call Noah an angel."
+    )
+    assert told(STRICT, boxed("Emma is a sage"))[1] == f"{wrong} The roles of this puzzle are angel and devil."
+    assert told(STRICT, boxed("Emma is an angel"))[1] == f"{wrong} No role is given for: Noah, Mia."
+    assert told(STRICT, "?")[2] == f"{wrong} No boxed answer in which people have roles was found."
+    right = told(OFFICIAL, boxed("Emma: angel, Noah: devil, Mia: angel"))
+    assert right[1].startswith(f"{wrong} Every role is right, but")
+
+
+def test_compact() -> None:
+    assert [formula(said) for said in SAID] == ["b=C", "a", "A&b"]
+    assert formula(["not", ["or", ["lying", 0], ["not", SAID[2]]]]) == "!(a|(!(A&b)))"
+    assert told(COMPACT, boxed("ABC")) == ["Your previous answer is incorrect.", "xxx", "<<<", "AbC"]
+    assert told(COMPACT, "aBC") == ["Your previous answer is incorrect.", "==x", "==<", "AbC"]
+    assert told(COMPACT, "Abc") == ["Your previous answer is incorrect.", "x=x", "<=>", "AbC"]
+    assert told(COMPACT, "AB")[1:] == ["?", "?", "AbC"]
+    assert told(COMPACT, "C A b") == ["Your previous answer is correct.", "=", "=", "="]
+    problem = COMPACT.build(0, 1, 0).train[0]
+    assert len(COMPACT.prompt(problem)) < 60
+    assert COMPACT.prompt(problem).count("\n") == 2
+
+
+def test_compact_needs_no_other_package() -> None:
+    code = (
+        "import sys; sys.modules['reasoning_gym'] = sys.modules['numpy'] = None\n"
+        "from rltf_verl.envs import make_env\n"
+        "for env in ('knights_knaves', 'shortest_path'):\n"
+        "    e = make_env(env, style='compact'); p = e.build(0, 1, 1).train[0]\n"
+        "    assert e.grade(p, p.reference).correct and e.explain(p, 'x', e.grade(p, 'x'), 'hint')\n"
+        "try: make_env('knights_knaves').build(0, 1, 0)\n"
+        "except ValueError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install rltf-verl[data]" in done.stdout
+    assert done.stdout.count("\n") == 1
+
+
+def test_grading_imports_no_other_package() -> None:
+    code = (
+        "import sys; from rltf_verl.envs import make_env; from rltf_verl.types import Problem\n"
+        f"p = Problem('knights_knaves', 0, {dict(PROBLEM.data)!r}, {TEXT!r})\n"
+        "for mode in ('official', 'strict'):\n"
+        "    assert make_env('knights_knaves', mode=mode).grade(p, '\\\\boxed{' + p.reference + '}').correct\n"
+        "print({'reasoning_gym', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_every_reference_is_graded_correct(env: KnightsKnaves) -> None:
+    for seed in range(100):
+        for problem in env.build(seed, 10, 0).train:
+            assert env.grade(problem, boxed(problem.reference)).correct
+            assert only_solution(problem.data["statements"]) == tuple(problem.data["solution"])
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_only_the_solution_is_correct(env: KnightsKnaves) -> None:
+    for problem in PROBLEMS[id(env)][:20]:
+        for roles in product((True, False), repeat=len(problem.data["names"])):
+            pairs = zip(problem.data["names"], roles, strict=True)
+            words = ", ".join(f"{name} is {problem.data['roles'][0 if role else 1]}" for name, role in pairs)
+            grade = env.grade(problem, boxed(letters(roles) if env is COMPACT else words))
+            assert grade.correct == (list(roles) == problem.data["solution"])
+            assert bool(contradictions(problem.data["statements"], roles)) != grade.correct
+
+
+def test_no_choice_of_roles_solves_more_strict_puzzles_than_another() -> None:
+    num, chance = 4000, 1 / 8
+    count = Counter(problem.reference for problem in COMPACT.build(0, num, 0).train)
+    margin = 4 * math.sqrt(num * chance * (1 - chance))
+    assert len(count) == 8
+    assert all(abs(n - num * chance) < margin for n in count.values()), count
+
+
+def test_constant_words_solve_hardly_any_puzzle() -> None:
+    problems = STRICT.build(0, 400, 0).train
+    for constant in (problems[0].reference, "Emma is a knight", "knight, knave", "all are knights", ""):
+        assert sum(STRICT.grade(problem, boxed(constant)).correct for problem in problems) <= 1
+
+
+@given(seed=st.integers(0, 2**32), n_people=st.integers(2, 4))
+@settings(max_examples=15, deadline=None)
+def test_strict_splits_are_apart_under_any_names_and_repeatable(seed: int, n_people: int) -> None:
+    env = KnightsKnaves(style="compact", n_people=n_people, depth=2, width=2)
+    splits = env.build(seed, 60, 5)
+    test = {same_puzzle_key(p.data["statements"]) for p in splits.test}
+    assert len(test) == 5
+    assert test.isdisjoint(same_puzzle_key(p.data["statements"]) for p in splits.train)
+    assert splits == env.build(seed, 60, 5)
+    assert splits.test == env.build(seed, 7, 5).test, "the test split does not depend on the size of the other"
+
+
+def test_strict_says_what_to_change_when_there_are_too_few_puzzles() -> None:
+    with pytest.raises(ValueError, match=r"rltf\.env\.n_people=2, rltf\.env\.depth=2 .*ask for fewer problems"):
+        KnightsKnaves(style="compact", n_people=2, depth=2, width=2).build(0, 0, 500)
+
+
+@given(seed=st.integers(0, 2**32), roles=st.lists(st.booleans(), min_size=3, max_size=3))
+@settings(deadline=None)
+def test_people_in_another_order_are_the_same_puzzle(seed: int, roles: list[bool]) -> None:
+    rng = random.Random(seed)
+    found = PROBLEMS[id(COMPACT)][seed % 100].data
+    if sum(roles) != sum(found["solution"]):
+        return
+    puzzle = Puzzle(tuple(found["statements"]), tuple(found["solution"]))
+    moved = _reordered(rng, puzzle, roles)
+    assert only_solution(moved.statements) == tuple(roles)
+    assert same_puzzle_key(moved.statements) == same_puzzle_key(puzzle.statements)
+
+
+def test_the_order_of_a_conjunction_makes_no_other_puzzle_and_that_of_an_implication_does() -> None:
+    first, second = ("lying", 1), ("telling-truth", 0)
+    for kind, same in (("and", True), ("or", True), ("<=>", True), ("->", False)):
+        keys = {same_puzzle_key([(kind, *parts), second]) for parts in permutations((first, second))}
+        assert (len(keys) == 1) == same
+    assert same_puzzle_key([("not", first), second]) == same_puzzle_key([("telling-truth", 1), second])
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=10), st.randoms())
+def test_letters_come_back_in_any_order(roles: list[bool], rng: random.Random) -> None:
+    shuffled = list(letters(roles))
+    rng.shuffle(shuffled)
+    assert read_letters(" ".join(shuffled), len(roles)) == roles
+    assert read_letters(letters(roles) + "A", len(roles)) is None
+
+
+def test_truth_tables() -> None:
+    a, b = ("telling-truth", 0), ("telling-truth", 1)
+    table = {"and": [1, 0, 0, 0], "or": [1, 1, 1, 0], "->": [1, 0, 1, 1], "<=>": [1, 0, 0, 1]}
+    for kind, values in table.items():
+        assert [holds((kind, a, b), roles) for roles in product((True, False), repeat=2)] == values
+    assert holds(("not", ("lying", 0)), [True]) is True
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_problems_come_back_from_a_file_as_they_were(env: KnightsKnaves) -> None:
+    for problem in PROBLEMS[id(env)][:20]:
+        row = json.loads(json.dumps(row_of(problem, env.prompt(problem), "train")))
+        assert problem_from_row(row["extra_info"], row["reward_model"]) == problem
+
+
+@given(env=st.sampled_from(ENVS), i=st.integers(0, 99), text=texts(), level=st.sampled_from(LEVELS))
+@settings(max_examples=300, deadline=None)
+def test_any_text(env: KnightsKnaves, i: int, text: str, level: str) -> None:
+    check_any_text(env, PROBLEMS[id(env)][i], text, level)
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_a_thousand_hostile_texts(env: KnightsKnaves) -> None:
+    problem = PROBLEMS[id(env)][0]
+    own = [*problem.data["names"], *problem.data["roles"], problem.reference]
+    for i, text in enumerate(hostile_texts(1000, *own)):
+        check_any_text(env, problem, text, LEVELS[i % 4])
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[KnightsKnaves, Problem, str]:
+    """Roles for some of the people, right or not."""
+    env = draw(st.sampled_from(ENVS))
+    problem = PROBLEMS[id(env)][draw(st.integers(0, 99))]
+    roles = [draw(st.booleans()) for _ in problem.data["names"]]
+    if env is COMPACT:
+        return env, problem, boxed(letters(roles)[draw(st.integers(0, 1)) :])
+    named = [
+        f"{name} is {problem.data['roles'][0 if role else 1]}"
+        for name, role in zip(problem.data["names"], roles, strict=True)
+        if draw(st.integers(0, 9))
+    ]
+    return env, problem, boxed(", ".join(named))
+
+
+@given(answers(), st.sampled_from(LEVELS))
+@settings(max_examples=300, deadline=None)
+def test_explanations_of_wrong_roles(case: tuple[KnightsKnaves, Problem, str], level: str) -> None:
+    env, problem, text = case
+    check_any_text(env, problem, text, level)
+    grade = env.grade(problem, text)
+    if not grade.correct:
+        full = env.explain(problem, text, grade, "full").rpartition("The solution is: ")[2]
+        assert env.grade(problem, boxed(full)).correct
+
+
+def check_any_text(env: KnightsKnaves, problem: Problem, text: str, level: str) -> None:
+    """No text raises; an explanation below `full` neither is an answer nor holds one."""
+    grade = env.grade(problem, text)
+    said = env.explain(problem, text, grade, level)
+    assert "\n" not in said
+    if level != "full" and not grade.correct:
+        assert not env.grade(problem, said).correct
+        assert find_leaks(env, problem, said, text) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "strikt"}, r"rltf\.env\.mode='strikt'.*Did you mean 'strict'"),
+        ({"style": "tiny"}, r"rltf\.env\.style='tiny'"),
+        ({"n_people": 1}, r"rltf\.env\.n_people=1 .*from 2 to 10"),
+        ({"n_people": "5"}, r"rltf\.env\.n_people='5' .*whole number"),
+        ({"depth": 1}, r"rltf\.env\.depth=1 .*from 2"),
+        ({"width": 4, "n_people": 2}, r"rltf\.env\.width=4 .*from 2 to 3"),
+        ({"mode": "official", "style": "compact"}, r"rltf\.env\.style='compact' .*rltf\.env\.mode='official'"),
+        ({"people": 3}, r"rltf\.env\.people=3: knights_knaves has no option 'people'"),
+    ],
+)
+def test_bad_options_name_the_config_key(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_env("knights_knaves", **options)

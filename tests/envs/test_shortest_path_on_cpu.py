@@ -1,0 +1,346 @@
+"""The release's mazes and verdicts; what strict mode promises; what must hold for any text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rltf_verl.data.schema import problem_from_row, row_of
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.path_text import NO_PATH, find_path, read_path, read_release_path
+from rltf_verl.envs.paths import STEPS, Maze, is_path, shortest_path, walk
+from rltf_verl.envs.shortest_path import ShortestPath
+from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.types import Problem
+from tests.envs.hostile import hostile_texts, texts
+
+# SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
+KEYS = ("grid", "start", "dest", "rows", "cols", "answer")
+TRAIN_SHA256 = "e3a0a91ab14caf6646e1d687474ec12b6803192c1d332085837489f9e8c3f769"
+TEST_SHA256 = "701bf5153ff3c961de9c0bd157b715d7a504583be706de14784fd299dde9938f"
+FIRST_PROMPT_SHA256 = "974b711ca571facc30e81feec932997b64eb601097968b08a021ea2260e254c5"
+
+OFFICIAL, STRICT, COMPACT = ShortestPath(mode="official"), ShortestPath(), ShortestPath(style="compact")
+ENVS = [OFFICIAL, STRICT, COMPACT, ShortestPath(mode="official", style="compact")]
+ALL = OFFICIAL.build(0, 19_800, 200)
+PROBLEMS = {id(env): env.build(1, 300, 0).train for env in ENVS}
+
+
+def boxed(answer: str) -> str:
+    return f"\\boxed{{{answer}}}"
+
+
+def problem_of(rows: str) -> Problem:
+    """A problem from its rows, as strict mode would make it."""
+    grid = [list(row) for row in rows.split("/")]
+    place = {cell: (r, c) for r, row in enumerate(grid) for c, cell in enumerate(row)}
+    maze = Maze(grid, place["*"], place["#"])
+    return STRICT._problems([maze])[0]
+
+
+def maze_of(problem: Problem) -> Maze:
+    return Maze(problem.data["grid"], tuple(problem.data["start"]), tuple(problem.data["dest"]))
+
+
+FEASIBLE = problem_of("*OO/XXO/OO#")
+INFEASIBLE = problem_of("*XO/XOO/OO#")
+
+
+def told(env: ShortestPath, problem: Problem, text: str) -> list[str]:
+    return [env.explain(problem, text, env.grade(problem, text), level) for level in LEVELS]
+
+
+def test_official_items_are_the_release_s() -> None:
+    for problems, wanted in ((ALL.train, TRAIN_SHA256), (ALL.test, TEST_SHA256)):
+        items = [{key: problem.data[key] for key in KEYS} for problem in problems]
+        assert hashlib.sha256(json.dumps(items, sort_keys=True, ensure_ascii=False).encode()).hexdigest() == wanted
+
+
+def test_the_first_prompt_is_the_release_s() -> None:
+    assert hashlib.sha256(OFFICIAL.prompt(ALL.train[0]).encode()).hexdigest() == FIRST_PROMPT_SHA256
+
+
+def test_the_release_s_defects_are_kept_in_official_mode() -> None:
+    constant = sum(OFFICIAL.grade(problem, boxed("banana")).correct for problem in ALL.test)
+    assert constant == 77
+    assert sum(problem.data["start"] == problem.data["dest"] for problem in ALL.test) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("right; Down.left and up", "RDLU"),
+        ("rightandup", "RU"),
+        ("(r) [d]", "RD"),
+        ("righty, rr", NO_PATH),
+        ("", NO_PATH),
+        ("right, but No Path", NO_PATH),
+        ("right→down", NO_PATH),
+    ],
+)
+def test_official_reading(text: str, path: str) -> None:
+    assert read_release_path(text) == path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "right, right, down, down",
+        "R, R, D, D",
+        "RRDD",
+        "r r d d",
+        '["right", "right", "down", "down"]',
+        "Right Right Down Down.",
+        "1. right 2. right 3. down 4. down",
+        "- right\n- right\n- down\n- down",
+        "right -> right -> down -> down",
+        "→→↓↓",
+        "\\rightarrow \\rightarrow \\downarrow \\downarrow",
+        "\\text{right}, \\text{right}, \\text{down}, \\text{down}",
+        "\\text{right, right, down, down}",
+        "{'path': ['right', 'right', 'down', 'down']}",
+        "go right, right, then down and down",
+        "$R \\to R \\to D \\to D$",
+        "(right, right, down, down)",
+        "Step 1: right\nStep 2: right\nStep 3: down\nStep 4: down",
+    ],
+)
+def test_strict_accepts_what_a_human_would(text: str) -> None:
+    assert STRICT.grade(FEASIBLE, boxed(text)).correct
+    assert STRICT.grade(FEASIBLE, f"Let us see. It is clear.\nThe answer is: {text}").correct or "\n" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "infeasible",
+        "Infeasible.",
+        "\\text{infeasible}",
+        "No path exists.",
+        "impossible",
+        "There is no valid path from start to goal",
+        "no path: infeasible",
+        "not possible",
+        "The destination cannot be reached",
+    ],
+)
+def test_strict_takes_infeasible_from_who_says_so(text: str) -> None:
+    assert read_path(text) == NO_PATH
+    assert STRICT.grade(INFEASIBLE, boxed(text)).correct
+    assert not STRICT.grade(FEASIBLE, boxed(text)).correct
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "banana",
+        "stay",
+        "?",
+        "none",
+        "no",
+        "feasible",
+        "not infeasible",
+        "it isn't impossible",
+        "N",
+        "X",
+        "0",
+        "right 2 down",
+    ],
+)
+def test_strict_reads_no_answer_into_other_words(text: str) -> None:
+    for problem in (FEASIBLE, INFEASIBLE):
+        grade = STRICT.grade(problem, boxed(text))
+        assert (grade.correct, grade.format_ok) == (False, False)
+
+
+def test_strict_reads_the_end_of_a_text_without_a_box() -> None:
+    assert find_path("First right, then I am stuck.\nSo the answer is right, down.\n") == "RD"
+    assert find_path("right\ndown\n\nI do not know") is None
+
+
+@pytest.mark.parametrize("mode", ["official", "strict"])
+@pytest.mark.parametrize("style", ["official", "compact"])
+def test_every_reference_is_graded_correct(mode: str, style: str) -> None:
+    env = make_env("shortest_path", mode=mode, style=style)
+    for seed in range(100):
+        for problem in env.build(seed, 10, 0).train:
+            assert env.grade(problem, boxed(problem.reference)).correct
+
+
+def all_paths(maze: Maze, length: int) -> int:
+    return sum(is_path(maze, "".join(moves)) for moves in product(STEPS, repeat=length))
+
+
+def test_a_path_is_correct_if_it_is_one_and_none_is_shorter() -> None:
+    for problem in STRICT.build(5, 40, 0).train:
+        maze, best = maze_of(problem), shortest_path(maze_of(problem))
+        for length in range(1, 6):
+            for moves in product(STEPS, repeat=length):
+                path = "".join(moves)
+                wanted = best is not None and len(path) == len(best) and is_path(maze, path)
+                assert STRICT.grade(problem, boxed(path)).correct == wanted
+            if best is None or length < len(best):
+                assert all_paths(maze, length) == 0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_strict_splits_hold_the_share_of_infeasible_problems(share: float) -> None:
+    splits = ShortestPath(infeasible_share=share).build(3, 500, 50)
+    for problems in (splits.train, splits.test):
+        assert sum(problem.data["answer"] == "infeasible" for problem in problems) == round(share * len(problems))
+
+
+def test_no_constant_answer_pays_in_strict_mode() -> None:
+    problems = STRICT.build(0, 3000, 0).train
+    constants = ["infeasible", "banana", "", *(", ".join(m) for n in (1, 2, 3) for m in product("RDLU", repeat=n))]
+    scores = Counter({text: sum(STRICT.grade(p, boxed(text)).correct for p in problems) / 3000 for text in constants})
+    assert scores["infeasible"] == pytest.approx(0.1)
+    assert scores.most_common(1)[0][1] == pytest.approx(0.1)
+    assert scores["banana"] == scores[""] == 0
+
+
+@given(seed=st.integers(0, 2**32), rows=st.integers(1, 4), cols=st.integers(3, 4))
+@settings(max_examples=20, deadline=None)
+def test_strict_splits_are_apart_and_repeatable(seed: int, rows: int, cols: int) -> None:
+    env = ShortestPath(rows_min=rows, rows_max=4, cols_min=cols, cols_max=4)
+    splits = env.build(seed, 100, 5)
+    test = {str(p.data["grid"]) for p in splits.test}
+    assert len(test) == 5
+    assert test.isdisjoint(str(p.data["grid"]) for p in splits.train)
+    assert all(p.data["start"] != p.data["dest"] for p in (*splits.train, *splits.test))
+    assert splits == env.build(seed, 100, 5)
+    assert splits.test == env.build(seed, 7, 5).test, "the test split does not depend on the size of the other"
+
+
+def test_strict_says_what_to_change_when_there_are_too_few_grids() -> None:
+    env = ShortestPath(rows_min=1, rows_max=1, cols_min=2, cols_max=2, infeasible_share=0)
+    with pytest.raises(ValueError, match=r"raise rltf\.env\.rows_max .*lower num_test"):
+        env.build(0, 1, 2)
+    with pytest.raises(ValueError, match=r"infeasible: raise rltf\.env\.p_blocked .*rltf\.env\.infeasible_share=0"):
+        ShortestPath(p_blocked=0.0).build(0, 10, 0)
+
+
+def test_explanations_of_each_level() -> None:
+    wrong = "Your previous answer is incorrect."
+    named = "Cells are named (row,column), counted from 1."
+    full = "The answer is: right, right, down, down."
+    assert told(STRICT, FEASIBLE, boxed("right, down")) == [
+        wrong,
+        f"{wrong} Move 2 hits an obstacle.",
+        f"{wrong} Move 2, from (1,2), hits an obstacle. {named}",
+        f"{wrong} Move 2, from (1,2), hits an obstacle. {named} {full}",
+    ]
+    assert told(STRICT, FEASIBLE, boxed("up"))[1] == f"{wrong} Move 1 leaves the grid."
+    assert told(STRICT, FEASIBLE, boxed("R, R, D"))[2] == (
+        f"{wrong} The moves end at (2,3), not at the destination, which is (3,3). {named}"
+    )
+    assert told(STRICT, FEASIBLE, boxed("RLRRDD"))[1:3] == [
+        f"{wrong} The moves reach the destination, but a shorter path exists.",
+        f"{wrong} The moves reach the destination, but a shorter path of 4 moves exists.",
+    ]
+    assert told(STRICT, FEASIBLE, boxed("infeasible"))[1:3] == [
+        f"{wrong} A path exists.",
+        f"{wrong} A path of 4 moves exists.",
+    ]
+    assert (
+        told(STRICT, INFEASIBLE, "?")[3] == f"{wrong} No boxed sequence of moves was found. The answer is: infeasible."
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "location", "hint"),
+    [
+        ("RD", "=x", "=X"),
+        ("U", "x", "|"),
+        ("RR", "==?", "==?1,3"),
+        ("RLRRDD", "======+", "======+2"),
+        ("N", "!", "!4"),
+        ("?", "?", "?"),
+    ],
+)
+def test_compact_marks(answer: str, location: str, hint: str) -> None:
+    assert told(COMPACT, FEASIBLE, answer) == ["Your previous answer is incorrect.", location, hint, "RRDD"]
+    assert told(COMPACT, FEASIBLE, "RRDD") == ["Your previous answer is correct.", "=", "=", "="]
+    assert COMPACT.grade(INFEASIBLE, "N").correct
+    assert COMPACT.prompt(FEASIBLE) == "*OO\nXXO\nOO#"
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_problems_come_back_from_a_file_as_they_were(env: ShortestPath) -> None:
+    for problem in PROBLEMS[id(env)][:20]:
+        row = json.loads(json.dumps(row_of(problem, env.prompt(problem), "train")))
+        assert problem_from_row(row["extra_info"], row["reward_model"]) == problem
+
+
+@given(env=st.sampled_from(ENVS), i=st.integers(0, 299), text=texts(), level=st.sampled_from(LEVELS))
+@settings(max_examples=300, deadline=None)
+def test_any_text(env: ShortestPath, i: int, text: str, level: str) -> None:
+    check_any_text(env, PROBLEMS[id(env)][i], text, level)
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_a_thousand_hostile_texts(env: ShortestPath) -> None:
+    for i, text in enumerate(hostile_texts(1000)):
+        check_any_text(env, PROBLEMS[id(env)][i % 300], text, LEVELS[i % 4])
+
+
+def check_any_text(env: ShortestPath, problem: Problem, text: str, level: str) -> None:
+    """No text raises; an explanation below `full` neither is an answer nor holds one."""
+    grade = env.grade(problem, text)
+    said = env.explain(problem, text, grade, level)
+    assert "\n" not in said
+    if level != "full" and not grade.correct:
+        assert not env.grade(problem, said).correct
+        assert find_leaks(env, problem, said, text) == []
+
+
+@given(env=st.sampled_from(ENVS), i=st.integers(0, 299), moves=st.text("RDLU", max_size=12), none=st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_explanations_are_true_and_a_full_one_holds_the_answer(env, i: int, moves: str, none: bool) -> None:
+    problem = PROBLEMS[id(env)][i]
+    text = boxed("infeasible" if none else ", ".join(moves))
+    grade = env.grade(problem, text)
+    if grade.correct:
+        return
+    full = env.explain(problem, text, grade, "full")
+    answer = full.rpartition("The answer is: ")[2].rstrip(".")
+    assert env.grade(problem, boxed(answer)).correct
+    hint = env.explain(problem, text, grade, "hint")
+    if moves and not none and "=" not in hint and "Move " in hint:
+        made, number = walk(maze_of(problem), moves), int(hint.partition("Move ")[2].partition(",")[0])
+        assert made.stopped == number - 1
+        assert is_valid_stop(maze_of(problem), moves[:number])
+    assert ("exists" not in hint) or shortest_path(maze_of(problem)) is not None
+
+
+def is_valid_stop(maze: Maze, moves: str) -> bool:
+    """All but the last of the moves can be made, the last cannot."""
+    return walk(maze, moves[:-1]).stopped is None and walk(maze, moves).stopped == len(moves) - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "strikt"}, r"rltf\.env\.mode='strikt'.*Did you mean 'strict'"),
+        ({"style": "tiny"}, r"rltf\.env\.style='tiny'"),
+        ({"rows_min": 0}, r"rltf\.env\.rows_min=0 .*at least 1"),
+        ({"rows_min": 7}, r"rltf\.env\.rows_max=6 .*at least 7"),
+        ({"cols_max": 5.5}, r"rltf\.env\.cols_max=5\.5 .*whole number"),
+        ({"cols_min": 1}, r"rltf\.env\.cols_min=1 .*at least 2"),
+        ({"p_blocked": 1}, r"rltf\.env\.p_blocked=1 .*below 1"),
+        ({"p_blocked": float("nan")}, r"rltf\.env\.p_blocked=nan"),
+        ({"infeasible_share": 1.5}, r"rltf\.env\.infeasible_share=1\.5 .*0 to 1"),
+        ({"rows": 3}, r"rltf\.env\.rows=3: shortest_path has no option 'rows'"),
+    ],
+)
+def test_bad_options_name_the_config_key(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_env("shortest_path", **options)
