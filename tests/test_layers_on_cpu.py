@@ -36,6 +36,7 @@ LAYERS = {
 THIRD_PARTY = {
     "algos": {"torch"},
     "prompts": {"jinja2"},
+    "envs": {"datasets", "math_verify", "sympy", "reasoning_gym"},
     "feedback": {"openai", "tenacity"},
     "data": {"pyarrow", "rich"},
     "parity": {"torch"},

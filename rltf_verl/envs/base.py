@@ -20,6 +20,8 @@ class Splits:
 
     train: tuple[Problem, ...]
     test: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+    """What a user should know about the build, a line each."""
 
 
 class Env(Protocol):

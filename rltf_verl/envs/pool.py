@@ -59,7 +59,7 @@ class _Worker:
         return worker
 
     def ask(self, function: str, arguments: Sequence[Any], deadline_s: float) -> dict[str, Any]:
-        """Call one of the module's functions: its `value`, or the `error` it raised. After CallFailed it is of no use."""
+        """Call one of the functions: `value`, or the `error` it raised. After CallFailed the worker is of no use."""
         try:
             self.connection.send_bytes(json.dumps([function, list(arguments), deadline_s]).encode())
         except OSError as error:
