@@ -103,8 +103,8 @@ def _boxes(text: str) -> Iterator[Passage]:
 
 
 def _letters(expression: str) -> set[str]:
-    """The variables of an expression: equal ones have the same."""
-    return {c for c in _COMMAND.sub(" ", expression) if c.isalpha()}
+    """The variables of an expression, in lower case: equal ones have the same."""
+    return {c for c in _COMMAND.sub(" ", expression).casefold() if c.isalpha()}
 
 
 def _value(text: str) -> Fraction | None:

@@ -10,6 +10,7 @@ from typing import Any
 from rltf_verl.config import EpisodeConfig, RewardConfig
 from rltf_verl.envs.binary_matrix import BinaryMatrix
 from rltf_verl.envs.boxed import extract_boxed
+from rltf_verl.envs.math import Math
 from rltf_verl.episode.release_fm import END_OF_TURN, release_critique
 from rltf_verl.episode.run import EpisodeRules, run_episode
 from rltf_verl.feedback import make_provider
@@ -47,6 +48,15 @@ def _compare_matrix(item: Json, check: Check) -> None:
     text = f"\\boxed{{{item['boxed']}}}"
     grade = BinaryMatrix(mode="official").grade(_problem(item["solution"]), text)
     check.close("format, correct", [grade.format_ok, grade.correct], [item["format"], item["correct"]])
+
+
+def _compare_math(item: Json, check: Check) -> None:
+    problem = Problem(Math.name, 0, {"question": ""}, item["ground_truth"])
+    grade = Math(mode="official").grade(problem, f"\\boxed{{{item['boxed']}}}")
+    check.close("correct", [grade.correct], [item["math_verify"]])
+    if "sympy" in item:
+        check.report.skip(f"{PART} math: the release's other grader (sympy) is not offered here")
+    check.report.skip_unknown(f"{PART} math", item, {"ground_truth", "boxed", "math_verify", "sympy"})
 
 
 def _compare_critique(item: Json, check: Check) -> None:
@@ -131,9 +141,10 @@ COMPARED: dict[str, Callable[[Json, Check], None]] = {
     "reward": _compare_rewards,
     "extract_boxed": _compare_boxed,
     "binary_matrix": _compare_matrix,
+    "math": _compare_math,
     "critique_extraction": _compare_critique,
 }
 REASONS = {
     "prompt_hashes": "the prompts are worded anew here",
-    **dict.fromkeys(("knights_knaves", "shortest_path", "math"), "this environment is not compared"),
+    **dict.fromkeys(("knights_knaves", "shortest_path"), "this environment is not compared"),
 }
