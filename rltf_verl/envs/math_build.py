@@ -31,8 +31,9 @@ class MathData:
             raise ValueError(f"rltf.env.path={self.path!r} is for a named source, and rltf.env.source is a file itself")
         for name in self._test_names(source.test_sets):
             find_source("rltf.env.test_sets", name, TEST_SETS, self.fields)
+        names = [*self._test_names(source.test_sets), *(["math500"] if self.source == "math" else [])]
         for name in self.test_paths:
-            require_choice("rltf.env.test_paths", name, self._test_names(source.test_sets))
+            require_choice("rltf.env.test_paths", name, names)
 
     def build(self, env: str, seed: int, num_train: int, num_test: int) -> Splits:
         """See `math.Math.build`."""
@@ -44,7 +45,7 @@ class MathData:
         train = read_items("rltf.env.source", self.source, source, file or self.path, seed)
         names = self._test_names(source.test_sets)
         test = list(self._test_items(names, num_test))
-        if not names and num_test:
+        if file is not None and self.test_sets is None:
             test = [(subset, item) for item in islice(train, num_test)]
         taken = {normalised(item.question) for _, item in test}
         if self.source == "math":  # its training set is defined as what is not in MATH-500
