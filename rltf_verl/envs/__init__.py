@@ -10,6 +10,7 @@ from rltf_verl.registry import construct
 _ENVS = {
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
     "math": "rltf_verl.envs.math:Math",
+    "reasoning_gym": "rltf_verl.envs.reasoning_gym_bridge:ReasoningGym",
 }
 
 

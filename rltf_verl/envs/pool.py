@@ -29,6 +29,9 @@ _BOOT = (
 # Not the whole environment: the worker reads text that a model wrote, and has no use for keys and tokens.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONHOME", "SYSTEMROOT")
 
+# Same results in every process: sets of text have an order of their own.
+_FIXED = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+
 
 class CallFailed(Exception):  # noqa: N818  a verdict on the call, which the grader absorbs
     """The call gave no result; the message is one line. The pool goes on."""
@@ -48,7 +51,7 @@ class _Worker:
                 [sys.executable, "-c", _BOOT, str(theirs.fileno()), module, *sys.path],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={**{k: v for k, v in os.environ.items() if k in _KEPT}, "OMP_NUM_THREADS": "1"},
+                env={**{k: v for k, v in os.environ.items() if k in _KEPT}, **_FIXED},
             )
         worker = cls(process, ours)
         try:
