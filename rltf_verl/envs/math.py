@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.boxed import extract_boxed, last_box
@@ -60,6 +60,7 @@ class Math:
 
     name = "math"
     blocking = True
+    packages = ("math-verify", "sympy", "datasets")
 
     def __init__(
         self,
@@ -134,6 +135,17 @@ class Math:
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Numbers and expressions of a text that may be the answer, for the leak guard."""
         return answer_candidates(str(problem.data.get("question", "")), problem.reference, text)
+
+    def subset(self, problem: Problem) -> str:
+        """The source or test set."""
+        return str(problem.data["subset"])
+
+    def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of a row in verl's GSM8K form: its worked solution, if it has one, is `extra_info.answer` or `.solution`."""
+        extra = row.get("extra_info") or {}
+        solution = extra.get("solution") or extra.get("answer")
+        data = {"question": question, "subset": str(row.get("data_source"))}
+        return {**data, "solution": solution} if isinstance(solution, str) else data
 
     def worked_solution(self, problem: Problem) -> str:
         """The solution that came with the problem."""

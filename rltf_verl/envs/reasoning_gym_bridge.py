@@ -38,6 +38,7 @@ MAX_ROUNDS = 5
 REFUSED = {
     "boxnet": "its items come without a solution",
     "rush_hour": "its items come without a solution",
+    "game_of_life_halting": "its scorer takes every answer for right",
     "composite": "it mixes other tasks: build a dataset of each and give verl all the files",
 }
 """Tasks that cannot be had here, and why."""
@@ -62,6 +63,7 @@ class ReasoningGym:
 
     name = "reasoning_gym"
     blocking = True
+    packages = ("reasoning-gym", "sympy")
 
     def __init__(
         self,
@@ -145,6 +147,10 @@ class ReasoningGym:
         if level == "full":
             told.append(f"A right answer is:\n{problem.reference}")
         return " ".join(told)
+
+    def subset(self, problem: Problem) -> str:
+        """The task."""
+        return str(problem.data["task"])
 
     def _problem(self, task: str, index: int, item: Any) -> Problem:
         question, reference, entry = item

@@ -64,7 +64,11 @@ def score(task: str, params: str, entry: Any, answer: str) -> float:
     """The task's own score of an answer, in [0, 1]."""
     if task in EXPRESSIONS and not plain_expression(answer):
         return 0.0
-    value = float(_dataset(task, params, 1, 0).score_answer(answer, decode(entry)))
+    dataset = _dataset(task, params, 1, 0)
+    try:
+        value = float(dataset.score_answer(answer, decode(entry)))
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, SyntaxError):
+        return 0.0  # some scorers raise for what they cannot read; with the reference they worked (`generate`)
     return min(max(value, 0.0), 1.0)
 
 
