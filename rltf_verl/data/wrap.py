@@ -64,29 +64,30 @@ def question_of(prompt: Any) -> str:
 
 
 def _wrapped(table: pa.Table, env: TakesRows, env_name: str, where: str) -> pa.Table:
+    _check_columns(table, where)
+    needed = [name for name in ("data_source", "prompt", "reward_model", "extra_info") if name in table.column_names]
+    tasks = [_task(env, i, row, where) for i, row in enumerate(table.select(needed).to_pylist())]
+    added = {"env": pa.array([env_name] * len(tasks)), "task": pa.array(tasks)}
+    info = _with_fields(table, added, where)
+    position = table.schema.get_field_index("extra_info")
+    table = table.append_column("extra_info", info) if position < 0 else table.set_column(position, "extra_info", info)
+    if "agent_name" not in table.column_names:
+        table = table.append_column("agent_name", pa.array([AGENT_NAME] * table.num_rows))
+    return table.replace_schema_metadata(_metadata(table.schema.metadata, list(added)))
+
+
+def _check_columns(table: pa.Table, where: str) -> None:
     missing = [name for name in ("data_source", "prompt", "reward_model") if name not in table.column_names]
     if missing:
         raise ValueError(f"{where} has no column {', '.join(missing)}: it is not in verl's form")
     if not table.num_rows:
         raise ValueError(f"{where} has no rows")
-    needed = [name for name in ("data_source", "prompt", "reward_model", "extra_info") if name in table.column_names]
-    tasks = [_task(env, i, row, where) for i, row in enumerate(_rows(table.select(needed)))]
-    added = {"env": pa.array([env_name] * len(tasks)), "task": pa.array(tasks)}
-    info = _with_fields(table, added, where)
-    position = table.schema.get_field_index("extra_info")
-    table = table.append_column("extra_info", info) if position < 0 else table.set_column(position, "extra_info", info)
-    names = pa.array([AGENT_NAME] * table.num_rows)
-    if "agent_name" in table.column_names:
-        if set(table.column("agent_name").to_pylist()) != {AGENT_NAME}:
-            raise ValueError(f"{where} has a column agent_name with another agent loop in it: {FIX}")
-    else:
-        table = table.append_column("agent_name", names)
-    return table.replace_schema_metadata(_metadata(table.schema.metadata, list(added)))
-
-
-def _rows(table: pa.Table) -> Sequence[Mapping[str, Any]]:
-    rows: list[Mapping[str, Any]] = table.to_pylist()
-    return rows
+    if "agent_name" in table.column_names and set(table.column("agent_name").to_pylist()) != {AGENT_NAME}:
+        raise ValueError(f"{where} has a column agent_name with another agent loop in it: {FIX}")
+    for name in ("extra_info", "reward_model"):
+        kind = table.schema.field(name).type if name in table.column_names else pa.null()
+        if not pa.types.is_struct(kind) and not pa.types.is_null(kind):
+            raise ValueError(f"{where}: the column {name} is a {kind} and no struct: {FIX}")
 
 
 def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
@@ -105,8 +106,6 @@ def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> 
     fields: dict[str, pa.Array] = {}
     if "extra_info" in table.column_names and not pa.types.is_null(table.schema.field("extra_info").type):
         old = table.column("extra_info").combine_chunks()
-        if not pa.types.is_struct(old.type):
-            raise ValueError(f"{where}: the column extra_info is a {old.type} and no struct: {FIX}")
         fields = dict(zip([field.name for field in old.type], old.flatten(), strict=True))
     taken = [name for name in added if name in fields and fields[name].null_count < len(fields[name])]
     if taken:
