@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -80,7 +81,10 @@ class GuardedProvider:
         return not request.turns[-1].grade.correct and (self._check_all or (seen and said.attempt is None))
 
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
-        leaks = find_leaks(request.env, request.problem, text, request.turns[-1].attempt.text, self._settings)
+        args = (request.env, request.problem, text, request.turns[-1].attempt.text, self._settings)
+        # Grading candidates may wait for other processes: then the other sessions go on.
+        waits = getattr(request.env, "blocking", False)
+        leaks = await asyncio.to_thread(find_leaks, *args) if waits else find_leaks(*args)
         if not leaks and self._also is not None and await self._also(request.problem, text):
             leaks = [Leak("judged", 0, len(text))]
         return leaks
