@@ -39,9 +39,9 @@ def show_problems(
     """Provenance, then each problem with its answer and the environment's words."""
     out = console or Console()
     _line(out, "made by    ", provenance.get("command", "unknown: the file does not say"), "bold")
-    for key in ("versions", "notes", "content_sha256"):
+    for label, key in (("versions", "versions"), ("notes", "notes"), ("sha256", "content_sha256")):
         if provenance.get(key):
-            _line(out, f"{key:<11}", provenance[key], "dim")
+            _line(out, f"{label:<11}", provenance[key], "dim")
     for problem in problems:
         out.rule(Text(printable(problem["where"])))
         for message in problem["prompt"]:
