@@ -24,7 +24,7 @@ class CheckedFile:
     path: Path
     num_rows: int
     questions: Counter[str]
-    """First prompts, letters and digits only in lower case -> rows."""
+    """First prompts, whatever their case and blanks -> rows."""
     messages: tuple[list[dict[str, Any]], ...]
     """First prompts."""
     splits: frozenset[str]
@@ -112,4 +112,4 @@ def _faults(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _normalised(question: str) -> str:
-    return " ".join("".join(c if c.isalnum() or c in "-." else " " for c in question.casefold()).split())
+    return " ".join(question.casefold().split())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -47,11 +47,11 @@ class MathData:
         test = list(self._test_items(names, num_test))
         if file is not None and self.test_sets is None:
             test = [(subset, item) for item in islice(train, num_test)]
-        taken = {normalised(item.question) for _, item in test}
+        same = normalised if self.keep_apart else str
+        taken = {same(item.question) for _, item in test} if self.keep_apart else set()
         if self.source == "math":  # its training set is defined as what is not in MATH-500
-            taken |= {normalised(item.question) for _, item in self._test_items(["math500"], None)}
-        drops = taken if self.keep_apart or self.source == "math" else set()
-        kept, dropped = _apart(train, drops, num_train)
+            taken |= {same(item.question) for _, item in self._test_items(["math500"], None)}
+        kept, dropped = _apart(train, taken, num_train, same)
         problems = [_problem(env, i, subset, item) for i, item in enumerate(kept)]
         tests = [_problem(env, i, name, item) for i, (name, item) in enumerate(test)]
         notes = (f"{dropped} training problems left out because they are test problems",) if dropped else ()
@@ -70,12 +70,12 @@ class MathData:
                 yield from [(Path(name).stem if file is not None else name, item)] * source.samples
 
 
-def _apart(items: Iterator[Item], taken: set[str], num: int) -> tuple[list[Item], int]:
+def _apart(items: Iterator[Item], taken: set[str], num: int, same: Callable[[str], str]) -> tuple[list[Item], int]:
     """The first `num` items that are not taken, and how many were left out on the way."""
     kept: list[Item] = []
     dropped = 0
     while len(kept) < num and (item := next(items, None)) is not None:
-        if taken and normalised(item.question) in taken:
+        if same(item.question) in taken:
             dropped += 1
         else:
             kept.append(item)

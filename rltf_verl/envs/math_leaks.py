@@ -59,7 +59,7 @@ def answer_candidates(question: str, reference: str, text: str) -> list[Candidat
 
 
 def _numbers(question: str, wanted: Fraction, text: str) -> Iterator[Passage]:
-    shown = spell_digits(text)
+    shown = spell_digits(text.replace("\N{MINUS SIGN}", "-"))
     ends = dict(number_spans(text))
     known = {_value(m[0]) for m in _NUMBER.finditer(spell_digits(question))}
     tells = wanted not in known and (abs(wanted) >= TELLING or wanted.denominator > 1)

@@ -178,8 +178,8 @@ def read_items(key: str, name: str, source: Source, path: str | None, seed: int 
 
 
 def normalised(question: str) -> str:
-    """A problem's text by which two copies of it are recognised: letters and digits only."""
-    return " ".join(re.findall(r"[^\W_]+", question.casefold()))
+    """A problem's text by which two copies of it are recognised: without case, blanks, dollars and backslashes."""
+    return re.sub(r"[\s$\\]+", "", question.casefold()).rstrip(".?!:")
 
 
 def _unboxed(answer: str) -> str:

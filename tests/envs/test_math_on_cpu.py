@@ -201,6 +201,7 @@ def test_a_right_answer_is_told_so_at_every_level() -> None:
         ("12", "You started with 12 apples, and the result is 12.", True),
         ("\\frac{1}{2}", "You forgot to halve: it equals 0.5 here.", True),
         ("-3", "The sum should be $-3$.", True),
+        ("-3", "The sum should be \N{MINUS SIGN}3.", True),
         ("-3", "The sum should be $3$.", False),
         ("x+1", "Try $1+x$ instead.", True),
         ("x+1", "You have \\(x+2\\), so factor again.", False),

@@ -114,9 +114,10 @@ def test_the_other_test_sets(tmp_path: Path) -> None:
                      ("gsm8k", "4"), ("mine", "3")]  # fmt: skip
 
 
-@pytest.mark.parametrize(("mode", "kept", "noted"), [("strict", 3, 1), ("official", 5, 0)])
+@pytest.mark.parametrize(("mode", "kept", "noted"), [("strict", 4, 1), ("official", 6, 0)])
 def test_no_test_problem_is_trained_on(mode: str, kept: int, noted: int, tmp_path: Path) -> None:
-    train = [*questions(3), {"problem": "find 0 + 1 ?", "answer": "1"}, {"problem": "Find $1+1$?", "answer": "2"}]
+    train = [*questions(3), {"problem": "find 0 + 1 ?", "answer": "1"}, {"problem": "Find $1+1$?", "answer": "2"},
+             {"problem": "Find 1-1?", "answer": "0"}]  # fmt: skip
     test = write(tmp_path / "t.jsonl", questions(2, "Find"))
     splits = build(mode=mode, source="polaris", path=write(tmp_path / "p.jsonl", train), test_sets=["math500"],
                    test_paths={"math500": test})  # fmt: skip
