@@ -5,7 +5,6 @@ Nothing heavy is imported before a command needs it.
 
 from __future__ import annotations
 
-import ast
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from rltf_verl.cli_data import data
 from rltf_verl.cli_env import env
 from rltf_verl.cli_log import log
+from rltf_verl.cli_options import parse_options
 
 
 class _OneLineErrors(TyperGroup):
@@ -32,28 +33,11 @@ app = typer.Typer(
     cls=_OneLineErrors, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     help="Reinforcement Learning from Text Feedback on verl.",
 )  # fmt: skip
-data = typer.Typer(no_args_is_help=True, help="Datasets.")
 app.add_typer(data, name="data")
 judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says and is worth.")
 app.add_typer(judge, name="judge")
 app.add_typer(env, name="env")
 app.add_typer(log, name="log")
-
-
-@data.command("build")
-def data_build(
-    env: Annotated[str, typer.Argument(help="Environment, e.g. binary_matrix.")],
-    options: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")] = Path("data"),
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    num_train: Annotated[int, typer.Option(min=0, help="Rows of train.parquet.")] = 1000,
-    num_test: Annotated[int, typer.Option(min=0, help="Rows of test.parquet.")] = 200,
-) -> None:
-    """Write the problems of an environment as parquet files for verl."""
-    from rltf_verl.data.build import build_parquet
-
-    paths = build_parquet(env, out, seed, num_train, num_test, **parse_options(options or []))
-    typer.echo(f"{num_train} rows: {paths.train}\n{num_test} rows: {paths.test}")
 
 
 @app.command()
@@ -219,23 +203,6 @@ def nested(options: dict[str, Any]) -> dict[str, Any]:
             block = block.setdefault(part, {})
         block[last] = value
     return blocks
-
-
-def parse_options(words: list[str]) -> dict[str, Any]:
-    """`key=value` words, values as literals where they are ones (also `true`, `false`, `null`), else as text."""
-    pairs = [word.partition("=") for word in words]
-    for (key, separator, _), word in zip(pairs, words, strict=True):
-        if not (separator and key.replace(".", "_").isidentifier()):
-            raise ValueError(f"{word!r}: options are written key=value")
-    return {key: _literal(value) for key, _, value in pairs}
-
-
-def _literal(text: str) -> Any:
-    words = {"true": True, "false": False, "null": None}
-    try:
-        return words[text] if text in words else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -13,7 +13,8 @@ Options = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", h
 
 
 def _made(name: str, options: list[str] | None) -> Any:
-    from rltf_verl.cli import nested, parse_options
+    from rltf_verl.cli import nested
+    from rltf_verl.cli_options import parse_options
     from rltf_verl.envs import make_env
 
     return make_env(name, **nested(parse_options(options or [])))

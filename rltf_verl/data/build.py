@@ -8,6 +8,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,22 +18,26 @@ from rich.console import Console
 from rich.progress import track
 
 from rltf_verl import __version__
-from rltf_verl.data.schema import PROVENANCE_KEY, SCHEMA, row_of
+from rltf_verl.data.schema import PROVENANCE_KEY, SCHEMA, content_sha256, row_of
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import Env
+from rltf_verl.envs.base import Env, HasSubsets
 from rltf_verl.types import Problem
 
 
-class Paths(NamedTuple):
-    """The files of one dataset."""
+class Built(NamedTuple):
+    """The files of one dataset, and what is in them."""
 
     train: Path
     test: Path
+    num_train: int
+    num_test: int
+    notes: tuple[str, ...]
+    """What a user should know about the build."""
 
 
 def build_parquet(
     env_name: str, out_dir: str | Path, seed: int, num_train: int, num_test: int, **env_options: Any
-) -> Paths:
+) -> Built:
     """Write a dataset for verl into `out_dir`; existing files of the same names are replaced.
 
     Args:
@@ -48,30 +53,48 @@ def build_parquet(
     """
     env = make_env(env_name, **env_options)
     splits = env.build(seed, num_train, num_test)
-    provenance = _provenance(env_name, seed, num_train, num_test, env_options)
+    provenance = _provenance(env_name, env, seed, num_train, num_test, env_options, splits.notes)
     folder = Path(out_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = Paths(folder / "train.parquet", folder / "test.parquet")
-    _write(env, splits.train, "train", paths.train, provenance)
-    _write(env, splits.test, "test", paths.test, provenance)
-    return paths
+    train, test = folder / "train.parquet", folder / "test.parquet"
+    _write(env, splits.train, "train", train, provenance)
+    _write(env, splits.test, "test", test, provenance)
+    return Built(train, test, len(splits.train), len(splits.test), splits.notes)
+
+
+def write_table(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> None:
+    """Write a table with its provenance and the sha256 of its content; one that is killed leaves no half file."""
+    facts = {**provenance, "content_sha256": content_sha256(table)}
+    metadata = {**(table.schema.metadata or {}), PROVENANCE_KEY: json.dumps(facts, sort_keys=True).encode()}
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        pq.write_table(table.replace_schema_metadata(metadata), unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def versions(packages: Sequence[str] = ()) -> dict[str, str]:
+    """Of what decides the bytes of a file."""
+    ours = {"rltf_verl": __version__, "python": platform.python_version(), "pyarrow": pa.__version__}
+    return {**ours, **{name: version(name) for name in packages}}
 
 
 def _write(env: Env, problems: Sequence[Problem], split: str, path: Path, provenance: Mapping[str, Any]) -> None:
     progress = track(
         problems, f"{env.name} {split}", console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
     )
-    rows = [row_of(problem, env.prompt(problem), split) for problem in progress]
-    metadata = {PROVENANCE_KEY: json.dumps({**provenance, "split": split}, sort_keys=True).encode()}
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        pq.write_table(pa.Table.from_pylist(rows, SCHEMA.with_metadata(metadata)), unfinished)
-        unfinished.replace(path)  # a build that is killed leaves no half file under the real name
-    finally:
-        unfinished.unlink(missing_ok=True)
+    rows = [row_of(problem, env.prompt(problem), split, _subset(env, problem)) for problem in progress]
+    write_table(pa.Table.from_pylist(rows, SCHEMA), path, {**provenance, "split": split})
 
 
-def _provenance(env_name: str, seed: int, num_train: int, num_test: int, options: Mapping[str, Any]) -> dict[str, Any]:
+def _subset(env: Env, problem: Problem) -> str:
+    return env.subset(problem) if isinstance(env, HasSubsets) else ""
+
+
+def _provenance(
+    env_name: str, env: Env, seed: int, num_train: int, num_test: int, options: Mapping[str, Any], notes: Sequence[str]
+) -> dict[str, Any]:
     # No output folder, time or host: they would change the bytes without changing the data.
     call = ["rltf", "data", "build", env_name, f"--seed={seed}", f"--num-train={num_train}", f"--num-test={num_test}"]
     return {
@@ -81,5 +104,6 @@ def _provenance(env_name: str, seed: int, num_train: int, num_test: int, options
         "seed": seed,
         "num_train": num_train,
         "num_test": num_test,
-        "versions": {"rltf_verl": __version__, "python": platform.python_version(), "pyarrow": pa.__version__},
+        "notes": list(notes),
+        "versions": versions(getattr(env, "packages", ())),
     }

@@ -6,6 +6,7 @@ one schema and can be concatenated.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,11 +33,11 @@ SCHEMA = pa.schema(
 )
 
 
-def row_of(problem: Problem, prompt: str, split: str) -> dict[str, Any]:
-    """The dataset row of a problem, whose first user message is `prompt`."""
+def row_of(problem: Problem, prompt: str, split: str, subset: str = "") -> dict[str, Any]:
+    """The dataset row of a problem, whose first user message is `prompt`. verl has metrics per `data_source`."""
     task = json.dumps(dict(problem.data), sort_keys=True, ensure_ascii=False)
     return {
-        "data_source": f"rltf/{problem.env}",
+        "data_source": f"rltf/{problem.env}/{subset}" if subset else f"rltf/{problem.env}",
         "prompt": [{"role": "user", "content": prompt}],
         "ability": "reasoning",
         "reward_model": {"style": "rule", "ground_truth": problem.reference},
@@ -60,7 +61,7 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
         raise ValueError(f"extra_info.task is JSON, but a {type(data).__name__} and not an object: {FIX}")
     return Problem(
         env=str(_field(extra_info, "extra_info", "env")),
-        index=int(_field(extra_info, "extra_info", "index")),
+        index=_index(_field(extra_info, "extra_info", "index")),
         data=data,
         reference=str(_field(reward_model, "reward_model", "ground_truth")),
     )
@@ -91,11 +92,32 @@ def check_parquet(path: str | Path) -> None:
         raise ValueError(f"{path}, first row: {error}") from error
 
 
+def content_sha256(table: pa.Table) -> str:
+    """Of the rows as JSON lines: the same for the same content, whatever the file's compression and metadata."""
+    digest = hashlib.sha256()
+    for batch in table.to_batches(max_chunksize=1024):
+        for row in batch.to_pylist():
+            digest.update(json.dumps(row, sort_keys=True, default=_as_json).encode() + b"\n")
+    return digest.hexdigest()
+
+
 def read_provenance(path: str | Path) -> dict[str, Any]:
     """How the file was made (command, environment, options, seed, versions); empty for files that are not ours."""
     metadata = pq.read_schema(path).metadata or {}
     provenance: dict[str, Any] = json.loads(metadata.get(PROVENANCE_KEY, b"{}"))
     return provenance
+
+
+def _as_json(value: object) -> str:
+    return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
+
+
+def _index(value: Any) -> int:
+    """A number as it is, other people's identifiers as a number that follows from them: seeds are made of it."""
+    try:
+        return int(value)
+    except ValueError:
+        return int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:4], "big")
 
 
 def _field(struct: Mapping[str, Any], column: str, name: str) -> Any:

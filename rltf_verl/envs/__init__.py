@@ -10,6 +10,8 @@ from rltf_verl.registry import construct
 _ENVS = {
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
     "knights_knaves": "rltf_verl.envs.knights_knaves:KnightsKnaves",
+    "math": "rltf_verl.envs.math:Math",
+    "reasoning_gym": "rltf_verl.envs.reasoning_gym_bridge:ReasoningGym",
     "shortest_path": "rltf_verl.envs.shortest_path:ShortestPath",
     "writing": "rltf_verl.envs.writing:Writing",
 }

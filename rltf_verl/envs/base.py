@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from rltf_verl.types import Grade, Problem
 
@@ -20,6 +20,8 @@ class Splits:
 
     train: tuple[Problem, ...]
     test: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+    """What a user should know about the build, a line each."""
 
 
 class GradeUnavailable(Exception):
@@ -108,4 +110,22 @@ class HasWorkedSolution(Protocol):
 
     def worked_solution(self, problem: Problem) -> str:
         """The reference solution; empty if this problem has none."""
+        ...
+
+
+@runtime_checkable
+class HasSubsets(Protocol):
+    """An environment whose problems come from several sets, each with validation metrics of its own. Optional."""
+
+    def subset(self, problem: Problem) -> str:
+        """The set's name, the last part of the row's `data_source`."""
+        ...
+
+
+@runtime_checkable
+class TakesRows(Protocol):
+    """An environment that can grade a dataset which was made for something else (`rltf data wrap`). Optional."""
+
+    def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`Problem.data` for a row with a question and, in `reward_model.ground_truth`, a reference answer."""
         ...

@@ -10,6 +10,7 @@ from typing import Any
 from rltf_verl.config import EpisodeConfig, RewardConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.boxed import extract_boxed
+from rltf_verl.envs.math import Math
 from rltf_verl.envs.path_text import read_release_path, spell
 from rltf_verl.envs.role_text import read_release_roles
 from rltf_verl.episode.release_fm import END_OF_TURN, release_critique
@@ -69,6 +70,15 @@ def _compare_path(item: Json, check: Check) -> None:
 def _grade(env: str, item: Json) -> Grade:
     text = f"\\boxed{{{item['boxed']}}}"
     return make_env(env, mode="official").grade(_problem(env, item), text)
+
+
+def _compare_math(item: Json, check: Check) -> None:
+    problem = Problem(Math.name, 0, {"question": ""}, item["ground_truth"])
+    grade = Math(mode="official").grade(problem, f"\\boxed{{{item['boxed']}}}")
+    check.close("correct", [grade.correct], [item["math_verify"]])
+    if "sympy" in item:
+        check.report.skip(f"{PART} math: the release's other grader (sympy) is not offered here")
+    check.report.skip_unknown(f"{PART} math", item, {"ground_truth", "boxed", "math_verify", "sympy"})
 
 
 def _compare_critique(item: Json, check: Check) -> None:
@@ -161,9 +171,9 @@ COMPARED: dict[str, Callable[[Json, Check], None]] = {
     "binary_matrix": _compare_matrix,
     "knights_knaves": _compare_knights,
     "shortest_path": _compare_path,
+    "math": _compare_math,
     "critique_extraction": _compare_critique,
 }
 REASONS = {
     "prompt_hashes": "prompts of judges and second turns are worded anew here",
-    "math": "this environment is not compared",
 }

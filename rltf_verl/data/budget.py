@@ -1,0 +1,96 @@
+"""How many tokens the prompts of a dataset have, first ones and revise prompts, under a tokenizer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from rltf_verl.data.wrap import question_of
+from rltf_verl.prompts import render
+
+BATCH = 512
+"""Prompts that are encoded in one call; the tokenizer spreads them over the cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Tokens of one kind of prompt."""
+
+    what: str
+    shortest: int
+    median: float
+    longest: int
+    num_over: int | None
+    """Rows above the limit; None without one."""
+
+
+def load_tokenizer(path: str | Path) -> Any:
+    """A tokenizer from a local folder.
+
+    Raises:
+        ValueError: there is none, or it has no chat template.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+    except Exception as error:  # transformers raises many kinds
+        cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ValueError(f"--tokenizer {path}: cannot be loaded from there ({cause})") from error
+    if not tokenizer.chat_template:
+        raise ValueError(f"--tokenizer {path}: it has no chat template, which verl needs for prompts")
+    return tokenizer
+
+
+def prompt_lengths(
+    messages: Sequence[list[dict[str, Any]]], tokenizer: Any, limit: int | None, revise: str, feedback_tokens: int
+) -> list[Lengths]:
+    """Of first prompts, and of revise prompts before any attempt is quoted.
+
+    An attempt is cut to what is left of the budget, so a revise prompt fits if it does so without one.
+
+    Args:
+        messages: first prompts. Images in them are not counted.
+        tokenizer: with a chat template.
+        limit: `data.max_prompt_length`.
+        revise: template, `rltf.episode.revise`.
+        feedback_tokens: tokens that are allowed for the feedback.
+    """
+    first = _count([_text_only(prompt) for prompt in messages], tokenizer, "first prompts")
+    second = _count([_revise(prompt, revise) for prompt in messages], tokenizer, "revise prompts")
+    return [
+        _lengths("first prompt", first, limit),
+        _lengths("revise prompt, without the attempt", [n + feedback_tokens for n in second], limit),
+    ]
+
+
+def _text_only(prompt: list[dict[str, Any]]) -> list[dict[str, str]]:
+    return [{"role": str(said["role"]), "content": question_of([said])} for said in prompt]
+
+
+def _revise(prompt: list[dict[str, Any]], template: str) -> list[dict[str, str]]:
+    *before, last = _text_only(prompt)
+    text = render(f"revise/{template}", question=last["content"], attempt="", feedback="")
+    return [*before, {**last, "content": text}]
+
+
+def _count(chats: Sequence[list[dict[str, str]]], tokenizer: Any, what: str) -> list[int]:
+    batches = [chats[i : i + BATCH] for i in range(0, len(chats), BATCH)]
+    progress = track(batches, what, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    counts: list[int] = []
+    for batch in progress:
+        texts = tokenizer.apply_chat_template(batch, add_generation_prompt=True, tokenize=False)
+        counts += [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    return counts
+
+
+def _lengths(what: str, counts: Sequence[int], limit: int | None) -> Lengths:
+    over = None if limit is None else sum(count > limit for count in counts)
+    return Lengths(what, min(counts), median(counts), max(counts), over)

@@ -1,0 +1,115 @@
+"""Whether datasets can be trained on: their rows, what they share, and how long their prompts are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rltf_verl.data.schema import AGENT_NAME, check_parquet, content_sha256, problem_from_row, read_provenance
+from rltf_verl.data.wrap import question_of
+
+MAX_TOLD = 5
+"""Bad rows of a file that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """What was found in one file."""
+
+    path: Path
+    num_rows: int
+    questions: Counter[str]
+    """First prompts, whatever their case and blanks -> rows."""
+    messages: tuple[list[dict[str, Any]], ...]
+    """First prompts."""
+    splits: frozenset[str]
+    errors: tuple[str, ...]
+
+    @property
+    def num_repeated(self) -> int:
+        """Rows whose question an earlier row of the file has."""
+        return self.num_rows - len(self.questions)
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """All files together."""
+
+    files: list[CheckedFile] = field(default_factory=list)
+    overlaps: list[str] = field(default_factory=list)
+    """Files of different splits that share questions."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def errors(self) -> list[str]:
+        """What must be mended before training."""
+        return [*(error for file in self.files for error in file.errors), *self.overlaps]
+
+
+def check_files(paths: Sequence[str | Path]) -> CheckReport:
+    """Look at every row of the files.
+
+    Raises:
+        ValueError: a file is not one of ours at all.
+    """
+    report = CheckReport([_check(Path(path)) for path in paths])
+    for i, one in enumerate(report.files):
+        for other in report.files[i + 1 :]:
+            shared = len(one.questions.keys() & other.questions.keys())
+            if not shared:
+                continue
+            told = f"{one.path} and {other.path} share {shared} questions"
+            if one.splits == other.splits:
+                report.notes.append(told)
+            else:
+                report.overlaps.append(f"{told}: what is tested was trained on")
+    return report
+
+
+def _check(path: Path) -> CheckedFile:
+    check_parquet(path)
+    table = pq.read_table(path)
+    errors: list[str] = []
+    num_bad = 0
+    messages: list[list[dict[str, Any]]] = []
+    splits: set[str] = set()
+    rows = table.select(["prompt", "extra_info", "reward_model", "agent_name"]).to_pylist()
+    for i, row in enumerate(rows):
+        found = list(_faults(row))
+        num_bad += bool(found)
+        if found and num_bad <= MAX_TOLD:
+            errors.append(f"{path}, row {i}: {found[0]}")
+        if not found:
+            messages.append(row["prompt"])
+            splits.add(str(row["extra_info"].get("split")))
+    if num_bad > MAX_TOLD:
+        errors.append(f"{path}: {num_bad - MAX_TOLD} more bad rows")
+    said = read_provenance(path).get("content_sha256")
+    if said is not None and said != content_sha256(table):
+        errors.append(f"{path}: its rows are not those that it was written with (content_sha256 of its provenance)")
+    questions = Counter(_normalised(question_of(prompt)) for prompt in messages)
+    return CheckedFile(path, len(rows), questions, tuple(messages), frozenset(splits), tuple(errors))
+
+
+def _faults(row: dict[str, Any]) -> Iterator[str]:
+    try:
+        problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
+    except ValueError as error:
+        yield str(error)
+    prompt = row["prompt"]
+    try:
+        if not all(isinstance(m["role"], str) for m in prompt) or not question_of(prompt).strip():
+            yield "its prompt has no text"
+    except (TypeError, LookupError, AttributeError):
+        yield "its prompt is no list of chat messages"
+    if row["agent_name"] != AGENT_NAME:
+        yield f"agent_name is {row['agent_name']!r} and not {AGENT_NAME!r}"
+
+
+def _normalised(question: str) -> str:
+    return " ".join(question.casefold().split())

@@ -1,0 +1,58 @@
+"""JSON that gives back what it was given: tuples, sets and keys that are no text survive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TUPLE, _SET, _PAIRS = "__tuple__", "__set__", "__pairs__"
+
+
+def encode(value: Any) -> Any:
+    """`value` as plain JSON values.
+
+    Raises:
+        TypeError: it holds something that is not data.
+
+    >>> encode({"a": (1, 2), 3: {5}})
+    {'__pairs__': [['a', {'__tuple__': [1, 2]}], [3, {'__set__': [5]}]]}
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value if type(value) in (type(None), bool, int, float) else _plain(value)
+    if isinstance(value, list):
+        return [encode(item) for item in value]
+    if isinstance(value, tuple):
+        return {_TUPLE: [encode(item) for item in value]}
+    if isinstance(value, (set, frozenset)):
+        return {_SET: [encode(item) for item in sorted(value, key=repr)]}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value) and not {_TUPLE, _SET, _PAIRS} & value.keys():
+            return {str(key): encode(item) for key, item in value.items()}
+        return {_PAIRS: [[encode(key), encode(item)] for key, item in value.items()]}
+    if hasattr(value, "tolist"):  # numpy, without importing it
+        return encode(value.tolist())
+    raise TypeError(f"a {type(value).__name__} is not data")
+
+
+def decode(value: Any) -> Any:
+    """What `encode` was given.
+
+    >>> decode(encode({"a": (1, [2])}))
+    {'a': (1, [2])}
+    """
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {_TUPLE}:
+        return tuple(decode(item) for item in value[_TUPLE])
+    if value.keys() == {_SET}:
+        return {decode(item) for item in value[_SET]}
+    if value.keys() == {_PAIRS}:
+        return {decode(key): decode(item) for key, item in value[_PAIRS]}
+    return {key: decode(item) for key, item in value.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Without the subclass: enumerations and numpy's text and numbers are such."""
+    base = next(kind for kind in (str, int, float) if isinstance(value, kind))
+    return base(value.value if hasattr(value, "value") else value)

@@ -1,0 +1,118 @@
+r"""Passages of a text that may state the answer of a mathematical problem.
+
+The leak guard has each of them graded, which costs a grader process some milliseconds: what cannot be the answer by its
+digits and letters is left out here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+
+from rltf_verl.envs.base import Candidate
+from rltf_verl.envs.boxed import last_box
+from rltf_verl.envs.number_words import number_spans, spell_digits
+
+Passage = tuple[int, int, str]
+"""Where it stands, and what it says."""
+
+MAX_CANDIDATES = 20
+MAX_SPAN = 200
+"""Longest passage that is taken for an answer."""
+TELLING = 10
+"""Numbers from here on, and those that are not whole, tell the answer even where no word says that they do."""
+
+_NUMBER = re.compile(
+    r"(?<![\w.,^/])-?\s?(?:\d[\d,]*\d|\d)(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?(?![\w^]|[.,/]\d)"
+    r"|-?\\[dt]?frac\s*\{\s*-?\d+\s*\}\s*\{\s*\d+\s*\}",
+    re.ASCII,
+)
+_FRACTION = re.compile(r"(-?)\\[dt]?frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(\d+)\s*\}", re.ASCII)
+_CUE = re.compile(
+    r"(?:\b(?:answer|result|solution|value|total|sum|should|equals?|gets?|gives?|yields?|obtain|exactly|correct|actually"
+    r"|final)\b|[=≈]|\\boxed\s*\{)[^.!?\n]{0,40}$",
+    re.IGNORECASE,
+)
+_IS = re.compile(r"\b(?:is|are|be|was)\s+\$?$", re.IGNORECASE)
+_STOP = re.compile(r"\s*\$?\s*(?:[.!?;,](?:\s|$)|$)")
+_PLACE = re.compile(r"\b(?:step|line|part|equation|case|row|question|problem|point|item|hint|section)s?\s*\(?$", re.I)
+_MATH = re.compile(
+    r"\$\$?([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]|`([^`\n]+)`|\*\*([^*\n]+)\*\*"
+    r"|\banswer\b[^.\n:=]{0,30}?(?:\bis\b|:|=)\s*([^\n]{1,200}?)(?:[.;]\s|[.;]?$|\n)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BOX = re.compile(r"\\boxed\s*\{")
+_COMMAND = re.compile(r"\\[a-zA-Z]+")
+
+
+def answer_candidates(question: str, reference: str, text: str) -> list[Candidate]:
+    """Passages that may say `reference`, at most `MAX_CANDIDATES`, each of them as an answer in a box.
+
+    A number that the question holds, or a small whole one, counts only where a word says that it is the answer.
+    """
+    value = _value(reference)
+    found = _numbers(question, value, text) if value is not None else _expressions(question, reference, text)
+    passages = {(start, end): answer for start, end, answer in (*_boxes(text), *found)}
+    some = sorted(passages.items())[:MAX_CANDIDATES]
+    return [Candidate(start, end, f"\\boxed{{{answer}}}") for (start, end), answer in some]
+
+
+def _numbers(question: str, wanted: Fraction, text: str) -> Iterator[Passage]:
+    shown = spell_digits(text.replace("\N{MINUS SIGN}", "-"))
+    ends = dict(number_spans(text))
+    known = {_value(m[0]) for m in _NUMBER.finditer(spell_digits(question))}
+    tells = wanted not in known and (abs(wanted) >= TELLING or wanted.denominator > 1)
+    for found in _NUMBER.finditer(shown):
+        start, end = found.span()
+        if _value(found[0]) != wanted or _PLACE.search(shown[max(0, start - 20) : start].rstrip()):
+            continue
+        if tells or _told(shown, start, end):
+            yield start, max(end, ends.get(start, end)), found[0].strip()
+
+
+def _told(text: str, start: int, end: int) -> bool:
+    """The words around a number say that it is the answer, or it is all there is on its line."""
+    before = text[max(0, start - 80) : start]
+    if _CUE.search(before) or (_IS.search(before) and _STOP.match(text, end)):
+        return True
+    line = text[text.rfind("\n", 0, start) + 1 : start] + text[end:].partition("\n")[0]
+    return not re.search(r"\w", line)
+
+
+def _expressions(question: str, reference: str, text: str) -> Iterator[Passage]:
+    letters, words = _letters(reference), reference.strip()
+    seen: set[str] = set()
+    for found in _MATH.finditer(text):
+        start, end = found.span(found.lastindex or 0)
+        passage = text[start:end].strip()
+        fits = 0 < len(passage) <= MAX_SPAN and _letters(passage) >= letters
+        if fits and passage not in seen and (passage == words or passage not in question):
+            seen.add(passage)
+            yield start, end, passage
+    at = text.find(words) if len(words) >= 4 and words not in question else -1
+    if at >= 0 and words not in seen:
+        yield at, at + len(words), words
+
+
+def _boxes(text: str) -> Iterator[Passage]:
+    for box in _BOX.finditer(text):
+        inner = last_box(text[box.start() : box.end() + MAX_SPAN])
+        if inner and len(inner) < MAX_SPAN:
+            yield box.end(), box.end() + len(inner), inner.strip()
+
+
+def _letters(expression: str) -> set[str]:
+    """The variables of an expression, in lower case: equal ones have the same."""
+    return {c for c in _COMMAND.sub(" ", expression).casefold() if c.isalpha()}
+
+
+def _value(text: str) -> Fraction | None:
+    """The number that all of `text` is, if it is a plain one."""
+    plain = text.strip().strip("$").strip()
+    plain = _FRACTION.sub(r"\1\2/\3", plain).replace(",", "").replace(" ", "").removesuffix("\\%")
+    if len(plain) > 40 or not re.fullmatch(r"-?-?\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?", plain, re.ASCII):
+        return None
+    above, _, below = plain.removeprefix("--").partition("/")
+    divisor = Fraction(below or 1)
+    return Fraction(above) / divisor if divisor else None

@@ -1,0 +1,80 @@
+"""What the grader processes of `math` do: parse two answers and compare them (math-verify). See `pool`.
+
+math-verify reads LaTeX with a grammar of its own. Its time limits need the main thread's alarm, so they are off: the
+pool has the deadline.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from math_verify import parse, verify
+from sympy import Basic, FiniteSet, Float, Integer, Interval, MatrixBase, Rational, Set, Symbol, Tuple, Union
+from sympy.core.relational import Equality, Relational
+
+_WORDS = re.compile(r"\\?\$?(?:\\(?:text|textbf|mathrm|mbox)\s*)?\{?\s*[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?")
+
+
+def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
+    """Whether two answers are the same, how the first was read, and what kinds of things they are.
+
+    Args:
+        given: the attempt's answer.
+        wanted: the reference.
+        official: as the release, which swaps the two (math-verify unwraps `x = 5` on one side only).
+
+    Returns:
+        `correct`, `read` (text, None if it could not be parsed), `kind` and `wanted_kind` (words, or None).
+    """
+    ours, theirs = _parse(given), _parse(wanted)
+    pair = (ours, theirs) if official else (theirs, ours)
+    return {
+        "correct": bool(verify(*pair, timeout_seconds=None)),
+        "read": next((x for x in ours if isinstance(x, str)), None),
+        "kind": _kind(ours, given),
+        "wanted_kind": _kind(theirs, wanted),
+    }
+
+
+def _parse(answer: str) -> list[Any]:
+    if not answer.startswith("$") and not answer.endswith("$"):  # this `and` is the release's
+        answer = f"${answer}$"
+    return list(parse(answer, parsing_timeout=None))
+
+
+def _kind(parsed: list[Any], text: str) -> str | None:
+    """What a parsed answer is, without a word about its value; None if it could not be parsed."""
+    if _WORDS.fullmatch(text.strip()):  # math-verify reads a product of letters
+        return "a word"
+    found = next((x for x in parsed if not isinstance(x, str)), None)
+    if isinstance(found, MatrixBase):
+        return f"a {found.rows}×{found.cols} matrix"
+    if not isinstance(found, Basic):
+        return None
+    return _kind_of_set(found) or _kind_of_expression(found)
+
+
+def _kind_of_set(found: Basic) -> str | None:
+    if isinstance(found, Interval):
+        # (1, 2) is read as an open interval, whatever was meant
+        return "a pair or an open interval" if found.left_open and found.right_open else "an interval"
+    if isinstance(found, Union):
+        return "a union of intervals or sets"
+    if isinstance(found, (FiniteSet, Tuple)):
+        word = "set" if isinstance(found, FiniteSet) else "tuple"
+        return f"a {word} of {len(found.args)} value{'s' if len(found.args) != 1 else ''}"
+    return "a set" if isinstance(found, Set) else None
+
+
+def _kind_of_expression(found: Basic) -> str:
+    if isinstance(found, Relational):
+        return "an equation" if isinstance(found, Equality) else "an inequality"
+    if isinstance(found, Symbol):
+        return "a letter"
+    if isinstance(found, (Rational, Float)):
+        whole = isinstance(found, Integer) or found == int(found)
+        return "a whole number" if whole else "a number that is not whole"
+    if not found.free_symbols:
+        return "an expression of numbers"
+    return f"an expression in {', '.join(sorted(str(symbol) for symbol in found.free_symbols))}"

@@ -1,0 +1,171 @@
+"""`rltf data check` and `show`: what is wrong with a dataset, how long its prompts are, what is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+from typer.testing import CliRunner
+
+from rltf_verl.cli import app
+from rltf_verl.data.budget import load_tokenizer, prompt_lengths
+from rltf_verl.data.build import build_parquet
+from rltf_verl.data.check import check_files
+from rltf_verl.data.schema import read_provenance
+from rltf_verl.prompts import render
+
+TEMPLATE = "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}!{% endif %}"
+
+
+def rltf(*words: object):
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One token per character."""
+    core = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    core.decoder = decoders.Fuse()
+    made = PreTrainedTokenizerFast(tokenizer_object=core, unk_token="?")
+    made.chat_template = TEMPLATE
+    folder = tmp_path_factory.mktemp("tokenizer")
+    made.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    built = build_parquet("binary_matrix", tmp_path, 0, 30, 5, n_min=4)
+    return built.train, built.test
+
+
+def rewrite(path: Path, change) -> Path:
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, table.schema.remove_metadata()), path)
+    return path
+
+
+def test_fine_files(files: tuple[Path, Path]) -> None:
+    report = check_files(files)
+    assert not report.errors
+    assert [f.num_rows for f in report.files] == [30, 5]
+    result = rltf("data", "check", *files)
+    assert (result.exit_code, "all rows are fine" in result.stdout) == (0, True), result.stdout
+
+
+def test_repeated_rows_are_counted_and_shared_ones_must_be_mended(tmp_path: Path) -> None:
+    built = build_parquet("binary_matrix", tmp_path, 0, 19_800, 200, mode="official")
+    report = check_files([built.train, built.test])
+    assert report.files[0].num_repeated == 19_800 - 11_945, "as many as the release has"
+    assert len(report.overlaps) == 1
+    train, test = (file.questions for file in report.files)
+    assert sum(test[question] for question in test.keys() & train.keys()) == 97
+    assert f"share {len(test.keys() & train.keys())} questions" in report.overlaps[0]
+    assert rltf("data", "check", built.train, built.test).exit_code == 1
+    assert not check_files([built.train, built.train]).errors
+    assert check_files([built.train, built.train]).notes
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[3]["extra_info"].update(task="{"), "row 3: extra_info.task is not JSON"),
+        (lambda rows: rows[3].update(prompt=[]), "row 3: its prompt is no list of chat messages"),
+        (lambda rows: rows[3]["prompt"][0].update(content=" "), "row 3: its prompt has no text"),
+        (lambda rows: rows[3].update(agent_name="x"), "row 3: agent_name is 'x' and not 'rltf'"),
+    ],
+)
+def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) -> None:
+    path = rewrite(files[0], change)
+    assert [message in error for error in check_files([path]).errors] == [True]
+    result = rltf("data", "check", path)
+    assert result.exit_code == 1
+    assert "mend: " in result.stdout
+
+
+def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
+    def change(rows: list) -> None:
+        for row in rows:
+            row["agent_name"] = None
+
+    errors = check_files([rewrite(files[0], change)]).errors
+    assert len(errors) == 6
+    assert errors[-1].endswith("25 more bad rows")
+
+
+def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> None:
+    table = pq.read_table(files[1])
+    pq.write_table(table.slice(1), files[1])
+    assert "content_sha256" in check_files([files[1]]).errors[0]
+    pq.write_table(table, files[1], compression="gzip")
+    assert not check_files([files[1]]).errors
+
+
+def test_tokens_of_first_and_revise_prompts(files: tuple[Path, Path], tokenizer: Path) -> None:
+    messages = check_files(files).files[1].messages
+    first, second = prompt_lengths(messages, load_tokenizer(tokenizer), 10**6, "guide", 100)
+    questions = [m[-1]["content"] for m in messages]
+    revised = [render("revise/guide", question=q, attempt="", feedback="") for q in questions]
+    for lengths, texts, more in ((first, questions, 3), (second, revised, 103)):
+        counts = sorted(len(text) + more for text in texts)
+        assert (lengths.shortest, lengths.median, lengths.longest) == (counts[0], counts[2], counts[-1])
+        assert lengths.num_over == 0
+
+
+def test_rows_over_the_limit(files: tuple[Path, Path], tokenizer: Path) -> None:
+    fits = rltf("data", "check", files[1], "--tokenizer", tokenizer, "--max-prompt-length", 5000)
+    assert fits.exit_code == 0, fits.stdout
+    tight = rltf("data", "check", files[1], "--tokenizer", tokenizer, "--max-prompt-length", 100)
+    assert tight.exit_code == 1
+    assert "rows over the limit" in tight.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--max-prompt-length", "10"], "give --tokenizer"),
+        (["--tokenizer", "no/such"], "--tokenizer no/such: cannot be loaded"),
+        (["--revise", "guid"], "Did you mean 'guide'"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(files: tuple[Path, Path], words: list[str], told: str) -> None:
+    result = rltf("data", "check", files[1], *words)
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_show(files: tuple[Path, Path]) -> None:
+    result = rltf("data", "show", files[1], "-n", 2)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.count("reference") == 2
+    assert read_provenance(files[1])["command"] in result.stdout
+    assert "incorrect" not in result.stdout
+
+
+def test_show_what_the_environment_says(files: tuple[Path, Path]) -> None:
+    result = rltf("data", "show", files[1], "-n", 1, "--env-feedback", "--attempt", "\\boxed{0 0}")
+    assert result.exit_code == 0, result.stderr
+    for level in ("verdict", "location", "hint", "full"):
+        assert f"\n{level} " in result.stdout
+
+
+def test_wrap_on_the_command_line(tmp_path: Path) -> None:
+    row = {
+        "data_source": "mine",
+        "prompt": [{"role": "user", "content": "1+1?"}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+    }
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
+    result = rltf("data", "wrap", tmp_path / "a.parquet", "--env", "math", "--out", tmp_path / "b.parquet")
+    assert result.exit_code == 0, result.stderr
+    assert rltf("data", "check", tmp_path / "b.parquet").exit_code == 0
+    assert "The answer is 2." in rltf("data", "show", tmp_path / "b.parquet", "--env-feedback").stdout

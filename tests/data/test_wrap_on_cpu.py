@@ -1,0 +1,145 @@
+"""`rltf data wrap`: other people's datasets, with what we need added and nothing else changed."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from rltf_verl.data.schema import check_parquet, problem_from_row, read_provenance
+from rltf_verl.data.wrap import wrap_parquet
+from rltf_verl.envs import make_env
+
+
+def gsm8k(i: int, **more: Any) -> dict[str, Any]:
+    """A row as verl's examples/data_preprocess/gsm8k.py writes it."""
+    return {
+        "data_source": "openai/gsm8k",
+        "prompt": [{"role": "user", "content": f"What is {i}+1? Answer after ####."}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": str(i + 1)},
+        "extra_info": {
+            "split": "train",
+            "index": 10 * i,
+            "answer": f"It is {i}+1.\n#### {i + 1}",
+            "question": f"{i}+1?",
+        },
+        **more,
+    }
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def test_nothing_that_is_there_changes(tmp_path: Path) -> None:
+    rows = [gsm8k(i, difficulty=i / 2, tags=["a", None]) for i in range(5)]
+    source, out = write(tmp_path / "train.parquet", rows), tmp_path / "out" / "train.parquet"
+    assert wrap_parquet(source, "math", out) == 5
+    check_parquet(out)
+    wrapped = pq.read_table(out).to_pylist()
+    for before, after in zip(rows, wrapped, strict=True):
+        assert after["agent_name"] == "rltf"
+        extra = after["extra_info"]
+        assert {k: v for k, v in extra.items() if k not in ("env", "task")} == before["extra_info"]
+        assert {k: v for k, v in after.items() if k not in ("extra_info", "agent_name")} == {
+            k: v for k, v in before.items() if k != "extra_info"
+        }
+    old, new = pq.read_schema(source), pq.read_schema(out)
+    assert [new.field(name) for name in old.names if name != "extra_info"] == [
+        old.field(name) for name in old.names if name != "extra_info"
+    ]
+    assert read_provenance(out)["command"] == "rltf data wrap train.parquet --env math"
+
+
+def test_the_environment_grades_wrapped_rows(tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    wrap_parquet(write(tmp_path / "train.parquet", [gsm8k(i) for i in range(3)]), "math", out)
+    env = make_env("math")
+    row = pq.read_table(out).to_pylist()[2]
+    problem = problem_from_row(row["extra_info"], row["reward_model"])
+    assert (problem.env, problem.index, problem.reference) == ("math", 20, "3")
+    assert env.grade(problem, "\\boxed{3}").correct
+    assert not env.grade(problem, "\\boxed{4}").correct
+    assert env.worked_solution(problem) == "It is 2+1.\n#### 3"
+    assert problem.data["subset"] == "openai/gsm8k"
+
+
+def test_same_bytes_again(tmp_path: Path) -> None:
+    source = write(tmp_path / "train.parquet", [gsm8k(1)])
+    for name in ("a", "b"):
+        wrap_parquet(source, "math", tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("extra", [None, {}, {"split": "train"}, {"index": "9a9b-6eb4"}, {"index": 7, "env": None}])
+def test_an_index_is_added_where_there_is_none(extra: dict | None, tmp_path: Path) -> None:
+    rows = [{**gsm8k(i), "extra_info": None if extra is None else dict(extra)} for i in range(3)]
+    if extra == {}:
+        for row in rows:
+            del row["extra_info"]
+    out = tmp_path / "out.parquet"
+    wrap_parquet(write(tmp_path / "x.parquet", rows), "math", out)
+    wrapped = pq.read_table(out).to_pylist()
+    problems = [problem_from_row(row["extra_info"], row["reward_model"]) for row in wrapped]
+    given = (extra or {}).get("index")
+    if given is None:
+        assert [p.index for p in problems] == [0, 1, 2]
+    else:
+        assert {row["extra_info"]["index"] for row in wrapped} == {given}
+        assert all(p.index >= 0 for p in problems)
+    assert [p.reference for p in problems] == ["1", "2", "3"]
+
+
+def test_images_stay_images(tmp_path: Path) -> None:
+    picture = io.BytesIO()
+    Image.new("RGB", (2, 2), "red").save(picture, "PNG")
+    prompt = [{"role": "user", "content": "<image>What colour?"}]
+    rows = [gsm8k(i, prompt=prompt, images=[{"bytes": picture.getvalue(), "path": None}]) for i in range(2)]
+    table = datasets.Dataset.from_list(rows).cast_column("images", datasets.Sequence(datasets.Image()))
+    table.to_parquet(str(tmp_path / "x.parquet"))
+    out = tmp_path / "out.parquet"
+    wrap_parquet(tmp_path / "x.parquet", "math", out)
+    assert pq.read_table(out).column("images") == pq.read_table(tmp_path / "x.parquet").column("images")
+    read = datasets.load_dataset("parquet", data_files=str(out), cache_dir=str(tmp_path / "cache"), split="train")
+    assert read[0]["images"][0].size == (2, 2), "as verl reads it"
+    assert read[0]["agent_name"] == "rltf"
+    assert read[1]["extra_info"]["env"] == "math"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"agent_name": "tool_agent"}, "agent_name with another agent loop"),
+        ({"extra_info": {"task": "mine"}}, "has extra_info.task already"),
+        ({"extra_info": "text"}, "extra_info is a string and no struct"),
+        ({"reward_model": {"style": "rule", "ground_truth": None}}, "row 0: reward_model.ground_truth is missing"),
+        ({"prompt": "text"}, "row 0: prompt is no list of chat messages"),
+    ],
+)
+def test_refusals(change: dict, message: str, tmp_path: Path) -> None:
+    source = write(tmp_path / "x.parquet", [gsm8k(0, **change)])
+    with pytest.raises(ValueError, match=message):
+        wrap_parquet(source, "math", tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_files_and_environments_that_cannot_be_used(tmp_path: Path) -> None:
+    source = write(tmp_path / "x.parquet", [gsm8k(0)])
+    with pytest.raises(ValueError, match="--env binary_matrix: its problems are more than a question and an answer"):
+        wrap_parquet(source, "binary_matrix", tmp_path / "out.parquet")
+    with pytest.raises(ValueError, match="is the source itself"):
+        wrap_parquet(source, "math", source)
+    (tmp_path / "y.parquet").write_text("no parquet")
+    with pytest.raises(ValueError, match="is not a parquet file"):
+        wrap_parquet(tmp_path / "y.parquet", "math", tmp_path / "out.parquet")
+    pq.write_table(pa.Table.from_pylist([{"question": "?"}]), tmp_path / "z.parquet")
+    with pytest.raises(ValueError, match="has no column data_source, prompt, reward_model"):
+        wrap_parquet(tmp_path / "z.parquet", "math", tmp_path / "out.parquet")

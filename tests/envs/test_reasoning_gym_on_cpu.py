@@ -1,0 +1,192 @@
+"""`reasoning_gym`: every task of the package, through JSON and back; verdicts, splits and refusals."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.lossless_json import decode, encode
+from rltf_verl.envs.reasoning_gym_bridge import REFUSED, ReasoningGym
+from rltf_verl.envs.reasoning_gym_worker import DATASETS, EXPRESSIONS, LITERALS, names, plain_expression
+from rltf_verl.types import Problem
+
+TASKS = [name for name in names() if name not in REFUSED]
+ENV = ReasoningGym(timeout_s=60, num_workers=2)
+# Their scorers give the question's own items to eval, never the answer.
+OWN_ITEMS = {"basic_arithmetic", "bitwise_arithmetic"}
+OWN_PARSER = {"propositional_logic"}
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats(allow_nan=False),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=3) | st.integers() | st.tuples(st.integers()), inner, max_size=3)
+        | st.sets(st.integers() | st.text(max_size=3), max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def build(task: str, num_train: int = 2, num_test: int = 1, seed: int = 0, **params: object):
+    return ReasoningGym(task=task, params=params, num_workers=2).build(seed, num_train, num_test)
+
+
+def one(task: str, **params: object) -> Problem:
+    return build(task, 0, 1, **params).test[0]
+
+
+def through_json(problem: Problem) -> Problem:
+    return replace(problem, data=json.loads(json.dumps(dict(problem.data))))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_takes_its_own_answer_and_not_any(task: str) -> None:
+    splits = build(task)
+    assert [p.index for p in splits.train] == [0, 1]
+    for problem in map(through_json, (*splits.train, *splits.test)):
+        for text in (f"So \\boxed{{{problem.reference}}}", f"So <answer>{problem.reference}</answer>"):
+            grade = ENV.grade(problem, text)
+            assert (grade.correct, grade.format_ok, grade.score, grade.error) == (True, True, 1.0, None), text
+        wrong = ENV.grade(problem, "\\boxed{I do not know}")
+        assert not wrong.correct
+        assert ENV.explain(problem, "", wrong, "full").endswith(problem.reference)
+        assert ENV.prompt(problem).endswith("\\boxed{}.")
+
+
+def test_no_scorer_evaluates_an_answer() -> None:
+    """A new version of the package may bring another one."""
+    evaluating = set()
+    for task in names():
+        source = inspect.getsource(inspect.getmodule(DATASETS[task][0]))
+        if re.search(r"(?<![\w.])(?:eval|exec)\(|parse_expr\(|sympify\(|pickle", source):
+            evaluating.add(task)
+    assert evaluating - {"codeio"} - OWN_ITEMS - OWN_PARSER == {*LITERALS, *EXPRESSIONS}
+
+
+@pytest.mark.parametrize("task", [*LITERALS, *EXPRESSIONS])
+def test_an_answer_that_is_a_program_is_wrong(task: str) -> None:
+    problem = one(task)
+    program = "[__import__('os').abort()]"
+    for answer in (program, program[1:-1], "(lambda: 9)()", "().__class__"):
+        grade = ENV.grade(problem, f"\\boxed{{{answer}}}")
+        assert (grade.correct, grade.error) == (False, None), answer
+
+
+@pytest.mark.parametrize(
+    "text", ["exit()", "x.y", "1 .real", "a_b", "'x'", "[1]", "x; y", "eval", "lambda", "open(1)", "e.x"]
+)
+def test_what_is_no_plain_expression(text: str) -> None:
+    assert not plain_expression(text)
+
+
+def test_a_runaway_answer_ends_at_the_deadline() -> None:
+    problem = one("countdown")
+    grade = ReasoningGym(timeout_s=1, num_workers=1).grade(problem, "\\boxed{9**9**9**9}")
+    assert (grade.correct, grade.score, grade.error) == (False, 0.0, "scoring: no verdict within 1 s")
+
+
+def test_scores_between_0_and_1_are_told() -> None:
+    problem = one("letter_counting")
+    grade = ENV.grade(problem, f"about {problem.reference} or so")
+    assert grade.parsed == f"about {problem.reference} or so"
+    assert not grade.format_ok
+    assert grade.score is not None
+    assert 0 < grade.score < 1
+    told = ENV.explain(problem, "", grade, "location")
+    assert "Put the final answer in \\boxed{}." in told
+    assert f"scores {grade.score:.2g} of 1" in told
+
+
+@pytest.mark.parametrize(
+    ("reference", "shape"),
+    [
+        ("12", "a whole number"),
+        ("-1.5", "a number that is not whole"),
+        ("a b\nc d", "2 lines long"),
+        ("yes", "one word or expression without blanks"),
+        ("R1 L2 R3", "one line of 3 words or symbols"),
+    ],
+)
+def test_hints_tell_the_shape(reference: str, shape: str) -> None:
+    problem = Problem("reasoning_gym", 0, {}, reference)
+    told = ENV.explain(problem, "", replace(ENV.grade(problem, ""), parsed="x"), "hint")
+    assert told.endswith(f"A right answer is {shape}.")
+    assert reference not in told
+
+
+def test_splits_are_apart_and_repeat_with_the_seed() -> None:
+    first, again, other = build("gcd", 40, 20, 3), build("gcd", 40, 20, 3), build("gcd", 40, 20, 4)
+    assert first == again
+    questions = [p.data["question"] for p in first.test]
+    assert len(set(questions)) == 20
+    assert not set(questions) & {p.data["question"] for p in first.train}
+    shared = {p.data["question"] for p in (*first.train, *first.test)} & {p.data["question"] for p in other.train}
+    assert len(shared) < 5, "the next seed gives other items"
+
+
+def test_items_without_a_usable_answer_are_left_out() -> None:
+    splits = build("intermediate_integration", 30, 0, 1)
+    assert all("Integral" not in p.reference for p in splits.train)
+    assert "items left out" in splits.notes[0]
+
+
+def test_parameters_reach_generator_and_scorer() -> None:
+    problem = one("puzzle24", min_value=1, max_value=3)
+    assert {int(n) for n in re.findall(r"\d+", problem.reference)} <= {1, 2, 3}
+    assert ENV.grade(problem, f"\\boxed{{{problem.reference}}}").correct
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "rltf.env.task is not given; known: ab, "),
+        ({"task": "sudok"}, "rltf.env.task='sudok' is not known.*Did you mean 'sudoku'"),
+        ({"task": "composite"}, "rltf.env.task='composite' cannot be used: it mixes other tasks"),
+        (
+            {"task": "gcd", "params": {"min_number": 3}},
+            "rltf.env.params.min_number=3 is not known; known: max_numbers, max_value",
+        ),
+        (
+            {"task": "gcd", "params": {"min_numbers": -3}},
+            "rltf.env.task=gcd rltf.env.params=.* refuses: AssertionError",
+        ),
+        ({"task": "gcd", "timeout_s": -1}, "rltf.env.timeout_s=-1"),
+        ({"task": "coin_flip", "params": {"min_trials": 3, "max_trials": 3}}, "found only"),
+    ],
+)
+def test_refusals(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        make_env("reasoning_gym", **options).build(0, 50, 900)
+    assert "\n" not in str(caught.value)
+
+
+PROBLEMS = [
+    one(task) for task in ("sudoku", "countdown", "knights_knaves", "binary_matrix", "shortest_path", "word_ladder")
+]
+texts = st.text(max_size=40) | st.lists(
+    st.sampled_from(["\\boxed{", "}", "<answer>", "</answer>", "1 2 3\n", "9", "**", "(", "[[", "_", "\x00"]),
+    max_size=8,
+).map("".join)
+
+
+@settings(deadline=None, max_examples=60)
+@given(problem=st.sampled_from(PROBLEMS), text=texts, level=st.sampled_from(LEVELS))
+def test_any_text_is_graded_and_explained(problem: Problem, text: str, level: str) -> None:
+    grade = ENV.grade(problem, text)
+    assert 0 <= (grade.score or 0) <= 1
+    assert ENV.explain(problem, text, grade, level)
+
+
+@settings(deadline=None)
+@given(values)
+def test_json_gives_back_what_it_was_given(value: object) -> None:
+    assert decode(json.loads(json.dumps(encode(value)))) == value
