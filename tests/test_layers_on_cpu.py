@@ -35,6 +35,7 @@ LAYERS = {
 # layer -> third-party packages that it may import; layers that are not named here: none
 THIRD_PARTY = {
     "algos": {"torch"},
+    "envs": {"datasets"},
     "prompts": {"jinja2"},
     "feedback": {"openai", "tenacity"},
     "data": {"pyarrow", "rich"},

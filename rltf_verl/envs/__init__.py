@@ -9,6 +9,7 @@ from rltf_verl.registry import construct
 
 _ENVS = {
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
+    "code": "rltf_verl.envs.code:Code",
 }
 
 

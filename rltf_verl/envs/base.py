@@ -85,3 +85,13 @@ class HasWorkedSolution(Protocol):
     def worked_solution(self, problem: Problem) -> str:
         """The reference solution; empty if this problem has none."""
         ...
+
+
+@runtime_checkable
+class NeedsMachine(Protocol):
+    """An environment that needs something of the machine to grade: a sandbox, a service. Optional: looked at before
+    training starts."""
+
+    def trouble(self) -> str | None:
+        """Why it cannot grade here and what to do, in one line; None if it can."""
+        ...

@@ -54,7 +54,7 @@ class BubblewrapSandbox(LocalSandbox):
             process = subprocess.Popen(
                 [*self._wrapped(info_write, user_namespace=uid is None), "--", *self._command()],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                env={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},  # noqa: S108
+                env={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},
                 pass_fds=(info_write,), start_new_session=True,
             )  # fmt: skip
             os.close(info_write)
@@ -86,10 +86,10 @@ class BubblewrapSandbox(LocalSandbox):
         for device in ("null", "zero", "random", "urandom"):
             command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
         if _bounds_folders():
-            command += ["--perms", "1777", "--size", str(self._limits.file_mb * 2**20), "--tmpfs", "/tmp"]  # noqa: S108
+            command += ["--perms", "1777", "--size", str(self._limits.file_mb * 2**20), "--tmpfs", "/tmp"]
         else:  # nothing can be written at all
-            command += ["--dir", "/tmp"]  # noqa: S108
-        return [*command, "--chdir", "/tmp", "--remount-ro", "/"]  # noqa: S108
+            command += ["--dir", "/tmp"]
+        return [*command, "--chdir", "/tmp", "--remount-ro", "/"]
 
 
 NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
@@ -137,7 +137,7 @@ def _first_process(info_fd: int) -> int | None:
     told, deadline = b"", time.monotonic() + START_S
     os.set_blocking(info_fd, False)
     while b"}" not in told:
-        if not select_readable(info_fd, deadline - time.monotonic()):
+        if not _readable(info_fd, deadline - time.monotonic()):
             return None
         chunk = os.read(info_fd, 4096)
         if not chunk:
@@ -149,7 +149,7 @@ def _first_process(info_fd: int) -> int | None:
     return None
 
 
-def select_readable(fd: int, seconds: float) -> bool:
+def _readable(fd: int, seconds: float) -> bool:
     """Whether there is something to read within that time."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)

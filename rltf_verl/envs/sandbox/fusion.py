@@ -1,4 +1,4 @@
-"""The back end `sandbox_fusion`: a service that speaks the protocol of ByteDance's SandboxFusion, as verl's client does.
+"""The back end `sandbox_fusion`: a service with the protocol of ByteDance's SandboxFusion, as verl's client speaks it.
 
 Request and response fields are those of verl/utils/reward_score/sandbox_fusion/utils.py: one POST per test. How well a
 program is shut in, and what processes and files it may have, is the service's affair.
@@ -70,7 +70,7 @@ class FusionRun:
         """See `Run.call`."""
         if time.monotonic() > self._deadline:
             return Outcome("timeout")
-        request = {
+        request: dict[str, Any] = {
             "compile_timeout": self._limits.time_s,
             "run_timeout": self._limits.time_s,
             "code": self._code,

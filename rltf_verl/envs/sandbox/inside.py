@@ -194,8 +194,8 @@ def _child(job: dict[str, Any], given: Any, fds: tuple[int, int, int]) -> None:
         os.dup2(fd, target)
     os.closerange(SAY + 1, NUM_FDS)
     _limit(job["limits"], job["alone"])
-    sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: PTH123, SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: PTH123, SIM115
+    sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     report = report_of(job["source"], job["entry"], given)
     _write_all(SAY, json.dumps(report).encode())
     os._exit(0)

@@ -51,7 +51,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _descendants(root: int) -> list[int]:
     parents = dict(p for p in map(_parent, Path("/proc").glob("[0-9]*")) if p is not None)
-    found, frontier = [], {root}
+    found: list[int] = []
+    frontier = {root}
     while frontier:
         frontier = {pid for pid, parent in parents.items() if parent in frontier}
         found += frontier

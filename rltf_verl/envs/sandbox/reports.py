@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from rltf_verl.envs.sandbox.base import Ending, Outcome
 
+_ENDINGS: dict[str, Ending] = {ending: ending for ending in get_args(Ending)}
 ENDED = "ended"
 """The process of the test came to its own end; the report tells how."""
 SILENT = Outcome("crash", message="the process ended before the program did")
@@ -15,21 +16,20 @@ SILENT = Outcome("crash", message="the process ended before the program did")
 def outcome_of(frame: bytes, entry: str | None) -> Outcome:
     """The outcome of a frame: `ending`, `message`, `output` (what was printed) and `report`, a JSON text."""
     said = as_mapping(frame)
-    ending, output = said.get("ending"), _text(said, "output")
-    if ending == ENDED:
+    output = _text(said, "output")
+    if said.get("ending") == ENDED:
         return outcome_of_report(_text(said, "report"), output, entry)
-    if ending not in get_args(Ending):
-        return SILENT
-    return Outcome(ending, output, _text(said, "message"))
+    ending = _ENDINGS.get(_text(said, "ending"))
+    return SILENT if ending is None else Outcome(ending, output, _text(said, "message"))
 
 
 def outcome_of_report(report: str, printed: str, entry: str | None) -> Outcome:
     """The outcome of a process that ended by itself, from its own report, which is empty if it left early."""
     said = as_mapping(report)
-    ending, line = said.get("ending"), said.get("line")
+    ending, line = _ENDINGS.get(_text(said, "ending")), said.get("line")
     if ending is None and entry is None:  # left by os._exit(0): what it printed counts
         return Outcome("ok", printed)
-    if ending not in get_args(Ending) or (ending == "ok" and entry is not None and "value" not in said):
+    if ending is None or (ending == "ok" and entry is not None and "value" not in said):
         return SILENT
     output = printed if entry is None else _text(said, "value")
     return Outcome(ending, output, _text(said, "message"), line if type(line) is int else None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
@@ -80,7 +82,10 @@ class GuardedProvider:
         return not request.turns[-1].grade.correct and (self._check_all or (seen and said.attempt is None))
 
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
-        leaks = find_leaks(request.env, request.problem, text, request.turns[-1].attempt.text, self._settings)
+        attempt = request.turns[-1].attempt.text
+        look = partial(find_leaks, request.env, request.problem, text, attempt, self._settings)
+        # It grades what it finds.
+        leaks = await asyncio.to_thread(look) if getattr(request.env, "blocking", False) else look()
         if not leaks and self._also is not None and await self._also(request.problem, text):
             leaks = [Leak("judged", 0, len(text))]
         return leaks
