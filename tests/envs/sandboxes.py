@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 
@@ -36,12 +35,12 @@ def run_once(
 
 def left_over(marker: bytes = HEADER) -> list[int]:
     """Processes whose command line holds the marker; those of a run hold the text that runs inside."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            alive = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] != "Z"
-            if alive and marker in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _alive_with(folder, marker)]
+
+
+def _alive_with(folder: Path, marker: bytes) -> bool:
+    try:
+        state = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        return state != "Z" and marker in (folder / "cmdline").read_bytes()
+    except OSError:
+        return False

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -23,8 +23,6 @@ START_S = 30.0
 """Seconds that a start may take on a busy machine."""
 GRACE_S = 5.0
 """Seconds after which a test that should have been ended from inside is ended from outside."""
-END_S = 2.0
-"""Seconds that a run has to end by itself when it is told to."""
 
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -106,16 +104,6 @@ class LocalRun:
                 self._ended = Outcome("output")
         return self._ended
 
-    def close(self) -> None:
-        """End everything and wait until it is gone."""
-        process = self._started.process
-        assert process.stdin is not None
-        with suppress(OSError):
-            process.stdin.close()
-        if self._ended is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(END_S)
-
     def _last_words(self) -> str:
         self._started.kill()
         assert self._started.process.stderr is not None
@@ -159,11 +147,7 @@ class LocalSandbox:
     def start(self, program: Program) -> Iterator[LocalRun]:
         """See `Sandbox.start`."""
         with self._slots, self._started() as started:
-            run = LocalRun(program, self._limits, started)
-            try:
-                yield run
-            finally:
-                run.close()
+            yield LocalRun(program, self._limits, started)
 
     def _started(self) -> AbstractContextManager[Started]:
         raise NotImplementedError
@@ -184,5 +168,4 @@ def ended(started: Started) -> Iterator[Started]:
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
             assert pipe is not None
-            with suppress(OSError):
-                pipe.close()
+            pipe.close()

@@ -27,13 +27,22 @@ class ProcessSandbox(LocalSandbox):
 
     @contextmanager
     def _started(self) -> Iterator[Started]:
-        with tempfile.TemporaryDirectory(prefix="rltf-code-", ignore_cleanup_errors=True) as folder:
+        with _scratch_folder() as folder:
             process = subprocess.Popen(
                 self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 env={**ENVIRONMENT, "HOME": folder, "TMPDIR": folder}, cwd=folder, start_new_session=True,
             )  # fmt: skip
             with ended(Started(process, lambda: _kill(process), alone=False)) as started:
                 yield started
+
+
+@contextmanager
+def _scratch_folder() -> Iterator[str]:
+    folder = tempfile.mkdtemp(prefix="rltf-code-")
+    try:
+        yield folder
+    finally:  # shutil.rmtree cannot remove folders in folders in folders …
+        subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
