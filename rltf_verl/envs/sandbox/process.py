@@ -17,7 +17,9 @@ from pathlib import Path
 
 from rltf_verl.envs.sandbox.local import ENVIRONMENT, LocalSandbox, Started, ended
 
-SWEEPS = 50
+SWEEPS = 100
+QUIET = 3
+"""Looks in a row that must find nothing: a process can change its parent while one looks."""
 
 
 class ProcessSandbox(LocalSandbox):
@@ -47,9 +49,11 @@ def _scratch_folder() -> Iterator[str]:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """End all that descends from it, and it last: as long as it lives, orphans become its children."""
+    quiet = 0
     for _ in range(SWEEPS):
         found = _descendants(process.pid)
-        if not found:
+        quiet = 0 if found else quiet + 1
+        if quiet == QUIET:
             break
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
@@ -59,19 +63,23 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _descendants(root: int) -> list[int]:
-    parents = dict(p for p in map(_parent, Path("/proc").glob("[0-9]*")) if p is not None)
-    found: list[int] = []
-    frontier = {root}
+    """Living processes below `root`."""
+    found, frontier = [], [root]
     while frontier:
-        frontier = {pid for pid, parent in parents.items() if parent in frontier}
-        found += frontier
+        frontier = [child for pid in frontier for child in _children(pid)]
+        found += [pid for pid in frontier if _lives(pid)]
     return found
 
 
-def _parent(folder: Path) -> tuple[int, int] | None:
-    """(process, its parent); None for the dead."""
+def _children(pid: int) -> list[int]:
     try:
-        fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        return [int(c) for t in Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
     except OSError:
-        return None
-    return None if fields[0] == "Z" else (int(folder.name), int(fields[1]))
+        return []
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
