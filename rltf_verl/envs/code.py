@@ -128,7 +128,7 @@ class Code:
                 public = self._seen(run, data["public"], data["entry"], stop=False)
                 final = any(seen["ending"] in FINAL for seen in public)
                 private = [] if final else self._seen(run, data["private"], data["entry"], stop=not self._partial)
-        except SandboxError as error:
+        except (SandboxError, OSError) as error:
             return Grade(correct=False, format_ok=True, parsed=source, error=str(error))
         passed, num = sum(seen["passed"] for seen in private), len(data["private"])
         score = passed / num if self._partial else None
@@ -157,8 +157,9 @@ class Code:
         for test in tests:
             outcome = run.call(test["input"])
             passed = outcome.ending == "ok" and self._passes(outcome, test, entry)
-            output = shorten(outcome.output.strip("\n"), code_words.SHOWN)
-            found.append({**asdict(outcome), "output": output, "passed": passed})
+            words = {"output": outcome.output.strip("\n"), "message": outcome.message}
+            kept = {key: shorten(text, code_words.SHOWN) for key, text in words.items()}
+            found.append({**asdict(outcome), **kept, "passed": passed})
             if outcome.ending in FINAL or (stop and not passed):
                 break
         return found

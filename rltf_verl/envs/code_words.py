@@ -69,7 +69,7 @@ def _does_not_parse(seen: Mapping[str, Any], source: str, level: FeedbackLevel) 
         return where
     known = line is not None and 1 <= line <= len(lines)
     quoted = f"\nLine {line}: {shorten(lines[line - 1].strip(), SHOWN)}" if known else ""
-    return f"{where} {shorten(seen['message'], SHOWN)}{quoted}".strip()
+    return f"{where} {seen['message']}{quoted}".strip()
 
 
 def _test(test: Mapping[str, Any], seen: Mapping[str, Any], entry: str | None, limits: Mapping[str, int]) -> str:
@@ -80,7 +80,7 @@ def _test(test: Mapping[str, Any], seen: Mapping[str, Any], entry: str | None, l
     if seen["ending"] in ENDINGS:
         return told + ENDINGS[seen["ending"]].format(**limits)
     where = "" if seen["line"] is None else f" in line {seen['line']}"
-    return f"{told}It failed{where}: {shorten(seen['message'], SHOWN)}"
+    return f"{told}It failed{where}: {seen['message']}"
 
 
 def _written(value: Any, entry: str | None) -> str:

@@ -234,6 +234,8 @@ def test_words_come_from_the_grade_and_have_a_length(monkeypatch):
     grade = ENV.grade(of, fenced("print('x' * 100_000, input())"))
     logged = Grade(**json.loads(json.dumps({f: getattr(grade, f) for f in Grade.__dataclass_fields__})))
     assert len(json.dumps(grade.details)) < 20_000
+    forged = 'import os\nos.write(3, b\'{"ending": "error", "message": "\' + b\'y\' * 50_000 + b\'"}\')\nos._exit(0)'
+    assert len(told(of, fenced(forged), "hint")) < 2_000
     monkeypatch.setattr(ENV, "_sandbox", None)
     for level in LEVELS:
         assert len(ENV.explain(of, "", logged, level)) < 8_000

@@ -6,9 +6,9 @@ of its own that owns nothing: the kernel does not limit the processes of root.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -31,7 +31,6 @@ MISSING = (
     "rltf.env.sandbox=unsafe_process"
 )
 _PREFIXES = "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]))"
-_uids = itertools.count()
 
 
 class BubblewrapSandbox(LocalSandbox):
@@ -49,24 +48,37 @@ class BubblewrapSandbox(LocalSandbox):
         if shutil.which("bwrap") is None:
             raise SandboxError(MISSING)
         uid = _own_uid() if _is_privileged() else None
-        info_read, info_write = os.pipe()
-        try:
-            process = subprocess.Popen(
-                [*self._wrapped(info_write, user_namespace=uid is None), "--", *self._command()],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                env={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},
-                pass_fds=(info_write,), start_new_session=True,
-            )  # fmt: skip
-            os.close(info_write)
-            first = _first_process(info_read)
-        finally:
-            os.close(info_read)
+        process, first = self._launch(user_namespace=uid is None)
         try:
             with ended(Started(process, lambda: _kill(process, first), alone=True, uid=uid)) as started:
                 yield started
         finally:
             if first is not None:
                 os.close(first)
+
+    def _launch(self, user_namespace: bool) -> tuple[subprocess.Popen[bytes], int | None]:
+        """bwrap, and a pidfd of the first process inside: with that ends everything inside. None if bwrap failed."""
+        info_read, info_write = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [*self._wrapped(info_write, user_namespace), "--", *self._command()],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                env={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},
+                pass_fds=(info_write,), start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            os.close(info_read)
+            raise
+        finally:
+            os.close(info_write)
+        try:
+            return process, _first_process(info_read)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            os.close(info_read)
 
     def _wrapped(self, info_fd: int, user_namespace: bool) -> list[str]:
         command = ["bwrap", "--unshare-all", "--unshare-user"] if user_namespace else ["bwrap", *NAMESPACES]
@@ -110,7 +122,7 @@ def _system_folders(python: str) -> tuple[str, ...]:
         raise SandboxError(f"rltf.env.python={python!r} does not run: {error}") from error
     folders = {str(p) for prefix in {*json.loads(told)} for p in (Path(prefix), Path(prefix).resolve())}
     folders -= {"/", "/usr", "/usr/local"}
-    return ("/usr", "/etc/ld.so.cache", "/etc/localtime", *sorted(folders))
+    return ("/usr", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", *sorted(folders))
 
 
 def _parents(paths: Sequence[str]) -> list[str]:
@@ -129,11 +141,10 @@ def _is_privileged() -> bool:
 
 def _own_uid() -> int:
     """A user that no other run of this machine is."""
-    return FIRST_UID + os.getpid() % 2**22 * 256 + next(_uids) % 256
+    return FIRST_UID + secrets.randbelow(2**30)
 
 
 def _first_process(info_fd: int) -> int | None:
-    """A pidfd of the first process inside: with it ends everything inside. None if bwrap failed."""
     told, deadline = b"", time.monotonic() + START_S
     os.set_blocking(info_fd, False)
     while b"}" not in told:
