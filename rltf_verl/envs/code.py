@@ -44,7 +44,7 @@ class Code:
         tolerance: for numbers with a point or an exponent in the expected output; relative, below 1 absolute.
         sandbox: `bubblewrap`, `sandbox_fusion` or `unsafe_process`.
         url: of the service, for `sandbox_fusion`.
-        python: interpreter for the programs; None: the one that runs this, without its installed packages.
+        python: interpreter for the programs; None: the one that runs this, outside of its virtual environment.
         max_parallel: executions at once in this process; None: as many as there are cores.
         time_s: CPU seconds of a test; on the clock twice as much. The tests after one that takes longer are not run.
         total_s: seconds on the clock for all tests of an answer.

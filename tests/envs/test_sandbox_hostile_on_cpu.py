@@ -230,8 +230,8 @@ SLEEPER = (
 )
 
 
-@pytest.mark.parametrize("backend", LOCAL)
-def test_two_hundred_at_once_leave_nothing(backend, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("backend", "num"), [("bubblewrap", 200), ("unsafe_process", 50)])
+def test_many_at_once_leave_nothing(backend, num, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     box, outputs, fds = sandbox(backend, LIMITS, max_parallel=4), [], len([*Path("/proc/self/fd").iterdir()])
 
@@ -239,12 +239,12 @@ def test_two_hundred_at_once_leave_nothing(backend, monkeypatch, tmp_path):
         with box.start(Program(SLEEPER if k % 2 else "open('a', 'w'); print(1)")) as run:
             outputs.append(run.call("").output)
 
-    threads = [threading.Thread(target=use, args=(k,)) for k in range(200)]
+    threads = [threading.Thread(target=use, args=(k,)) for k in range(num)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert outputs == ["1\n"] * 200
+    assert outputs == ["1\n"] * num
     assert not left_over()
     assert not left_over(b"sleep\x0098713")
     assert not list(tmp_path.iterdir())

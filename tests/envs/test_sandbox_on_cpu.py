@@ -149,6 +149,7 @@ def test_an_interpreter_that_does_not_run_is_told(backend):
     sandbox(backend)
     with pytest.raises((SandboxError, OSError), match="/nowhere/python"):
         make_sandbox(backend, LIMITS, python="/nowhere/python").start(Program("")).__enter__()
+    assert "/nowhere/python" in make_sandbox(backend, LIMITS, python="/nowhere/python").trouble()
 
 
 def test_root_without_a_user_of_its_own_is_refused(monkeypatch):

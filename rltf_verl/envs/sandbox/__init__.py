@@ -22,7 +22,8 @@ def make_sandbox(
         limits: what one answer may use.
         max_parallel: executions at once in this process; None: as many as there are cores.
         url: of the service, for `sandbox_fusion` only.
-        python: interpreter for the programs, for the local back ends only; None: the one that runs this.
+        python: interpreter for the programs, for the local back ends only; None: the one that runs this, outside of its
+            virtual environment.
 
     Raises:
         ValueError: a value that the config key cannot have.

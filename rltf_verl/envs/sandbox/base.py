@@ -34,7 +34,7 @@ class Limits:
     total_s: int = 60
     """Seconds on the clock for all tests of an answer."""
     memory_mb: int = 1024
-    """Address space of each process."""
+    """Address space of each process. Nothing bounds their sum but `processes`, and files in memory come on top."""
     processes: int = 8
     """Processes and threads at the same time."""
     output_kb: int = 1024

@@ -1,7 +1,8 @@
 """The back end `bubblewrap`: no network, no files but a read-only system, no processes but its own.
 
 As an ordinary user the namespaces belong to a user namespace. As root bubblewrap needs none, and the run becomes a user
-of its own that owns nothing: the kernel does not limit the processes of root.
+of its own that owns nothing: the kernel does not limit the processes of root. System calls are not filtered: a program
+meets the whole kernel, as a user without rights.
 """
 
 from __future__ import annotations

@@ -145,13 +145,13 @@ def _read_frame() -> bytes | None:
 
 
 def _read_exactly(num: int) -> bytes | None:
-    data = b""
+    data = bytearray()
     while len(data) < num:
         chunk = os.read(0, num - len(data))
         if not chunk:
             return None
         data += chunk
-    return data
+    return bytes(data)
 
 
 def _write_frame(data: bytes) -> None:

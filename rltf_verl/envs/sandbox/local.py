@@ -116,7 +116,8 @@ class LocalSandbox:
     Args:
         limits: what one answer may use.
         max_parallel: runs at once in this process; others wait.
-        python: interpreter that runs the programs; None: the one that runs this, without its installed packages.
+        python: interpreter that runs the programs; None: the one that runs this, outside of its virtual
+            environment.
     """
 
     bounds_processes = True
@@ -131,7 +132,7 @@ class LocalSandbox:
         try:
             with self.start(Program(PROBE.format(most=most))) as run:
                 outcome = run.call("")
-        except SandboxError as error:
+        except (SandboxError, OSError) as error:
             return str(error)
         if outcome.ending != "ok" or not outcome.output.strip().isdigit():
             return f"the sandbox does not run a simple program: {outcome.ending} {outcome.message}".strip()
