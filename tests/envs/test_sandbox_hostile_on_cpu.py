@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import socket
 import tempfile
 import threading
@@ -15,6 +16,7 @@ from rltf_verl.envs.code import Code
 from rltf_verl.envs.code_text import fenced
 from rltf_verl.envs.sandbox import local
 from rltf_verl.envs.sandbox.base import Program
+from rltf_verl.envs.sandbox.syscalls import syscall_filter
 from rltf_verl.types import Problem
 from tests.envs.sandboxes import LIMITS, LOCAL, left_over, run_once, sandbox, trouble
 
@@ -160,16 +162,24 @@ def test_there_is_no_network():
             assert run_once("bubblewrap", unix).message == "ConnectionRefusedError: [Errno 111] Connection refused"
 
 
-def test_it_is_nobody_here_and_has_no_rights():
-    printed = run_once(
-        "bubblewrap",
-        "import ctypes, os\n"
-        "print(os.getuid() != 0, ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None), "
-        "ctypes.CDLL(None).unshare(0x20000000 | 0x10000))\n"
-        "try: os.setuid(0); print('root')\n"
-        "except OSError: print('no')",
-    ).output
-    assert printed == "True -1 -1\nno\n"
+RIGHTS = """
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+clone, new_user = {"x86_64": 56, "aarch64": 220}[platform.machine()], 0x10000000
+print(os.getuid() != 0)
+print(libc.mount(b"x", b"/tmp", b"tmpfs", 0, None), libc.unshare(new_user), libc.unshare(0x20000))
+print(libc.syscall(clone, new_user | 17, 0, 0, 0, 0), ctypes.get_errno())
+print(libc.syscall(435, 0, 0), ctypes.get_errno())
+try: os.setuid(0); print("root")
+except OSError: print("no")
+"""
+
+
+def test_it_is_nobody_here_and_cannot_become_root_anywhere():
+    if syscall_filter() is None:
+        pytest.skip(f"no filter of system calls for {platform.machine()}")
+    printed = run_once("bubblewrap", RIGHTS).output
+    assert printed == "True\n-1 -1 -1\n-1 1\n-1 38\nno\n"
 
 
 def test_a_fork_bomb_goes_out():

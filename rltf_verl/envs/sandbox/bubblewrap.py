@@ -1,8 +1,7 @@
 """The back end `bubblewrap`: no network, no files but a read-only system, no processes but its own.
 
 As an ordinary user the namespaces belong to a user namespace. As root bubblewrap needs none, and the run becomes a user
-of its own that owns nothing: the kernel does not limit the processes of root. System calls are not filtered: a program
-meets the whole kernel, as a user without rights.
+of its own that owns nothing: the kernel does not limit the processes of root.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from typing import Any
 
 from rltf_verl.envs.sandbox.base import SandboxError
 from rltf_verl.envs.sandbox.local import ENVIRONMENT, START_S, LocalSandbox, Started, ended
+from rltf_verl.envs.sandbox.syscalls import syscall_filter
 
 CAP_SYS_ADMIN = 21
 FIRST_UID = 2**30
@@ -60,18 +60,21 @@ class BubblewrapSandbox(LocalSandbox):
     def _launch(self, user_namespace: bool) -> tuple[subprocess.Popen[bytes], int | None]:
         """bwrap, and a pidfd of the first process inside: with that ends everything inside. None if bwrap failed."""
         info_read, info_write = os.pipe()
+        filters = _filter_file()
+        seccomp = [word for fd in filters for word in ("--seccomp", str(fd))]
         try:
             process = subprocess.Popen(
-                [*self._wrapped(info_write, user_namespace), "--", *self._command()],
+                [*self._wrapped(info_write, user_namespace), *seccomp, "--", *self._command()],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 env={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},
-                pass_fds=(info_write,), start_new_session=True,
+                pass_fds=(info_write, *filters), start_new_session=True,
             )  # fmt: skip
         except BaseException:
             os.close(info_read)
             raise
         finally:
-            os.close(info_write)
+            for fd in (info_write, *filters):
+                os.close(fd)
         try:
             return process, _first_process(info_read)
         except BaseException:
@@ -106,6 +109,17 @@ class BubblewrapSandbox(LocalSandbox):
 
 
 NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+
+
+def _filter_file() -> list[int]:
+    """A file descriptor with the filter of system calls, if there is one for this machine."""
+    program = syscall_filter()
+    if program is None:
+        return []
+    fd = os.memfd_create("seccomp")
+    os.write(fd, program)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return [fd]
 
 
 @cache
