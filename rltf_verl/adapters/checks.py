@@ -15,7 +15,7 @@ from rltf_verl.adapters.modes import mode_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_from_row
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import Env
+from rltf_verl.envs.base import Env, NeedsMachine
 from rltf_verl.episode.provider import build_provider
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.prompts import render, require_template
@@ -30,8 +30,9 @@ NUM_BUDGET_PROBES = 32
 def check_driver(config: DictConfig) -> None:
     """All checks that need neither Ray nor a tokenizer; run in the driver by `validate_config`."""
     resolve_files(config)
-    check_config(config)
+    rltf = check_config(config)
     check_platform(config)
+    check_machine(make_env(rltf.env.name, **rltf.env.options))
     for path in _files(config.data.train_files) + _files(config.data.val_files):
         check_parquet(Path(path).expanduser())
 
@@ -187,6 +188,13 @@ def check_platform(config: DictConfig) -> None:
             "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start with "
             "VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a running GPU cluster set RAY_ADDRESS"
         )
+
+
+def check_machine(env: Env) -> None:
+    """Raise ConfigError if the environment cannot grade on this machine (workers elsewhere are not asked)."""
+    trouble = env.trouble() if isinstance(env, NeedsMachine) else None
+    if trouble is not None:
+        raise ConfigError(trouble)
 
 
 def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, tokenizer: Any) -> None:

@@ -14,6 +14,7 @@ _ENVS = {
     "reasoning_gym": "rltf_verl.envs.reasoning_gym_bridge:ReasoningGym",
     "shortest_path": "rltf_verl.envs.shortest_path:ShortestPath",
     "writing": "rltf_verl.envs.writing:Writing",
+    "code": "rltf_verl.envs.code:Code",
 }
 
 

@@ -129,3 +129,13 @@ class TakesRows(Protocol):
     def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """`Problem.data` for a row with a question and, in `reward_model.ground_truth`, a reference answer."""
         ...
+
+
+@runtime_checkable
+class NeedsMachine(Protocol):
+    """An environment that needs something of the machine to grade: a sandbox, a service. Optional: looked at before
+    training starts."""
+
+    def trouble(self) -> str | None:
+        """Why it cannot grade here and what to do, in one line; None if it can."""
+        ...

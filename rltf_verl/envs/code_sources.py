@@ -1,0 +1,203 @@
+"""Rows of published datasets as programming tasks.
+
+LiveCodeBench has public and private tests. APPS and TACO have one list: public are the tests that stand in the
+statement, or else the first ones; private are the others.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import io
+import json
+import pickle
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
+from typing import Any
+
+Test = dict[str, Any]
+"""`input`: standard input, or the list of arguments. `accept`: the outputs that pass, the one to show last."""
+
+FILES = {".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What `Problem.data` of the environment `code` holds."""
+
+    statement: str
+    entry: str | None
+    """Function to call; None for programs that read standard input."""
+    starter: str
+    public: tuple[Test, ...]
+    private: tuple[Test, ...]
+    solution: str
+    """A program that is said to be right; empty if there is none."""
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "public": list(self.public), "private": list(self.private)}
+
+
+class _NoClasses(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} in a list of tests")
+
+
+def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
+    """The rows of `where`: a .json, .jsonl or .parquet file, local or `hf://…`, or `name@split` of the hub.
+
+    Raises:
+        ValueError: it cannot be loaded; names config `key`.
+    """
+    from datasets import load_dataset
+
+    try:
+        if kind := FILES.get(PurePath(where).suffix):
+            yield from load_dataset(kind, data_files=where, split="train")
+        else:
+            name, _, split = where.partition("@")
+            yield from load_dataset(name, split=split or "train")
+    except Exception as error:  # a library of many file systems and formats, each with errors of its own
+        raise ValueError(f"{key}={where!r} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def tasks_of(source: str, rows: Iterator[Mapping[str, Any]], num_public: int) -> Iterator[Task]:
+    """The tasks of the rows that have tests that can be read; of each statement the first."""
+    seen = set()
+    for row in rows:
+        task = read_row(source, row, num_public)
+        if task is not None and task.statement not in seen:
+            seen.add(task.statement)
+            yield task
+
+
+def read_row(source: str, row: Mapping[str, Any], num_public: int) -> Task | None:
+    """The task of one row; None if it has no tests that can be read.
+
+    Raises:
+        ValueError: a column is missing.
+    """
+    try:
+        return READERS[source](row, num_public)
+    except KeyError as error:
+        raise ValueError(f"rltf.env.source={source}: the rows of rltf.env.path have no column {error}") from error
+    except (ValueError, TypeError, RecursionError, zlib.error, pickle.UnpicklingError):
+        return None
+
+
+def read_apps(row: Mapping[str, Any], num_public: int) -> Task | None:
+    """APPS and TACO: `question`, `solutions`, `input_output` (both JSON) and `starter_code`."""
+    both = json.loads(row["input_output"] or "{}")
+    entry = both.get("fn_name") or None
+    pairs = zip(both.get("inputs", []), both.get("outputs", []), strict=False)
+    tests = _distinct(_call_test(*pair) if entry else _stdin_test(*pair) for pair in pairs)
+    public, private = split_tests(row["question"], tests, num_public)
+    if not private:
+        return None
+    solution = first_that_parses(_list(row["solutions"]))
+    return Task(row["question"], entry, row["starter_code"] or "", public, private, solution)
+
+
+def read_livecodebench(row: Mapping[str, Any], num_public: int) -> Task | None:
+    """LiveCodeBench, code generation: `public_test_cases`, `private_test_cases`, `metadata`; no solutions."""
+    entry = _mapping(row["metadata"]).get("func_name") or None
+    read = _functional if entry else _standard
+    public = _distinct(read(test) for test in json.loads(row["public_test_cases"]))
+    shown = {_key(test) for test in public}
+    hidden = _distinct(read(test) for test in json.loads(_unpacked(row["private_test_cases"])))
+    private = tuple(test for test in hidden if _key(test) not in shown)
+    if not private:
+        return None
+    return Task(row["question_content"], entry, row["starter_code"] or "", public, private, "")
+
+
+READERS: dict[str, Callable[[Mapping[str, Any], int], Task | None]] = {
+    "apps": read_apps,
+    "taco": read_apps,
+    "livecodebench": read_livecodebench,
+}
+
+
+def split_tests(statement: str, tests: Sequence[Test], num_public: int) -> tuple[tuple[Test, ...], tuple[Test, ...]]:
+    """(public, private): public are those that the statement shows, or else the first `num_public`.
+
+    At least one is private.
+    """
+    words = " ".join(statement.split())
+    shown = [test for test in tests if _stands_in(words, test)] or tests[:num_public]
+    public = list(shown)[: max(len(tests) - 1, 0)]
+    keys = {_key(test) for test in public}
+    return tuple(public), tuple(test for test in tests if _key(test) not in keys)
+
+
+def first_that_parses(programs: Sequence[str]) -> str:
+    """The first that is Python 3; empty if none is. They are not run."""
+    for program in programs:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of `"\d"` and the like
+                ast.parse(program)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        return program
+    return ""
+
+
+def _stands_in(words: str, test: Test) -> bool:
+    parts = (test["input"], test["accept"][-1])
+    return all(isinstance(part, str) and part.strip() and " ".join(part.split()) in words for part in parts)
+
+
+def _stdin_test(given: Any, output: Any) -> Test:
+    return {"input": _lines(given), "accept": [_lines(output)]}
+
+
+def _lines(value: Any) -> str:
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _call_test(given: Any, output: Any) -> Test:
+    if not isinstance(given, list):
+        raise TypeError("arguments are a list")
+    # APPS wraps most return values in a list, not all; its own grader takes both.
+    wrapped = isinstance(output, list) and len(output) > 0
+    return {"input": given, "accept": [output, output[0]] if wrapped else [output]}
+
+
+def _standard(test: Mapping[str, str]) -> Test:
+    return {"input": test["input"], "accept": [test["output"]]}
+
+
+def _functional(test: Mapping[str, str]) -> Test:
+    arguments = [json.loads(line) for line in test["input"].split("\n") if line.strip()]
+    return {"input": arguments, "accept": [json.loads(test["output"])]}
+
+
+def _unpacked(tests: str) -> str:
+    """Private tests are JSON, or JSON pickled as one string, compressed, in base 64."""
+    if tests.lstrip().startswith("["):
+        return tests
+    text = _NoClasses(io.BytesIO(zlib.decompress(base64.b64decode(tests)))).load()
+    return str(text)
+
+
+def _distinct(tests: Iterator[Test]) -> tuple[Test, ...]:
+    return tuple({_key(test): test for test in reversed(list(tests))}.values())[::-1]
+
+
+def _key(test: Test) -> str:
+    return json.dumps(test["input"], sort_keys=True)
+
+
+def _list(value: Any) -> list[str]:
+    found = json.loads(value) if isinstance(value, str) and value.strip() else value
+    return [text for text in found or [] if isinstance(text, str)]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    found = json.loads(value) if isinstance(value, str) and value.strip() else value
+    return found or {}

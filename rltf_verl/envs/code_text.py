@@ -1,0 +1,76 @@
+"""Programs in answers, and the words that the environment `code` uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*$", re.MULTILINE)
+LANGUAGES = ("", "python", "python3", "py")
+
+READS_INPUT = "Write a Python program that reads standard input and prints to standard output."
+DEFINES = "Write a Python function `{entry}`; it is called with the arguments and returns the answer."
+STARTER = "Start from this:\n```python\n{starter}\n```"
+FORM = "Put the complete program into one ```python block."
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of a text, `text[start:end]` with its fences."""
+
+    start: int
+    end: int
+    source: str
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks that can be Python, in order. One that is never closed goes up to the end of the text."""
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            opened = fence
+        elif not fence[2] and fence[1].startswith(opened[1]):
+            yield from _block(text, opened, fence.start(), fence.end())
+            opened = None
+    if opened is not None:
+        yield from _block(text, opened, len(text), len(text))
+
+
+def _block(text: str, opened: re.Match[str], stop: int, end: int) -> Iterator[Block]:
+    source = text[opened.end() + 1 : stop].rstrip("\n")
+    if opened[2].lower() in LANGUAGES and source.strip():
+        yield Block(opened.start(), end, source)
+
+
+def last_program(text: str) -> str | None:
+    """The source in the last fenced block that can be Python; None if there is none."""
+    source = None
+    for block in blocks(text):
+        source = block.source
+    return source
+
+
+def fenced(source: str) -> str:
+    """The source as an answer."""
+    return f"```python\n{source}\n```"
+
+
+def shorten(text: str, most: int) -> str:
+    """`text`, with its middle left out if it has more than `most` characters.
+
+    >>> shorten("abcdefghij", 4)
+    'ab[… 6 characters …]ij'
+    """
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    head = most - most // 2
+    return f"{text[:head]}[… {left_out} characters …]{text[len(text) - most // 2 :]}"
+
+
+def question(statement: str, entry: str | None, starter: str) -> str:
+    """The first prompt."""
+    task = READS_INPUT if entry is None else DEFINES.format(entry=entry)
+    parts = [statement.strip(), task, STARTER.format(starter=starter.rstrip()) if starter.strip() else "", FORM]
+    return "\n\n".join(part for part in parts if part)

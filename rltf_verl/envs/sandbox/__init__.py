@@ -1,0 +1,50 @@
+"""Running programs that nobody trusts, by name of the back end."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from rltf_verl.envs.sandbox.base import Limits, Sandbox
+from rltf_verl.registry import require_choice
+
+Backend = Literal["bubblewrap", "sandbox_fusion", "unsafe_process"]
+BACKENDS: tuple[Backend, ...] = ("bubblewrap", "sandbox_fusion", "unsafe_process")
+
+
+def make_sandbox(
+    backend: Backend, limits: Limits, max_parallel: int | None = None, url: str | None = None, python: str | None = None
+) -> Sandbox:
+    """The back end of `rltf.env.sandbox`.
+
+    Args:
+        backend: one of `BACKENDS`.
+        limits: what one answer may use.
+        max_parallel: executions at once in this process; None: as many as there are cores.
+        url: of the service, for `sandbox_fusion` only.
+        python: interpreter for the programs, for the local back ends only; None: the one that runs this, outside of its
+            virtual environment.
+
+    Raises:
+        ValueError: a value that the config key cannot have.
+    """
+    require_choice("rltf.env.sandbox", backend, BACKENDS)
+    if (url is None) == (backend == "sandbox_fusion"):
+        raise ValueError(
+            f"rltf.env.url={url!r} with rltf.env.sandbox={backend}: sandbox_fusion needs the URL of its service, "
+            "e.g. http://127.0.0.1:8080/run_code, and nothing else has one"
+        )
+    num = os.cpu_count() or 1 if max_parallel is None else max_parallel
+    if type(num) is not int or num < 1:
+        raise ValueError(f"rltf.env.max_parallel={max_parallel!r} must be a whole number, at least 1, or null")
+    if backend == "sandbox_fusion":
+        from rltf_verl.envs.sandbox.fusion import FusionSandbox
+
+        return FusionSandbox(str(url), limits, num)
+    if backend == "bubblewrap":
+        from rltf_verl.envs.sandbox.bubblewrap import BubblewrapSandbox
+
+        return BubblewrapSandbox(limits, num, python)
+    from rltf_verl.envs.sandbox.process import ProcessSandbox
+
+    return ProcessSandbox(limits, num, python)

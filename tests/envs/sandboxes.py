@@ -1,0 +1,46 @@
+"""Back ends under test: bubblewrap where it works on this machine, else skipped with its own reason."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.envs.sandbox import Backend, make_sandbox
+from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, Sandbox
+
+LIMITS = Limits(time_s=1, total_s=20, memory_mb=256, processes=8, output_kb=64, file_mb=4)
+LOCAL: tuple[Backend, ...] = ("bubblewrap", "unsafe_process")
+HEADER = b"What runs inside of a sandbox"
+
+
+@cache
+def trouble(backend: Backend) -> str | None:
+    return make_sandbox(backend, LIMITS).trouble()
+
+
+def sandbox(backend: Backend, limits: Limits = LIMITS, max_parallel: int | None = None) -> Sandbox:
+    if reason := trouble(backend):
+        pytest.skip(reason)
+    return make_sandbox(backend, limits, max_parallel)
+
+
+def run_once(
+    backend: Backend, source: str, given: object = "", entry: str | None = None, limits: Limits = LIMITS
+) -> Outcome:
+    with sandbox(backend, limits).start(Program(source, entry)) as run:
+        return run.call(given)
+
+
+def left_over(marker: bytes = HEADER) -> list[int]:
+    """Processes whose command line holds the marker; those of a run hold the text that runs inside."""
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _alive_with(folder, marker)]
+
+
+def _alive_with(folder: Path, marker: bytes) -> bool:
+    try:
+        state = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        return state != "Z" and marker in (folder / "cmdline").read_bytes()
+    except OSError:
+        return False

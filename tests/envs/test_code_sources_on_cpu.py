@@ -1,0 +1,150 @@
+"""Rows in the shapes of APPS, TACO and LiveCodeBench, read from files by the real library."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import zlib
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rltf_verl.envs.code_sources import first_that_parses, load_rows, read_row, split_tests, tasks_of
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def apps(question="Add.", tests=None, **fields):
+    tests = tests or {"inputs": ["1 2\n", "3 4\n", "5 6\n"], "outputs": ["3\n", "7\n", "11\n"]}
+    return {
+        "problem_id": 1, "question": question, "solutions": json.dumps(["print 'two'", "print(1)"]),
+        "input_output": json.dumps(tests), "difficulty": "interview", "url": "http://x", "starter_code": "", **fields,
+    }  # fmt: skip
+
+
+def taco(**fields):
+    more = {"source": "codechef", "tags": "[]", "time_limit": "2.0 seconds", "memory_limit": None, "name": None}
+    return {**apps(), **more, **fields}
+
+
+def packed(tests):
+    return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests)))).decode()
+
+
+def livecodebench(question="Double.", func=None, private=None, **fields):
+    public = [{"input": "[1, 2]\n3", "output": "[3]", "testtype": "functional"}] if func else [
+        {"input": "1\n", "output": "2\n", "testtype": "stdin"}
+    ]  # fmt: skip
+    private = private or [*public, {"input": "[4]\n5", "output": "null"} if func else {"input": "2", "output": "4"}]
+    return {
+        "question_title": "T", "question_content": question, "platform": "leetcode", "question_id": "1",
+        "contest_date": "2024-01-01", "starter_code": "class Solution:" if func else "", "difficulty": "easy",
+        "public_test_cases": json.dumps(public), "private_test_cases": packed(private),
+        "metadata": json.dumps({"func_name": func} if func else {}), **fields,
+    }  # fmt: skip
+
+
+def test_apps_programs():
+    task = read_row("apps", apps(), 1)
+    assert (task.statement, task.entry, task.solution) == ("Add.", None, "print(1)")
+    assert task.public == ({"input": "1 2\n", "accept": ["3\n"]},)
+    assert [test["input"] for test in task.private] == ["3 4\n", "5 6\n"]
+
+
+def test_apps_functions_with_wrapped_and_bare_values():
+    tests = {"fn_name": "f", "inputs": [[1], [[2]]], "outputs": [[5], "x"]}
+    task = read_row("apps", apps(tests=tests, starter_code="def f(a):"), 0)
+    assert (task.entry, task.starter, task.public) == ("f", "def f(a):", ())
+    assert task.private == ({"input": [1], "accept": [[5], 5]}, {"input": [[2]], "accept": ["x"]})
+
+
+def test_taco_programs_with_lines_as_lists():
+    tests = {"inputs": [["1", "2"], ["3", "4"]], "outputs": [["3"], ["7"]]}
+    task = read_row("taco", taco(input_output=json.dumps(tests)), 1)
+    assert task.public == ({"input": "1\n2", "accept": ["3"]},)
+    assert task.private == ({"input": "3\n4", "accept": ["7"]},)
+
+
+def test_livecodebench_programs_and_functions():
+    task = read_row("livecodebench", livecodebench(), 1)
+    assert task.public == ({"input": "1\n", "accept": ["2\n"]},)
+    assert task.private == ({"input": "2", "accept": ["4"]},)
+    task = read_row("livecodebench", livecodebench(func="f"), 1)
+    assert (task.entry, task.starter) == ("f", "class Solution:")
+    assert task.public == ({"input": [[1, 2], 3], "accept": [[3]]},)
+    assert task.private == ({"input": [[4], 5], "accept": [None]},)
+    plain = livecodebench(private_test_cases=json.dumps([{"input": "9", "output": "18"}]))
+    assert read_row("livecodebench", plain, 1).private == ({"input": "9", "accept": ["18"]},)
+
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, ("rltf-pickle-was-run",)
+
+
+def test_a_pickle_of_anything_but_a_text_is_not_read(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    evil = base64.b64encode(zlib.compress(pickle.dumps(Evil()))).decode()
+    assert read_row("livecodebench", livecodebench(private_test_cases=evil), 1) is None
+    assert not Path("rltf-pickle-was-run").exists()
+
+
+@pytest.mark.parametrize(
+    "broken", ["", "{}", "[", '{"inputs": [], "outputs": []}', '{"fn_name": "f", "inputs": [3], "outputs": [4]}']
+)
+def test_rows_without_tests_are_left_out(broken):
+    assert read_row("apps", apps(input_output=broken), 1) is None
+
+
+def test_a_missing_column_is_named():
+    row = apps()
+    del row["input_output"]
+    with pytest.raises(ValueError, match=r"rltf.env.source=apps: the rows of rltf.env.path have no column 'input_out"):
+        read_row("apps", row, 1)
+
+
+def listed(*pairs):
+    return tuple({"input": given, "accept": [wanted]} for given, wanted in pairs)
+
+
+def test_public_are_the_tests_of_the_statement_or_the_first():
+    pairs = listed(("1 2\n", "3"), ("3\n4", "7"), ("5 6", "11"))
+    public, private = split_tests("Example\n3 4\ngives  7", pairs, 2)
+    assert (public, private) == ((pairs[1],), (pairs[0], pairs[2]))
+    assert split_tests("nothing", pairs, 2) == (pairs[:2], pairs[2:])
+    assert split_tests("nothing", pairs, 9) == (pairs[:2], pairs[2:])
+    assert split_tests("nothing", pairs, 0) == ((), pairs)
+    assert split_tests("1 2 3 4 5 6 7 11", pairs[:1], 2) == ((), pairs[:1])
+
+
+def test_the_reference_is_the_first_program_of_this_language():
+    assert first_that_parses(["print 1", "x = '\\d'", "y"]) == "x = '\\d'"
+    assert first_that_parses(["\0", "(" * 10_000]) == ""
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl", "parquet"])
+def test_files_are_loaded(tmp_path, kind):
+    rows, path = [apps("A"), apps("B"), apps("A"), apps("C", input_output="")], tmp_path / f"rows.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        path.write_text(json.dumps(rows))
+    assert [task.statement for task in tasks_of("apps", load_rows("rltf.env.path", str(path)), 1)] == ["A", "B"]
+
+
+def test_what_cannot_be_loaded_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"rltf.env.path='.*nothing.jsonl' cannot be loaded"):
+        list(load_rows("rltf.env.path", str(tmp_path / "nothing.jsonl")))
+    (tmp_path / "broken.jsonl").write_text("{")
+    with pytest.raises(ValueError, match=r"rltf.env.test_path='.*broken.jsonl' cannot be loaded"):
+        list(load_rows("rltf.env.test_path", str(tmp_path / "broken.jsonl")))

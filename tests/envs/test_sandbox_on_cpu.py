@@ -1,0 +1,224 @@
+"""Ordinary programs, and the limits that each local back end promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rltf_verl.envs.sandbox import BACKENDS, bubblewrap, make_sandbox
+from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
+from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
+from rltf_verl.envs.sandbox.reports import outcome_of, outcome_of_report
+from tests.envs.sandboxes import LIMITS, LOCAL, run_once, sandbox
+
+PRINTED = {
+    "echo": ("print(input())", "né\n", "né\n"),
+    "file descriptor": ("print(sum(map(int, open(0).read().split())))", "1 2\n3", "6\n"),
+    "seekable input": ("import sys; sys.stdin.read(); sys.stdin.seek(0); print(sys.stdin.read())", "x", "x\n"),
+    "binary output": ("import sys; sys.stdout.buffer.write(b'a\\n')", "", "a\n"),
+    "main guard": ("if __name__ == '__main__': print(1)", "", "1\n"),
+    "exit": ("print(1); exit(0)", "", "1\n"),
+    "hard exit": ("import os; print(1, flush=True); os._exit(0)", "", "1\n"),
+    "thread that nobody joins": (
+        "import threading, time\nthreading.Thread(target=lambda: print(time.sleep(0.1))).start()\nprint(1)", "",
+        "1\nNone\n",
+    ),
+    "exit function": ("import atexit; atexit.register(print, 'end')", "", "end\n"),
+    "dataclass": ("from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\nprint(A(1))", "", "A(x=1)\n"),
+    "scratch folder": ("open('a', 'w').write('hi'); print(open('a').read())", "", "hi\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_programs_print_what_they_print(backend):
+    for name, (source, text, printed) in PRINTED.items():
+        assert run_once(backend, source, text) == Outcome("ok", printed), name
+
+
+RETURNED = {
+    "function": ("def f(a, b):\n    return (a + b, {'k': None})", [1, 2], '[3, {"k": null}]'),
+    "method": ("class Solution:\n    def f(self, a: List[int]) -> int:\n        return max(a)", [[1, 9]], "9"),
+    "usual names": ("def f(n):\n    return gcd(n, 6) + len(Counter('aab')) + math.inf * 0 != 1", [4], "true"),
+    "prints beside": ("def f():\n    print('x')\n    return 1.5", [], "1.5"),
+}
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_functions_return_what_they_return(backend):
+    for name, (source, arguments, value) in RETURNED.items():
+        assert run_once(backend, source, arguments, "f") == Outcome("ok", value), name
+
+
+FAILS = {
+    "syntax": ("x = 1\nif x\n", None, Outcome("syntax", message="SyntaxError: expected ':'", line=2)),
+    "exception": (
+        "def g():\n    return 1 / 0\n\ng()", None, Outcome("error", "", "ZeroDivisionError: division by zero", 2)
+    ),
+    "in a thread": (
+        "import threading\ndef g():\n    raise KeyError(1)\nt = threading.Thread(target=g)\nt.start()", None,
+        Outcome("error", "", "KeyError: 1", 3),
+    ),
+    "no function": ("g = 1", "f", Outcome("error", "", "NameError: there is no function 'f'")),
+    "no JSON": (
+        "def f():\n    return {1}", "f", Outcome("error", "", "TypeError: Object of type set is not JSON serializable")
+    ),
+    "exit": ("def f():\n    exit(3)", "f", Outcome("error", "", "SystemExit: 3", 2)),
+    "memory": ("x = [0] * 10**9", None, Outcome("memory", "", "MemoryError: ", 1)),
+    "exit status": ("import os; os._exit(3)", None, Outcome("crash", "", "the process ended with exit status 3")),
+    "signal": (
+        "import os; os.kill(os.getpid(), 11)", None, Outcome("crash", "", "the process was ended by SIGSEGV")
+    ),
+    "left without a value": (
+        "import os\ndef f():\n    os._exit(0)", "f", Outcome("crash", "", "the process ended before the program did")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_what_goes_wrong_is_told_with_its_line(backend):
+    for name, (source, entry, outcome) in FAILS.items():
+        assert run_once(backend, source, "" if entry is None else [], entry) == outcome, name
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_all_tests_of_an_answer_share_one_start_and_no_memory(backend):
+    source = "import builtins\nn = getattr(builtins, 'n', 0)\nbuiltins.n = n + 1\nprint(n, input())"
+    with sandbox(backend).start(Program(source)) as run:
+        assert [run.call(text).output for text in ("a", "b", "c")] == ["0 a\n", "0 b\n", "0 c\n"]
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_limits(backend):
+    assert run_once(backend, "while True: pass").ending == "timeout"
+    assert run_once(backend, "while True: print('x' * 1000)").ending == "output"
+    assert run_once(backend, "def f():\n    return [0] * 10**6", [], "f").ending == "output"
+    assert run_once(backend, "open('a', 'w').write('x' * 5_000_000)").message == "OSError: [Errno 27] File too large"
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_a_run_has_a_deadline_of_its_own(backend):
+    limits = Limits(time_s=1, total_s=1)
+    start = time.monotonic()
+    with sandbox(backend, limits).start(Program("import time; time.sleep(0.6); print(input())")) as run:
+        endings = [run.call("a").ending for _ in range(20)]
+    assert endings[0] == "ok"
+    assert endings[-1] == "timeout"
+    assert time.monotonic() - start < 5
+
+
+def test_no_more_run_at_once_than_allowed():
+    box, together, lock, live, most = sandbox("unsafe_process", LIMITS, 3), threading.Barrier(3), threading.Lock(), 0, 0
+
+    def use():
+        nonlocal live, most
+        with box.start(Program("print(1)")):
+            with lock:
+                live += 1
+                most = max(most, live)
+            together.wait(60)
+            with lock:
+                live -= 1
+
+    threads = [threading.Thread(target=use) for _ in range(9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 3
+
+
+def test_without_bubblewrap_it_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+    box = make_sandbox("bubblewrap", LIMITS)
+    assert box.trouble().count("\n") == 0
+    for needed in ("apt-get install bubblewrap", "rltf.env.sandbox=unsafe_process"):
+        assert needed in box.trouble()
+    with pytest.raises(SandboxError, match="apt-get install bubblewrap"), box.start(Program("")):
+        pass
+
+
+@pytest.mark.parametrize("backend", LOCAL)
+def test_an_interpreter_that_does_not_run_is_told(backend):
+    sandbox(backend)
+    with pytest.raises((SandboxError, OSError), match="/nowhere/python"):
+        make_sandbox(backend, LIMITS, python="/nowhere/python").start(Program("")).__enter__()
+    assert "/nowhere/python" in make_sandbox(backend, LIMITS, python="/nowhere/python").trouble()
+
+
+def test_root_without_a_user_of_its_own_is_refused(monkeypatch):
+    sandbox("bubblewrap")
+    if os.geteuid() != 0:
+        pytest.skip("for root only: the kernel limits the processes of everybody else")
+    monkeypatch.setattr(bubblewrap, "_is_privileged", lambda: False)
+    found = make_sandbox("bubblewrap", LIMITS).trouble()
+    assert found is None or "cannot limit processes" in found or "does not start" in found
+    assert found is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "docker"}, "rltf.env.sandbox='docker' is not known"),
+        ({"backend": "sandbox_fusion"}, "rltf.env.url=None with rltf.env.sandbox=sandbox_fusion"),
+        ({"backend": "bubblewrap", "url": "http://x"}, "rltf.env.url='http://x' with rltf.env.sandbox=bubblewrap"),
+        ({"backend": "bubblewrap", "max_parallel": 0}, "rltf.env.max_parallel=0 must be"),
+    ],
+)
+def test_bad_options_name_the_key(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_sandbox(limits=LIMITS, **options)
+    assert "none" not in BACKENDS
+
+
+@given(st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: repr(v).encode()))
+@settings(deadline=None)
+def test_whatever_comes_out_of_a_sandbox_is_an_outcome(frame):
+    assert isinstance(outcome_of(frame, None), Outcome)
+    for entry in (None, "f"):
+        assert isinstance(outcome_of_report(frame.decode("utf-8", "replace"), "", entry), Outcome)
+
+
+@pytest.mark.parametrize(
+    "frame", [b"[" * 100_000, b"9" * 10_000, b'{"ending": []}', b'{"ending": "passed"}', b'{"ending": "ended"}']
+)
+def test_a_forged_frame_is_no_value(frame):
+    assert outcome_of(frame, "f") == Outcome("crash", message="the process ended before the program did")
+
+
+def test_a_process_that_neither_reads_nor_writes_holds_nobody_up():
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
+    try:
+        channel = Channel(process.stdin.fileno(), process.stdout.fileno(), 100)
+        with pytest.raises(TimeoutError):
+            channel.send(b"x" * 10_000_000, time.monotonic() + 0.1)
+        with pytest.raises(TimeoutError):
+            channel.receive(time.monotonic() + 0.1)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_frame_has_a_largest_size_and_an_end():
+    read, write = os.pipe()
+    back_read, back_write = os.pipe()
+    channel = Channel(back_write, read, 10)
+    os.write(write, (11).to_bytes(4, "big"))
+    with pytest.raises(ChannelFull):
+        channel.receive(time.monotonic() + 1)
+    os.close(write)
+    os.close(back_read)
+    with pytest.raises(ChannelClosed):
+        channel.receive(time.monotonic() + 1)
+    with pytest.raises(ChannelClosed):
+        channel.send(b"x", time.monotonic() + 1)
+    os.close(read)
+    os.close(back_write)
