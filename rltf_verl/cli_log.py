@@ -19,7 +19,7 @@ def _group() -> None:
 def export(
     folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log_dir of the run.")],
     out: Annotated[Path, typer.Option(help="Parquet file for verl's SFT trainer (column `messages`).")],
-    revise: Annotated[str, typer.Option(help="rltf.episode.revise of the run.")] = "dialogue",
+    revise: Annotated[str, typer.Option(help="rltf.episode.revise of the run.")] = "dialogue_append",
     wrong_too: Annotated[
         bool, typer.Option("--wrong-too", help="Also dialogues that end with a wrong answer.")
     ] = False,

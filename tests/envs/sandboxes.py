@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from functools import cache
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rltf_verl.envs.sandbox import Backend, make_sandbox
@@ -34,8 +37,19 @@ def run_once(
 
 
 def left_over(marker: bytes = HEADER) -> list[int]:
-    """Processes whose command line holds the marker; those of a run hold the text that runs inside."""
-    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _alive_with(folder, marker)]
+    """Processes whose command line holds the marker; those of a run hold the text that runs inside.
+
+    Not those of other workers of pytest, who may be running programs at this moment.
+    """
+    found = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _alive_with(folder, marker)]
+    others = {child.pid for child in psutil.Process().parent().children()} - {os.getpid()}
+    return [pid for pid in found if not others & _ancestors(pid)]
+
+
+def _ancestors(pid: int) -> set[int]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return {process.pid for process in psutil.Process(pid).parents()}
+    return set()
 
 
 def _alive_with(folder: Path, marker: bytes) -> bool:
