@@ -22,7 +22,7 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
     Raises:
         ValueError: `wrong` is graded correct, or no other problem's reference is wrong here.
     """
-    problems = env.build(seed, NUM_TRIED, 0).train
+    problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
     problem = problems[0]
     parts = ["The first prompt:", fenced(env.prompt(problem))]
     if isinstance(env, GradesAsync):  # its verdicts are bought
@@ -47,8 +47,8 @@ def fenced(text: str) -> str:
 
 def _wrong_answer(env: Env, problems: Sequence[Problem]) -> str:
     for other in problems[1:]:
-        for answer in (f"\\boxed{{{other.reference}}}", f"```python\n{other.reference}\n```"):
-            grade = env.grade(problems[0], answer)
-            if grade.format_ok and not grade.correct:
-                return answer
+        answer = other.reference if "```" in other.reference else f"\\boxed{{{other.reference}}}"
+        grade = env.grade(problems[0], answer)
+        if grade.format_ok and not grade.correct:
+            return answer
     raise ValueError("no other problem's reference is a wrong answer here; give one with --wrong")

@@ -67,4 +67,4 @@ def test_the_command_writes_what_verl_reads(log: Path, tmp_path: Path) -> None:
     assert b'"only_solved": true' in table.schema.metadata[b"rltf"]
     none = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out), "--revise", "dialog"])
     assert "--revise='dialog'" in none.stderr
-    assert "Did you mean 'dialogue_append'" in none.stderr
+    assert "known: append, compact" in none.stderr

@@ -1,0 +1,21 @@
+"""Write the examples of docs/environments.md anew, in the root of the repository: `python docs/refresh.py`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+DOCS = Path("docs/environments.md")
+
+
+def example(found: re.Match[str]) -> str:
+    """The output of the command in the comment, between the comments."""
+    said = subprocess.run(shlex.split(found[1]), capture_output=True, text=True, check=True).stdout
+    return f"<!-- {found[1]} -->\n\n{said.strip()}\n\n<!-- end -->"
+
+
+if __name__ == "__main__":
+    text = DOCS.read_text("utf-8")
+    DOCS.write_text(re.sub(r"<!-- (rltf env show [^\n]*) -->.*?<!-- end -->", example, text, flags=re.DOTALL), "utf-8")
