@@ -50,6 +50,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/controller.py
 	$(BIN)/python benchmarks/judge.py
 	$(BIN)/python benchmarks/leak_guard.py
+	$(BIN)/python benchmarks/envs.py
 
 # Methods and feedback levels against each other, from one tiny policy (benchmarks/study/README.md); goes on where it stopped.
 study: install

@@ -24,8 +24,7 @@ LEARNING_RATE = 0.3
 RESPONSE_LENGTH = 20
 
 SETTINGS = [
-    "rltf/hardware=cpu", f"actor_rollout_ref.model.path={POLICY}",
-    "rltf.env.style=compact", "rltf.episode.revise=compact_guide",
+    "rltf/hardware=cpu", f"actor_rollout_ref.model.path={POLICY}", "rltf.episode.revise=compact_guide",
     "data.max_prompt_length=64", f"data.max_response_length={RESPONSE_LENGTH}", "data.train_batch_size=12",
     "actor_rollout_ref.rollout.n=3", "trainer.logger=[file]", "trainer.val_before_train=false",
 ]  # fmt: skip
@@ -94,24 +93,30 @@ def build_data(folder: Path) -> dict[str, str]:
 
 
 def start(
-    folder: Path, data: dict[str, str], overrides: list[str], method: str = "sd", recorder: str = "recorder"
-) -> Run:
-    """Start a run; its output goes to log.txt. `recorder` names modules of this folder, loaded into every process."""
+    folder: Path, data: dict[str, str], overrides: list[str], method: str = "sd", recorder: str = "recorder",
+    env: str | None = None,
+) -> Run:  # fmt: skip
+    """Start a run; its output goes to log.txt.
+
+    `recorder` names modules of this folder, loaded into every process. `env` is the environment of the data; None: 3x3
+    matrices as lines of digits, of `build_data`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
-    env = {
+    variables = {
         **os.environ, "VERL_PLATFORM": "cpu", "RAY_TMPDIR": ray_dir, "OMP_NUM_THREADS": "1",
         "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), "RLTF_RECORD_DIR": str(folder / "record"),
         "VERL_USE_EXTERNAL_MODULES": recorder, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT)]),
     }  # fmt: skip
     command = [
         sys.executable, "-u", "-m", "verl.trainer.main_ppo", f"--config-name=rltf_{method}", *SETTINGS,
+        *(["rltf.env.style=compact"] if env is None else [f"rltf/env={env}"]),
         *(f"{k}={v}" for k, v in data.items()), f"trainer.default_local_dir={folder / 'checkpoints'}",
         f"hydra.run.dir={folder / 'hydra'}", *overrides,
     ]  # fmt: skip
     log = (folder / "log.txt").open("ab")
     process = subprocess.Popen(
-        command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        command, cwd=folder, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
     )
     return Run(folder, process, ray_dir)
 
