@@ -79,7 +79,7 @@ def save_problems(folder: Path, number: int) -> dict[str, list[str]]:
         options: dict[str, Any] = {"n_min": 3, "n_max": 3, "style": "compact"}
         paths = build_parquet("binary_matrix", folder / way, seed=0, num_train=number, num_test=8, **options)
         if way == "verl":
-            for path in paths:
+            for path in (paths.train, paths.test):
                 pq.write_table(pq.read_table(path).drop_columns(["agent_name"]), path)
         files[way] = [f"data.train_files={paths.train}", f"data.val_files={paths.test}"]
     return files
