@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.envs.boxed import last_box
+from rltf_verl.envs.files import BUILDERS
 from rltf_verl.registry import unknown
 
 Row = Mapping[str, Any]
 Field = Callable[[Row], "str | None"]
 
-BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 SUBJECTS = ("algebra", "counting_and_probability", "geometry", "intermediate_algebra", "number_theory", "prealgebra",
             "precalculus")  # fmt: skip
 

@@ -67,6 +67,7 @@ def told(env: KnightsKnaves, text: str) -> list[str]:
     return [env.explain(PROBLEM, text, env.grade(PROBLEM, text), level) for level in LEVELS]
 
 
+@pytest.mark.e2e  # for its length only
 def test_official_items_are_the_release_s() -> None:
     """Half a minute: the release's sampler asks numpy for every choice."""
     splits = OFFICIAL.build(0, 19_800, 200)
