@@ -25,7 +25,7 @@ setup(
     python_requires=">=3.10,<3.13",
     packages=find_namespace_packages(include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]),
     package_data={
-        "rltf_verl": ["py.typed", "prompts/**/*.j2"],
+        "rltf_verl": ["py.typed", "prompts/**/*.j2", "report/page/*"],
         "hydra_configs.rltf_verl": ["**/*.yaml"],
     },
     install_requires=["verl[verl-core]>=0.9.1,<0.10", "wrapt>=1.16", "jinja2>=3.1", "typer>=0.12", "rich>=13"],

@@ -1,8 +1,8 @@
 """What a run's sessions say about learning from feedback. Every number is a mean over its own denominator, or None.
 
-An attempt whose grader was out of reach (stop `ungraded`) is neither right nor wrong: it is in no denominator. A
-tree of revisions counts attempt by attempt where attempts are counted, and once where sessions are (`solved`, `standing`,
-`friction`): as the mean over its lines.
+An attempt whose grader was out of reach (stop `ungraded`) is neither right nor wrong: it is in no denominator.
+A tree of revisions counts attempt by attempt where attempts are counted, and once where sessions are (`solved`,
+`standing`, `friction`): as the mean over its lines.
 """
 
 from __future__ import annotations
