@@ -91,6 +91,11 @@ def failed(turns: Sequence[Record]) -> bool:
     return any(bool(turn["grade"]["error"]) or bool(turn["error"]) for turn in turns)
 
 
+def not_graded(turns: Sequence[Record]) -> bool:
+    """A grader was out of reach."""
+    return not all(map(graded, turns))
+
+
 def _texts(turn: Record) -> list[Record]:
     return [said for said in (turn["feedback"], turn.get("withheld")) if said]
 

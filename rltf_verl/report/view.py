@@ -1,8 +1,8 @@
 """The sessions of a run as one HTML page that needs no network.
 
 What a model wrote reaches the page as data (base64 of gzipped JSON) and there as text nodes only; besides, the page's
-content policy runs no script but ours. The list and the curves are in the index; the sessions are in blocks that the page
-unpacks when it needs them.
+content policy runs no script but ours. The list and the curves are in the index; the sessions are in blocks that the
+page unpacks when it needs them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -26,7 +26,7 @@ SCRIPTS = ("text.js", "data.js", "charts.js", "list.js", "episode.js", "main.js"
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""
 SNIPPET = 100
-FLAGS = {
+FLAGS: dict[str, Callable[[Sequence[Record]], bool]] = {
     "right at first": lambda turns: bool(turns) and session.right(turns[0]),
     "fixed": session.fixed,
     "broken": session.broken,
@@ -35,6 +35,7 @@ FLAGS = {
     "withheld": session.withheld,
     "fall-back": session.fell_back,
     "errors": session.failed,
+    "not graded": session.not_graded,
     "tree": lambda turns: len(session.lines(turns)) > 1,
 }
 """What the list can be filtered by; bit k of a session's flags is the k-th."""

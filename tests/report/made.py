@@ -39,3 +39,10 @@ def write(folder, sessions, step=1, validate=False, env="sums", question="What i
 def records(folder, sessions, **place):
     """The records that the log holds of the sessions."""
     return read_episodes(write(folder, sessions, **place))
+
+
+HOSTILE = [
+    "<script>window.hacked = 1</script>", "</script><img src=x onerror='window.hacked = 1'>", "<!-- <script>",
+    "nul \x00 bell \x07 escape \x1b[31m", "\u202eevil\u202c \u2066x", "שלום עולם, 42", "😀 漢字 é \u2028 \u2029 \ufffd",
+    "{{data}} {{script}} \\1 \\g<0>", "&lt;b&gt; &amp;", "x" * 100_000,
+]  # fmt: skip

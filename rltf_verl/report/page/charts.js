@@ -20,21 +20,25 @@ function overview(onStep) {
   const without = index.curves.filter((c) => !drawn.includes(c)).map((c) => c.label);
   const charts = el("div", { id: "charts" }, ...drawn.map((c) => chart(c, onStep)));
   document.getElementById("overview").append(
-    totals(), legend(), charts,
+    totals(), ends(), legend(), charts,
     without.length ? el("p", { class: "soft" }, `No numbers in this log for: ${without.join(", ")}.`) : "",
     numbers(drawn));
 }
 
 function totals() {
-  const head = ["", "sessions", "steps", "first answer right", "solved", "fixed", "broken", "changed", "friction", "words", "no-op", "leaks", "ended"];
+  const head = ["", "sessions", "steps", "first right", "solved", "fixed", "broken", "changed", "friction", "words", "no\u2011op", "leaks"];
   const lines = index.totals.map((s) => {
-    const last = s.turns[s.turns.length - 1], ends = Object.entries(s.stops).map(([stop, num]) => `${stop} ${num}`);
+    const last = s.turns[s.turns.length - 1];
     return [s.split, s.sessions, `${s.first_step}–${s.last_step}`, shown(s.turns[0]?.accuracy, true), shown(last?.solved, true),
       shown(s.revisions.fixed, true), shown(s.revisions.broken, true), shown(s.revisions.plasticity, true),
-      shown(s.friction, true), shown(s.feedback.words, false), shown(s.feedback.no_op, true), shown(s.feedback.leaks, true),
-      ends.join(", ")];
+      shown(s.friction, true), shown(s.feedback.words, false), shown(s.feedback.no_op, true), shown(s.feedback.leaks, true)];
   });
   return table(head, lines, "The whole run");
+}
+
+function ends() {
+  const told = index.totals.map((s) => `${s.split} ${Object.entries(s.stops).map(([stop, num]) => `${stop} ${num}`).join(", ")}`);
+  return el("p", { class: "soft" }, `How sessions ended: ${told.join("; ")}.`);
 }
 
 function table(head, lines, label) {

@@ -1,5 +1,7 @@
 // One session as a conversation: attempts, verdicts, feedback set apart, branches.
 
+let shownId = null;
+
 async function showEpisode(id) {
   const record = await session(id);
   if (id !== current) return;  // another one was opened meanwhile
@@ -10,6 +12,7 @@ async function showEpisode(id) {
   const facts = el("dl", { class: "facts" }, ...fact("question", pre(record.question)), ...fact("reference", pre(record.reference)),
     ...fact("uid", visible(record.uid)),
     ...(record.num_shortened ? fact("shortened", `${record.num_shortened} prompts quote an attempt only in part, to fit`) : []));
+  shownId = id;
   document.getElementById("episode").replaceChildren(bar, title, facts, branch(record.turns, [0], 0));
   document.querySelector("main").scrollTop = 0;
   title.focus({ preventScroll: true });
@@ -51,7 +54,7 @@ function attempt(turns, k, number, of) {
   const turn = turns[k], [mark, told, colour] = verdictOf(turn);
   const name = `Attempt ${depthOf(turns, k)}${number ? `, branch ${number} of ${of}` : ""}`;
   const head = el("div", {}, el("h3", {}, name), el("strong", { class: colour }, `${mark} ${told}`),
-    el("span", { class: "soft" }, `reward ${turn.reward} · ${turn.num_tokens} tokens${turn.ended ? "" : " · cut off at the token limit"}`));
+    el("span", { class: "soft" }, `reward ${turn.reward} · ${turn.num_tokens} token${turn.num_tokens === 1 ? "" : "s"}${turn.ended ? "" : " · cut off at the token limit"}`));
   const body = el("div", {}, pre(turn.text)), box = el("div", { class: "turn" }, head, body);
   if (turn.parent !== null) compare(head, body, turns[turn.parent].text, turn.text);
   if (turn.grade.parsed !== null) box.append(el("p", { class: "line" }, `answer: ${visible(turn.grade.parsed)}`));
