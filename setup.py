@@ -13,18 +13,8 @@ MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
 PLOT = ["matplotlib>=3.9"]
 TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]
-DEV = [
-    *JUDGE,
-    *MATH,
-    *DATA,
-    *PLOT,
-    *TEST,
-    "playwright>=1.50",
-    "ruff>=0.14",
-    "mypy>=1.18",
-    "pre-commit>=4",
-    "build>=1.2",
-]
+BROWSER = ["playwright>=1.50"]  # drives a browser that is there; it brings none
+DEV = [*JUDGE, *MATH, *DATA, *PLOT, *TEST, *BROWSER, "ruff>=0.14", "mypy>=1.18", "pre-commit>=4", "build>=1.2"]
 
 setup(
     name="rltf-verl",

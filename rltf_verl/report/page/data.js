@@ -2,6 +2,7 @@
 
 let index = null;
 const texts = [];  // what the search looks through, per session, in lower case
+let reading = null;  // promise of all of them
 const opened = new Map();  // number of a block -> its sessions
 
 async function unpacked(id) {
@@ -25,7 +26,12 @@ async function session(id) {
   return (await block(number))[id - index.starts[number]];
 }
 
-async function readTexts() {
+function readTexts() {
+  reading = reading || readAll();
+  return reading;
+}
+
+async function readAll() {
   for (let number = 0; number < index.starts.length; number++) {
     for (const record of await block(number)) texts.push(searched(record));
     await new Promise((done) => setTimeout(done));

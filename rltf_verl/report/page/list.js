@@ -15,7 +15,6 @@ const form = document.getElementById("filters"), rows = document.getElementById(
 let listed = [];  // ids of the sessions that pass, in order
 let active = 0;  // position in it
 let current = null;  // id of the open session
-let textsRead = null;  // promise, once somebody searches
 
 function fillFilters() {
   const fill = (name, all, options) => form.elements[name].append(new Option(all, ""),
@@ -55,8 +54,7 @@ function filter() {
 
 function waitForTexts() {
   document.getElementById("count").textContent = "Reading the texts …";
-  textsRead = textsRead || readTexts();
-  textsRead.then(() => { if (form.elements.text.value) filter(); });
+  readTexts().then(() => { if (form.elements.text.value) filter(); });
 }
 
 function draw() {

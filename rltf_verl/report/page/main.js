@@ -83,6 +83,7 @@ async function start() {
   addEventListener("hashchange", follow);
   addEventListener("resize", draw);
   performance.measure("load");
+  requestIdleCallback(() => readTexts());  // so that they are there when somebody searches
 }
 
 start().catch((error) => { document.getElementById("loading").textContent = `This page cannot be shown: ${error.message}`; });
