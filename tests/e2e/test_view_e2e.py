@@ -220,7 +220,7 @@ def test_a_screen_reader_finds_its_way(tab) -> None:
     assert one.page.evaluate(names) == 0
     assert "train: " in one.page.get_by_role("img").first.get_attribute("aria-label")
     one.page.get_by_text("The curves as a table").click()
-    assert one.page.locator("details tr").count() > 3
+    one.until("document.querySelectorAll('details tr').length > 3")
 
 
 def test_a_click_on_a_curve_lists_the_sessions_of_that_step(tab) -> None:

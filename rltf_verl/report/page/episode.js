@@ -87,7 +87,7 @@ function compare(head, body, before, after) {
 
 function said(feedback, what) {
   const facts = [feedback.fallback ? "fixed sentence, the provider failed" : null, feedback.sees_reference ? "saw the reference" : null,
-    `${feedback.latency_s.toFixed(2)} s`, feedback.cached ? "cached" : null].filter(Boolean);
+    `${Number(feedback.latency_s).toFixed(2)} s`, feedback.cached ? "cached" : null].filter(Boolean);
   const box = el("section", { class: what === "Feedback" ? "said" : "said withheld", "aria-label": what },
     el("h4", {}, `${what} · ${visible(feedback.provider)} `, el("span", { class: "soft" }, facts.join(" · "))), pre(feedback.text));
   if (feedback.leak) box.append(el("p", { class: "line wrong" }, `leak: ${visible(feedback.leak)}`));
