@@ -91,7 +91,7 @@ def stats(
     from rltf_verl.cli import episodes_of
     from rltf_verl.report.console import show_table
     from rltf_verl.report.stats import by_steps
-    from rltf_verl.report.stats_table import session_table, turn_table
+    from rltf_verl.report.stats_table import tables
 
     records = episodes_of(folder, None)
     steps = [record["step"] for record in records]
@@ -99,5 +99,5 @@ def stats(
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in ranges], indent=1))
         return
-    show_table(turn_table(ranges))
-    show_table(session_table(ranges))
+    for table in tables(ranges):
+        show_table(table)

@@ -106,7 +106,8 @@ def test_stats_command(tmp_path):
     assert told[0]["turns"][1]["revisions"]["fixed"] == 0.5
     assert told[-1]["feedback"]["words"] is None
     shown = rltf("stats", tmp_path, "--every", 30).stdout
-    for part in ("1–30", "50.0 %", "friction", "horizon 60", "–", "solved 1"):
+    assert "…" not in rltf("stats", tmp_path, columns="100").stdout
+    for part in ("train 1–30", "50.0 %", "friction", "horizon 60", "–", "solved 1"):
         assert part in shown
 
 
