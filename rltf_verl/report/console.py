@@ -101,11 +101,9 @@ def show_line(record: Mapping[str, Any], console: Console | None = None) -> None
     turns = record["turns"]
     last = turns[-1] if turns else {}
     end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
-    text = Text.assemble(
-        (printable(f"{place(record)}  "), "dim"), f"{verdicts(turns)}  ", (printable(f"{end}  "), "dim")
-    )
-    text.append(printable(answer(last) if turns else ""))
-    (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis", crop=True)
+    where, end, said = map(printable, (place(record), end, answer(last) if turns else ""))
+    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {said}")
+    (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis")
 
 
 def show_hit(hit: Hit, console: Console | None = None) -> None:
@@ -125,10 +123,6 @@ def show_hit(hit: Hit, console: Console | None = None) -> None:
 def place(record: Mapping[str, Any]) -> str:
     """Which session it is, in words."""
     return f"step {record['step']} {record['split']} {record['env']} {record['index']}/{record['session_id']}"
-
-
-def _text(part: str | tuple[str, str]) -> Text:
-    return Text(part) if isinstance(part, str) else Text(*part)
 
 
 def _one_line(text: Text) -> Text:

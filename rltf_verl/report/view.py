@@ -123,7 +123,7 @@ def _finite(value: Any) -> Any:
 
 
 def _packed(text: str) -> str:
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
 def _asset(name: str) -> str:

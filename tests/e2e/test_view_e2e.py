@@ -223,14 +223,17 @@ def test_a_screen_reader_finds_its_way(tab) -> None:
     one.until("document.querySelectorAll('details tr').length > 3")
 
 
-def test_a_click_on_a_curve_lists_the_sessions_of_that_step(tab) -> None:
-    one = tab()
+@pytest.mark.parametrize("size", SIZES)
+def test_a_click_on_a_curve_lists_the_sessions_of_that_step(tab, size: str) -> None:
+    one = tab(size=size)
     box = one.page.locator("figure svg").first.bounding_box()
     one.page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 50)
     assert one.page.locator("figure output").first.text_content().startswith("step 2: train ")
     one.page.mouse.down()
     one.page.mouse.up()
     assert one.count() == 10
+    assert one.page.evaluate("document.activeElement.id") == "rows"
+    assert one.page.locator(".row").first.is_visible()
 
 
 def lcs(a: list[str], b: list[str]) -> int:

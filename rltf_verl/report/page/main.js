@@ -23,15 +23,19 @@ function follow() {
   } else draw();
 }
 
-function toList() {
-  if (narrow.matches) location.hash = "list";
-  rows.focus();
+// On a wide screen the list is always there.
+function showList(focused) {
+  if (narrow.matches) {
+    location.hash = "list";
+    document.body.dataset.view = "list";  // at once: what is hidden takes no focus
+  }
+  focused.focus();
 }
 
 function onStep(step) {
   form.elements.from.value = form.elements.to.value = step;
   filter();
-  toList();
+  showList(rows);
 }
 
 function onListKey(event) {
@@ -52,9 +56,7 @@ function onKey(event) {
   }
   if (event.key === "/") {
     event.preventDefault();
-    if (narrow.matches) location.hash = "list";
-    document.body.dataset.view = narrow.matches ? "list" : document.body.dataset.view;
-    form.elements.text.focus();
+    showList(form.elements.text);
   } else if (event.key === "j") step(1);
   else if (event.key === "k") step(-1);
 }
@@ -62,7 +64,7 @@ function onKey(event) {
 // Out of a session or a filter into the list; out of the list to the overview.
 function escape(event) {
   event.preventDefault();
-  if (document.activeElement !== rows) return toList();
+  if (document.activeElement !== rows) return showList(rows);
   location.hash = "overview";
   document.getElementById("overview-title").focus();
 }
