@@ -13,7 +13,8 @@ MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
 PLOT = ["matplotlib>=3.9"]
 TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]
-DEV = [*JUDGE, *MATH, *DATA, *PLOT, *TEST, "ruff>=0.14", "mypy>=1.18", "pre-commit>=4", "build>=1.2"]
+BROWSER = ["playwright>=1.50"]  # drives a browser that is there; it brings none
+DEV = [*JUDGE, *MATH, *DATA, *PLOT, *TEST, *BROWSER, "ruff>=0.14", "mypy>=1.18", "pre-commit>=4", "build>=1.2"]
 
 setup(
     name="rltf-verl",
@@ -25,7 +26,7 @@ setup(
     python_requires=">=3.10,<3.13",
     packages=find_namespace_packages(include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]),
     package_data={
-        "rltf_verl": ["py.typed", "prompts/**/*.j2"],
+        "rltf_verl": ["py.typed", "prompts/**/*.j2", "report/page/*"],
         "hydra_configs.rltf_verl": ["**/*.yaml"],
     },
     install_requires=["verl[verl-core]>=0.9.1,<0.10", "wrapt>=1.16", "jinja2>=3.1", "typer>=0.12", "rich>=13"],

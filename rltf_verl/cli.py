@@ -17,6 +17,7 @@ from rltf_verl.cli_data import data
 from rltf_verl.cli_env import env
 from rltf_verl.cli_log import log
 from rltf_verl.cli_options import parse_options
+from rltf_verl.cli_view import view
 
 
 class _OneLineErrors(TyperGroup):
@@ -38,6 +39,7 @@ judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says an
 app.add_typer(judge, name="judge")
 app.add_typer(env, name="env")
 app.add_typer(log, name="log")
+app.command("view")(view)
 
 
 @app.command()

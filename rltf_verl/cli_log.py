@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log_dir of the run.")]
 
 log = typer.Typer(no_args_is_help=True, help="Episode logs.")
 
@@ -17,7 +22,7 @@ def _group() -> None:
 
 @log.command("export")
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log_dir of the run.")],
+    folder: Log,
     out: Annotated[Path, typer.Option(help="Parquet file for verl's SFT trainer (column `messages`).")],
     revise: Annotated[str, typer.Option(help="rltf.episode.revise of the run.")] = "dialogue_append",
     wrong_too: Annotated[
@@ -32,3 +37,67 @@ def export(
     rows = list(dialogues(episodes_of(folder, step), revise, only_solved=not wrong_too))
     write_dialogues(rows, out, {"log": folder.name, "revise": revise, "only_solved": not wrong_too, "step": step})
     typer.echo(f"{len(rows)} dialogues: {out}")
+
+
+@log.command("tail")
+def tail(
+    folder: Log,
+    num: Annotated[int, typer.Option("-n", min=1, help="Sessions to begin with.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with new ones until interrupted.")] = False,
+) -> None:
+    """Print the newest sessions of a run, one line each."""
+    from rltf_verl.report.console import show_line
+    from rltf_verl.report.tail import Tail
+
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder; the run's config names it as rltf.episode_log_dir")
+    log_tail = Tail(folder)
+    records = log_tail.last(num)
+    while True:
+        for record in records:
+            show_line(record)
+        if not follow:
+            return
+        time.sleep(1.0)
+        records = log_tail.new()
+
+
+@log.command("grep")
+def grep(
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Regular expression, matched line by line.")],
+    folder: Log,
+    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+) -> None:
+    """Print the lines of attempts and feedback that match a pattern; exit 1 if there are none."""
+    from rltf_verl.cli import episodes_of
+    from rltf_verl.report.console import show_hit
+    from rltf_verl.report.grep import compiled
+    from rltf_verl.report.grep import grep as hits_in
+
+    found = False
+    for hit in hits_in(episodes_of(folder, step), compiled(pattern)):
+        show_hit(hit)
+        found = True
+    raise typer.Exit(int(not found))
+
+
+@log.command("stats")
+def stats(
+    folder: Log,
+    every: Annotated[int | None, typer.Option(min=1, help="Steps per line; a tenth of them if not given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A list of ranges on stdout instead of tables.")] = False,
+) -> None:
+    """Per range of steps and per turn: how often answers were right, changed, got better or worse; feedback, ends."""
+    from rltf_verl.cli import episodes_of
+    from rltf_verl.report.console import show_table
+    from rltf_verl.report.stats import by_steps
+    from rltf_verl.report.stats_table import tables
+
+    records = episodes_of(folder, None)
+    steps = [record["step"] for record in records]
+    ranges = by_steps(records, every or -(-(max(steps) - min(steps) + 1) // 10))
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in ranges], indent=1))
+        return
+    for table in tables(ranges):
+        show_table(table)

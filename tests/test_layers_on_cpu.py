@@ -30,11 +30,12 @@ LAYERS = {
     "adapters": {"algos", "episode", "feedback", "judge", "envs", "prompts", "data", "report", "config", "types",
                  "registry", "searchpath"},
     "contract": {"envs", "feedback", "types"},
-    "cli": {"cli_data", "cli_env", "cli_log", "cli_options", "data", "envs", "feedback", "parity", "report",
+    "cli": {"cli_data", "cli_env", "cli_log", "cli_options", "cli_view", "data", "envs", "feedback", "parity", "report",
             "adapters"},
     "cli_data": {"cli_options", "data", "prompts", "report"},
     "cli_env": {"cli", "cli_options", "contract", "envs", "report"},
-    "cli_log": {"cli", "data"},
+    "cli_log": {"cli", "data", "report"},
+    "cli_view": {"cli", "report"},
     "cli_options": set(),
     "__init__": set(),
 }  # fmt: skip
@@ -54,6 +55,7 @@ THIRD_PARTY = {
     "cli_data": {"typer"},
     "cli_env": {"typer"},
     "cli_log": {"typer"},
+    "cli_view": {"typer"},
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

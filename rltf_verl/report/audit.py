@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Any
 
-Record = Mapping[str, Any]
+from rltf_verl.report.session import Record, answer, graded
 
 _EMPTY_TALK = re.compile(
     r"\b(?:your|the|this|that|it)(?:\s+(?:previous|last|first))?(?:\s+(?:answer|attempt|solution|response))?"
@@ -32,7 +31,7 @@ class Said:
     before: Record
     """The attempt that it is about."""
     after: Sequence[Record]
-    """The attempts that revise it."""
+    """The attempts that revise it and were graded."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def audit(records: Iterable[Record]) -> list[Audit]:
     """
     by_provider: dict[str, list[Said]] = defaultdict(list)
     for record in records:
-        for said in _said(record["turns"]):
+        for said in said_in(record["turns"]):
             by_provider[said.provider].append(said)
     return [_audit(name, said) for name, said in sorted(by_provider.items())]
 
@@ -76,10 +75,10 @@ def audit_table(audits: Sequence[Audit]) -> list[tuple[str, ...]]:
     return [header, *(_line(a) for a in audits)]
 
 
-def _said(turns: Sequence[Record]) -> Iterator[Said]:
+def said_in(turns: Sequence[Record]) -> Iterator[Said]:
     """Everything that providers said, once: what stands in the place of a withheld text is not theirs."""
     for k, turn in enumerate(turns):
-        after = [t for t in turns if t["parent"] == k]
+        after = [t for t in turns if t["parent"] == k and graded(t)]
         feedback, withheld = turn.get("feedback"), turn.get("withheld")
         if withheld:
             yield _one(withheld, turn, [], withheld=True)
@@ -106,13 +105,13 @@ def _audit(provider: str, said: Sequence[Said]) -> Audit:
     return Audit(
         provider=provider,
         num=len(said),
-        leaks=_share([s.leak != "" for s in said if s.leak is not None]),
+        leaks=share([s.leak != "" for s in said if s.leak is not None]),
         withheld=fmean(s.withheld for s in said),
         words=median(len(s.text.split()) for s in said),
         no_op=fmean(says_nothing(s.text) for s in said),
-        changed=_share([_answer(b) != _answer(a) for b, a in pairs]),
-        better=_share([after for before, after in right_before if not before]),
-        worse=_share([not after for before, after in right_before if before]),
+        changed=share([answer(b) != answer(a) for b, a in pairs]),
+        better=share([after for before, after in right_before if not before]),
+        worse=share([not after for before, after in right_before if before]),
         latency_s=fmean(s.latency_s for s in said),
     )
 
@@ -126,23 +125,19 @@ def says_nothing(text: str) -> bool:
     return not re.search(r"\w", _EMPTY_TALK.sub("", text))
 
 
-def _answer(turn: Record) -> str:
-    """The answer as it was graded, else the whole text; white space aside."""
-    parsed = turn["grade"]["parsed"]
-    return " ".join((parsed if parsed is not None else turn["text"]).split())
-
-
-def _share(values: Sequence[bool]) -> float | None:
+def share(values: Sequence[float]) -> float | None:
+    """Their mean; None if there are none."""
     return fmean(values) if values else None
 
 
 def _line(a: Audit) -> tuple[str, ...]:
     shares = (a.changed, a.better, a.worse)
     return (
-        a.provider, str(a.num), _shown(a.leaks), _shown(a.withheld), f"{a.words:g}", _shown(a.no_op),
-        *map(_shown, shares), f"{a.latency_s:.2f}",
+        a.provider, str(a.num), shown(a.leaks), shown(a.withheld), f"{a.words:g}", shown(a.no_op),
+        *map(shown, shares), f"{a.latency_s:.2f}",
     )  # fmt: skip
 
 
-def _shown(share: float | None) -> str:
+def shown(share: float | None) -> str:
+    """For a table."""
     return "–" if share is None else f"{100 * share:.1f} %"

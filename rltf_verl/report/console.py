@@ -9,10 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rltf_verl.report.session import answer, verdicts
+
 if TYPE_CHECKING:
     from rltf_verl.parity import Report
+    from rltf_verl.report.grep import Hit
 
 STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
+MARGIN = 200
+"""Characters of a line shown on either side of a match."""
 
 
 def printable(text: object) -> str:
@@ -89,6 +94,39 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
             _feedback(out, "withheld   ", turn["withheld"], "yellow")
         if turn["stop"]:
             _line(out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim")
+
+
+def show_line(record: Mapping[str, Any], console: Console | None = None) -> None:
+    """One session in one line: place, verdicts, how it ended, the answer that it ended with."""
+    turns = record["turns"]
+    last = turns[-1] if turns else {}
+    end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
+    where, end, said = map(printable, (place(record), end, answer(last) if turns else ""))
+    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {said}")
+    (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis")
+
+
+def show_hit(hit: Hit, console: Console | None = None) -> None:
+    """Where it is, and the line with the matches marked; of a long line the part around the first match."""
+    (first, end), *_ = hit.spans
+    start = max(0, first - MARGIN)
+    line = Text(printable(hit.line))
+    for span in hit.spans:
+        line.stylize("bold red", *span)
+    part = line[start : end + MARGIN]
+    rest = start + len(part) < len(line)
+    where = printable(f"{place(hit.record)} {hit.where} {hit.turn}: ")
+    shown = Text.assemble((where, "dim"), "…" * (start > 0), part, "…" * rest)
+    (console or Console()).print(_one_line(shown), soft_wrap=True)
+
+
+def place(record: Mapping[str, Any]) -> str:
+    """Which session it is, in words."""
+    return f"step {record['step']} {record['split']} {record['env']} {record['index']}/{record['session_id']}"
+
+
+def _one_line(text: Text) -> Text:
+    return Text(" ").join(text.split("\n", allow_blank=True))
 
 
 def _feedback(out: Console, label: str, said: Mapping[str, Any], style: str) -> None:

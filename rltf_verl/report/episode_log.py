@@ -59,7 +59,7 @@ def set_aside_after(folder: Path, step: int) -> int:
     Returns:
         How many files were moved.
     """
-    stale = [p for p in _files(folder) if _step(p) > step or (_step(p) == step and ".val." in p.name)]
+    stale = [p for p in log_files(folder) if _step(p) > step or (_step(p) == step and ".val." in p.name)]
     for path in stale:
         target = folder / "superseded"
         target.mkdir(exist_ok=True)
@@ -67,7 +67,7 @@ def set_aside_after(folder: Path, step: int) -> int:
     return len(stale)
 
 
-def _files(folder: Path) -> list[Path]:
+def log_files(folder: Path) -> list[Path]:
     """The log's own files; what else lies in the folder is not ours."""
     return sorted(p for p in folder.glob("*.jsonl") if re.fullmatch(r"\d{8}\.(train|val)\..+", p.name))
 
@@ -78,7 +78,7 @@ def _step(path: Path) -> int:
 
 def read_episodes(folder: Path) -> list[dict[str, Any]]:
     """All records of a log folder, by step."""
-    return [record for path in _files(folder) for record in read_lines(path)]
+    return [record for path in log_files(folder) for record in read_lines(path)]
 
 
 def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str, Grade]]:

@@ -12,6 +12,8 @@ from rltf_verl.cli import app
 from rltf_verl.report.audit import Audit, audit, audit_table, says_nothing
 from rltf_verl.report.episode_log import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from tests.report.made import line as made_line
+from tests.report.made import records
 
 
 def turn(answer: str, feedback: Feedback | None = None, withheld: Feedback | None = None, parent: int | None = None):
@@ -70,6 +72,11 @@ def test_what_a_user_can_mend_is_one_line(words: list[str], told: str, tmp_path:
 
 def test_a_log_without_feedback_is_a_header() -> None:
     assert len(audit_table(audit([{"turns": [{"parent": None, "feedback": None}]}]))) == 1
+
+
+def test_an_ungraded_attempt_is_neither_better_nor_worse(tmp_path: Path) -> None:
+    (told,) = audit(records(tmp_path, [made_line("41", "?", stop="ungraded")]))
+    assert (told.num, told.changed, told.better, told.worse) == (1, None, None, None)
 
 
 EMPTY = ["", "Your answer is wrong.", "It was incorrect. Please try again.", "Let's try again!", "That is wrong…",

@@ -1,0 +1,99 @@
+// The list: filters, order, and only those rows in the page that can be seen.
+
+const ROW = 52;
+const OUTCOMES = ["right at first", "fixed", "broken", "unsolved"];
+const ORDERS = {
+  "as logged": (a, b) => a - b,
+  "newest first": (a, b) => b - a,
+  "by problem": (a, b) => index.env[a] - index.env[b] || index.problem[a] - index.problem[b] || a - b,
+  "most turns": (a, b) => index.turns[b] - index.turns[a] || a - b,
+  "most words of feedback": (a, b) => index.words[b] - index.words[a] || a - b,
+};
+const SPOKEN = { "✓": "right", "✗": "wrong", "∅": "no answer", "?": "not graded", "(": "branches:", "|": "or", ")": "" };
+const form = document.getElementById("filters"), rows = document.getElementById("rows"), space = document.getElementById("space");
+
+let listed = [];  // ids of the sessions that pass, in order
+let active = 0;  // position in it
+let current = null;  // id of the open session
+
+function fillFilters() {
+  const fill = (name, all, options) => form.elements[name].append(new Option(all, ""),
+    ...options.map(([value, label]) => new Option(label, value)));
+  const counted = (name) => {
+    const bit = 1 << index.flags.indexOf(name);
+    return [name, `${name} (${index.set.reduce((n, set) => n + ((set & bit) !== 0), 0)})`];
+  };
+  fill("split", "train and val", [["train", "train"], ["val", "val"]]);
+  fill("outcome", "any outcome", OUTCOMES.map(counted));
+  fill("event", "whatever happened", index.flags.filter((f) => !OUTCOMES.includes(f)).map(counted));
+  fill("env", "any environment", index.envs.map((name, i) => [i, visible(name)]));
+  form.elements.sort.append(...Object.keys(ORDERS).map((name) => new Option(name, name)));
+  form.elements.env.hidden = index.envs.length < 2;
+}
+
+function filter() {
+  performance.mark("filter");
+  const want = Object.fromEntries(new FormData(form)), text = want.text.toLowerCase();
+  if (text && texts.length < index.step.length) return waitForTexts();
+  const bits = [want.outcome, want.event].filter(Boolean).reduce((set, f) => set | 1 << index.flags.indexOf(f), 0);
+  const from = want.from === "" ? -Infinity : Number(want.from), to = want.to === "" ? Infinity : Number(want.to);
+  listed = [];
+  for (let id = 0; id < index.step.length; id++) {
+    if ((index.set[id] & bits) === bits && index.step[id] >= from && index.step[id] <= to
+      && (!want.split || index.split[id] === want.split) && (!want.env || index.env[id] === Number(want.env))
+      && (!text || texts[id].includes(text))) listed.push(id);
+  }
+  if (want.sort !== "as logged") listed.sort(ORDERS[want.sort]);
+  document.getElementById("count").textContent = `${listed.length} of ${index.step.length} sessions`;
+  active = Math.max(0, listed.indexOf(current));
+  space.style.height = `${listed.length * ROW}px`;
+  rows.scrollTop = Math.max(0, active * ROW - 2 * ROW);
+  draw();
+  performance.measure("filter", "filter");
+}
+
+function waitForTexts() {
+  document.getElementById("count").textContent = "Reading the texts …";
+  readTexts().then(() => { if (form.elements.text.value) filter(); });
+}
+
+function draw() {
+  const first = Math.max(0, Math.floor(rows.scrollTop / ROW) - 5);
+  const last = Math.min(listed.length, Math.ceil((rows.scrollTop + rows.clientHeight) / ROW) + 5);
+  const places = new Set([active]);  // the active one must exist for aria-activedescendant
+  for (let at = first; at < last; at++) places.add(at);
+  space.replaceChildren(...[...places].filter((at) => at < listed.length).sort((a, b) => a - b).map(row));
+  if (listed.length) rows.setAttribute("aria-activedescendant", `row-${active}`);
+  else rows.removeAttribute("aria-activedescendant");
+}
+
+function row(at) {
+  const id = listed[at], problem = index.envs.length > 1 ? `${index.envs[index.env[id]]} ${index.problem[id]}` : `problem ${index.problem[id]}`;
+  const flags = index.flags.filter((flag, k) => index.set[id] >> k & 1 && flag !== "right at first" && flag !== "unsolved");
+  const node = el("div", {
+    id: `row-${at}`, role: "option", class: at === active ? "row active" : "row", "aria-selected": id === current,
+    "aria-posinset": at + 1, "aria-setsize": listed.length,
+    "aria-label": `${spoken(index.verdicts[id])}; step ${index.step[id]}, ${index.split[id]}, ${visible(problem)}; ${flags.join(", ")}; ${visible(index.snippet[id])}`,
+  },
+  el("div", {}, el("span", { class: "verdicts" }, ...marks(index.verdicts[id])), el("span", { class: "note" }, flags.join(" · ")),
+    el("span", { class: "soft" }, `${index.split[id]} ${index.step[id]} · ${visible(problem)}`)),
+  el("span", { class: "snippet" }, visible(index.snippet[id])));
+  node.style.top = `${at * ROW}px`;
+  node.addEventListener("click", () => { active = at; open(id); });
+  return node;
+}
+
+function marks(verdicts) {
+  return [...verdicts].map((mark) => el("span", { class: mark === "✓" ? "right" : "✗∅".includes(mark) ? "wrong" : "soft" }, mark));
+}
+
+function spoken(verdicts) {
+  return [...verdicts].map((mark) => SPOKEN[mark]).filter(Boolean).join(", ");
+}
+
+function choose(at) {
+  active = Math.max(0, Math.min(listed.length - 1, at));
+  if (active * ROW < rows.scrollTop) rows.scrollTop = active * ROW;
+  if ((active + 1) * ROW > rows.scrollTop + rows.clientHeight) rows.scrollTop = (active + 1) * ROW - rows.clientHeight;
+  draw();
+}

@@ -1,0 +1,47 @@
+"""The numbers of `stats` for a terminal, in tables that are narrow enough for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rltf_verl.report.audit import shown
+from rltf_verl.report.stats import Stats, TurnStats
+
+Table = list[tuple[str, ...]]
+
+
+def tables(ranges: Sequence[Stats]) -> list[Table]:
+    """Answers and revisions, one line per range and turn; sessions and feedback, one per range. Each with a header."""
+    turns = [(_where(s), t) for s in ranges for t in s.turns]
+    return [
+        [("steps", "turn", "attempts", "right", "format", "solved", "standing"), *(_answers(w, t) for w, t in turns)],
+        [("steps", "turn", "num", "fixed", "broken", "gain", "changed", "corrected", "repeated"),
+         *(_revisions(w, t) for w, t in turns if t.revisions.num)],
+        [("steps", "sessions", "friction", "ended"), *map(_sessions, ranges)],
+        [("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks"), *map(_feedback, ranges)],
+    ]  # fmt: skip
+
+
+def _where(s: Stats) -> str:
+    return f"{s.split} {s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
+
+
+def _answers(where: str, t: TurnStats) -> tuple[str, ...]:
+    return where, str(t.turn), str(t.num), *map(shown, (t.accuracy, t.format, t.solved, t.standing))
+
+
+def _revisions(where: str, t: TurnStats) -> tuple[str, ...]:
+    r = t.revisions
+    shares = (r.fixed, r.broken, r.gain, r.plasticity, r.corrected, r.repeated)
+    return where, str(t.turn), str(r.num), *map(shown, shares)
+
+
+def _sessions(s: Stats) -> tuple[str, ...]:
+    ended = ", ".join(f"{stop} {num}" for stop, num in sorted(s.stops.items()))
+    return _where(s), str(s.sessions), shown(s.friction), ended
+
+
+def _feedback(s: Stats) -> tuple[str, ...]:
+    f = s.feedback
+    words = "–" if f.words is None else f"{f.words:.1f}"
+    return _where(s), str(f.num), words, *map(shown, (f.no_op, f.fallback, f.withheld, f.leaks))

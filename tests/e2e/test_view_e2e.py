@@ -1,0 +1,259 @@
+"""The viewer in a real browser: light and dark, desktop and phone, 10 and 10 000 sessions, hostile text, keyboard."""
+
+import copy
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.report.view import page as written_page
+from tests.report.made import HINT, HOSTILE, LEAKY, line, records, turn
+
+pytestmark = pytest.mark.e2e
+
+LOAD_MS, FILTER_MS = 2000, 200
+SLACK = 4
+"""The limits are for a machine that has nothing else to do."""
+SIZES = {"desktop": {"width": 1280, "height": 860}, "phone": {"width": 390, "height": 844}}
+
+
+def session(said: str) -> tuple:
+    hint = type(HINT)(said, "judge", leak=said, original=said)
+    return turn("1", hint, text=said), turn("42", parent=0, text=f"{said}!", stop="solved")
+
+
+SESSIONS = [
+    (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon")),
+    (turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="the guard"),),
+    line("42", "1"),
+    *map(session, HOSTILE),
+]
+"""At positions 0, 1, 2; the hostile ones from 3 on."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip(f"no browser: none of {', '.join(names)} is on the PATH")
+    root = hasattr(os, "geteuid") and os.geteuid() == 0  # who may not use the browser's sandbox
+    with driver.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """Number of ordinary sessions -> page."""
+    folder = tmp_path_factory.mktemp("pages")
+    few = records(folder / "log", SESSIONS, question=HOSTILE[0])
+    few += records(folder / "val", [line("1", "42")], validate=True)
+    (model,) = records(folder / "model", [line("1", "42")])
+    paths = {}
+    for num in (10, 10_000):
+        paths[num] = folder / f"{num}.html"
+        paths[num].write_text(written_page(few + ordinary(num, model), "a run"), encoding="utf-8")
+    return paths
+
+
+def ordinary(num: int, model: dict) -> list[dict]:
+    """Sessions of a kilobyte or two; one in a hundred says `needle`."""
+    rng, made = random.Random(0), []
+    for i in range(num):
+        record = copy.deepcopy(model) | {"step": 2 + i // 48, "index": i, "uid": f"u{i}"}
+        said = " ".join(str(rng.randrange(1000)) for _ in range(250))
+        record["turns"][0]["text"] = said + (" Needle" if i % 100 == 7 else "")
+        record["turns"][1]["text"] = said[:900] + " so 42"
+        made.append(record)
+    return made
+
+
+class Tab:
+    """A page that was opened, and everything that it complained of."""
+
+    def __init__(self, browser, path: Path, scheme: str, size: str) -> None:
+        self.context = browser.new_context(color_scheme=scheme, viewport=SIZES[size], offline=True)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda r: r.url.startswith("file://") or self.complaints.append(r.url[:100]))
+        self.page.goto(path.as_uri())
+        self.until("performance.getEntriesByName('load').length > 0")
+
+    def until(self, expression: str) -> None:
+        """Not wait_for_function: it evaluates a string in the page, which the page's content policy refuses."""
+        end = time.monotonic() + 30
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < end, expression
+            time.sleep(0.02)
+
+    def ms(self, name: str) -> float:
+        return self.page.evaluate("name => performance.getEntriesByName(name, 'measure').at(-1).duration", name)
+
+    def show(self, place: str) -> None:
+        self.page.evaluate("place => { location.hash = place }", place)
+        if place.startswith("session-"):
+            self.until(f"shownId === {place[8:]}")
+
+    def filter(self, name: str, value: str) -> None:
+        field = self.page.locator(f"#filters [name={name}]")
+        field.select_option(value) if name in ("split", "outcome", "event", "env", "sort") else field.fill(value)
+
+    def count(self) -> int:
+        self.until("/^\\d+ of/.test(document.getElementById('count').textContent)")
+        return int(self.page.locator("#count").text_content().split()[0])
+
+
+@pytest.fixture
+def tab(browser, pages) -> Iterator:
+    opened = []
+
+    def make(num: int = 10, scheme: str = "light", size: str = "desktop") -> Tab:
+        opened.append(Tab(browser, pages[num], scheme, size))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.context.close()
+        assert one.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("num", [10, 10_000])
+def test_it_is_fast_and_fits(tab, num: int, size: str, scheme: str) -> None:
+    one = tab(num, scheme, size)
+    assert one.ms("load") < LOAD_MS * SLACK
+    background = one.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", background))) < 200) == (scheme == "dark")
+    for place in ("overview", "list", "session-0", "session-12"):
+        one.show(place)
+        assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+    one.show("list")
+    assert one.count() == num + len(SESSIONS) + 1
+    one.filter("outcome", "fixed")
+    assert one.ms("filter") < FILTER_MS * SLACK
+    assert one.count() == num + len(SESSIONS) + 1 - 2
+    one.filter("text", "NEEDLE")
+    assert one.count() == (100 if num == 10_000 else 1)
+    one.filter("text", "needle")  # now that the texts are read
+    assert one.ms("filter") < FILTER_MS * SLACK
+    assert one.page.locator(".row").count() < 40
+
+
+def test_hostile_text_shows_as_text(tab) -> None:
+    one = tab()
+    for k, text in enumerate(HOSTILE, start=3):
+        one.show(f"session-{k}")
+        shown = one.page.evaluate("[...document.querySelectorAll('#episode pre')].map(node => node.textContent)")
+        expected = re.sub("[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]", lambda c: f"[U+{ord(c[0]):04X}]", text)
+        assert shown[0] == HOSTILE[0]  # the question
+        assert shown[2:4] == [expected, expected]  # attempt and feedback
+        facts = one.page.locator("#episode .said").inner_text()
+        assert "leak: " in facts
+        assert "instead of: " in facts
+    assert one.page.evaluate("window.hacked") is None
+    assert one.page.locator("main :is(script, img, b)").count() == 0
+
+
+def test_the_keyboard(tab) -> None:
+    one = tab()
+    focused = "document.activeElement.id || document.activeElement.name"
+    keys = one.page.keyboard
+    keys.press("/")
+    assert one.page.evaluate(focused) == "text"
+    keys.type("j/k")  # in a field these are letters
+    assert one.page.locator("#filters [name=text]").input_value() == "j/k"
+    assert one.count() == 0
+    one.page.get_by_role("button", name="Clear").click()
+    one.until(f"listed.length === {10 + len(SESSIONS) + 1}")
+    keys.press("Escape")
+    assert one.page.evaluate(focused) == "rows"
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
+        keys.press(key)
+    one.until("shownId === 1")
+    assert one.page.evaluate(focused) == "episode-title"
+    keys.press("j")
+    one.until("shownId === 2")
+    keys.press("k")
+    one.until("shownId === 1")
+    keys.press("Escape")
+    assert one.page.evaluate(focused) == "rows"
+    keys.press("End")
+    chosen = "document.getElementById(rows.getAttribute('aria-activedescendant')).textContent"
+    assert one.page.evaluate(chosen).startswith("✗✓")
+    keys.press("Escape")
+    assert one.page.evaluate("document.body.dataset.view") == "overview"
+
+
+def test_a_tree_and_what_was_withheld(tab) -> None:
+    one = tab()
+    one.show("session-0")
+    assert one.page.locator("#episode h3").all_text_contents() == [
+        "Attempt 1", "Attempt 2, branch 1 of 2", "Attempt 2, branch 2 of 2",
+    ]  # fmt: skip
+    assert one.page.locator("#episode ol ol > li").count() == 2
+    assert one.page.locator("#episode .turn").nth(1).locator("del, ins").all_text_contents() == ["1", "42"]
+    one.page.get_by_role("button", name="changes").first.click()
+    assert one.page.locator("#episode .turn").nth(1).locator("pre").text_content() == "so 42"
+    one.show("session-1")
+    assert "it is 42" in one.page.get_by_label("Withheld feedback").inner_text()
+    assert "end: feedback_unavailable · the guard" in one.page.locator("#episode").inner_text()
+
+
+def test_a_screen_reader_finds_its_way(tab) -> None:
+    one = tab()
+    for role in ("banner", "navigation", "main", "search", "listbox"):
+        assert one.page.get_by_role(role).count() == 1, role
+    assert one.page.locator("#rows [role=option]").first.get_attribute("aria-setsize") == str(10 + len(SESSIONS) + 1)
+    assert "branches:" in one.page.locator("#rows [role=option]").first.get_attribute("aria-label")
+    names = "[...document.querySelectorAll('input, select')].filter(n => !n.getAttribute('aria-label')).length"
+    assert one.page.evaluate(names) == 0
+    assert "train: " in one.page.get_by_role("img").first.get_attribute("aria-label")
+    one.page.get_by_text("The curves as a table").click()
+    one.until("document.querySelectorAll('details tr').length > 3")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_click_on_a_curve_lists_the_sessions_of_that_step(tab, size: str) -> None:
+    one = tab(size=size)
+    box = one.page.locator("figure svg").first.bounding_box()
+    one.page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 50)
+    assert one.page.locator("figure output").first.text_content().startswith("step 2: train ")
+    one.page.mouse.down()
+    one.page.mouse.up()
+    assert one.count() == 10
+    assert one.page.evaluate("document.activeElement.id") == "rows"
+    assert one.page.locator(".row").first.is_visible()
+
+
+def lcs(a: list[str], b: list[str]) -> int:
+    row = [0] * (len(b) + 1)
+    for x in a:
+        before = row[:]
+        for j, y in enumerate(b):
+            row[j + 1] = before[j] + 1 if x == y else max(row[j], before[j + 1])
+    return row[-1]
+
+
+def test_the_word_difference_is_right_and_shortest(tab) -> None:
+    one, rng = tab(), random.Random(1)
+    for _ in range(200):
+        a, b = ([rng.choice("ab,\n é漢") for _ in range(rng.randrange(9))] for _ in range(2))
+        before, after = " ".join(a), " ".join(b)
+        edits = one.page.evaluate("([a, b]) => diff(a, b)", [before, after])
+        assert "".join(text for kind, text in edits if kind <= 0) == before
+        assert "".join(text for kind, text in edits if kind >= 0) == after
+        kept = sum(len(text) for kind, text in edits if kind == 0)  # every word here is one character
+        assert kept == lcs(list(before), list(after))
+    long = " ".join(map(str, range(20_000)))
+    assert one.page.evaluate("([a, b]) => diff(a, b).length", [long, long.replace("7", "8 8")]) == 4

@@ -1,0 +1,48 @@
+"""Records of an episode log, made by hand."""
+
+from rltf_verl.report.episode_log import EpisodeLog, read_episodes
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+
+HINT = Feedback("look at row two", "judge", latency_s=0.5, leak="")
+EMPTY = Feedback("Your answer is wrong. Try again!", "correctness")
+LEAKY = Feedback("it is 42", "judge", leak="answer: 42")
+
+
+def turn(said, feedback=HINT, parent=None, stop=None, **more):
+    """An attempt; right if it says 42, without an answer if it says nothing, ungraded if it stops so."""
+    grade = Grade(correct=said == "42", format_ok=bool(said), parsed=said or None)
+    if stop == "ungraded":
+        grade = Grade(correct=False, format_ok=True)
+    feedback = None if stop and stop != "prompt_too_long" else feedback
+    attempt = Attempt((1,), (2,), None, more.pop("text", f"so {said}"), ended=more.pop("ended", True))
+    return Turn(attempt, more.pop("grade", grade), float(said == "42"), feedback, parent, stop, **more)
+
+
+def line(*answers, stop="horizon", feedback=HINT):
+    """A session that is no tree."""
+    last = len(answers) - 1
+    return tuple(
+        turn(said, feedback, parent=k - 1 if k else None, stop=stop if k == last else None)
+        for k, said in enumerate(answers)
+    )
+
+
+def write(folder, sessions, step=1, validate=False, env="sums", question="What is 6 times 7?"):
+    """One file of sessions."""
+    log = EpisodeLog(folder, "w")
+    for i, turns in enumerate(sessions):
+        episode = Episode(Problem(env, i, {}, "42"), 0, tuple(turns))
+        log.append(episode, question=question, step=step, validate=validate, uid=f"u{step}-{i}")
+    return folder
+
+
+def records(folder, sessions, **place):
+    """The records that the log holds of the sessions."""
+    return read_episodes(write(folder, sessions, **place))
+
+
+HOSTILE = [
+    "<script>window.hacked = 1</script>", "</script><img src=x onerror='window.hacked = 1'>", "<!-- <script>",
+    "nul \x00 bell \x07 escape \x1b[31m", "\u202eevil\u202c \u2066x", "שלום עולם, 42", "😀 漢字 é \u2028 \u2029 \ufffd",
+    "{{data}} {{script}} \\1 \\g<0>", "&lt;b&gt; &amp;", "x" * 100_000,
+]  # fmt: skip

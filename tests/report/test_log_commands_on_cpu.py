@@ -1,0 +1,125 @@
+"""`rltf log tail`, `grep` and `stats`."""
+
+import json
+import re
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from rltf_verl.cli import app
+from rltf_verl.report.console import show_hit
+from rltf_verl.report.episode_log import read_episodes, set_aside_after
+from rltf_verl.report.grep import compiled, grep
+from rltf_verl.report.tail import Tail
+from tests.report.made import LEAKY, line, records, turn, write
+
+
+def rltf(*words, columns="160"):
+    return CliRunner().invoke(app, ["log", *map(str, words)], env={"COLUMNS": columns})
+
+
+def test_tail_prints_the_newest_one_line_each(tmp_path):
+    write(tmp_path, [line("1", "42"), line("3")], step=1)
+    write(tmp_path, [line("\x1b[31m4\n2 [bold]"), (turn("1"), turn("42", parent=0), turn("2", parent=0))], step=12)
+    result = rltf("tail", tmp_path, "-n", 3)
+    assert result.exit_code == 0, result.stderr
+    assert [re.sub(r" +", " ", shown) for shown in result.stdout.splitlines()] == [
+        "step 1 train sums 1/0 ✗ horizon 3",
+        "step 12 train sums 0/0 ✗ horizon \N{REPLACEMENT CHARACTER}[31m4 2 [bold]",
+        "step 12 train sums 1/0 ✗(✓|✗) 2",
+    ]
+
+
+def test_tail_goes_on_with_what_is_new_and_whole(tmp_path):
+    write(tmp_path, [line("1")], step=1)
+    tail = Tail(tmp_path)
+    assert [r["step"] for r in tail.last(5)] == [1]
+    assert tail.new() == []
+    write(tmp_path, [line("2")], step=1)
+    write(tmp_path, [line("3")], step=2)
+    path = tmp_path / "00000002.train.w.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:40])
+    assert [r["turns"][0]["grade"]["parsed"] for r in tail.new()] == ["2", "3"]
+    assert tail.new() == []
+    path.write_bytes(whole + whole)
+    assert len(tail.new()) == 1
+
+
+def test_tail_outlives_a_resumed_run(tmp_path):
+    write(tmp_path, [line("1"), line("1")], step=2)
+    tail = Tail(tmp_path)
+    tail.last(1)
+    set_aside_after(tmp_path, 1)
+    assert tail.new() == []
+    write(tmp_path, [line("2")], step=2)  # the same file name, shorter
+    assert [r["turns"][0]["grade"]["parsed"] for r in tail.new()] == ["2"]
+
+
+def test_grep_finds_attempts_feedback_and_what_was_withheld(tmp_path):
+    sessions = [
+        line("1", "42"),
+        (turn("7", None, withheld=LEAKY, stop="feedback_unavailable", text="a\nit is\u2028x"),),
+    ]
+    found = records(tmp_path, sessions)
+    hits = [(h.record["index"], h.turn, h.where, h.line, h.spans) for h in grep(found, compiled("it is|row"))]
+    assert hits == [
+        (0, 1, "feedback", "look at row two", ((8, 11),)),
+        (1, 1, "attempt", "it is\u2028x", ((0, 5),)),
+        (1, 1, "withheld", "it is 42", ((0, 5),)),
+    ]
+
+
+def test_grep_marks_the_match_and_shortens_a_long_line(tmp_path):
+    (hit,) = grep(
+        records(tmp_path, [(turn("1", None, text="x" * 50_000 + "[red]needle" + "y" * 50_000),)]), compiled("needle")
+    )
+    shown = Console(force_terminal=True, color_system="standard", width=120)
+    with shown.capture() as capture:
+        show_hit(hit, shown)
+    assert "[red]\x1b[1;31mneedle\x1b[0m" in capture.get()
+    assert len(capture.get()) < 600
+    assert capture.get().count("\n") == 1
+    assert "step 1 train sums 0/0 attempt 1: " in capture.get()
+
+
+def test_grep_command(tmp_path):
+    write(tmp_path, [line("1", "42")], step=3)
+    result = rltf("grep", "so 4", tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "step 3 train sums 0/0 attempt 2: so 42\n")
+    assert rltf("grep", "nowhere", tmp_path).exit_code == 1
+    bad = rltf("grep", "(", tmp_path)
+    assert bad.exit_code == 1
+    assert "a regular expression of Python is needed" in bad.stderr
+    assert bad.stderr.count("\n") == 1
+
+
+def test_stats_command(tmp_path):
+    for step in range(1, 31):
+        write(tmp_path, [line("1", "42"), line("1", "2")], step=step)
+    write(tmp_path, [line("42", stop="solved")], step=30, validate=True)
+    told = json.loads(rltf("stats", tmp_path, "--json").stdout)
+    assert [(s["split"], s["first_step"], s["last_step"]) for s in told] == [
+        *(("train", first, first + 2) for first in range(1, 31, 3)), ("val", 30, 30),
+    ]  # fmt: skip
+    assert told[0]["turns"][1]["revisions"]["fixed"] == 0.5
+    assert told[-1]["feedback"]["words"] is None
+    shown = rltf("stats", tmp_path, "--every", 30).stdout
+    assert "…" not in rltf("stats", tmp_path, columns="100").stdout
+    for part in ("train 1–30", "50.0 %", "friction", "horizon 60", "–", "solved 1"):
+        assert part in shown
+
+
+@pytest.mark.parametrize("verb", [["tail"], ["grep", "x"], ["stats"]])
+def test_no_such_log_is_one_line(verb, tmp_path):
+    result = rltf(*verb, tmp_path / "nowhere")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("rltf: ")
+    assert "no such folder" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_log_that_was_read_is_a_log_that_tail_reads(tmp_path):
+    write(tmp_path, [line(str(i)) for i in range(20)])
+    assert Tail(tmp_path).last(100) == read_episodes(tmp_path)

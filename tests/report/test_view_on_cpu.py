@@ -1,0 +1,142 @@
+"""The viewer's page as a file: what is in it comes back unchanged, and nothing in it can act."""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from importlib.resources import files
+
+import pytest
+from typer.testing import CliRunner
+
+from rltf_verl.cli import app
+from rltf_verl.report import view
+from rltf_verl.report.curves import curves, totals
+from rltf_verl.report.stats import stats
+from rltf_verl.report.view import FLAGS, page
+from tests.report.made import EMPTY, HINT, HOSTILE, LEAKY, line, records, turn, write
+
+FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
+TREE = (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon"))
+
+
+def unpacked(text):
+    """What the page's script reads."""
+    found = re.findall(r'<script type="text/plain" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>', text)
+    plain = {name: gzip.decompress(base64.b64decode(data)) for name, data in found}
+    parts = {name: json.loads(data, parse_constant=pytest.fail) for name, data in plain.items()}
+    return parts.pop("index"), parts
+
+
+def test_everything_but_the_environment_s_fields_is_in_it(tmp_path):
+    found = records(tmp_path, [line("1", "42"), TREE, *((turn(t, stop="horizon", text=t),) for t in HOSTILE)])
+    index, blocks = unpacked(page(found, "a title"))
+    assert blocks == {"block-0": [{k: v for k, v in record.items() if k != "task"} for record in found]}
+    assert index["title"] == "a title"
+    assert index["step"] == [1] * len(found)
+
+
+def test_blocks_are_found_by_their_first_session(tmp_path, monkeypatch):
+    found = records(tmp_path, [line(str(i)) for i in range(7)])
+    monkeypatch.setattr(view, "BLOCK", 1 + len(json.dumps(found[0])))
+    index, blocks = unpacked(page(found, "t"))
+    assert index["starts"] == [0, 2, 4, 6]
+    for start, name in zip(index["starts"], blocks, strict=True):
+        assert blocks[name][0]["index"] == start
+    assert sum(map(len, blocks.values())) == 7
+
+
+def test_what_the_list_is_filtered_by(tmp_path):
+    sessions = {
+        "✗✓": (line("1", "42"), {"fixed"}),
+        "✓": (line("42", stop="solved"), {"right at first"}),
+        "✓✗": (line("42", "1"), {"right at first", "broken"}),
+        "✗✓✗": (line("1", "42", "1"), {"fixed", "broken"}),
+        "✗∅": ((turn("1", FALLBACK), turn("", parent=0, stop="horizon")), {"unsolved", "fall-back"}),
+        "✗": ((turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="guard"),),
+              {"unsolved", "leaked", "withheld", "errors"}),
+        "✗(✓|✗)": (TREE, {"fixed", "tree"}),
+        "?": (line("?", stop="ungraded"), {"not graded"}),
+        "✗?": (line("1", "?", stop="ungraded"), {"unsolved", "not graded"}),
+    }  # fmt: skip
+    index, _ = unpacked(page(records(tmp_path, [turns for turns, _ in sessions.values()]), "t"))
+    assert index["verdicts"] == list(sessions)
+    names = [{name for k, name in enumerate(FLAGS) if bits >> k & 1} for bits in index["set"]]
+    assert names == [flags for _, flags in sessions.values()]
+
+
+def test_curves_are_the_numbers_of_stats(tmp_path):
+    for step in (1, 2):
+        write(tmp_path, [line("1", "42"), line("42", "1", "42") if step == 2 else line("1")], step=step)
+    found = records(tmp_path, [line("1", "42")], step=2, validate=True)
+    drawn = {curve["label"]: curve for curve in curves(found)}
+    assert drawn["First answer right"]["train"] == [(1, 0.0), (2, 0.5)]
+    assert drawn["Right after turn 2"]["train"] == [(1, 0.5), (2, 0.5)]
+    assert drawn["Right after turn 3"]["train"] == [(1, 0.5), (2, 1.0)]  # nobody played it at step 1: what stands
+    assert drawn["Fixed"]["train"] == [(1, 1.0), (2, 2 / 3)]
+    assert drawn["Broken"]["val"] == [(2, 0.0)]
+    assert drawn["Leaks"]["train"] == [(1, 0.0), (2, 0.0)]
+    assert [s["sessions"] for s in totals(found)] == [4, 1]
+    assert totals(found)[0]["friction"] == stats(found, "train").friction
+
+
+def test_a_number_that_the_log_lacks_has_no_points(tmp_path):
+    drawn = {curve["label"]: curve for curve in curves(records(tmp_path, [line("42", stop="solved")]))}
+    assert drawn["Words of feedback"]["train"] == drawn["Fixed"]["train"] == drawn["Fixed"]["val"] == []
+
+
+def test_a_number_that_a_browser_cannot_read(tmp_path):
+    found = records(tmp_path, [line("1")])
+    found[0]["turns"][0]["reward"] = float("nan")
+    _, blocks = unpacked(page(found, "t"))  # fails on NaN
+    assert blocks["block-0"][0]["turns"][0]["reward"] == "nan"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_nowhere_in_the_markup(tmp_path, text):
+    hint = type(HINT)(text, text, leak=text, original=text)
+    session = (turn(text, hint), turn(text, parent=0, stop="horizon"))
+    found = records(tmp_path, [session], question=text, env=text)
+    written = page(found, text)
+    plain = page(records(tmp_path / "plain", [line("1", "2")]), "t")
+    assert re.findall(r"<(\w+)", written) == re.findall(r"<(\w+)", plain)
+    assert written.count("</script>") == plain.count("</script>")
+
+
+def test_only_our_script_may_run_and_nothing_is_fetched(tmp_path):
+    written = page(records(tmp_path, [line("1")]), "t")
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', written)[1]
+    found = {"script-src": re.search(r"<script>(.*?)</script>", written, re.S)[1],
+             "style-src": re.search(r"<style>(.*?)</style>", written, re.S)[1]}  # fmt: skip
+    told = {what: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for what, text in found.items()}
+    assert policy == "default-src 'none'; " + "; ".join(f"{what} 'sha256-{sha}'" for what, sha in told.items())
+    assert set(re.findall(r"https?://[^\"\s]+", written)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    assert not re.search(r"\s(src|href)=\"(?!#)", written)
+
+
+def test_text_reaches_the_page_as_text_only():
+    for asset in (files("rltf_verl.report") / "page").iterdir():
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function",
+                             asset.read_text("utf-8")), asset.name  # fmt: skip
+
+
+def test_the_command(tmp_path):
+    write(tmp_path / "log", [line("1", "42"), TREE])
+    out = tmp_path / "page.html"
+    result = CliRunner().invoke(app, ["view", str(tmp_path / "log"), "-o", str(out), "--title", "<my> run"])
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("2 sessions, ")
+    assert "<title>&lt;my&gt; run</title>" in out.read_text("utf-8")
+    assert unpacked(out.read_text("utf-8"))[0]["verdicts"] == ["✗✓", "✗(✓|✗)"]
+
+
+@pytest.mark.parametrize(
+    ("log", "out", "told"), [("nowhere", "p.html", "no such folder"), ("log", "no/p.html", "No such file")]
+)
+def test_what_a_user_can_mend_is_one_line(tmp_path, log, out, told):
+    write(tmp_path / "log", [line("1")])
+    result = CliRunner().invoke(app, ["view", str(tmp_path / log), "-o", str(tmp_path / out)])
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
