@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from rltf_verl.cli_data import data
 from rltf_verl.cli_env import env
+from rltf_verl.cli_eval import evaluate, results
 from rltf_verl.cli_log import log
 from rltf_verl.cli_options import parse_options
 
@@ -38,6 +39,8 @@ judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says an
 app.add_typer(judge, name="judge")
 app.add_typer(env, name="env")
 app.add_typer(log, name="log")
+app.command("eval")(evaluate)
+app.command()(results)
 
 
 @app.command()

@@ -110,7 +110,7 @@ def _audit(provider: str, said: Sequence[Said]) -> Audit:
         withheld=fmean(s.withheld for s in said),
         words=median(len(s.text.split()) for s in said),
         no_op=fmean(says_nothing(s.text) for s in said),
-        changed=_share([_answer(b) != _answer(a) for b, a in pairs]),
+        changed=_share([answer_of(b) != answer_of(a) for b, a in pairs]),
         better=_share([after for before, after in right_before if not before]),
         worse=_share([not after for before, after in right_before if before]),
         latency_s=fmean(s.latency_s for s in said),
@@ -126,7 +126,7 @@ def says_nothing(text: str) -> bool:
     return not re.search(r"\w", _EMPTY_TALK.sub("", text))
 
 
-def _answer(turn: Record) -> str:
+def answer_of(turn: Record) -> str:
     """The answer as it was graded, else the whole text; white space aside."""
     parsed = turn["grade"]["parsed"]
     return " ".join((parsed if parsed is not None else turn["text"]).split())
