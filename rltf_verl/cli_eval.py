@@ -99,17 +99,18 @@ def _play(folder: Any) -> list[str]:
     known = folder.known()
     columns = (TextColumn("sessions"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
                TextColumn("first answers right {task.fields[right]}"))  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=folder.num_sessions, completed=len(known), right="–")
-        verdicts: list[bool] = []
+    progress = Progress(*columns, console=Console(stderr=True))
+    task = progress.add_task("", total=folder.num_sessions, completed=len(known), right="–")
+    verdicts: list[bool] = []
 
-        def ended(episode: Any) -> None:
-            if episode is not None:
-                verdicts.append(episode.turns[0].grade.correct)
-            right = f"{sum(verdicts) / len(verdicts):.0%}" if verdicts else "–"
-            progress.update(task, advance=1, right=right)
+    def ended(episode: Any) -> None:
+        if episode is not None:
+            verdicts.append(episode.turns[0].grade.correct)
+        right = f"{sum(verdicts) / len(verdicts):.0%}" if verdicts else "–"
+        progress.update(task, advance=1, right=right)
 
-        player = folder.player(ended)
+    player = folder.player(ended)
+    with progress:
         asyncio.run(player.play(known))
     failures: list[str] = player.failures
     return failures

@@ -50,7 +50,7 @@ THIRD_PARTY = {
     "data": {"pyarrow", "rich", "transformers"},
     "parity": {"torch"},
     "report": {"rich", "numpy", "matplotlib"},
-    "evaluate": {"omegaconf"},
+    "evaluate": {"omegaconf", "yaml"},
     "searchpath": {"hydra"},
     "plugin": {"wrapt"},
     "cli": {"typer"},

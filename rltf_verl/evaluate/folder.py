@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rltf_verl.data.questions import Question
 from rltf_verl.evaluate.play import Place, Player, Record, finished
@@ -31,17 +30,39 @@ class Folder:
     def __init__(self, path: Path, evaluation: Evaluation, questions: Sequence[Question], samples: int) -> None:
         self._evaluation, self._questions, self._samples = evaluation, questions, samples
         self._log = path / "episodes"
+        self._about = path / "evaluation.json"
         self.num_sessions = len(questions) * samples
-        path.mkdir(parents=True, exist_ok=True)
-        _keep(path / "evaluation.json", evaluation.facts(), [_digest(question) for question in questions])
+        self._now = json.loads(json.dumps({"evaluation": evaluation.facts(), "rows": list(map(_digest, questions))}))
+        self._rows_before = self._checked()
+
+    def _checked(self) -> list[str]:
+        """Rows that the folder is of. Raises ValueError."""
+        if not self._about.exists():
+            return []
+        before, now = json.loads(self._about.read_text(encoding="utf-8")), self._now
+        differ = [key for key, value in now["evaluation"].items() if value != before["evaluation"].get(key)]
+        if any(a != b for a, b in zip(now["rows"], before["rows"], strict=False)):
+            differ.append("dataset")
+        if differ:
+            folder = self._about.parent
+            raise ValueError(
+                f"--out {folder}: holds an evaluation with another {', '.join(differ)}; choose a new folder"
+            )
+        rows: list[str] = before["rows"]
+        return rows
 
     def known(self) -> dict[Place, Record]:
         """Sessions that are played."""
         return finished(self._log, len(self._questions), self._samples)
 
     def player(self, ended: Callable[[Episode | None], None]) -> Player:
-        """Plays what is missing. Raises ValueError, as `Player`."""
-        return Player(self._evaluation, self._questions, self._samples, self._log, ended)
+        """Plays what is missing; from here on the folder is of this evaluation. Raises ValueError, as `Player`."""
+        player = Player(self._evaluation, self._questions, self._samples, self._log, ended)
+        rows = max(self._rows_before, self._now["rows"], key=len)
+        unfinished = self._about.with_name(f".{self._about.name}")
+        unfinished.write_text(json.dumps({**self._now, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        unfinished.replace(self._about)
+        return player
 
     def sessions(self) -> list[Record]:
         """What there are results of, by row and session, whatever order they ended in."""
@@ -53,24 +74,6 @@ class Folder:
         for record in sessions:
             apart[self._questions[int(record["uid"])].source].append(record)
         return dict(sorted(apart.items()))
-
-
-def _keep(path: Path, facts: Mapping[str, Any], rows: Sequence[str]) -> None:
-    """Write down what the folder is of, or hold it against what stands there."""
-    now = json.loads(json.dumps(facts, default=str))
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    if before is not None:
-        differ = [key for key in now if now[key] != before["evaluation"].get(key)]
-        if any(a != b for a, b in zip(rows, before["rows"], strict=False)):
-            differ.append("dataset")
-        if differ:
-            raise ValueError(
-                f"--out {path.parent}: holds an evaluation with another {', '.join(differ)}; choose a new folder"
-            )
-    kept = before["rows"] if before is not None and len(before["rows"]) > len(rows) else list(rows)
-    unfinished = path.with_name(f".{path.name}")
-    unfinished.write_text(json.dumps({"evaluation": now, "rows": kept}, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(path)
 
 
 def _digest(question: Question) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.evaluate.endpoint_policy import PolicyEndpoint
@@ -110,12 +112,16 @@ def _training_blocks(config: Path | None) -> dict[str, Any]:
     """The blocks of a run's resolved config that an evaluation shares; those about learning are not read."""
     if config is None:
         return {}
-    loaded = OmegaConf.load(config)
-    if OmegaConf.select(loaded, "rltf") is None:
+    try:
+        loaded = OmegaConf.load(config)
+        found = {key: _container(OmegaConf.select(loaded, f"rltf.{key}")) for key in OF_THE_EPISODE}
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise ValueError(f"--config {config}: {error}") from None
+    if all(value is None for value in found.values()):
         raise ValueError(
             f"--config {config}: no `rltf:` block in it; a run's own is <hydra.run.dir>/.hydra/config.yaml"
         )
-    return {key: _container(OmegaConf.select(loaded, f"rltf.{key}")) for key in OF_THE_EPISODE if key in loaded.rltf}
+    return found
 
 
 def _container(node: Any) -> Any:
