@@ -71,7 +71,7 @@ def results(
     step: Annotated[int | None, typer.Option(help="Step of the validation; the last one if not given.")] = None,
     bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
-    """The numbers of `rltf eval` for a validation of a training run."""
+    """Print and draw the numbers of `rltf eval` for a validation of a training run."""
     from rltf_verl.cli import episodes_of
 
     held_out = [record for record in episodes_of(log, step) if record["split"] == "val"]
@@ -134,5 +134,8 @@ def _report(by_source: dict[str, list[Any]], facts: dict[str, Any], out: Path, s
     out.mkdir(parents=True, exist_ok=True)
     written = {**facts, "bootstrap_seed": seed, "results": {name: asdict(result) for name, result in found.items()}}
     (out / "results.json").write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    plot(found, out / "results.png")
-    typer.echo(f"{out / 'results.json'}, {out / 'results.png'}")
+    try:
+        plot(found, out / "results.png")
+    except ValueError as error:
+        typer.echo(error, err=True)
+    typer.echo(f"written to {out}")

@@ -16,6 +16,7 @@ from rltf_verl.episode.run import EpisodeRules, run_episode
 from rltf_verl.episode.seeds import seeds_of_session
 from rltf_verl.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.evaluate.settings import Evaluation
+from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
 from rltf_verl.judge.gateway import JudgeUnavailable
 from rltf_verl.judge.runtime import JudgeRuntime
@@ -39,6 +40,8 @@ def finished(folder: Path, num_rows: int, samples: int) -> dict[Place, Record]:
 @dataclass
 class Player:
     """Plays sessions; what an endpoint's silence has cut short is not kept, so that the next run asks again.
+
+    The same goes, with `feedback.on_error=raise`, for a session without feedback.
 
     Args:
         evaluation: settings.
@@ -71,7 +74,10 @@ class Player:
 
     async def play(self, known: Mapping[Place, Record]) -> None:
         """Play all sessions but the known ones, as many at once as the endpoint may be asked at once."""
-        self._runtime = JudgeRuntime(self.evaluation.policy)
+        try:
+            self._runtime = JudgeRuntime(self.evaluation.policy)
+        except ValueError as error:
+            raise ValueError(str(error).replace("rltf.feedback.", "")) from None
         self._slots = asyncio.Semaphore(self.evaluation.policy.limits.max_concurrency)
         tasks = []
         for row in range(len(self.questions)):
@@ -110,13 +116,17 @@ class Player:
                     self._rules, policy, question.problem, question.messages, session_id=session_id, validate=True,
                     seed_of=seed_of, group=group,
                 )  # fmt: skip
-            except JudgeUnavailable:
-                episode = None
+            except (JudgeUnavailable, FeedbackUnavailable) as error:
+                self._no_result(policy.unavailable or str(error))
+                return
         # A provider that asks the policy itself takes its silence for missing feedback; that is no result either.
-        if episode is None or policy.unavailable is not None:
-            self.failures.append(str(policy.unavailable))
-            self.ended(None)
+        if policy.unavailable is not None:
+            self._no_result(policy.unavailable)
             return
         said = question.messages[-1]["content"]
         self._log.append(episode, question=said, step=self.evaluation.step, validate=True, uid=str(row))
         self.ended(episode)
+
+    def _no_result(self, why: str) -> None:
+        self.failures.append(why)
+        self.ended(None)

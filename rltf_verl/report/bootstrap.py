@@ -43,14 +43,14 @@ def mean_over_problems(values: Array, problem: NDArray[np.int64], num_problems: 
         num_problems: P.
     """
     counts = ~np.isnan(values)
-    total: Array = np.bincount(problem[counts], values[counts], num_problems)
-    number: Array = np.bincount(problem[counts], minlength=num_problems).astype(np.float64)
+    total = np.bincount(problem[counts], values[counts], num_problems).astype(np.float64)
+    number = np.bincount(problem[counts], minlength=num_problems).astype(np.float64)
     return Ratio(total / np.maximum(number, 1.0), np.minimum(number, 1.0))
 
 
 def share(hits: NDArray[np.bool_], problem: NDArray[np.int64], num_problems: int) -> Ratio:
     """Of all cases together ([C], with the problem of each): problems with more cases count more."""
-    over = np.bincount(problem, hits.astype(np.float64), num_problems)
+    over = np.bincount(problem, hits.astype(np.float64), num_problems).astype(np.float64)
     return Ratio(over, np.bincount(problem, minlength=num_problems).astype(np.float64))
 
 

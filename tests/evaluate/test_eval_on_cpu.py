@@ -181,6 +181,26 @@ def test_silence_in_a_self_critique_is_no_missing_feedback(server: JudgeServer, 
     assert evaluated(server, data, tmp_path, *words).exit_code == 0
 
 
+def test_a_session_without_feedback_has_no_result_if_that_is_asked_for(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
+    judge = ["feedback.provider=judge", f"feedback.endpoint.base_url={server.url}", "feedback.endpoint.model=j",
+             "feedback.limits.max_attempts=1", "--problems", 1, "--rounds", 1]  # fmt: skip
+    server.script = ["ok", "500"]
+    assert evaluated(server, data, tmp_path / "lenient", *judge).exit_code == 0
+    assert told(tmp_path / "lenient")["stops"] == {"feedback_unavailable": 1}
+    server.script = ["ok", "500"]
+    strict = evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise")
+    assert (strict.exit_code, "1 sessions have no result" in strict.stderr) == (1, True), strict.output
+    assert evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise").exit_code == 0
+    assert told(tmp_path / "strict")["stops"] == {"horizon": 1}
+
+
+def test_a_key_that_is_not_set(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    result = evaluated(server, data, tmp_path, "endpoint.api_key_env=NO_SUCH_KEY")
+    assert "rltf: endpoint.api_key_env=NO_SUCH_KEY: this environment variable is not set" in result.stderr
+
+
 def test_an_empty_answer_is_an_answer(server: JudgeServer, data: Path, tmp_path: Path) -> None:
     server.script = ["empty", "null_content"]
     assert evaluated(server, data, tmp_path, "--rounds", 0, "limits.max_concurrency=1").exit_code == 0
