@@ -41,8 +41,8 @@ def notes(results: Results) -> list[str]:
     """What a reader of the tables must know."""
     fewest, most = results.samples
     each = str(most) if fewest == most else f"{fewest} to {most}"
-    said = [f"{results.problems} problems, {each} sessions each, {results.sessions} in all; "
-            "[95 % intervals by bootstrap over problems]"]  # fmt: skip
+    said = [f"{results.problems} problems, {each} sessions each, {results.sessions} in all; per cent, "
+            "in brackets: 95 % intervals by bootstrap over problems"]  # fmt: skip
     if results.ungraded:
         said.append(f"{results.ungraded} answers could not be graded and count in nothing")
     if results.truncated:
@@ -87,10 +87,13 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
             _line(axes, rounds, [t.cumulative for t in result.turns], "any answer so far", ORANGE, "s--", 0.06)
             _line(axes, rounds, [t.accuracy for t in result.turns], "the answer that stands", BLUE, "o-", 0.0)
             axes.set(
-                xlabel="rounds of feedback", xticks=rounds, ylim=(-0.03, 1.03), title=f"{name}, n = {result.problems}"
+                xlabel="rounds of feedback",
+                xticks=rounds,
+                ylim=(-0.03, 1.03),
+                title=f"{name}, {result.problems} problems",
             )
             axes.grid(alpha=0.3)
-        panels[0].set_ylabel("share of problems right (95 % interval)")
+        panels[0].set_ylabel("accuracy, mean over problems (95 % interval)")
         panels[0].legend(frameon=False)
         figure.savefig(path)
 

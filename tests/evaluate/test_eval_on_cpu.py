@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -308,3 +310,13 @@ def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
     assert told(tmp_path / "b", "step 0")["turns"][0]["accuracy"]["value"] == 0
     none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
     assert re.search("no validation sessions of step 4", none.stderr)
+
+
+def test_a_bad_row_is_named(data: Path, tmp_path: Path) -> None:
+    table = pq.read_table(data)
+    rows = table.to_pylist()
+    rows[1]["prompt"] = []
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), tmp_path / "bad.parquet")
+    with pytest.raises(ValueError, match=r"bad\.parquet, row 1: the prompt is empty"):
+        read_questions(tmp_path / "bad.parquet")
+    assert len(read_questions(tmp_path / "bad.parquet", 1)) == 1
