@@ -17,7 +17,7 @@ from tests.evaluate.policy_server import ServedPolicy
 from tests.feedback.judge_server import InThread, JudgeServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
-TIMEOUT, STEPS, SAMPLES, ROUNDS, PROBLEMS = 400, 50, 3, 2, 8
+TIMEOUT, STEPS, SAMPLES, ROUNDS, PROBLEMS = 900, 50, 8, 2, 8
 LEARNING = [
     "actor_rollout_ref.actor.optim.lr=5e-4", "rltf.distill.weight=1.0", "data.train_batch_size=24",
     "actor_rollout_ref.rollout.n=2",
