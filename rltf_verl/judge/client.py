@@ -98,7 +98,7 @@ def require_packages() -> None:
         import tenacity  # noqa: F401
     except ImportError as error:
         raise ValueError(
-            f"asking an endpoint needs the package {error.name}, which is missing; pip install 'rltf-verl[judge]'"
+            f"asking an endpoint: the package {error.name} is missing; pip install rltf-verl[judge]"
         ) from None
 
 
