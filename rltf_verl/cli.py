@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from rltf_verl.cli_data import data
 from rltf_verl.cli_env import env
+from rltf_verl.cli_eval import evaluate, results
 from rltf_verl.cli_log import log
 from rltf_verl.cli_options import parse_options
 from rltf_verl.cli_view import view
@@ -40,6 +41,8 @@ app.add_typer(judge, name="judge")
 app.add_typer(env, name="env")
 app.add_typer(log, name="log")
 app.command("view")(view)
+app.command("eval")(evaluate)
+app.command()(results)
 
 
 @app.command()

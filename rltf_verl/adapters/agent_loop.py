@@ -27,7 +27,7 @@ from rltf_verl.envs import make_env
 from rltf_verl.episode.provider import build_provider
 from rltf_verl.episode.rows import attempt_rows, session_rows
 from rltf_verl.episode.run import EpisodeRules, run_episode
-from rltf_verl.episode.seeds import place_of, sampling_seed
+from rltf_verl.episode.seeds import seeds_of_session
 from rltf_verl.feedback.group import Groups
 from rltf_verl.report.episode_log import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Row
@@ -88,15 +88,10 @@ class RLTFAgentLoop(AgentLoopBase):
         step, session_id = int(kwargs["global_steps"]), int(kwargs["session_id"])
         validate = bool(kwargs["rltf_validate"])
         problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
-
-        def seed_of(place: str) -> int:
-            # Paired sessions share their first answer, and nothing else.
-            paired = shared.config.episode.pair_sessions and place == place_of(0)
-            return sampling_seed(
-                shared.config.seed, validate=validate, step=step, index=problem.index,
-                session_id=session_id - session_id % 2 if paired else session_id, place=place,
-            )  # fmt: skip
-
+        seed_of = seeds_of_session(
+            shared.config.seed, validate=validate, step=step, index=problem.index, session_id=session_id,
+            pair_sessions=shared.config.episode.pair_sessions,
+        )  # fmt: skip
         messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in kwargs["raw_prompt"]]
         policy = VerlPolicy(self, sampling_params)
         rollout = self.rollout_config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 
 def sampling_seed(base: int, *, validate: bool, step: int, index: int, session_id: int, place: str) -> int:
@@ -23,3 +24,18 @@ def sampling_seed(base: int, *, validate: bool, step: int, index: int, session_i
 def place_of(turn: int, branch: int = 0, what: str = "") -> str:
     """Name of one sample of a session: 0-based turn, revision of the branched attempt, and what is sampled there."""
     return f"{turn}{f'.{branch}' if branch else ''}{f'/{what}' if what else ''}"
+
+
+def seeds_of_session(
+    base: int, *, validate: bool, step: int, index: int, session_id: int, pair_sessions: bool
+) -> Callable[[str], int]:
+    """Place in the session -> its seed; the arguments are those of `sampling_seed`.
+
+    Sessions 2i and 2i+1 of a run with `rltf.episode.pair_sessions` share their first answer, and nothing else.
+    """
+
+    def seed_of(place: str) -> int:
+        own = session_id - session_id % 2 if pair_sessions and place == place_of(0) else session_id
+        return sampling_seed(base, validate=validate, step=step, index=index, session_id=own, place=place)
+
+    return seed_of

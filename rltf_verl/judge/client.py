@@ -49,6 +49,7 @@ class JudgeClient:
         from openai import AsyncOpenAI
 
         self._key = endpoint.api_key()
+        self._may_say_nothing = endpoint.may_say_nothing
         client = AsyncOpenAI(api_key=self._key, base_url=endpoint.base_url, max_retries=0, timeout=timeout_s)
         # Looked up here: the package imports half of itself then, and in a request that would hold up all others.
         self._completions = client.chat.completions.with_raw_response
@@ -70,7 +71,7 @@ class JudgeClient:
             raise Fault("connection", self._clean(str(error.__cause__ or error))) from None
         except openai.OpenAIError as error:
             raise Fault("bad_reply", self._clean(str(error))) from None
-        return read_reply(text)
+        return read_reply(text, self._may_say_nothing)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -97,7 +98,7 @@ def require_packages() -> None:
         import tenacity  # noqa: F401
     except ImportError as error:
         raise ValueError(
-            f"rltf.feedback.provider=judge: the package {error.name} is missing; pip install rltf-verl[judge]"
+            f"asking an endpoint: the package {error.name} is missing; pip install rltf-verl[judge]"
         ) from None
 
 
@@ -122,7 +123,7 @@ def _number(text: str | None) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
-def read_reply(text: str) -> Reply:
+def read_reply(text: str, may_say_nothing: bool = False) -> Reply:
     """The reply in a response body. Raises Fault."""
     try:
         data = json.loads(text)
@@ -131,6 +132,8 @@ def read_reply(text: str) -> Reply:
         tokens = [max(0, int(usage.get(f"{part}_tokens") or 0)) for part in ("prompt", "completion")]
     except (ValueError, LookupError, TypeError, AttributeError):
         raise Fault("bad_reply", f"not a chat completion: {text[:80]!r}") from None
-    if not isinstance(content, str) or not content.strip():
+    if may_say_nothing and content is None:  # all its tokens were thoughts, which the endpoint keeps apart
+        content = ""
+    if not isinstance(content, str) or not (may_say_nothing or content.strip()):
         raise Fault("empty", f"the reply has no text (finish_reason {choice.get('finish_reason')!r})")
     return Reply(content, choice.get("finish_reason") != "length", tokens[0], tokens[1])

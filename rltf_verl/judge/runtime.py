@@ -73,7 +73,7 @@ class JudgeRuntime:
         Equal calls that come at the same time are asked once. Raises JudgeUnavailable.
         """
         body = self.settings.endpoint.body([dict(m) for m in call.messages], call.seed)
-        key = key_of(body)
+        key = key_of(self.settings.endpoint.identity(body, call.seed))
         self.stats.count("calls")
         known = self._cache.get(key) if self._cache is not None else None
         if known is not None:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from rltf_verl.registry import build_block
@@ -16,6 +16,9 @@ from rltf_verl.registry import build_block
 @dataclass(frozen=True)
 class Endpoint:
     """An OpenAI-compatible chat-completions endpoint."""
+
+    may_say_nothing: ClassVar[bool] = False
+    """A reply without text is an answer, and not a fault that is asked about again."""
 
     base_url: str = ""
     """Up to and without `/chat/completions`, e.g. `http://127.0.0.1:8000/v1`."""
@@ -69,6 +72,10 @@ class Endpoint:
         if self.send_seed and self.temperature != 0:
             fields["seed"] = seed % 2**31
         return fields | dict(json.loads(self.extra_body))
+
+    def identity(self, body: dict[str, Any], seed: int) -> dict[str, Any]:
+        """What has to be equal in two calls for one reply to be the answer to both: the body."""
+        return body
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,9 @@ class JudgeSettings:
     """Folder of replies that are paid for; null keeps none. Jobs may share it."""
 
 
-def judge_settings(options: Mapping[str, Any], block: str = "rltf.feedback") -> JudgeSettings:
+def judge_settings(
+    options: Mapping[str, Any], block: str = "rltf.feedback", endpoint: type[Endpoint] = Endpoint
+) -> JudgeSettings:
     """Settings from a config block with `endpoint`, `limits`, `price` and `cache_dir`.
 
     Raises:
@@ -146,7 +155,7 @@ def judge_settings(options: Mapping[str, Any], block: str = "rltf.feedback") -> 
     """
     try:
         return JudgeSettings(
-            endpoint=build_block("rltf.feedback.endpoint", Endpoint, options.get("endpoint") or {}),
+            endpoint=build_block("rltf.feedback.endpoint", endpoint, options.get("endpoint") or {}),
             limits=build_block("rltf.feedback.limits", Limits, options.get("limits") or {}),
             price=build_block("rltf.feedback.price", Price, options.get("price") or {}),
             cache_dir=options.get("cache_dir"),

@@ -118,7 +118,7 @@ def _task(problem: Problem) -> dict[str, Any] | None:
 def _turn_record(turn: Turn) -> dict[str, Any]:
     return {
         "text": turn.attempt.text,
-        "num_tokens": len(turn.attempt.response_ids),
+        "num_tokens": turn.attempt.info.get("num_tokens", len(turn.attempt.response_ids)),
         "ended": turn.attempt.ended,
         "reward": turn.reward,
         "parent": turn.parent,

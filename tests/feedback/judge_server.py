@@ -43,7 +43,8 @@ class JudgeServer:
     faults: Sequence[str] = FAULTS
     script: list[str] = field(default_factory=list)
     """What to do with the first requests, in order: a fault or `ok`."""
-    reply: Callable[[dict[str, Any]], str] = critique
+    reply: Callable[[dict[str, Any]], str | tuple[str, str]] = critique
+    """Body -> text, or text and finish reason."""
     retry_after: str = "retry-after-ms: 30"
     key: str | None = None
     """Refuse other keys, quoting the one that was sent, as hosted endpoints do."""
@@ -143,8 +144,8 @@ class JudgeServer:
             return 200, "", "<html><body>Bad Gateway</body></html>"
         if action == "no_choices":
             return 200, "", json.dumps({"choices": []})
-        text = {"empty": "", "null_content": None}.get(action, self.reply(body))
-        return 200, "", json.dumps(completion(text))
+        said = {"empty": "", "null_content": None}.get(action, self.reply(body))
+        return 200, "", json.dumps(completion(*said) if isinstance(said, tuple) else completion(said))
 
     async def _respond(
         self, writer: asyncio.StreamWriter, status: int, text: str, headers: str = "", cut: bool = False

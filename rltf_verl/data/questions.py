@@ -1,0 +1,46 @@
+"""A dataset's rows as sessions ask them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rltf_verl.data.schema import FIX, check_parquet, problem_from_row
+from rltf_verl.types import Message, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One row."""
+
+    problem: Problem
+    messages: tuple[Message, ...]
+    """The first prompt."""
+    source: str
+    """`data_source`, by which verl keeps metrics apart."""
+
+
+def read_questions(path: str | Path, num: int | None = None) -> list[Question]:
+    """The first `num` rows of a file, in order; None is all of them.
+
+    Raises:
+        ValueError: not a file of ours, or a bad row; names it.
+        FileNotFoundError: no such file.
+    """
+    check_parquet(path)
+    table = pq.read_table(path, columns=["data_source", "prompt", "extra_info", "reward_model"])
+    return [_question(row, f"{path}, row {i}") for i, row in enumerate(table.slice(0, num).to_pylist())]
+
+
+def _question(row: dict[str, Any], where: str) -> Question:
+    try:
+        problem = problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+    messages = tuple({"role": str(m["role"]), "content": str(m["content"])} for m in row["prompt"] or ())
+    if not messages:
+        raise ValueError(f"{where}: the prompt is empty; {FIX}")
+    return Question(problem, messages, str(row["data_source"]))

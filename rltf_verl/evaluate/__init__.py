@@ -1,0 +1,1 @@
+"""Sessions against an OpenAI-compatible endpoint: the episode code of training, without the trainer."""
