@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rltf_verl.envs.knights_knaves import KnightsKnaves
 from rltf_verl.types import Problem
 
-NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 80, "oblique": 30, "innocent": 240}
+NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 80, "oblique": 15, "innocent": 240}
 ORDINALS = ("first", "second", "third", "fourth", "fifth")
 COUNTS = ("none", "one", "two", "three", "four", "five")
 

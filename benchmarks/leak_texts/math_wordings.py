@@ -13,7 +13,7 @@ from collections.abc import Callable
 from benchmarks.leak_texts.common import Wordings
 from benchmarks.leak_texts.math_problems import Case
 
-NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 20, "oblique": 30, "innocent": 240}
+NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 20, "oblique": 15, "innocent": 240}
 _SMALL = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
           "eighteen nineteen").split()  # fmt: skip
 _TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905

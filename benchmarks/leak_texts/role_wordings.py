@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from benchmarks.leak_texts.common import Wordings, listed
-from benchmarks.leak_texts.knights_knaves import COUNTS, ORDINALS, Case
+from benchmarks.leak_texts.knights_knaves import COUNTS, Case
 
 Make = Callable[[Case], str]
 
@@ -48,7 +48,7 @@ def one(form: str) -> Make:
             name=name, a=c.a(role), noun=c.noun(role), not_a=c.a(not role), not_noun=c.noun(not role), n=len(c.wrong()),
             verb="tells the truth" if role else "lies", ing="telling the truth" if role else "lying",
             honest="truthful" if role else "a liar", other=c.other(name), not_verb="lies" if role else "tells the truth",
-            have="tell the truth" if role else "lie", code=name if role else name.lower(),
+            have="lie" if role else "tell the truth", code=name if role else name.lower(),
         )  # fmt: skip
 
     return say

@@ -16,7 +16,7 @@ from rltf_verl.envs.paths import STEPS
 from rltf_verl.envs.shortest_path import ShortestPath
 from rltf_verl.types import Problem
 
-NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 80, "oblique": 30, "innocent": 240}
+NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 80, "oblique": 15, "innocent": 240}
 WORDS = {"R": "right", "D": "down", "L": "left", "U": "up"}
 ARROWS = {"R": "→", "D": "↓", "L": "←", "U": "↑"}
 COMPASS = {"R": "east", "D": "south", "L": "west", "U": "north"}
