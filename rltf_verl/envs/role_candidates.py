@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,17 +17,20 @@ MAX_LIST = 9
 """Names that follow the first in `Emma, Noah and Mia`."""
 
 _OTHER_WORDS = {
-    **dict.fromkeys(("truthful", "honest", "truth-teller", "truth-tellers", "the truth"), True),
-    **dict.fromkeys(("liar", "liars", "lies", "lying"), False),
+    **dict.fromkeys(("truthful", "honest", "truth-teller", "truth-tellers", "the truth", "trusted", "believed"), True),
+    **dict.fromkeys(("liar", "liars", "lies", "lie", "lying", "dishonest"), False),
 }
+_VERBS = ("lie", "lies")
+"""Roles that need no other word behind a name."""
 _CHANGE = r"makes?|making|mark|label|change|switch|swap|set|turn"
 _LINK = re.compile(
-    rf"\b(?:is|are|be|as|being|become|tells?|must|should|always|never|{_CHANGE})\b|n['’]t\b|[:=→|]|->", re.IGNORECASE
+    rf"\b(?:is|are|be|as|being|become|tells?|must|should|always|never|{_CHANGE})\b|['’]s\b|n['’]t\b|[:=→|(–—]|->|\s-\s",
+    re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
     r"expressed|asserted|mentioned|commented|noted|you|your|yours|whether|example|or|would|could|may|might|consider|"
-    r"cases?|try)\b",
+    r"(?:in\s+)?cases?\s+(?:that|where|in\s+which|of)|(?:both|other|this|one)\s+cases?|try(?!\s+this\s*:))\b",
     re.IGNORECASE,
 )
 _SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
@@ -39,7 +42,13 @@ _TELLS = re.compile(
 )
 _ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
 _EXCEPT = re.compile(r"\b(?:every(?:one|body)|all)\s+(?:of\s+them\s+)?(?:except|but|apart\s+from)\s+(?:for\s+)?$", re.I)
-_NOT = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
+_NOT = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
+_IMPOSSIBLE = re.compile(r"\b(?:impossible|not\s+possible|rules?\s+out|excluded)\s+(?:for|that)\s+$", re.IGNORECASE)
+_REST = r"\b(?:(?:all\s+)?(?:the\s+)?(?:others?|rest)|every(?:one|body)\s+else)\b"
+_NO_ARTICLE = (
+    r"\b(?!\s+(?!(?:is|are|and|as|be|being|has|have|must|should|can|cannot|does|tells?|lies?|never|always|to|turns)\b)"
+    r"[a-z])"
+)
 
 
 class _Claim(NamedTuple):
@@ -57,7 +66,9 @@ class _Patterns(NamedTuple):
     wrong: re.Pattern[str]
 
 
-def role_candidates(cast: Cast, solution: Sequence[bool], text: str, attempt: Roles) -> list[Candidate]:
+def role_candidates(
+    cast: Cast, solution: Sequence[bool], text: str, attempt: Roles, write: Callable[[Roles], str]
+) -> list[Candidate]:
     """Passages that may give away someone's role, or everyone's.
 
     What the puzzle's people say, what follows from an `if` and what the answer had said is not what the text says.
@@ -67,7 +78,12 @@ def role_candidates(cast: Cast, solution: Sequence[bool], text: str, attempt: Ro
         solution: what everyone is.
         text: the feedback.
         attempt: roles of the answer that it is about; those that it had right are no news.
+        write: an answer as the grader reads it.
     """
+
+    def answer(roles: Mapping[str, bool]) -> str:
+        return f"\\boxed{{{write({name: roles[name] for name in cast.names})}}}"
+
     right = dict(zip(cast.names, solution, strict=True))
     patterns = _patterns(tuple(cast.names), tuple(cast.roles))
     claims = sorted(_claims(patterns, text[:MAX_TEXT], attempt), key=lambda claim: (claim.start, claim.end))
@@ -75,13 +91,13 @@ def role_candidates(cast: Cast, solution: Sequence[bool], text: str, attempt: Ro
     for claim in claims:
         news = {name: role for name, role in claim.roles.items() if attempt.get(name) is not role}
         for name, role in news.items():
-            found.append(Candidate(claim.start, claim.end, _answer(cast, {**right, name: role}), part=True))
+            found.append(Candidate(claim.start, claim.end, answer({**right, name: role}), part=True))
     told = {name: role for claim in claims for name, role in claim.roles.items()}
     if len(told) == len(right):
-        found.append(Candidate(claims[0].start, max(claim.end for claim in claims), _answer(cast, told)))
+        found.append(Candidate(claims[0].start, max(claim.end for claim in claims), answer(told)))
     listed = find_roles(cast, text)
     if listed is not None and None not in listed.values():
-        found.append(Candidate(0, len(text), _answer(cast, {name: bool(role) for name, role in listed.items()})))
+        found.append(Candidate(0, len(text), answer({name: bool(role) for name, role in listed.items()})))
     return found
 
 
@@ -91,9 +107,11 @@ def _claims(patterns: _Patterns, text: str, attempt: Roles) -> Iterator[_Claim]:
         cue = cue_before(text, found.start()) + link
         reported = _REPORTED.search(cue) and not _TELLS.search(cue)
         supposed = _SUPPOSED.search(cue) or _ASKED.match(text, found.end())
-        if _LINK.search(link) and not reported and not supposed:
-            role = patterns.role[found["role"].lower()] != bool(_NOT.search(link))
-            named = _named(patterns, found["names"])
+        linked = found["role"].lower() in _VERBS or _LINK.search(link)
+        if linked and not reported and not supposed:
+            negated = bool(_NOT.search(link)) != bool(_IMPOSSIBLE.search(cue_before(text, found.start())))
+            role = patterns.role[found["role"].lower()] != negated
+            named = _named(patterns, found["names"]) or _unnamed(patterns, text, found.start())
             roles = dict.fromkeys(named, role)
             if _EXCEPT.search(cue_before(text, found.start())):
                 roles = {name: (name in named) != role for name in patterns.names.values()}
@@ -107,8 +125,21 @@ def _claims(patterns: _Patterns, text: str, attempt: Roles) -> Iterator[_Claim]:
         yield _Claim(found.start(), found.end(), roles)
 
 
+def _unnamed(patterns: _Patterns, text: str, end: int) -> list[str]:
+    """Whom `the others` are: those whom the sentence has not named."""
+    named = _named(patterns, cue_before(text, end))
+    return [name for name in patterns.names.values() if name not in named] if named else []
+
+
 def _named(patterns: _Patterns, names: str) -> list[str]:
     return [patterns.names[found[0].lower()] for found in patterns.name.finditer(names)]
+
+
+def _name(name: str) -> str:
+    """A letter is a name only in upper case, and `A` only where it is not an article."""
+    if len(name) > 1:
+        return re.escape(name)
+    return rf"(?-i:{name}{_NO_ARTICLE if name == 'A' else ''})"
 
 
 @lru_cache(maxsize=256)
@@ -117,9 +148,9 @@ def _patterns(names: tuple[str, ...], roles: tuple[str, ...]) -> _Patterns:
     role_of = dict(_OTHER_WORDS)
     for truthful in (True, False):
         role_of |= {f"{cast.word(truthful)}{ending}": truthful for ending in ("", "s", "es")}
-    name = rf"\b(?:{'|'.join(map(re.escape, names))})\b"
+    name = rf"\b(?:{'|'.join(map(_name, names))})\b"
     role = rf"\b(?P<role>{'|'.join(sorted(map(re.escape, role_of), key=len, reverse=True))})\b"
-    some = rf"(?P<names>{name}(?:[\W_]{{1,6}}(?:and[\W_]{{1,3}})?{name}){{0,{MAX_LIST}}})"
+    some = rf"(?P<names>{name}(?:[\W_]{{1,6}}(?:and[\W_]{{1,3}})?{name}){{0,{MAX_LIST}}}|{_REST})"
     several = some.replace("?P<names>", "?:")
     apart = rf"(?:(?!{name}|{role.replace('?P<role>', '?:')})[^.;!?\n])"
     wrong = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
@@ -144,7 +175,3 @@ def _patterns(names: tuple[str, ...], roles: tuple[str, ...]) -> _Patterns:
             re.IGNORECASE,
         ),
     )  # fmt: skip
-
-
-def _answer(cast: Cast, roles: Mapping[str, bool]) -> str:
-    return f"\\boxed{{{', '.join(cast.say(name, roles[name]) for name in cast.names)}}}"
