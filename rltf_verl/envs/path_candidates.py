@@ -10,7 +10,7 @@ from rltf_verl.envs.base import Candidate
 from rltf_verl.envs.number_words import spell_digits
 from rltf_verl.envs.path_parts import Told, cell_paths, told_parts
 from rltf_verl.envs.path_text import NO_PATH, read_path
-from rltf_verl.envs.paths import Maze
+from rltf_verl.envs.paths import STEPS, Maze
 from rltf_verl.envs.stated import cue_before
 
 MAX_MOVES = 600
@@ -36,8 +36,10 @@ _JOIN = re.compile(
     re.IGNORECASE,
 )
 _TELLS = re.compile(
-    r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|need|try)\b", re.IGNORECASE
+    r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|walk|take|head|proceed|need|try)\b",
+    re.IGNORECASE,
 )
+_LABEL = re.compile(r"(?:\d{1,2}[.)]|[-*])\s*$")
 _OWN = re.compile(
     r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried)|your|yours|attempt|instead of|not)\b", re.IGNORECASE
 )
@@ -84,7 +86,7 @@ def path_candidates(
 
 def _names_all_four(run: list[Told]) -> bool:
     """`right, down, left and up` says which moves there are."""
-    return len(run) == 4 and len({one.moves for one in run}) == 4
+    return sorted("".join(one.moves for one in run)) == sorted(STEPS)
 
 
 def _claims(text: str) -> Iterator[Told]:
@@ -137,7 +139,8 @@ def _windows(text: str, run: list[Told], length: int, attempt: str | None) -> It
 def _is_told(text: str, one: Told) -> bool:
     """A single direction is the answer only where it is given as one: the word is used for many things."""
     around = text[: one.start] + text[one.end :]
-    cue = cue_before(text, one.start)
+    label = _LABEL.search(text, max(0, one.start - 6), one.start)
+    cue = cue_before(text, label.start() if label else one.start)
     line = text[text.rfind("\n", 0, one.start) + 1 : one.start] + text[one.end :].partition("\n")[0]
     alone = not any(c.isalnum() for c in around) or not any(c.isalpha() for c in line)
     return alone or bool(_TELLS.search(cue) and not _OWN.search(cue))
