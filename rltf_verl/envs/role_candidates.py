@@ -51,11 +51,11 @@ _IMPOSSIBLE = re.compile(r"\b(?:impossible|not\s+possible|rules?\s+out|excluded)
 _NAME = rf"[\ue000-\ue0ff]{_FILL}*"
 _ROLE = rf"(?P<role>[\ue100-\ue102]){_FILL}*"
 _REST = r"\b(?:(?:all\s+)?(?:the\s+)?(?:others?|rest)|every(?:one|body)\s+else)\b"
-_SOME = rf"(?P<names>{_NAME}(?:[^\w\ue000-\ue102]{{1,6}}(?:and\W{{1,3}})?{_NAME}){{0,{MAX_LIST}}}|{_REST})"
+_SOME = rf"(?P<names>{_NAME}(?:[^\w\ue000-\ue200]{{1,6}}(?:and\W{{1,3}})?{_NAME}){{0,{MAX_LIST}}}|{_REST})"
 _SEVERAL = _SOME.replace("?P<names>", "?:")
 _WRONG = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
 _CLAIMS = (
-    re.compile(rf"{_SOME}(?P<link>[^.;!?\n\ue000-\ue102]{{0,40}}?){_ROLE}(?!\s*(?:/|or\b))", re.IGNORECASE),
+    re.compile(rf"{_SOME}(?P<link>[^.;!?\n\ue000-\ue200]{{0,40}}?){_ROLE}(?!\s*(?:/|or\b))", re.IGNORECASE),
     re.compile(rf"\b(?P<link>{_CHANGE})\s+{_SOME}(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{_ROLE}", re.IGNORECASE),
     re.compile(rf"{_ROLE}(?P<link>[\"']?\s*(?:\w+\s+)?(?:\b(?:is|are|be)\b|:|=)[\W_]{{0,4}}?){_SOME}", re.IGNORECASE),
 )
