@@ -83,7 +83,7 @@ def _numbers(question: str, wanted: Fraction, text: str) -> Iterator[Passage]:
         if _value(found[0]) != wanted or _PLACE.search(shown[max(0, start - 20) : start].rstrip()):
             continue
         if tells or _told(shown, start, end):
-            yield start, max(end, ends.get(start, end)), found[0].strip()
+            yield start, max(end, ends.get(start, end)), re.sub(r"\s+over\s+", "/", found[0].strip())
 
 
 def _in_digits(text: str) -> str:

@@ -36,7 +36,8 @@ _JOIN = re.compile(
     re.IGNORECASE,
 )
 _TELLS = re.compile(
-    r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|walk|take|head|proceed|need|try)\b",
+    r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|walk|take|head|proceed|need|try|"
+    r"expected|output|reference|hint\s*:|get\s*:)(?!\w)",
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"(?:\d{1,2}[.)]|[-*])\s*$")
