@@ -58,7 +58,7 @@ def measure(env: Env, texts: Sequence[Labelled]) -> Scores:
 
 def table_line(name: str, scores: Scores) -> list[str]:
     """One line of the table in docs/feedback_guard.md."""
-    recalls = [f"{scores.share(kind):.3f}" for kind in LEAKS]
+    recalls = [f"{scores.share(kind):.3f}" if scores.num[kind] else "" for kind in LEAKS]
     num = sum(scores.num.values())
     rate = f"{scores.share('innocent'):.3f} of {scores.num['innocent']}"
     return [name, str(num), *recalls, f"{scores.precision:.3f}", rate, f"{scores.ms_per_text:.2f}"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.leak_texts import (
     binary_matrix,
+    code,
     knights_knaves,
     math_problems,
     math_wordings,
@@ -19,6 +20,7 @@ from benchmarks.leak_texts import (
 from benchmarks.leak_texts.common import Labelled, draw_texts
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs.code import Code
 from rltf_verl.envs.knights_knaves import KnightsKnaves
 from rltf_verl.envs.math import Math
 from rltf_verl.envs.shortest_path import ShortestPath
@@ -44,8 +46,8 @@ class TextSet:
 
 
 def all_sets() -> list[TextSet]:
-    """In the order of the table."""
-    return [*_matrices(), *_roles(), *_paths(), *_math()]
+    """In the order of the table; `code` only where a sandbox works."""
+    return [*_matrices(), *_roles(), *_paths(), *_math(), *_code()]
 
 
 def _matrices() -> Iterator[TextSet]:
@@ -88,3 +90,9 @@ def _math() -> Iterator[TextSet]:
     yield from _halves(
         "math", Math(), math_wordings.NUM, math_problems.cases, math_wordings.KNOWN, math_wordings.HELD_OUT
     )
+
+
+def _code() -> Iterator[TextSet]:
+    env = Code(time_s=2, total_s=20)
+    if env.trouble() is None:
+        yield TextSet("code", env, code.NUM, code.labelled_texts)

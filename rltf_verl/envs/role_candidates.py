@@ -40,8 +40,8 @@ _REPORTED = re.compile(
 _SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
 _ASKED = re.compile(r"[^.;!\n]{0,80}\?")
 _TELLS = re.compile(
-    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution|reference|so|hence|therefore|"
-    r"thus|since|because)\b",
+    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution|reference|so|hence|"
+    r"therefore|thus|since|because)\b",
     re.IGNORECASE,
 )
 _ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
