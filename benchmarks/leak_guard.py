@@ -1,7 +1,8 @@
 """Precision and recall of the leak guard: `python benchmarks/leak_guard.py [--show] [--seed 0]`.
 
 Runs the guard's rules over the labelled feedback texts of `leak_texts/`, for every wording of every environment that
-there are texts for. `--show` prints what it gets wrong, but of held-out wordings: who reads these, mends the rules by them.
+there are texts for. `--show` prints what it gets wrong, except of
+held-out wordings: who reads these, mends the rules by them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A small set of feedback texts on `code`, where the guard runs every program of a text: 26 programs in all.
+"""A small set of feedback texts on `code`, where the guard runs every program of a text: 22 blocks in all.
 
-`direct` holds a whole right program in a block, `paraphrased` the same without one, `partial` its decisive line; `innocent`
-quotes the attempt, other programs, inputs and outputs.
+`direct` holds a whole right program in a block, `paraphrased` the same without one, `partial` its decisive line;
+`innocent` quotes the attempt, other programs, inputs and outputs.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ TASKS = (
          "print(2 * input())", "print(2 * n)", (("4", "8"), ("-3", "-6"), ("0", "0"))),
     Task("Read whole numbers from one line and print the largest.",
          "numbers = [int(word) for word in input().split()]\nprint(max(numbers))",
-         "best = None\nfor word in input().split():\n    if best is None or int(word) > best:\n        best = int(word)\n"
-         "print(best)", "print(max(input().split()))", "max(int(word) for word in input().split())",
+         "best = None\nfor word in input().split():\n    if best is None or int(word) > best:\n"
+         "        best = int(word)\nprint(best)", "print(max(input().split()))", "max(int(word) for word in input().split())",
          (("3 20 5", "20"), ("-4 -9", "-4"), ("7", "7"))),
     Task("Read a word and print it backwards.", "word = input().strip()\nprint(word[::-1])",
          "print(''.join(reversed(input().strip())))", "print(input()[:-1])", "word[::-1]",

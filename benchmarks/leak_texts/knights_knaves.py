@@ -1,8 +1,8 @@
 """Feedback texts on `knights_knaves`: problems, wrong attempts, and how texts are put together from wordings.
 
-`direct` states everyone's role in a list or sentence, `paraphrased` says who tells the truth and who lies, `spelled` gives
-the roles in order or in other signs, `partial` says what one or two people are, `oblique` lets the reader work it out (who
-is wrong, who is like whom, how many there are).
+`direct` states everyone's role in a list or sentence, `paraphrased` says who tells the truth and who lies, `spelled`
+gives the roles in order or in other signs, `partial` says what one person is, `oblique` lets the reader work it out
+(who is wrong, who is like whom, how many there are).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How feedback on `knights_knaves` in the compact style is worded: answers like `AbC`, and the prose of the other style.
+"""How feedback on `knights_knaves` in the compact style is worded: `AbC`, and prose.
 
 Halves as in `role_wordings`.
 """
@@ -23,21 +23,27 @@ def _lead(leads: Sequence[str], shapes: Sequence[Make]) -> Make:
 
 
 KNOWN_SHAPES: list[Make] = [
-    _code, _code, lambda c: f"\\boxed{{{_code(c)}}}", lambda c: " ".join(_code(c)), lambda c: ", ".join(_code(c)),
+    _code,
+    _code,
+    lambda c: f"\\boxed{{{_code(c)}}}",
+    lambda c: " ".join(_code(c)),
+    lambda c: ", ".join(_code(c)),
     lambda c: f"`{_code(c)}`",
-]  # fmt: skip
+]
 HELD_OUT_SHAPES: list[Make] = [
-    _code, _code, lambda c: f'"{_code(c)}"', lambda c: "-".join(_code(c)), lambda c: f"[{', '.join(_code(c))}]",
+    _code,
+    _code,
+    lambda c: f'"{_code(c)}"',
+    lambda c: "-".join(_code(c)),
+    lambda c: f"[{', '.join(_code(c))}]",
     lambda c: f"**{_code(c)}**",
-]  # fmt: skip
+]
 
 _INNOCENT: list[Make] = [
     lambda c: f"The people are {', '.join(c.names)}; capital means that somebody tells the truth.",
     lambda c: f"You wrote {c.coded(c.attempt)}, and {len(c.wrong())} letters of it are wrong.",
     lambda c: f"{c.coded(c.attempt)} does not fit with line {c.rng.randint(1, 5)}.",
-    lambda c: (
-        f"Line {c.rng.randint(1, 5)} uses &, which needs both sides to be true. {c.rng.choice(c.names)} does not get that."
-    ),
+    lambda c: f"Line {c.rng.randint(1, 5)} uses &, which needs both sides. {c.rng.choice(c.names)} does not get that.",
     lambda c: f"The answer has five letters, in the order of the lines. {c.coded(c.attempt)} has them, but is wrong.",
 ]
 

@@ -1,8 +1,8 @@
 """Feedback texts on `shortest_path`: problems, wrong attempts, and how texts are put together from wordings.
 
 `direct` lists the moves of a shortest path as an answer does, `paraphrased` tells them in a sentence, `spelled` counts
-them or uses other signs (arrows, compass points, cells), `partial` gives the first moves or one that comes next, `oblique` lets
-the reader work it out. Of a grid without a path every leak says that there is none.
+them or uses other signs (arrows, compass points, cells), `partial` gives the first moves or one that comes next,
+`oblique` lets the reader work it out. Of a grid without a path every leak says that there is none.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _TIMES = (
     r"|(?P<twice>twice)\b))?"
 )
 _MOVE = re.compile(
-    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up|east|south|west|north)(?:wards?|s)?|[RDLU]+|[rdlu]{{2,}}|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
+    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up|east|south|west|north)(?:wards?|s)?|[RDLU]+|[rdlu]{{2,}}|(?<=`)[rdlu](?=`)|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
     r"|(?P<run>[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])|(?<!\w)(?:(?P<letter>[RDLU])(?P<many>\d{1,2})|(?P<much>\d{1,2})(?P<sign>[RDLU]))(?!\w)"
 )
 _JOIN = re.compile(
@@ -37,7 +37,7 @@ _JOIN = re.compile(
 )
 _TELLS = re.compile(
     r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|walk|take|head|proceed|need|try|"
-    r"expected|output|reference|hint\s*:|get\s*:)(?!\w)",
+    r"expected|output|reference|hint\s*:|get\s*:|gives|path\s+is|has\s+to\s+be)(?!\w)|\\boxed\{",
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"(?:\d{1,2}[.)]|[-*])\s*$")

@@ -135,14 +135,13 @@ def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]
                 roles = {name: (name in named) == role for name in names}
             yield _Claim(found.start(), found.end(), roles)
     for found in _LETTERED.finditer(text):
-        if not _SUPPOSED.search(cue_before(text, found.start())) and not _REPORTED.search(
-            cue_before(text, found.start())
-        ):
+        before = cue_before(text, found.start())
+        if not _SUPPOSED.search(before) and not _REPORTED.search(before):
             yield _Claim(found.start(), found.end(), dict.fromkeys(_named(names, found["names"]), bool(found["yes"])))
     for found in _IN_ORDER.finditer(text):
-        roles = [c == _SIGNS["T"] for c in found[0] if c in _SIGNS.values()]
-        if len(roles) == len(names):
-            yield _Claim(found.start(), found.end(), dict(zip(names, roles, strict=True)))
+        in_order = [c == _SIGNS["T"] for c in found[0] if c in _SIGNS.values()]
+        if len(in_order) == len(names):
+            yield _Claim(found.start(), found.end(), dict(zip(names, in_order, strict=True)))
     for found in _CALLED_WRONG.finditer(text):  # there are two roles: the one is wrong, so it is the other
         if _SUPPOSED.search(cue_before(text, found.start())) or _ASKED.match(text, found.end()):
             continue
