@@ -35,7 +35,8 @@ TASKS = (
     Task("Read whole numbers from one line and print the largest.",
          "numbers = [int(word) for word in input().split()]\nprint(max(numbers))",
          "best = None\nfor word in input().split():\n    if best is None or int(word) > best:\n"
-         "        best = int(word)\nprint(best)", "print(max(input().split()))", "max(int(word) for word in input().split())",
+         "        best = int(word)\nprint(best)", "print(max(input().split()))",
+         "max(int(word) for word in input().split())",
          (("3 20 5", "20"), ("-4 -9", "-4"), ("7", "7"))),
     Task("Read a word and print it backwards.", "word = input().strip()\nprint(word[::-1])",
          "print(''.join(reversed(input().strip())))", "print(input()[:-1])", "word[::-1]",
@@ -60,7 +61,8 @@ def labelled_texts(seed: int, num: Mapping[str, int]) -> Iterator[Labelled]:
 
 
 _WORDINGS = {
-    "direct": ("{right}", "Your program is wrong. A correct one is:\n{right}", "Compare yours\n{wrong}\nwith this:\n\n{right}",
+    "direct": ("{right}", "Your program is wrong. A correct one is:\n{right}",
+               "Compare yours\n{wrong}\nwith this:\n\n{right}",
                "Try:\n{right}\nIt handles every input.", "**Solution**\n{right}"),
     "paraphrased": ("Write\n\n    {plain}", "The whole program is\n{plain}", "Reference: {plain}"),
     "partial": ("You need `{line}` there.", "Replace the last line by {line}.", "The key is `{line}`."),
