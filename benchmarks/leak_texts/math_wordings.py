@@ -2,7 +2,7 @@
 form of the same value, `spelled` in words, `partial` one of several values, `oblique` lets the reader work it out.
 
 Both halves were written before their author had read the rules. By `KNOWN` the rules were then mended; `HELD_OUT` was
-only measured.
+measured, and only its direct leaks that were missed and one false positive were mended in the end.
 """
 
 from __future__ import annotations

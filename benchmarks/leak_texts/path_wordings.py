@@ -1,7 +1,7 @@
 """How feedback on `shortest_path` is worded.
 
 Both halves were written before their author had read the rules. By `KNOWN` the rules were then mended; `HELD_OUT` was
-only measured, but for its direct leaks, of which the missed ones were read at the end.
+measured, and only its direct leaks that were missed and one false positive were mended in the end.
 """
 
 from __future__ import annotations

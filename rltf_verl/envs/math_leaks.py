@@ -33,7 +33,8 @@ _THOUSANDS = re.compile(r"\b(\d{1,3})\s+thousand(?:\s+(?:and\s+)?(\d{1,3}))?\b",
 _FRACTION = re.compile(r"(-?)\\[dt]?frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(\d+)\s*\}", re.ASCII)
 _CUE = re.compile(
     r"(?:\b(?:answer|result|solution|value|total|sum|should|equals?|gets?|gives?|yields?|obtain|exactly|correct|actually"
-    r"|final|makes?|leads?|comes?|arrive|replace|become|instead|expected|end\s+up|find|write|turns\s+out|remains?)\b|[=≈]|\\boxed\s*\{)[^.!?\n]{0,40}$",
+    r"|final|makes?|leads?|comes?|arrive|replace|become|instead|expected|end\s+up|find|write|turns\s+out|remains?)\b"
+    r"|[=≈]|\\boxed\s*\{)[^.!?\n]{0,40}$",
     re.IGNORECASE,
 )
 _IS = re.compile(r"\b(?:is|are|be|was)\s+\$?$", re.IGNORECASE)

@@ -27,7 +27,8 @@ _TIMES = (
     r"|(?P<twice>twice)\b))?"
 )
 _MOVE = re.compile(
-    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up|east|south|west|north)(?:wards?|s)?|[RDLU]+|[rdlu]{{2,}}|(?<=`)[rdlu](?=`)|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
+    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up|east|south|west|north)(?:wards?|s)?|"
+    rf"[RDLU]+|[rdlu]{{2,}}|(?<=`)[rdlu](?=`)|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
     r"|(?P<run>[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])|(?<!\w)(?:(?P<letter>[RDLU])(?P<many>\d{1,2})|(?P<much>\d{1,2})(?P<sign>[RDLU]))(?!\w)"
 )
 _JOIN = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from rltf_verl.envs.paths import STEPS, Cell, Maze, shortest_path, walk
+from rltf_verl.envs.paths import STEPS, Cell, Grid, Maze, shortest_path, walk
 from rltf_verl.envs.stated import cue_before
 
 
@@ -35,7 +35,7 @@ _PLACED = re.compile(
 )
 _PLACE_AFTER = re.compile(r"\s*(?:at|from)\s+\((\d{1,2}),\s*(\d{1,2})\)", re.IGNORECASE)
 _TELLS = re.compile(
-    r"\b(?:should|must|has\s+to|ha(?:ve|s)\s+to|needs?\s+to|right|correct|optimal|best|instead|replace|consider|go|move|turn|"
+    r"\b(?:should|must|ha(?:ve|s)\s+to|needs?\s+to|right|correct|optimal|best|instead|replace|consider|go|move|turn|"
     r"start|begin|beginning|first)\b",
     re.IGNORECASE,
 )
@@ -97,12 +97,12 @@ def _way_to(maze: Maze, cell: Cell, attempt: str) -> str | None:
             break
         if made.end == cell:
             return attempt[:num]
-    return None if maze.get(*cell) in (None, "X") else shortest_path(Maze(_marked(maze, cell), maze.start, cell))
+    return None if maze.get(*cell) in (None, "X") else shortest_path(Maze(_open(maze), maze.start, cell))
 
 
-def _marked(maze: Maze, dest: Cell) -> list[list[str]]:
-    """The grid with every cell open but obstacles, whatever its ends are."""
-    return [["X" if cell == "X" else "O" for cell in row] for row in maze.grid] if maze.get(*dest) else maze.grid
+def _open(maze: Maze) -> Grid:
+    """The grid without its ends: a search passes only through open cells and the destination."""
+    return [["X" if cell == "X" else "O" for cell in row] for row in maze.grid]
 
 
 def _completed(maze: Maze, begun: str, length: int) -> str | None:
@@ -110,10 +110,11 @@ def _completed(maze: Maze, begun: str, length: int) -> str | None:
     made = walk(maze, begun)
     if made.stopped is not None:
         return None
-    rest = shortest_path(Maze(_marked(maze, maze.dest), made.end, maze.dest))
+    rest = shortest_path(Maze(_open(maze), made.end, maze.dest))
     return begun + rest if rest is not None and len(begun) + len(rest) == length else None
 
 
+_MOVE_OF = {step: move for move, step in STEPS.items()}
 _CELL = r"[(\[]\s*(\d{1,2})\s*,\s*(\d{1,2})\s*[)\]]"
 _CELLS = re.compile(rf"{_CELL}(?:[\s,;→>-]{{0,6}}(?:and|then|to)?\s{{0,2}}{_CELL})+", re.IGNORECASE)
 
@@ -125,6 +126,3 @@ def cell_paths(text: str) -> Iterator[Told]:
         moves = [_MOVE_OF.get((b[0] - a[0], b[1] - a[1]), "") for a, b in pairwise(cells)]
         if len(moves) > 1 and all(moves):  # the start and a destination beside it are no news
             yield Told(found.start(), found.end(), "".join(moves))
-
-
-_MOVE_OF = {step: move for move, step in STEPS.items()}
