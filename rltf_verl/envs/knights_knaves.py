@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
@@ -123,9 +125,10 @@ class KnightsKnaves:
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Roles that a text says people have, for the leak guard."""
-        if self._compact:
-            return _compact_candidates(problem, text)
-        return role_candidates(_cast(problem), problem.data["solution"], text, self._read(problem, attempt) or {})
+        cast, given = _cast(problem), self._read(problem, attempt) or {}
+        coded = _in_letters_candidates(problem, text) if self._compact else []
+        write = partial(self._write, problem)
+        return [*coded, *role_candidates(cast, problem.data["solution"], text, given, write)]
 
     def _read(self, problem: Problem, text: str) -> Roles | None:
         cast, box = _cast(problem), last_box(text)
@@ -186,7 +189,9 @@ def _read_compact(names: Sequence[str], text: str) -> Roles | None:
     return None if given is None else dict(zip(names, given, strict=True))
 
 
-def _compact_candidates(problem: Problem, text: str) -> list[Candidate]:
+def _in_letters_candidates(problem: Problem, text: str) -> list[Candidate]:
+    """`AbC`, also with something else than letters and digits in between."""
     num = len(problem.data["names"])
-    found = ((i, text[i : i + num]) for i in range(len(text) - num + 1))
-    return [Candidate(i, i + num, part) for i, part in found if read_letters(part, num) is not None]
+    coded = re.compile(rf"(?<![^\W_])(?=([A-Za-z](?:[\W_]{{0,3}}[A-Za-z]){{{num - 1}}})(?![^\W_]))")
+    found = (match.span(1) for match in coded.finditer(text))
+    return [Candidate(*span, text[slice(*span)]) for span in found if read_letters(text[slice(*span)], num) is not None]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from rltf_verl.envs.base import Candidate
 from rltf_verl.envs.number_words import spell_digits
+from rltf_verl.envs.path_parts import Told, cell_paths, told_parts
 from rltf_verl.envs.path_text import NO_PATH, read_path
+from rltf_verl.envs.paths import STEPS, Maze
 from rltf_verl.envs.stated import cue_before
 
 MAX_MOVES = 600
@@ -17,14 +18,18 @@ MAX_MOVES = 600
 MAX_GAP = 40
 MAX_TIMES = 99
 
-_COUNT = r"(?:(?P<before>\d{1,2})[\s-]+(?:(?:step|time|cell|move|square)s?\s+)?(?:to\s+the\s+)?)?"
+_COUNT = (
+    r"(?:(?:(?P<before>\d{1,2})(?:\s?[x×])?|(?P<often>once|twice|thrice))[\s-]+"
+    r"(?:(?:step|time|cell|move|square)s?\s+)?(?:to\s+the\s+)?)?"
+)
 _TIMES = (
     r"(?:\s*(?:[x×]\s?(?P<x>\d{1,2})\b|(?:for\s+)?(?P<after>\d{1,2})\s*(?:time|step|cell|move|square)s?\b"
     r"|(?P<twice>twice)\b))?"
 )
 _MOVE = re.compile(
-    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up)(?:wards?|s)?|[RDLU]+|[rdlu]{{2,}}|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
-    r"|(?P<run>[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])"
+    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up|east|south|west|north)(?:wards?|s)?|"
+    rf"[RDLU]+|[rdlu]{{2,}}|(?<=`)[rdlu](?=`)|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
+    r"|(?P<run>[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])|(?<!\w)(?:(?P<letter>[RDLU])(?P<many>\d{1,2})|(?P<much>\d{1,2})(?P<sign>[RDLU]))(?!\w)"
 )
 _JOIN = re.compile(
     r"(?:[\W_\d]|\b(?:and|then|next|go|going|move|step|once|more|again|finally|lastly|last|followed|by|to|the|first|second|"
@@ -32,50 +37,69 @@ _JOIN = re.compile(
     re.IGNORECASE,
 )
 _TELLS = re.compile(
-    r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|need|try)\b", re.IGNORECASE
+    r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|walk|take|head|proceed|need|try|"
+    r"expected|output|reference|hint\s*:|get\s*:|gives|path\s+is|has\s+to\s+be)(?!\w)|\\boxed\{",
+    re.IGNORECASE,
 )
+_LABEL = re.compile(r"(?:\d{1,2}[.)]|[-*])\s*$")
 _OWN = re.compile(
     r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried)|your|yours|attempt|instead of|not)\b", re.IGNORECASE
 )
+_WAY = r"(?:path|route|way|solution)s?"
 _NONE = re.compile(
-    r"\b(?:in-?feasible|impossible|unreachable|no\s+(?:\w+\s+){0,2}(?:path|route|way|solution)s?|"
-    r"not\s+(?:feasible|possible|reachable)|(?:cannot|can\s?not|can't|can’t)\s+be\s+reached|(?:walled|cut|closed)\s+(?:in|off))\b",
+    rf"\b(?:in-?feasible|impossible|unreachable|no\s+(?:\w+\s+){{0,2}}{_WAY}|no\s+sequence\s+of\s+moves|nothing\s+leads|"
+    r"not\s+(?:feasible|possible|reachable)|(?:cannot|can\s?not|can['’]t)\s+(?:be\s+reached|reach|get\s+to)|"
+    r"(?:walled|cut|closed|sealed|fenced)\s+(?:in|off)|enclosed|"
+    rf"(?:every|all|any)\s+(?:\w+\s+)?{_WAY}\s+(?:is|are)\s+blocked|"
+    rf"do(?:es)?(?:\s+not|n['’]t)\s+exist\s+(?:an?|any)\s+(?:\w+\s+)?{_WAY}|{_WAY}\s+do(?:es)?(?:\s+not|n['’]t)\s+exist|"
+    r"answer\s+is\s+N)\b",
     re.IGNORECASE,
 )
 _OPEN_QUESTION = re.compile(r"\b(?:if|whether|when|unless|not|never|return|write|isn't)\b", re.IGNORECASE)
 
 
-class _Told(NamedTuple):
-    start: int
-    end: int
-    moves: str
+_COMPASS = {"east": "right", "south": "down", "west": "left", "north": "up"}
 
 
-def path_candidates(text: str, best: str, attempt: str | None, write: Callable[[str], str]) -> list[Candidate]:
+def path_candidates(
+    text: str, maze: Maze, best: str, attempt: str | None, write: Callable[[str], str]
+) -> list[Candidate]:
     """Passages that may give the answer away.
 
     Args:
         text: the feedback.
+        maze: the problem's.
         best: moves of a shortest path, or NO_PATH. Only stretches of as many moves can be one.
         attempt: the moves that it is about; to repeat them all is no news.
         write: an answer as the grader reads it.
     """
     if best == NO_PATH:
-        told = _claims(text)
-    else:
-        told = (window for run in _runs(text) for window in _windows(text, run, len(best), attempt))
-    return [Candidate(one.start, one.end, f"\\boxed{{{write(one.moves)}}}") for one in told]
+        return [Candidate(one.start, one.end, f"\\boxed{{{write(NO_PATH)}}}") for one in _claims(text)]
+    runs = [run for run in _runs(text) if not _names_all_four(run)]
+    told = [window for run in runs for window in _windows(text, run, len(best), attempt)]
+    told += [cells for cells in cell_paths(text) if len(cells.moves) == len(best)]
+    parts = [] if told else told_parts(text, runs, maze, best, "" if attempt in (None, NO_PATH) else str(attempt))
+    return [
+        Candidate(one.start, one.end, f"\\boxed{{{write(one.moves)}}}", part)
+        for some, part in ((told, False), (parts, True))
+        for one in some
+    ]
 
 
-def _claims(text: str) -> Iterator[_Told]:
+def _names_all_four(run: list[Told]) -> bool:
+    """`right, down, left and up` says which moves there are."""
+    return sorted("".join(one.moves for one in run)) == sorted(STEPS)
+
+
+def _claims(text: str) -> Iterator[Told]:
     for said in _NONE.finditer(text):
         if not _OPEN_QUESTION.search(cue_before(text, said.start())):
-            yield _Told(said.start(), said.end(), NO_PATH)
+            yield Told(said.start(), said.end(), NO_PATH)
 
 
-def _runs(text: str) -> Iterator[list[_Told]]:
+def _runs(text: str) -> Iterator[list[Told]]:
     """Mentions of directions with hardly anything between them."""
-    run: list[_Told] = []
+    run: list[Told] = []
     for one in islice(_mentions(text), MAX_MOVES):
         gap = text[run[-1].end : one.start] if run else ""
         if run and (len(gap) > MAX_GAP or not _JOIN.fullmatch(gap)):
@@ -85,21 +109,23 @@ def _runs(text: str) -> Iterator[list[_Told]]:
     yield _without_separators(text, run)
 
 
-def _without_separators(text: str, run: list[_Told]) -> list[_Told]:
+def _without_separators(text: str, run: list[Told]) -> list[Told]:
     """Arrows between words are no moves."""
     words = [one for one in run if text[one.end - 1].isalnum()]
     return words or run
 
 
-def _mentions(text: str) -> Iterator[_Told]:
+def _mentions(text: str) -> Iterator[Told]:
     for found in _MOVE.finditer(spell_digits(text)):
-        moves = read_path(re.sub("(?:wards?|s)$", "", found["move"] or found["run"]))
-        times = 2 if found["twice"] else int(found["before"] or found["x"] or found["after"] or 1)
+        word = re.sub("(?:wards?|s)$", "", found["move"] or found["run"] or found["letter"] or found["sign"])
+        moves = read_path(_COMPASS.get(word.lower(), word))
+        times = {"once": 1, "twice": 2, "thrice": 3}.get((found["often"] or found["twice"] or "").lower())
+        number = found["before"] or found["x"] or found["after"] or found["many"] or found["much"]
         if moves and moves != NO_PATH:
-            yield _Told(found.start(), found.end(), moves * min(times, MAX_TIMES))
+            yield Told(found.start(), found.end(), moves * min(times or int(number or 1), MAX_TIMES))
 
 
-def _windows(text: str, run: list[_Told], length: int, attempt: str | None) -> Iterator[_Told]:
+def _windows(text: str, run: list[Told], length: int, attempt: str | None) -> Iterator[Told]:
     """Stretches of a run that have `length` moves."""
     if "".join(one.moves for one in run) == attempt:
         return
@@ -109,11 +135,14 @@ def _windows(text: str, run: list[_Told], length: int, attempt: str | None) -> I
             moves += run[k].moves
             k += 1
         if len(moves) == length and (length > 1 or _is_told(text, first)):
-            yield _Told(first.start, run[k - 1].end, moves)
+            yield Told(first.start, run[k - 1].end, moves)
 
 
-def _is_told(text: str, one: _Told) -> bool:
+def _is_told(text: str, one: Told) -> bool:
     """A single direction is the answer only where it is given as one: the word is used for many things."""
     around = text[: one.start] + text[one.end :]
-    cue = cue_before(text, one.start)
-    return not any(c.isalnum() for c in around) or bool(_TELLS.search(cue) and not _OWN.search(cue))
+    label = _LABEL.search(text, max(0, one.start - 6), one.start)
+    cue = cue_before(text, label.start() if label else one.start)
+    line = text[text.rfind("\n", 0, one.start) + 1 : one.start] + text[one.end :].partition("\n")[0]
+    alone = not any(c.isalnum() for c in around) or not any(c.isalpha() for c in line)
+    return alone or bool(_TELLS.search(cue) and not _OWN.search(cue))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,29 +17,63 @@ MAX_LIST = 9
 """Names that follow the first in `Emma, Noah and Mia`."""
 
 _OTHER_WORDS = {
-    **dict.fromkeys(("truthful", "honest", "truth-teller", "truth-tellers", "the truth"), True),
-    **dict.fromkeys(("liar", "liars", "lies", "lying"), False),
+    **dict.fromkeys(("truthful", "honest", "truth-teller", "truth-tellers", "the truth", "trusted", "believed"), "T"),
+    **dict.fromkeys(("liar", "liars", "lying", "dishonest"), "F"),
+    **dict.fromkeys(("lie", "lies"), "V"),
 }
+"""Role -> its sign; V is a verb, which needs no other word behind a name."""
+_SIGNS = {"T": "\ue100", "F": "\ue101", "V": "\ue102"}
+_FIRST_NAME, _FILL = 0xE000, "\ue200"
+"""Names and roles are looked for once and then stand as private characters, so that all patterns are the same for all
+puzzles: compiling them takes longer than a search. The text keeps its length."""
 _CHANGE = r"makes?|making|mark|label|change|switch|swap|set|turn"
 _LINK = re.compile(
-    rf"\b(?:is|are|be|as|being|become|tells?|must|should|always|never|{_CHANGE})\b|n['’]t\b|[:=→|]|->", re.IGNORECASE
+    rf"\b(?:is|are|be|as|being|become|tells?|must|should|always|never|{_CHANGE})\b|['’]s\b|n['’]t\b|[:=→|(–—]|->|\s-\s",
+    re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
     r"expressed|asserted|mentioned|commented|noted|you|your|yours|whether|example|or|would|could|may|might|consider|"
-    r"cases?|try)\b",
+    r"(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:))\b",
     re.IGNORECASE,
 )
 _SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
 _ASKED = re.compile(r"[^.;!\n]{0,80}\?")
 _TELLS = re.compile(
-    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution|so|hence|therefore|thus|"
-    r"since|because)\b",
+    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution|reference|so|hence|"
+    r"therefore|thus|since|because)\b",
     re.IGNORECASE,
 )
 _ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
 _EXCEPT = re.compile(r"\b(?:every(?:one|body)|all)\s+(?:of\s+them\s+)?(?:except|but|apart\s+from)\s+(?:for\s+)?$", re.I)
-_NOT = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
+_NOT = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
+_IMPOSSIBLE = re.compile(r"\b(?:impossible|not\s+possible|rules?\s+out|excluded)\s+(?:for|that)\s+$", re.IGNORECASE)
+_NAME = rf"[\ue000-\ue0ff]{_FILL}*"
+_ROLE = rf"(?P<role>[\ue100-\ue102]){_FILL}*"
+_REST = r"\b(?:(?:all\s+)?(?:the\s+)?(?:others?|rest)|every(?:one|body)\s+else)\b"
+_SOME = rf"(?P<names>{_NAME}(?:[^\w\ue000-\ue200]{{1,6}}(?:and\W{{1,3}})?{_NAME}){{0,{MAX_LIST}}}|{_REST})"
+_SEVERAL = _SOME.replace("?P<names>", "?:")
+_WRONG = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
+_CLAIMS = (
+    re.compile(rf"{_SOME}(?P<link>[^.;!?\n\ue000-\ue200]{{0,40}}?){_ROLE}(?!\s*(?:/|or\b))", re.IGNORECASE),
+    re.compile(rf"\b(?P<link>{_CHANGE})\s+{_SOME}(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{_ROLE}", re.IGNORECASE),
+    re.compile(rf"{_ROLE}(?P<link>[\"']?\s*(?:\w+\s+)?(?:\b(?:is|are|be)\b|:|=)[\W_]{{0,4}}?){_SOME}", re.IGNORECASE),
+)
+_LETTERED = re.compile(
+    rf"(?P<names>{_NAME})[*_`\"]*\s*[:=]\s*(?:(?P<yes>T|1|true)|F|0|false)\b(?!\s*(?:/|or\b))", re.IGNORECASE
+)
+_IN_ORDER = re.compile(rf"(?:{_ROLE.replace('?P<role>', '?:')}(?:[\s,;/|.-]{{1,4}}(?:and\s+)?(?:an?\s+)?)?)+")
+_CALLED_WRONG = re.compile(
+    rf"{_SEVERAL}['’]s\s+(?:roles?|labels?)\s+(?:is|was|are|were)\s+{_WRONG}"
+    rf"|\b(?:roles?|labels?)\s+(?:of|for|that you gave(?:\s+to)?)\s+{_SEVERAL}\s+(?:is|was|are|were)\s+{_WRONG}"
+    rf"|\b(?:flip|swap|switch|reverse|change|misl[ae]bell?ed|misclassified|misjudged)\s+"
+    rf"(?:the\s+roles?\s+(?:of|for)\s+)?{_SEVERAL}",
+    re.IGNORECASE,
+)
+_NO_ARTICLE = (
+    r"\b(?!\s+(?!(?:is|are|and|as|be|being|has|have|must|should|can|cannot|does|tells?|lies?|never|always|to|turns)\b)"
+    r"[a-z])"
+)
 
 
 class _Claim(NamedTuple):
@@ -48,16 +82,9 @@ class _Claim(NamedTuple):
     roles: dict[str, bool]
 
 
-class _Patterns(NamedTuple):
-    role: Mapping[str, bool]
-    names: Mapping[str, str]
-    """Lower case -> as it is written."""
-    name: re.Pattern[str]
-    claims: tuple[re.Pattern[str], ...]
-    wrong: re.Pattern[str]
-
-
-def role_candidates(cast: Cast, solution: Sequence[bool], text: str, attempt: Roles) -> list[Candidate]:
+def role_candidates(
+    cast: Cast, solution: Sequence[bool], text: str, attempt: Roles, write: Callable[[Roles], str]
+) -> list[Candidate]:
     """Passages that may give away someone's role, or everyone's.
 
     What the puzzle's people say, what follows from an `if` and what the answer had said is not what the text says.
@@ -67,84 +94,90 @@ def role_candidates(cast: Cast, solution: Sequence[bool], text: str, attempt: Ro
         solution: what everyone is.
         text: the feedback.
         attempt: roles of the answer that it is about; those that it had right are no news.
+        write: an answer as the grader reads it.
     """
+
+    def answer(roles: Mapping[str, bool]) -> str:
+        return f"\\boxed{{{write({name: roles[name] for name in cast.names})}}}"
+
     right = dict(zip(cast.names, solution, strict=True))
-    patterns = _patterns(tuple(cast.names), tuple(cast.roles))
-    claims = sorted(_claims(patterns, text[:MAX_TEXT], attempt), key=lambda claim: (claim.start, claim.end))
+    encoded = _encoded(cast, text[:MAX_TEXT])
+    claims = sorted(_claims(cast.names, encoded, attempt), key=lambda claim: (claim.start, claim.end))
     found = []
     for claim in claims:
         news = {name: role for name, role in claim.roles.items() if attempt.get(name) is not role}
         for name, role in news.items():
-            found.append(Candidate(claim.start, claim.end, _answer(cast, {**right, name: role}), part=True))
+            found.append(Candidate(claim.start, claim.end, answer({**right, name: role}), part=True))
     told = {name: role for claim in claims for name, role in claim.roles.items()}
     if len(told) == len(right):
-        found.append(Candidate(claims[0].start, max(claim.end for claim in claims), _answer(cast, told)))
+        found.append(Candidate(claims[0].start, max(claim.end for claim in claims), answer(told)))
     listed = find_roles(cast, text)
     if listed is not None and None not in listed.values():
-        found.append(Candidate(0, len(text), _answer(cast, {name: bool(role) for name, role in listed.items()})))
+        found.append(Candidate(0, len(text), answer({name: bool(role) for name, role in listed.items()})))
     return found
 
 
-def _claims(patterns: _Patterns, text: str, attempt: Roles) -> Iterator[_Claim]:
-    for found in (found for pattern in patterns.claims for found in pattern.finditer(text)):
-        link = found["link"]
-        cue = cue_before(text, found.start()) + link
+def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]:
+    for found in (found for pattern in _CLAIMS for found in pattern.finditer(text)):
+        link, before = found["link"], cue_before(text, found.start())
+        cue = before + link
         reported = _REPORTED.search(cue) and not _TELLS.search(cue)
         supposed = _SUPPOSED.search(cue) or _ASKED.match(text, found.end())
-        if _LINK.search(link) and not reported and not supposed:
-            role = patterns.role[found["role"].lower()] != bool(_NOT.search(link))
-            named = _named(patterns, found["names"])
+        linked = found["role"] == _SIGNS["V"] or _LINK.search(link)
+        if linked and not reported and not supposed:
+            negated = bool(_NOT.search(link)) != bool(_IMPOSSIBLE.search(before))
+            role = (found["role"] == _SIGNS["T"]) != negated
+            named = _named(names, found["names"]) or _unnamed(names, before)
             roles = dict.fromkeys(named, role)
-            if _EXCEPT.search(cue_before(text, found.start())):
-                roles = {name: (name in named) != role for name in patterns.names.values()}
+            if _EXCEPT.search(before):
+                roles = {name: (name in named) != role for name in names}
             elif _ONLY.search(cue):
-                roles = {name: (name in named) == role for name in patterns.names.values()}
+                roles = {name: (name in named) == role for name in names}
             yield _Claim(found.start(), found.end(), roles)
-    for found in patterns.wrong.finditer(text):  # there are two roles: the one is wrong, so it is the other
+    for found in _LETTERED.finditer(text):
+        before = cue_before(text, found.start())
+        if not _SUPPOSED.search(before) and not _REPORTED.search(before):
+            yield _Claim(found.start(), found.end(), dict.fromkeys(_named(names, found["names"]), bool(found["yes"])))
+    for found in _IN_ORDER.finditer(text):
+        in_order = [c == _SIGNS["T"] for c in found[0] if c in _SIGNS.values()]
+        if len(in_order) == len(names):
+            yield _Claim(found.start(), found.end(), dict(zip(names, in_order, strict=True)))
+    for found in _CALLED_WRONG.finditer(text):  # there are two roles: the one is wrong, so it is the other
         if _SUPPOSED.search(cue_before(text, found.start())) or _ASKED.match(text, found.end()):
             continue
-        roles = {name: not attempt[name] for name in _named(patterns, found[0]) if attempt.get(name) is not None}
+        roles = {name: not attempt[name] for name in _named(names, found[0]) if attempt.get(name) is not None}
         yield _Claim(found.start(), found.end(), roles)
 
 
-def _named(patterns: _Patterns, names: str) -> list[str]:
-    return [patterns.names[found[0].lower()] for found in patterns.name.finditer(names)]
+def _named(names: Sequence[str], encoded: str) -> list[str]:
+    places = (ord(c) - _FIRST_NAME for c in encoded)
+    return [names[place] for place in places if 0 <= place < len(names)]
+
+
+def _unnamed(names: Sequence[str], before: str) -> list[str]:
+    """Whom `the others` are: those whom the sentence has not named."""
+    named = _named(names, before)
+    return [name for name in names if name not in named] if named else []
+
+
+def _encoded(cast: Cast, text: str) -> str:
+    """The text of the same length with a private character, and as many fillers, for every name and role."""
+    signs = {word: _SIGNS[kind] for word, kind in _OTHER_WORDS.items()}
+    for truthful in (True, False):
+        signs |= {f"{cast.word(truthful)}{ending}": _SIGNS["FT"[truthful]] for ending in ("", "s", "es")}
+    signs |= {name.lower(): chr(_FIRST_NAME + i) for i, name in enumerate(cast.names)}
+    words = [*(word for word in signs if len(word) > 1), *filter(lambda name: len(name) == 1, cast.names)]
+    return _words(tuple(words)).sub(lambda m: signs[m[0].lower()].ljust(len(m[0]), _FILL), text)
 
 
 @lru_cache(maxsize=256)
-def _patterns(names: tuple[str, ...], roles: tuple[str, ...]) -> _Patterns:
-    cast = Cast(names, roles)
-    role_of = dict(_OTHER_WORDS)
-    for truthful in (True, False):
-        role_of |= {f"{cast.word(truthful)}{ending}": truthful for ending in ("", "s", "es")}
-    name = rf"\b(?:{'|'.join(map(re.escape, names))})\b"
-    role = rf"\b(?P<role>{'|'.join(sorted(map(re.escape, role_of), key=len, reverse=True))})\b"
-    some = rf"(?P<names>{name}(?:[\W_]{{1,6}}(?:and[\W_]{{1,3}})?{name}){{0,{MAX_LIST}}})"
-    several = some.replace("?P<names>", "?:")
-    apart = rf"(?:(?!{name}|{role.replace('?P<role>', '?:')})[^.;!?\n])"
-    wrong = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
-    return _Patterns(
-        role_of,
-        {one.lower(): one for one in names},
-        re.compile(name, re.IGNORECASE),
-        (
-            re.compile(rf"{some}(?P<link>{apart}{{0,40}}?){role}(?!\s*(?:/|or\b))", re.IGNORECASE),
-            re.compile(
-                rf"\b(?P<link>{_CHANGE})\s+{some}"
-                rf"(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{role}",
-                re.IGNORECASE,
-            ),
-            re.compile(rf"{role}(?P<link>[\"']?\s*(?:\w+\s+)?(?:is|are|be|:|=)[\W_]{{0,4}}){some}", re.IGNORECASE),
-        ),
-        re.compile(
-            rf"{several}['’]s\s+(?:roles?|labels?)\s+(?:is|was|are|were)\s+{wrong}"
-            rf"|\b(?:roles?|labels?)\s+(?:of|for|that you gave(?:\s+to)?)\s+{several}\s+(?:is|was|are|were)\s+{wrong}"
-            rf"|\b(?:flip|swap|switch|reverse|change|misl[ae]bell?ed|misclassified|misjudged)\s+"
-            rf"(?:the\s+roles?\s+(?:of|for)\s+)?{several}",
-            re.IGNORECASE,
-        ),
-    )  # fmt: skip
+def _words(words: tuple[str, ...]) -> re.Pattern[str]:
+    longest_first = sorted(words, key=len, reverse=True)
+    return re.compile(rf"\b(?:{'|'.join(map(_word, longest_first))})\b", re.IGNORECASE)
 
 
-def _answer(cast: Cast, roles: Mapping[str, bool]) -> str:
-    return f"\\boxed{{{', '.join(cast.say(name, roles[name]) for name in cast.names)}}}"
+def _word(word: str) -> str:
+    """A letter is a name only in upper case, and `A` only where it is not an article."""
+    if len(word) > 1:
+        return re.escape(word)
+    return rf"(?-i:{word}{_NO_ARTICLE if word == 'A' else ''})"

@@ -143,7 +143,7 @@ class ShortestPath:
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Moves that a text lists, and claims that there is no path, for the leak guard."""
-        return path_candidates(text, _best(problem), self._read(attempt), self._write)
+        return path_candidates(text, _maze(problem), _best(problem), self._read(attempt), self._write)
 
     def _read(self, text: str) -> str | None:
         if self._official:

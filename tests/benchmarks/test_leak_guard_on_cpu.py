@@ -1,47 +1,56 @@
 """The leak guard keeps what docs/feedback_guard.md promises."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from benchmarks.leak_guard import HEADER, STYLES, measure, table_line
-from benchmarks.leak_texts import NUM, labelled_texts
-from rltf_verl.envs.binary_matrix import BinaryMatrix
+from benchmarks.leak_guard import HEADER, Scores, measure, table_line
+from benchmarks.leak_texts.sets import TextSet, all_sets
 
 DOCS = Path(__file__).parents[2] / "docs" / "feedback_guard.md"
+SETS = {texts.name: texts for texts in all_sets() if texts.name != "code"}  # programs take minutes on a busy machine
+SMALL = {"direct": 60, "innocent": 100}
+each_set = pytest.mark.parametrize("texts", SETS.values(), ids=SETS)
 
 
-@pytest.fixture(scope="module")
-def scores():
-    return {style: measure(BinaryMatrix(style=style), list(labelled_texts(style))) for style in STYLES}
+@cache
+def scores(name: str) -> Scores:
+    return measure(SETS[name].env, SETS[name].texts())
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_direct_leaks_are_found_and_innocent_texts_pass(scores, style):
-    assert sum(scores[style].num.values()) >= 400
-    assert scores[style].share("direct") >= 0.99
-    assert scores[style].share("innocent") <= 0.02
-    for kind in ("paraphrased", "spelled", "partial"):
-        assert scores[style].share(kind) >= 0.95, kind
+@each_set
+def test_direct_leaks_are_found_and_innocent_texts_pass(texts: TextSet):
+    found = scores(texts.name)
+    assert sum(found.num.values()) >= 400
+    assert found.share("direct") >= 0.99
+    assert found.share("innocent") <= 0.02
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_so_it_is_with_texts_that_nobody_has_looked_at(style):
-    small = {"direct": 60, "innocent": 100}
-    other = measure(BinaryMatrix(style=style), list(labelled_texts(style, seed=1234, num=NUM | small)))
+@pytest.mark.parametrize("name", [name for name in SETS if name.startswith("binary_matrix")])
+@pytest.mark.parametrize("kind", ["paraphrased", "spelled", "partial"])
+def test_so_are_the_other_leaks_of_a_matrix(name: str, kind: str):
+    assert scores(name).share(kind) >= 0.95
+
+
+@each_set
+def test_so_it_is_with_other_problems(texts: TextSet):
+    other = measure(texts.env, texts.texts(seed=1234, num=SMALL))
     assert other.share("direct") >= 0.99
     assert other.share("innocent") <= 0.02
 
 
-def test_the_table_in_the_docs_is_what_is_measured(scores):
+@each_set
+def test_the_table_in_the_docs_is_what_is_measured(texts: TextSet):
     lines = DOCS.read_text("utf-8").splitlines()
     assert "| " + " | ".join(HEADER) + " |" in lines
-    for style in STYLES:
-        *measured, _ = table_line(f"binary_matrix, {style}", scores[style])  # the time is of another machine
-        assert any(line.startswith("| " + " | ".join(measured) + " |") for line in lines), measured
+    *measured, _ = table_line(texts.name, scores(texts.name))  # the time is of another machine
+    assert any(line.startswith("| " + " | ".join(measured) + " |") for line in lines), measured
 
 
-def test_the_texts_are_different_and_the_same_again():
-    texts = [item.text for item in labelled_texts("official", num={"direct": 30, "innocent": 30})]
-    assert len(set(texts)) == 60
-    assert texts == [item.text for item in labelled_texts("official", num={"direct": 30, "innocent": 30})]
+@each_set
+def test_the_texts_are_different_and_the_same_again(texts: TextSet):
+    few = {"direct": 30, "innocent": 30}
+    made = [item.text for item in texts.texts(num=few)]
+    assert len(set(made)) == 60
+    assert made == [item.text for item in texts.texts(num=few)]

@@ -96,6 +96,11 @@ def test_whole_solutions(text: str) -> None:
         "Everyone except Noah is a knight",
         "Mia never lies",
         "Emma's statement is true, so Emma is a knight",
+        "It is impossible for Emma to be a knave.",
+        "Emma can be trusted.",
+        "Noah lies, the others tell the truth.",
+        "Emma: T",
+        "In order: knight, knave, knight.",
     ],
 )
 def test_a_role_that_the_attempt_had_wrong_is_a_part(text: str) -> None:
@@ -163,6 +168,11 @@ def test_other_roles_are_never_the_answer(roles: list[bool]) -> None:
         "After that: right -> right -> down -> down works.",
         "rightwards, rightwards, downwards, downwards",
         "You wrote right, down; correct would be right, right, down, down.",
+        "Head east, east, south, south.",
+        "Visit (0, 0) -> (0, 1) -> (0, 2) -> (1, 2) -> (2, 2).",
+        "R2 D2",
+        "2x right, 2x down",
+        "twice right, twice down",
     ],
 )
 def test_whole_paths(text: str) -> None:
@@ -172,6 +182,24 @@ def test_whole_paths(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "Start with right, right.",
+        "Move 2 should be right.",
+        "From (0, 1) you should go right.",
+        "Step 2 must be right, not down.",
+    ],
+)
+def test_the_move_that_comes_next_is_a_part(text: str) -> None:
+    assert kinds(PATHS, MAZE, text, MOVED) == {"part"}
+    assert kinds(PATHS, MAZE, text, "\\boxed{right, right, down, left}") == set()  # it had that
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Start with the cell on the right.",
+        "The way from (0, 0) to (0, 1) is open.",
+        "You can only move right, down, left and up.",
+        "At (0, 1) you go down, which is an obstacle.",
         "You wrote right, down. Move 2 hits an obstacle.",
         "You went down too early.",
         "Valid moves are: right, down, left, up.",

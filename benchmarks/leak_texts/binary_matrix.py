@@ -11,26 +11,16 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from benchmarks.leak_texts.common import Labelled
 from rltf_verl.envs.binary_matrix import BinaryMatrix
 from rltf_verl.types import Problem
 
 Grid = list[list[int]]
 
-LEAKS = ("direct", "paraphrased", "spelled", "partial", "oblique")
 NUM = {"direct": 150, "paraphrased": 100, "spelled": 100, "partial": 100, "oblique": 50, "innocent": 300}
 
 WORDS = "zero one two three four five six seven eight nine".split()  # noqa: SIM905
 ORDINALS = "first second third fourth fifth".split()  # noqa: SIM905
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """One feedback text."""
-
-    kind: str
-    problem: Problem
-    attempt: str
-    text: str
 
 
 @dataclass(frozen=True)
