@@ -95,7 +95,7 @@ def test_hostile_answers_are_wrong_in_time_and_the_next_is_graded(hostile: str) 
     env = Math(timeout_s=1, num_workers=1)
     start = time.monotonic()
     assert not env.grade(problem("\\sqrt{2}"), f"\\boxed{{{hostile}}}").correct
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
     assert Math(timeout_s=60, num_workers=1).grade(problem("\\sqrt{8}"), "\\boxed{2\\sqrt{2}}").correct
 
 

@@ -71,7 +71,7 @@ def test_a_late_call_is_ended_on_time(pool: Pool, function: str) -> None:
     start = time.monotonic()
     told = failure(pool, function, *([60] if function == "sleep" else []), deadline_s=0.3)
     assert told == "no verdict within 0.3 s"
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
     assert gone([before], 5)
     assert pool.call("pid", deadline_s=20) != before
 

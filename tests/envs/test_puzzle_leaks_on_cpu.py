@@ -305,4 +305,4 @@ def test_a_hostile_text_takes_no_long_time(hostile: str) -> None:
     for env, problem in ((KNIGHTS, WHO), (PATHS, MAZE), (PATHS, CLOSED)):
         find_leaks(env, problem, hostile, hostile)
         env.grade(problem, hostile)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 40

@@ -90,7 +90,7 @@ def test_rough_programs_are_graded_wrong_in_time(backend, name, monkeypatch, tmp
     start = time.monotonic()
     graded = grade(backend, ROUGH[name])
     assert (graded.correct, graded.error) == (False, None)
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < 30
     assert not list(tmp_path.iterdir())
 
 
@@ -186,7 +186,7 @@ def test_a_fork_bomb_goes_out():
     start = time.monotonic()
     assert not grade("bubblewrap", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass").correct
     assert not grade("bubblewrap", "import os\nwhile os.fork() >= 0: pass").correct
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
     assert not left_over()
 
 
@@ -211,7 +211,7 @@ def test_stopping_the_server_inside_only_costs_time(monkeypatch):
     start = time.monotonic()
     with sandbox("bubblewrap").start(Program("import os\nos.kill(os.getppid(), 19)")) as run:
         assert run.call("").ending in ("timeout", "crash")
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
     assert not left_over()
 
 

@@ -104,13 +104,13 @@ def test_limits(backend):
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_a_run_has_a_deadline_of_its_own(backend):
-    limits = Limits(time_s=1, total_s=1)
+    limits = Limits(time_s=2, total_s=3)
     start = time.monotonic()
     with sandbox(backend, limits).start(Program("import time; time.sleep(0.6); print(input())")) as run:
         endings = [run.call("a").ending for _ in range(20)]
     assert endings[0] == "ok"
     assert endings[-1] == "timeout"
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 15
 
 
 def test_no_more_run_at_once_than_allowed():

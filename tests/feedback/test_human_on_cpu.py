@@ -64,7 +64,7 @@ async def test_nobody_answers(tmp_path):
     start = time.monotonic()
     with pytest.raises(FeedbackUnavailable, match=r"nobody answered .* within 0.1 s; .*rltf\.feedback\.deadline_s"):
         await human(tmp_path, deadline_s=0.1).feedback(asked())
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 async def test_somebody_declines(tmp_path):

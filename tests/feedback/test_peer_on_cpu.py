@@ -47,7 +47,7 @@ async def test_the_wait_is_bounded():
     start = time.monotonic()
     with pytest.raises(FeedbackUnavailable, match="peer: no other session had solved problem 3 by turn 1"):
         await make_provider("peer", wait_s=0.05).feedback(asked("41", group=Group(2)))
-    assert 0.04 < time.monotonic() - start < 3
+    assert 0.04 < time.monotonic() - start < 10
 
 
 async def test_own_solutions_and_later_ones_do_not_count():
@@ -68,7 +68,7 @@ async def test_a_session_that_ended_is_not_waited_for():
     start = time.monotonic()
     with pytest.raises(FeedbackUnavailable):
         await PEER.feedback(asked("40", "41", "41", group=group))
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10
 
 
 async def test_alone_and_correct():
