@@ -23,7 +23,7 @@ LAYERS = {
     "envs": {"judge", "prompts", "types", "registry"},
     "feedback": {"judge", "envs", "prompts", "policy", "types", "registry", "jsonl"},
     "episode": {"feedback", "envs", "prompts", "policy", "config", "types"},
-    "data": {"envs", "prompts", "types", "registry", "__init__"},
+    "data": {"envs", "prompts", "report", "types", "registry", "__init__"},
     "parity": {"algos", "episode", "feedback", "envs", "policy", "config", "types"},
     "report": {"types", "envs", "parity", "jsonl"},
     "plugin": {"adapters", "searchpath"},

@@ -19,8 +19,8 @@ Grid = list[list[int]]
 
 NUM = {"direct": 150, "paraphrased": 100, "spelled": 100, "partial": 100, "oblique": 50, "innocent": 300}
 
-WORDS = "zero one two three four five six seven eight nine".split()  # noqa: SIM905
-ORDINALS = "first second third fourth fifth".split()  # noqa: SIM905
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+ORDINALS = ["first", "second", "third", "fourth", "fifth"]
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class Case:
 
 def cases(style: str, seed: int) -> Iterator[Case]:
     """Problems with attempts of which one to three roles are wrong."""
-    rng, env = random.Random(seed), KnightsKnaves(style=style)  # type: ignore[arg-type]
+    rng, env = random.Random(seed), KnightsKnaves(style=style)
     while True:
         for problem in env.build(rng.randrange(2**31), 500, 0).train:
             attempt = list(problem.data["solution"])

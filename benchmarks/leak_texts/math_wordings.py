@@ -14,11 +14,11 @@ from benchmarks.leak_texts.common import Wordings
 from benchmarks.leak_texts.math_problems import Case
 
 NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 20, "oblique": 15, "innocent": 240}
-_SMALL = (  # noqa: SIM905
+_SMALL = (  # noqa: SIM905  # as a list it would be a word a line
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
 ).split()
-_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
+_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905  # as a list it would be a word a line
 
 Make = Callable[[Case], str]
 

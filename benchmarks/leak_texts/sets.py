@@ -73,7 +73,7 @@ def _halves(
 def _roles() -> Iterator[TextSet]:
     for style, module in (("official", role_wordings), ("compact", role_letters)):
         yield from _halves(
-            f"knights_knaves, {style}", KnightsKnaves(style=style), knights_knaves.NUM,  # type: ignore[arg-type]
+            f"knights_knaves, {style}", KnightsKnaves(style=style), knights_knaves.NUM,
             lambda seed, style=style: knights_knaves.cases(style, seed), module.KNOWN, module.HELD_OUT,
         )  # fmt: skip
 
@@ -81,7 +81,7 @@ def _roles() -> Iterator[TextSet]:
 def _paths() -> Iterator[TextSet]:
     for style in ("official", "compact"):
         yield from _halves(
-            f"shortest_path, {style}", ShortestPath(style=style), shortest_path.NUM,  # type: ignore[arg-type]
+            f"shortest_path, {style}", ShortestPath(style=style), shortest_path.NUM,
             lambda seed, style=style: shortest_path.cases(style, seed), path_wordings.KNOWN, path_wordings.HELD_OUT,
         )  # fmt: skip
 

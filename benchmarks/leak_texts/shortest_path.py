@@ -93,7 +93,7 @@ def runs(moves: str) -> list[tuple[str, int]]:
 
 def cases(style: str, seed: int) -> Iterator[Case]:
     """Problems with attempts that run into something, are too long, stop early, or deny that there is a path."""
-    rng, env = random.Random(seed), ShortestPath(style=style)  # type: ignore[arg-type]
+    rng, env = random.Random(seed), ShortestPath(style=style)
     while True:
         for problem in env.build(rng.randrange(2**31), 500, 0).train:
             case = Case(env, style, problem, "", rng)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from rltf_verl.data.schema import PROVENANCE_KEY
 from rltf_verl.prompts import render, require_template
+from rltf_verl.report.session import lines
 
 MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 SCHEMA = pa.schema(
@@ -33,7 +34,7 @@ def dialogues(
     require_template("--revise", "revise", revise)
     for record in records:
         if record["split"] == "train":
-            for line in _lines(record["turns"]):
+            for line in lines(record["turns"]):
                 solved = bool(line[-1]["grade"]["correct"])
                 if solved or not only_solved:
                     said = _messages(record["question"], line, revise)
@@ -54,18 +55,6 @@ def write_dialogues(rows: Sequence[Mapping[str, Any]], path: Path, provenance: M
     unfinished = path.with_name(f".{path.name}.part")
     pq.write_table(pa.Table.from_pylist(list(rows), SCHEMA.with_metadata(metadata)), unfinished)
     unfinished.replace(path)
-
-
-def _lines(turns: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """The session's lines: one, or in a tree one per last answer."""
-    revised = {turn["parent"] for turn in turns}
-    for last in range(len(turns)):
-        if last not in revised:
-            path, at = [], last
-            while at is not None:
-                path.append(turns[at])
-                at = turns[at]["parent"]
-            yield path[::-1]
 
 
 def _messages(question: str, line: Sequence[Mapping[str, Any]], revise: str) -> list[dict[str, str]]:

@@ -33,12 +33,12 @@ _FILLERS = frozenset(
     a an and answer are at begin below by can final finally first follow following follows for from go goal goes
     grid hence here i in is it last move moves my next of once one optimal path sequence shortest so solution start
     step steps take the then there therefore this thus to valid we with you destination
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905  # as a list it would be a word a line
 )
 _NONE_FILLERS = frozenset(
     """
     available because be blocked cannot could exist existing exists no not problem puzzle since t isn any such
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905  # as a list it would be a word a line
 ).union(_FILLERS, _STRONG, _WEAK)
 _TAIL = re.compile(r".*(?::|\b(?:is|be)\b)", re.IGNORECASE)
 _PUNCTUATION = ".,;()[]{}\"' "

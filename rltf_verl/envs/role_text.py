@@ -13,7 +13,7 @@ from dataclasses import dataclass
 ROLE_WORDS = frozenset(
     """
     knight knave pioneer laggard saint sinner hero villain angel devil altruist egoist sage fool
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905  # as a list it would be a word a line
 )
 _FOREIGN = ROLE_WORDS | {f"{word}s" for word in ROLE_WORDS} | {"heroes"}
 _WORD = re.compile(r"[^\W\d_]+")
@@ -21,7 +21,7 @@ _CLAUSE_END = re.compile(r"[.;\n]")
 _UNCLEAR = frozenset(
     """
     not or nor neither either if unless isn aren cannot never maybe said says say claimed claims claim told stated
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905  # as a list it would be a word a line
 )
 _NOBODY = frozenset(("none", "nobody", "noone"))
 

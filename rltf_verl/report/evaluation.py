@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rltf_verl.report.bootstrap import Estimate, estimates
-from rltf_verl.report.session_table import Record, SessionTable
+from rltf_verl.report.session import Record
+from rltf_verl.report.session_table import SessionTable
 
 Found = Mapping[tuple[str, int], Estimate]
 

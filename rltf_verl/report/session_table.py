@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rltf_verl.report.bootstrap import Array, Ratio, mean_over_problems, share
-from rltf_verl.report.session import answer
-
-Record = Mapping[str, Any]
+from rltf_verl.report.session import Record, answer, format_ok, graded, right
 
 
 def problem_of(record: Record) -> tuple[str, str, str]:
@@ -125,7 +122,7 @@ def _pass_ratio(graded: NDArray[np.int64], right: NDArray[np.int64], k: int) -> 
 
 
 def _verdict(turn: Record) -> float:
-    return float("nan") if turn["stop"] == "ungraded" else float(turn["grade"]["correct"])
+    return float(right(turn)) if graded(turn) else float("nan")
 
 
 def _stands(turns: Sequence[Record], horizon: int) -> list[float]:
@@ -134,7 +131,7 @@ def _stands(turns: Sequence[Record], horizon: int) -> list[float]:
 
 
 def _formats(turns: Sequence[Record], horizon: int) -> list[float]:
-    formats = [float(t["grade"]["format_ok"] and t["ended"]) if _verdict(t) >= 0 else float("nan") for t in turns]
+    formats = [float(format_ok(turn)) if graded(turn) else float("nan") for turn in turns]
     return formats + [float("nan")] * (horizon - len(turns))
 
 
@@ -143,7 +140,7 @@ def _pairs(records: Sequence[Record], problem: NDArray[np.int64]) -> Pairs:
         (k, p, before["grade"]["correct"], after["grade"]["correct"], answer(before) != answer(after))
         for record, p in zip(records, problem, strict=True)
         for k, (before, after) in enumerate(pairwise(record["turns"]), start=1)
-        if after["stop"] != "ungraded"
+        if graded(after)
     ]
     rounds, problems, before, after, changed = zip(*cases, strict=True) if cases else [()] * 5
     return Pairs(
