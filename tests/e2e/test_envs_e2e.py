@@ -44,13 +44,17 @@ def said(episodes: list[Any]) -> set[str]:
 @pytest.mark.nightly
 def test_a_puzzle(tmp_path: Path) -> None:
     episodes = trained(tmp_path, "shortest_path", {"style": "compact"}, "rltf.env.style=compact")
-    assert all(set(text) <= set("=xXRLUDN<>?~") for text in said(episodes)), "marks of moves"
+    texts = said(episodes)
+    assert texts
+    assert all(set(text) <= set("=xXRLUDN<>?~") for text in texts), "marks of moves"
 
 
 @pytest.mark.nightly
 def test_a_task_of_reasoning_gym(tmp_path: Path) -> None:
     episodes = trained(tmp_path, "reasoning_gym", {"task": "chain_sum"}, "rltf.feedback.level=location")
-    assert all("incorrect" in text for text in said(episodes))
+    texts = said(episodes)
+    assert texts
+    assert all("incorrect" in text for text in texts)
 
 
 def test_mathematics(tmp_path: Path) -> None:

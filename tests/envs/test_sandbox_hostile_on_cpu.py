@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import socket
@@ -243,6 +244,7 @@ SLEEPER = (
 @pytest.mark.parametrize(("backend", "num"), [("bubblewrap", 200), ("unsafe_process", 50)])
 def test_many_at_once_leave_nothing(backend, num, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gc.collect()  # what earlier tests left open would otherwise be closed while this one counts
     box, outputs, fds = sandbox(backend, LIMITS, max_parallel=4), [], len([*Path("/proc/self/fd").iterdir()])
 
     def use(k):
@@ -258,5 +260,6 @@ def test_many_at_once_leave_nothing(backend, num, monkeypatch, tmp_path):
     assert not left_over()
     assert not left_over(b"sleep\x0098713")
     assert not list(tmp_path.iterdir())
-    assert len([*Path("/proc/self/fd").iterdir()]) == fds
+    gc.collect()
+    assert len([*Path("/proc/self/fd").iterdir()]) <= fds
     assert not [p for p in Path("/tmp").glob("rltf-code-*") if p.stat().st_uid == os.getuid()]
