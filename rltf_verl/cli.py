@@ -101,7 +101,7 @@ def presets(
 
 @judge.command("audit")
 def judge_audit(
-    folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log_dir of the run.")],
+    folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
 ) -> None:
     """Per provider: leaks, length, empty talk, and how often the next attempt changed and got better."""
@@ -113,7 +113,7 @@ def judge_audit(
 
 @app.command()
 def inspect(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Episode log, rltf.episode_log_dir of the run.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Episode log, rltf.episode_log.dir of the run.")],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Sessions to print.")] = 3,
 ) -> None:
@@ -131,7 +131,7 @@ def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
     from rltf_verl.report.episode_log import read_episodes
 
     if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder; the run's config names it as rltf.episode_log_dir")
+        raise ValueError(f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir")
     found = [record for record in read_episodes(folder) if step is None or record["step"] == step]
     if not found:
         raise ValueError(f"{folder}: no sessions{'' if step is None else f' of step {step}'} in it")

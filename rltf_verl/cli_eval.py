@@ -66,7 +66,7 @@ def evaluate(
 
 
 def results(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log_dir of the run.")],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")],
     out: Out,
     step: Annotated[int | None, typer.Option(help="Step of the validation; the last one if not given.")] = None,
     bootstrap_seed: BootstrapSeed = 0,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-Log = Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log_dir of the run.")]
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")]
 
 log = typer.Typer(no_args_is_help=True, help="Episode logs.")
 
@@ -50,7 +50,7 @@ def tail(
     from rltf_verl.report.tail import Tail
 
     if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder; the run's config names it as rltf.episode_log_dir")
+        raise ValueError(f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir")
     log_tail = Tail(folder)
     records = log_tail.last(num)
     while True:

@@ -9,7 +9,7 @@ import typer
 
 
 def view(
-    folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log_dir of the run.")],
+    folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("view.html"),
     title: Annotated[str | None, typer.Option(help="Title of the page; the log's folder if not given.")] = None,
 ) -> None:

@@ -6,7 +6,7 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,25 +15,41 @@ logger = logging.getLogger(__name__)
 
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Append one record in one `write`, so that writers of the same file never mix their lines.
+    """Append one record; see `append_lines`."""
+    append_lines(path, [record])
+
+
+def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Append records in one `write`, so that writers of the same file never mix their lines.
 
     A file that ends in the middle of a line (its writer was killed) is given a line end first. The lock is for that
-    look only: without it, a line that somebody is still writing would pass for half a line.
+    look, and for a file that is taken away meanwhile (`report.log_files.pack`): without it, a line that somebody is
+    still writing would pass for half a line.
 
     Raises:
         OSError: the disk refuses, or takes only a part.
     """
-    line = (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    lines = text.encode("utf-8", "replace")
+    fd = _locked_end(path)
     try:
+        if _ends_in_half_a_line(fd):
+            lines = b"\n" + lines
+        written = os.write(fd, lines)
+        if written != len(lines):
+            raise OSError(f"{path}: only {written} of {len(lines)} bytes could be written; is the disk full?")
+    finally:
+        os.close(fd)
+
+
+def _locked_end(path: Path) -> int:
+    """A descriptor of the file that has this name once it is locked."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         with suppress(OSError):  # some network file systems have no locks
             fcntl.flock(fd, fcntl.LOCK_EX)
-        if _ends_in_half_a_line(fd):
-            line = b"\n" + line
-        written = os.write(fd, line)
-        if written != len(line):
-            raise OSError(f"{path}: only {written} of {len(line)} bytes could be written; is the disk full?")
-    finally:
+        if os.fstat(fd).st_nlink:
+            return fd
         os.close(fd)
 
 

@@ -105,6 +105,8 @@ class Turn:
     """Why feedback was unavailable, in one line."""
     withheld: Feedback | None = None
     """Feedback that the leak guard dropped: nobody learnt from it, but it is counted and logged."""
+    prompt: str | None = None
+    """The message that the attempt answers; None for the first attempt, which answers the problem's question."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,5 +142,5 @@ def test_an_unknown_key_names_the_closest_one(block, message):
 
 
 def test_null_and_whole_numbers_are_accepted_where_they_mean_something():
-    config = read(gamma=1, episode_log_dir=None, distill={"log_prob_floor": None, "ramp_steps": None, "weight": 1})
+    config = read(gamma=1, episode_log={"dir": None}, distill={"log_prob_floor": None, "ramp_steps": None, "weight": 1})
     assert (config.gamma, config.distill.log_prob_floor, config.distill.weight) == (1, None, 1)

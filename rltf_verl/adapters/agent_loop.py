@@ -9,8 +9,7 @@ import copy
 import os
 import time
 from collections.abc import Sequence
-from functools import cache
-from itertools import pairwise
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from rltf_verl.adapters.checks import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.columns import RowOutput, row_columns, session_facts
 from rltf_verl.adapters.compat import warn_once
-from rltf_verl.adapters.metrics import validation_info
+from rltf_verl.adapters.pieces import pieces
+from rltf_verl.adapters.validation import averaged_info, told_info
 from rltf_verl.config import EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs import make_env
@@ -48,8 +48,12 @@ class _Shared:
             reward=self.config.reward,
         )
         self.groups = Groups()
-        folder = self.config.episode_log_dir
-        self.log = EpisodeLog(Path(folder), worker=f"{os.getpid()}") if folder else None
+        log = self.config.episode_log
+        self.log = (
+            EpisodeLog(Path(log.dir), f"{os.getpid()}", share=log.share, max_gb=log.max_gb, ids=log.ids)
+            if log.dir
+            else None
+        )
 
 
 _shared: dict[int, _Shared] = {}
@@ -101,19 +105,28 @@ class RLTFAgentLoop(AgentLoopBase):
             group=shared.groups.of(str(kwargs["uid"]), int(size)),
         )  # fmt: skip
         if shared.log is not None:
-            question = messages[-1]["content"]
-            shared.log.append(episode, question=question, step=step, validate=validate, uid=str(kwargs["uid"]))
+            shared.log.append(
+                episode, question=messages[-1]["content"], step=step, validate=validate, uid=str(kwargs["uid"]),
+                seed=shared.config.seed,
+            )  # fmt: skip
         # Validation reads only the last row; an objective's rows would be generated for nothing.
         rows = attempt_rows(episode) if validate else await session_rows(policy, messages, episode, shared.config)
-        return _outputs(episode, rows, shared.config.episode, time.monotonic() - start)
+        horizon = shared.config.episode.horizon
+        info = averaged_info(episode, horizon)
+        if validate:
+            shown = messages[-1]["content"] if self.config.trainer.log_val_generations else None
+            info |= told_info(episode, horizon, shown)
+        return _outputs(episode, rows, shared.config.episode, info, time.monotonic() - start)
 
 
-def _outputs(episode: Episode, rows: Sequence[Row], config: EpisodeConfig, seconds: float) -> list[AgentLoopOutput]:
+def _outputs(
+    episode: Episode, rows: Sequence[Row], config: EpisodeConfig, info: dict[str, Any], seconds: float
+) -> list[AgentLoopOutput]:
     facts = session_facts(episode, config.num_nodes)
     steps = [t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")]
     steps = [s for s in steps if s is not None]
     extra = {
-        "reward_extra_info": validation_info(episode, config.horizon),
+        "reward_extra_info": info,
         "min_global_steps": min(steps, default=None),
         "max_global_steps": max(steps, default=None),
     }
@@ -161,9 +174,8 @@ class VerlPolicy:
         return tuple([*ids, tokenizer.eos_token_id][:limit])
 
     def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
-        """By decoding ever longer beginnings: a character may consist of several tokens."""
-        texts = [self._loop.tokenizer.decode(ids[:n], skip_special_tokens=True) for n in range(len(ids) + 1)]
-        return tuple(after[len(before) :] for before, after in pairwise(texts))
+        """Without special tokens."""
+        return tuple(pieces(partial(self._loop.tokenizer.decode, skip_special_tokens=True), ids))
 
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         """One answer from the engine, with its log-probs as the engine reports them."""

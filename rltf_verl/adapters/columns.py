@@ -19,6 +19,9 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.feedback import provider_names
+from rltf_verl.report.audit import says_nothing
+from rltf_verl.report.record import turn_record
+from rltf_verl.report.session import Record, answer, line_to
 from rltf_verl.types import CONTEXT, Episode, Feedback, Row
 
 ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = "rltf_role", "rltf_turn", "rltf_facts", "rltf_sampler_log_probs"
@@ -26,7 +29,7 @@ ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = "rltf_role", "rltf_turn", "rltf_facts", "
 SESSION_FACTS = (
     "parent", "correct", "format_ok", "ended", "reward", "response_tokens",
     "feedback", "feedback_words", "feedback_latency_s", "feedback_fallback", "feedback_failed",
-    "grader_error", "ungraded", "prompt_too_long", "feedback_leak", "feedback_provider",
+    "grader_error", "ungraded", "prompt_too_long", "feedback_leak", "feedback_provider", "changed", "repeated", "no_op",
 )  # fmt: skip
 
 
@@ -61,6 +64,7 @@ def row_columns(row: Row, facts: torch.Tensor) -> dict[str, torch.Tensor]:
 def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
     """[M, F] float32 facts of a session in the order of `SESSION_FACTS`, NaN rows for turns not played."""
     facts = torch.full((num_nodes, len(SESSION_FACTS)), float("nan"))
+    records = [turn_record(turn) for turn in episode.turns]
     for k, turn in enumerate(episode.turns):
         feedback = turn.feedback
         facts[k] = torch.tensor([
@@ -73,8 +77,15 @@ def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
             float(turn.grade.error is not None), float(turn.stop == "ungraded"),
             float(turn.stop == "prompt_too_long"),
             *_leak_facts(turn.withheld or feedback),
+            *_answer_facts(line_to(records, k)), float(feedback is not None and says_nothing(feedback.text)),
         ])  # fmt: skip
     return facts
+
+
+def _answer_facts(line: Sequence[Record]) -> tuple[float, float]:
+    """Whether the last answer of a line differs from the one before, and whether it stood anywhere before."""
+    *before, last = map(answer, line)
+    return float(bool(before) and last != before[-1]), float(last in before)
 
 
 def _leak_facts(said: Feedback | None) -> tuple[float, float]:

@@ -5,6 +5,7 @@ Installed in every worker with `set_loss_fn`, because only here the role of a to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -65,9 +66,38 @@ def rltf_loss(
     if config.use_kl_loss:
         kl = kl_penalty(logprob=log_prob, ref_logprob=padded[REF], kl_penalty=config.kl_loss_type)
         parts["actor/kl_loss"] = config.kl_loss_coef * _token_sum(kl, sampled)
-    metrics.update({k: Metric(value=v * scale, aggregation=AggregationType.SUM) for k, v in parts.items()})
     loss: torch.Tensor = sum(parts.values()) * scale  # type: ignore[assignment]
+    parts = {k: v * scale for k, v in parts.items()} | role_gradients(loss, log_prob, role, _trained_roles(rltf))
+    metrics.update({k: Metric(value=v, aggregation=AggregationType.SUM) for k, v in parts.items()})
     return loss, metrics
+
+
+def role_gradients(
+    loss: torch.Tensor, log_prob: torch.Tensor, role: torch.Tensor, roles: Sequence[Role]
+) -> dict[str, torch.Tensor]:
+    """`rltf/<role>/grad`: Σ over the role's tokens of |∂L/∂log π_θ|, how hard the objective pulls at its tokens.
+
+    That is the gradient as far as the objectives are concerned; what the network makes of it would cost a backward pass
+    per role.
+
+    Args:
+        loss: scalar.
+        log_prob: [N, T], what the loss was made of.
+        role: [N, T].
+        roles: those to report.
+    """
+    if not log_prob.requires_grad:
+        return {}
+    (gradient,) = torch.autograd.grad(loss, log_prob, retain_graph=True)
+    return {f"{role_name(r)}/grad": (gradient.abs() * has_role(role, r)).sum() for r in roles}
+
+
+def _trained_roles(rltf: RLTFConfig) -> list[Role]:
+    others = {
+        Role.DISTILL: rltf.distill, Role.CRITIQUE: rltf.critique, Role.FEEDBACK: rltf.feedback_modeling,
+        Role.IMITATE: rltf.imitate,
+    }  # fmt: skip
+    return [Role.ATTEMPT, *(r for r, objective in others.items() if objective.enabled)]
 
 
 def _off_policy_losses(

@@ -1,4 +1,4 @@
-"""Episode facts -> flat `rltf/...` floats, in training and in validation.
+"""What each role brings into an update, as flat `rltf/…` floats.
 
 verl reduces metrics by *substring* of their name (max, min, sum, total), so none of ours may contain one, but for a
 last component that means it; a test keeps it so. All values are means or shares, because verl weighs several updates
@@ -9,109 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
-from rltf_verl.adapters.columns import SESSION_FACTS
-from rltf_verl.algos.sessions import Sessions, depth
+from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets
-from rltf_verl.feedback import provider_names
-from rltf_verl.types import Episode, Role
+from rltf_verl.types import Role
 
 FORBIDDEN_SUBSTRINGS = ("max", "min", "sum", "total")
-
-
-def validation_info(episode: Episode, horizon: int) -> dict[str, float]:
-    """`reward_extra_info` of a session: what verl's validation averages.
-
-    `acc` is the **first** turn's, so `val-core/<source>/acc/mean@n` is what the policy can do without feedback.
-    `acc_turn_k` (k ≥ 2) is whether the answer that stands after k turns is right: a session that ended earlier keeps
-    its last answer.
-    """
-    correct = [float(turn.grade.correct) for turn in episode.turns]
-    first = episode.turns[0]
-    info = {"acc": correct[0], "format_ok": float(first.grade.format_ok and first.attempt.ended)}
-    for k in range(1, horizon):
-        info[f"acc_turn_{k + 1}"] = correct[min(k, len(correct) - 1)]
-    return info
-
-
-def session_metrics(sessions: Sessions, facts: torch.Tensor, horizon: int) -> dict[str, float]:
-    """Per-turn metrics of a training batch.
-
-    Args:
-        sessions: the S sessions.
-        facts: [S, M, F] of `SESSION_FACTS`, NaN where a turn was not played.
-        horizon: most turns of a line.
-
-    Returns:
-        `rltf/turn_k/{acc,format,reward,tokens,truncated,share}`; `rltf/turn_k/{fixed,broken,gain}` for k ≥ 2, over the
-        turns that were played; `rltf/feedback/…`; `rltf/session/turns`.
-    """
-    column = {name: facts[..., i] for i, name in enumerate(SESSION_FACTS)}
-    depths, num_sessions = depth(sessions), facts.shape[0]
-    before = column["correct"].gather(1, sessions.parent.clamp(min=0))
-    metrics = {
-        "rltf/session/turns": float(sessions.valid.sum()) / num_sessions,
-        "rltf/session/prompt_too_long_share": _mean(column["prompt_too_long"].nan_to_num().amax(dim=1)),
-    }
-    for k in range(horizon):
-        here = sessions.valid & (depths == k)
-        metrics[f"rltf/turn_{k + 1}/share"] = _mean(here.any(dim=1).float())
-        if not here.any():
-            continue
-        metrics |= _turn_metrics(k, {name: values[here] for name, values in column.items()}, before[here])
-    return metrics | _feedback_metrics({name: values[sessions.valid] for name, values in column.items()})
-
-
-def _turn_metrics(k: int, column: dict[str, torch.Tensor], before: torch.Tensor) -> dict[str, float]:
-    """Metrics of 0-based turn k over the n attempts at it ([n] columns); `before`: was the attempt before right?"""
-    correct, name = column["correct"], f"rltf/turn_{k + 1}"
-    metrics = {
-        f"{name}/acc": _mean(correct),
-        f"{name}/format": _mean(column["format_ok"]),
-        f"{name}/reward": _mean(column["reward"]),
-        f"{name}/tokens": _mean(column["response_tokens"]),
-        f"{name}/truncated": _mean(1 - column["ended"]),
-    }
-    if k > 0:
-        metrics[f"{name}/gain"] = _mean(correct - before)
-        metrics[f"{name}/fixed"] = _mean(correct * (1 - before))
-        metrics[f"{name}/broken"] = _mean(before * (1 - correct))
-    return metrics
-
-
-def _feedback_metrics(column: dict[str, torch.Tensor]) -> dict[str, float]:
-    """Metrics over all turns that were played ([n] columns)."""
-    given = column["feedback"] > 0
-    asked = given.float() + column["feedback_failed"]
-    num_asked = float(asked.sum())
-    metrics = {
-        "rltf/grader/error_share": _mean(column["grader_error"]),
-        "rltf/grader/ungraded_share": _mean(column["ungraded"]),
-    }
-    if num_asked > 0:
-        metrics["rltf/feedback/failed_share"] = float(column["feedback_failed"].sum()) / num_asked
-        metrics["rltf/feedback/fallback_share"] = float(column["feedback_fallback"].sum()) / num_asked
-    if given.any():
-        metrics["rltf/feedback/latency_s"] = _mean(column["feedback_latency_s"][given])
-        metrics["rltf/feedback/words"] = _mean(column["feedback_words"][given])
-    return metrics | _leak_metrics(column["feedback_leak"], column["feedback_provider"])
-
-
-def _leak_metrics(leak: torch.Tensor, provider: torch.Tensor) -> dict[str, float]:
-    """Of the feedback that the leak guard looked at: the share that gave the answer away, also per provider."""
-    looked = leak >= 0
-    if not looked.any():
-        return {}
-    metrics = {"rltf/feedback/leak_share": _mean(leak[looked])}
-    for i in provider[looked].unique().int().tolist():
-        name = provider_names()[i] if i >= 0 else "other"
-        metrics[f"rltf/feedback/leak_share/{name}"] = _mean(leak[looked & (provider == i)])
-    return metrics
 
 
 def sampling_metrics(batch: RowBatch, entropy: torch.Tensor, sampled: torch.Tensor) -> dict[str, float]:
@@ -166,6 +75,7 @@ def role_metrics(
         if role is Role.DISTILL:
             metrics[f"{name}/floor_masked"] = _mean(targets.floor_masked.take(place))
             metrics[f"{name}/log_prob_gap"] = _mean(gap)
+            metrics[f"{name}/ess"] = _effective_share(-gap)
         if role is Role.FEEDBACK:
             metrics[f"{name}/perplexity"] = math.exp(-metrics[f"{name}/log_prob_mean"])
     return metrics | _dead_groups(batch.sessions)
@@ -177,6 +87,19 @@ def _dead_groups(sessions: Sessions) -> dict[str, float]:
     best = torch.full((sessions.num_groups,), -torch.inf).scatter_reduce(0, sessions.group, reward, "amax")
     worst = torch.full((sessions.num_groups,), torch.inf).scatter_reduce(0, sessions.group, reward, "amin")
     return {"rltf/group/dead_share": _mean((best - worst < 1e-6).float())}
+
+
+def _effective_share(log_ratios: torch.Tensor) -> float:
+    """Kish's effective sample size over the sample size, (Σ w)² / (n Σ w²) with w = exp(log ratio), in (0, 1]."""
+    weights = torch.exp((log_ratios - log_ratios.max()).double())
+    return float(weights.sum() ** 2 / (weights.numel() * (weights**2).sum()))
+
+
+def grad_shares(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Each role's share of the gradient, from the loss's `rltf/<role>/grad` (`loss.role_gradients`)."""
+    norms = {name: float(value) for name, value in metrics.items() if name.endswith("/grad")}
+    whole = sum(norms.values())
+    return {f"{name}_share": norm / whole for name, norm in norms.items()} if whole > 0 else {}
 
 
 def _mean(values: torch.Tensor) -> float:

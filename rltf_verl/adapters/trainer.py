@@ -23,13 +23,16 @@ from rltf_verl.adapters.correction import rollout_correction
 from rltf_verl.adapters.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
-from rltf_verl.adapters.metrics import role_metrics, sampling_metrics, session_metrics
+from rltf_verl.adapters.metrics import grad_shares, role_metrics, sampling_metrics
+from rltf_verl.adapters.row_log import RowLog
+from rltf_verl.adapters.session_metrics import session_metrics
 from rltf_verl.adapters.step_rows import read_rows, write_tokens
 from rltf_verl.adapters.teacher import ask_teacher, teacher_metrics
+from rltf_verl.adapters.validation import FACTS, SESSION, sampled_sessions, validation_metrics
 from rltf_verl.algos.targets import compute_targets, objective_weight, role_weights, sampled_tokens
 from rltf_verl.episode.provider import judged_parts
 from rltf_verl.judge.gateway import gateways_of
-from rltf_verl.report.episode_log import set_aside_after
+from rltf_verl.report.log_files import set_aside_after
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +63,7 @@ class RLTFTrainerMixin:
 
     def _setup(self) -> None:
         super()._setup()
+        self.row_log = RowLog(self.rltf.episode_log, self.tokenizer)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)
         if self.rltf.logit_distill.enabled:
@@ -69,7 +73,7 @@ class RLTFTrainerMixin:
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
         self.resumed_at = int(self.global_steps)
-        folder = self.rltf.episode_log_dir
+        folder = self.rltf.episode_log.dir
         if folder and Path(folder).is_dir():
             moved = set_aside_after(Path(folder), self.global_steps)
             if moved:
@@ -107,6 +111,7 @@ class RLTFTrainerMixin:
         metrics.update(role_metrics(packed, targets, weights, step.lengths))
         metrics.update(session_metrics(packed.sessions, step.facts, self.rltf.episode.horizon))
         metrics.update(self.judge.metrics())
+        self.row_log.write(batch, rows, step, targets, self.global_steps)
         batch = self._ask_teacher(batch, metrics)
         batch.extra_info[DENOMINATOR] = self._denominator(packed.sessions.group.shape[0])
         return batch
@@ -150,8 +155,25 @@ class RLTFTrainerMixin:
         })  # fmt: skip
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
-        metrics.update(_own_names(reduce_metrics(output)))
+        own = _own_names(reduce_metrics(output))
+        metrics.update(own | grad_shares(own))
         return batch
+
+    def _maybe_log_val_generations(self, **_: Any) -> None:
+        """Nothing here: verl would show a session's last row only. See `_val_metrics_update`."""
+
+    def _val_metrics_update(
+        self, data_sources: list[str], sample_uids: list[str], infos: dict[str, list[Any]], *args: Any, **kwargs: Any
+    ) -> dict[str, float]:
+        """verl's numbers and ours; and the table of sampled sessions (`trainer.log_val_generations`)."""
+        ours = validation_metrics(data_sources, infos.pop(FACTS, [None] * len(data_sources)), self.rltf.episode.horizon)
+        num = self.config.trainer.log_val_generations
+        if num:
+            rows = sampled_sessions(infos, num)
+            self.validation_generations_logger.log(self.config.trainer.logger, rows, self.global_steps)
+        infos.pop(SESSION, None)
+        theirs: dict[str, float] = super()._val_metrics_update(data_sources, sample_uids, infos, *args, **kwargs)
+        return theirs | ours
 
 
 def _own_names(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -59,6 +59,16 @@ def depth(sessions: Sessions) -> torch.Tensor:
     return torch.where(sessions.valid, depths, 0)
 
 
+def on_line(sessions: Sessions) -> torch.Tensor:
+    """[S, M, M] bool: whether turn m (last) stands on the line from the first turn to turn n (middle)."""
+    found = torch.eye(sessions.valid.shape[1], dtype=torch.bool) & sessions.valid.unsqueeze(2)
+    for n in range(1, found.shape[1]):  # parents stand before their children
+        up, follows = sessions.parent[:, n].clamp(min=0), sessions.parent[:, n] >= 0
+        above = found[torch.arange(found.shape[0]), up]
+        found[:, n] |= above & follows.unsqueeze(1)
+    return found
+
+
 def num_revisions(sessions: Sessions) -> torch.Tensor:
     """[S, M] int64: how many turns revise this one."""
     has_parent = sessions.valid & (sessions.parent >= 0)

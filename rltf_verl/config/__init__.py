@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, get_type_hints
 
+from rltf_verl.config.episode_log import EpisodeLogConfig
 from rltf_verl.config.feedback import FeedbackConfig, GuardConfig, OnError, feedback_config
 from rltf_verl.config.objectives import (
     AttemptConfig,
@@ -20,9 +21,9 @@ from rltf_verl.config.objectives import (
 from rltf_verl.config.reading import ConfigError, NamedOptions, block, build, named_options, require, require_choices
 
 __all__ = [
-    "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "FeedbackConfig",
-    "FeedbackModelingConfig", "GuardConfig", "ImitateConfig", "LogitDistillConfig", "MentionsConfig", "NamedOptions",
-    "OnError", "RLTFConfig", "RewardConfig", "Scheduled",
+    "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "EpisodeLogConfig",
+    "FeedbackConfig", "FeedbackModelingConfig", "GuardConfig", "ImitateConfig", "LogitDistillConfig", "MentionsConfig",
+    "NamedOptions", "OnError", "RLTFConfig", "RewardConfig", "Scheduled",
 ]  # fmt: skip
 
 
@@ -95,11 +96,10 @@ class RLTFConfig:
     """Optimiser updates per training batch, however many rows its sessions produced."""
     poll_interval_s: float = 0.05
     """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
-    episode_log_dir: str | None = None
-    """Folder for one JSON line per session; null writes none."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
     """`rltf.env.name`, and the environment's own options beside it."""
     episode: EpisodeConfig = field(default_factory=EpisodeConfig)
+    episode_log: EpisodeLogConfig = field(default_factory=EpisodeLogConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     attempt: AttemptConfig = field(default_factory=AttemptConfig)

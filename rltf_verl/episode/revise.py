@@ -20,6 +20,8 @@ class Revision:
     """None when it does not fit the prompt budget."""
     messages: tuple[Message, ...]
     """The conversation that it belongs to; grows only in an appended context."""
+    text: str
+    """Its last message."""
     shortened: bool = False
     """The quoted attempt had to be cut."""
     span: tuple[int, int] | None = None
@@ -43,7 +45,7 @@ async def revise(
     template = f"revise/{config.revise}"
     if config.context == "fresh":
         fitted = await fitted_prompt(policy, question, template, attempt=turn.attempt.text, feedback=feedback.text)
-        return Revision(fitted.ids, tuple(question), fitted.shortened)
+        return Revision(fitted.ids, tuple(question), fitted.text, fitted.shortened)
     so_far = (*conversation, {"role": "assistant", "content": turn.attempt.text})
     before = turn.attempt.prompt_ids + turn.attempt.response_ids
 
@@ -54,9 +56,9 @@ async def revise(
 
     ids, message = await extended(feedback.text)
     if len(ids) > policy.prompt_budget:
-        return Revision(None, so_far)
+        return Revision(None, so_far, message["content"])
     without, _ = await extended("")
-    return Revision(ids, (*so_far, message), span=inserted_span(without, ids))
+    return Revision(ids, (*so_far, message), message["content"], span=inserted_span(without, ids))
 
 
 def inserted_span(without: Sequence[int], with_it: Sequence[int]) -> tuple[int, int]:

@@ -94,11 +94,16 @@ class _Session:
     num_shortened: int = 0
 
     async def play(
-        self, prompt_ids: tuple[int, ...], messages: tuple[Message, ...], before: tuple[Turn, ...], branch: int
+        self,
+        prompt_ids: tuple[int, ...],
+        messages: tuple[Message, ...],
+        before: tuple[Turn, ...],
+        branch: int,
+        prompt: str | None = None,
     ) -> _Node:
         """Sample the next attempt and, unless the session ends there, what follows it."""
         attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(len(before), branch)))
-        turn = await _graded(self.rules, self.problem, attempt)
+        turn = replace(await _graded(self.rules, self.problem, attempt), prompt=prompt)
         if self.group is not None:
             self.group.graded(self.session_id, len(before), attempt.text, correct=turn.grade.correct)
         if turn.stop is not None:
@@ -119,7 +124,7 @@ class _Session:
         if revision.ids is None:
             return _Node(replace(turn, stop="prompt_too_long"))
         branches = range(self._width(len(before))) if self._width(len(before)) > 1 else (branch,)
-        plays = [self.play(revision.ids, revision.messages, (*before, turn), b) for b in branches]
+        plays = [self.play(revision.ids, revision.messages, (*before, turn), b, revision.text) for b in branches]
         return _Node(turn, await _together(plays))
 
     def _stop_when_solved(self) -> bool:

@@ -16,6 +16,8 @@ class Fitted:
 
     ids: tuple[int, ...] | None
     """None when it does not fit even without the attempt."""
+    text: str
+    """Its last message."""
     shortened: bool
     """The quoted attempt had to be cut."""
 
@@ -36,23 +38,24 @@ async def fitted_prompt(
         feedback: what was said about it.
     """
 
-    async def encode(quoted: str) -> tuple[int, ...]:
+    async def quote(quoted: str) -> Fitted:
         text = render(template, question=messages[-1]["content"], attempt=quoted, feedback=feedback)
-        return await policy.encode([*messages[:-1], {**messages[-1], "content": text}])
+        ids = await policy.encode([*messages[:-1], {**messages[-1], "content": text}])
+        return Fitted(ids if len(ids) <= policy.prompt_budget else None, text, shortened=quoted != attempt)
 
-    return await _longest_tail(encode, attempt, policy.prompt_budget)
+    return await _longest_tail(quote, attempt)
 
 
-async def _longest_tail(encode: Callable[[str], Awaitable[tuple[int, ...]]], attempt: str, budget: int) -> Fitted:
-    ids = await encode(attempt)
-    if len(ids) <= budget:
-        return Fitted(ids, shortened=False)
-    fitting, low, high = None, 0, len(attempt) - 1
+async def _longest_tail(quote: Callable[[str], Awaitable[Fitted]], attempt: str) -> Fitted:
+    whole = await quote(attempt)
+    if whole.ids is not None:
+        return whole
+    longest, low, high = whole, 0, len(attempt) - 1
     while low <= high:
         keep = (low + high) // 2
-        ids = await encode("…" + attempt[len(attempt) - keep :])
-        if len(ids) <= budget:
-            fitting, low = ids, keep + 1
+        fitted = await quote("…" + attempt[len(attempt) - keep :])
+        if fitted.ids is not None:
+            longest, low = fitted, keep + 1
         else:
             high = keep - 1
-    return Fitted(fitting, shortened=fitting is not None)
+    return longest

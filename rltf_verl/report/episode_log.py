@@ -1,26 +1,25 @@
 """What was said in each session: one JSON line per session, in one file per step and worker.
 
 A line is one `write` to a file opened for appending, so a killed worker leaves no half line between others. Steps that
-a resumed run plays again are moved aside first (`set_aside_after`), so no session stands twice.
+a resumed run plays again are moved aside first (`log_files.set_aside_after`), so no session stands twice.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import re
-from dataclasses import asdict, fields
+import zlib
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.jsonl import append_line, read_lines
-from rltf_verl.types import Episode, Feedback, Grade, Problem, Turn
+from rltf_verl.jsonl import append_line
+from rltf_verl.report.log_files import log_files, read_files, size
+from rltf_verl.report.record import VERSION, episode_record
+from rltf_verl.report.row_log import read_rows
+from rltf_verl.types import Episode, Grade, Problem
 
 logger = logging.getLogger(__name__)
 
-VERSION = 4
-MAX_TASK = 20_000
-"""Characters of an environment's fields that a record may hold."""
+GB = 10**9
 
 
 class EpisodeLog:
@@ -29,56 +28,74 @@ class EpisodeLog:
     Args:
         folder: created when missing.
         worker: distinguishes the files of concurrent workers.
+        share: of the training problems whose sessions are written; those of one problem all or none.
+        max_gb: size of the folder at which nothing more is written; None is no limit.
+        ids: write the attempts' tokens too.
     """
 
-    def __init__(self, folder: Path, worker: str) -> None:
-        self._folder = folder
-        self._worker = worker
+    def __init__(
+        self, folder: Path, worker: str, *, share: float = 1.0, max_gb: float | None = None, ids: bool = False
+    ) -> None:
+        self._folder, self._worker = folder, worker
+        self._share, self._max_gb, self._ids = share, max_gb, ids
         self._broken = False
+        self._full = False
+        self._open: Path | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
-    def append(self, episode: Episode, *, question: str, step: int, validate: bool, uid: str) -> None:
-        """Write one session. A disk that refuses ends the log with one warning, not the run."""
-        if self._broken:
+    def append(self, episode: Episode, *, question: str, step: int, validate: bool, uid: str, seed: int = 0) -> None:
+        """Write one session. A disk that refuses ends the log with one warning, not the run.
+
+        Args:
+            episode: what was played.
+            question: last message of the first prompt.
+            step: global step.
+            validate: validation or training.
+            uid: of the problem in this step.
+            seed: base of the sampling seeds, `rltf.seed`.
+        """
+        if self._broken or not (validate or is_written(uid, self._share)):
             return
         split = "val" if validate else "train"
-        record = {"version": VERSION, "step": step, "split": split, "uid": uid, "question": question}
+        record = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed, "question": question}
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
         try:
-            append_line(path, record | _episode_record(episode))
+            if not self._has_room(path):
+                return
+            append_line(path, record | episode_record(episode, ids=self._ids))
         except OSError as error:
             self._broken = True
             logger.warning("episode log: no more sessions are written to %s: %s", self._folder, error)
 
-
-def set_aside_after(folder: Path, step: int) -> int:
-    """Move the files of what a run resumed at `step` plays again into `superseded/`.
-
-    These are the training sessions after it and the validation sessions from it on (verl validates before it trains).
-
-    Returns:
-        How many files were moved.
-    """
-    stale = [p for p in log_files(folder) if _step(p) > step or (_step(p) == step and ".val." in p.name)]
-    for path in stale:
-        target = folder / "superseded"
-        target.mkdir(exist_ok=True)
-        path.rename(target / f"{path.stem}.{path.stat().st_mtime_ns}.jsonl")
-    return len(stale)
+    def _has_room(self, path: Path) -> bool:
+        """Looks once per file, which is once per step."""
+        if self._max_gb is None or path == self._open:
+            return not self._full
+        self._open, was_full = path, self._full
+        self._full = size(self._folder) >= self._max_gb * GB
+        if self._full and not was_full:
+            logger.warning(
+                "episode log: %s has reached rltf.episode_log.max_gb=%g; no sessions are written until it is smaller: "
+                "raise the limit, lower rltf.episode_log.share, or move old files away",
+                self._folder, self._max_gb,
+            )  # fmt: skip
+        return not self._full
 
 
-def log_files(folder: Path) -> list[Path]:
-    """The log's own files; what else lies in the folder is not ours."""
-    return sorted(p for p in folder.glob("*.jsonl") if re.fullmatch(r"\d{8}\.(train|val)\..+", p.name))
-
-
-def _step(path: Path) -> int:
-    return int(path.name.split(".")[0])
+def is_written(uid: str, share: float) -> bool:
+    """Whether a problem's training sessions are among the share that is written; every process says the same."""
+    return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
 def read_episodes(folder: Path) -> list[dict[str, Any]]:
-    """All records of a log folder, by step."""
-    return [record for path in log_files(folder) for record in read_lines(path)]
+    """All records of a log folder, by step; those of training with their `rows` (`row_log`), where these are known."""
+    rows = read_rows(folder)
+    records = list(read_files(log_files(folder)))
+    for record in records:
+        trained = rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None
+        if trained is not None:
+            record["rows"] = trained
+    return records
 
 
 def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str, Grade]]:
@@ -94,46 +111,5 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
             found.append((problem, record["question"], wrong["text"], Grade(**wrong["grade"])))
     if not found:
-        raise ValueError(f"{folder}: no wrong attempt in it; the run's config names its log as rltf.episode_log_dir")
+        raise ValueError(f"{folder}: no wrong attempt in it; the run's config names its log as rltf.episode_log.dir")
     return found
-
-
-def _episode_record(episode: Episode) -> dict[str, Any]:
-    return {
-        "env": episode.problem.env,
-        "index": episode.problem.index,
-        "session_id": episode.session_id,
-        "reference": episode.problem.reference,
-        "task": _task(episode.problem),
-        "num_shortened": episode.num_shortened,
-        "turns": [_turn_record(turn) for turn in episode.turns],
-    }
-
-
-def _task(problem: Problem) -> dict[str, Any] | None:
-    """The environment's fields; None where they would be most of the log (a program's tests, say)."""
-    return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
-
-
-def _turn_record(turn: Turn) -> dict[str, Any]:
-    return {
-        "text": turn.attempt.text,
-        "num_tokens": turn.attempt.info.get("num_tokens", len(turn.attempt.response_ids)),
-        "ended": turn.attempt.ended,
-        "reward": turn.reward,
-        "parent": turn.parent,
-        "stop": turn.stop,
-        "error": turn.error,
-        "grade": asdict(turn.grade),
-        "feedback": _feedback_record(turn.feedback),
-        "withheld": _feedback_record(turn.withheld),
-        "weight_version": turn.attempt.info.get("max_global_steps"),
-    }
-
-
-def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:
-    if feedback is None:
-        return None
-    # Not asdict: it would copy the sampled tokens too, only to throw them away.
-    names = (f.name for f in fields(feedback) if f.name not in ("attempt", "span"))
-    return {name: getattr(feedback, name) for name in names}

@@ -46,7 +46,7 @@ class RoundResult:
     """Of all pairs: another answer."""
     corrected: Estimate
     """Of pairs whose first answer was wrong: the second was right."""
-    broken: Estimate
+    spoiled: Estimate
     """Of pairs whose first answer was right: the second was wrong."""
     pairs: int
 
@@ -113,7 +113,7 @@ def _turns(table: SessionTable, found: Found) -> tuple[TurnResult, ...]:
 
 
 def _rounds(table: SessionTable, found: Found) -> tuple[RoundResult, ...]:
-    names, rounds = ("plasticity", "corrected", "broken"), table.pairs.round
+    names, rounds = ("plasticity", "corrected", "spoiled"), table.pairs.round
     return tuple(
         RoundResult(
             round=k or None,

@@ -25,7 +25,7 @@ def round_table(results: Results) -> list[tuple[str, ...]]:
     """A header and a line per round of feedback, then all together; only a header without feedback."""
     header = ("round", "answers changed", "wrong → right", "right → wrong", "pairs")
     return [header, *(
-        ("all" if r.round is None else str(r.round), shown(r.plasticity), shown(r.corrected), shown(r.broken),
+        ("all" if r.round is None else str(r.round), shown(r.plasticity), shown(r.corrected), shown(r.spoiled),
          str(r.pairs))
         for r in [*results.rounds[1:], *results.rounds[:1]]
     )]  # fmt: skip

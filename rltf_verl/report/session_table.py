@@ -38,7 +38,7 @@ class SessionTable:
     stands: Array
     """[S, H], is the answer that stands after this turn right?"""
     so_far: Array
-    """[S, H], was any?"""
+    """[S, H], was any? NaN where none of the known ones was, and some are not known."""
     format: Array
     """[S, H], NaN where the turn was not played."""
     pairs: Pairs
@@ -53,7 +53,7 @@ class SessionTable:
         return cls(
             problem=problem,
             stands=stands,
-            so_far=np.maximum.accumulate(stands, axis=1),  # NaN stays NaN
+            so_far=_so_far(stands),
             format=np.array([_formats(record["turns"], horizon) for record in records]),
             pairs=_pairs(records, problem),
         )
@@ -88,7 +88,7 @@ class SessionTable:
             for name, hits, of in (
                 ("plasticity", pairs.changed, here),
                 ("corrected", pairs.after, here & ~pairs.before),
-                ("broken", ~pairs.after, here & pairs.before),
+                ("spoiled", ~pairs.after, here & pairs.before),
             ):
                 ratios[name, k] = share(hits[of], pairs.problem[of], self.num_problems)
         return ratios
@@ -119,6 +119,11 @@ def _pass_ratio(graded: NDArray[np.int64], right: NDArray[np.int64], k: int) -> 
     enough = graded >= k
     values = [pass_at_k(int(n), int(c), k) if ok else 0.0 for n, c, ok in zip(graded, right, enough, strict=True)]
     return Ratio(np.array(values), enough.astype(np.float64))
+
+
+def _so_far(verdicts: Array) -> Array:
+    any_right = np.maximum.accumulate(np.nan_to_num(verdicts), axis=1)
+    return np.where(any_right > 0, any_right, np.maximum.accumulate(verdicts, axis=1))
 
 
 def _verdict(turn: Record) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 from rltf_verl.jsonl import parse_lines
-from rltf_verl.report.episode_log import log_files
+from rltf_verl.report.log_files import log_files, packed, place, read_bytes
 from rltf_verl.report.session import Record
 
 
@@ -15,29 +16,43 @@ class Tail:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read_to: dict[Path, int] = {}
+        self._lines: dict[tuple[int, str], set[int]] = defaultdict(set)
+        """Hashes of the lines that were read from a step's files; they come again when the step is packed."""
 
     def last(self, num: int) -> list[Record]:
         """The newest `num` sessions by step, oldest of them first. What is there now is not new any more."""
         found: list[Record] = []
         for path in reversed(log_files(self._folder)):
-            data = self._whole_lines(path)
-            if len(found) < num:
-                found = [*parse_lines(data, path), *found]
+            if len(found) < num or not packed(path):
+                found = [*parse_lines(self._new_lines(path), path), *found]
+            else:
+                self._read_to[path] = path.stat().st_size
         return found[-num:]
 
     def new(self) -> list[Record]:
         """The sessions that were written since the last call."""
-        return [record for path in log_files(self._folder) for record in parse_lines(self._whole_lines(path), path)]
+        return [record for path in log_files(self._folder) for record in parse_lines(self._new_lines(path), path)]
 
-    def _whole_lines(self, path: Path) -> bytes:
-        start = self._read_to.get(path, 0)
+    def _new_lines(self, path: Path) -> bytes:
         try:
-            start = start if path.stat().st_size >= start else 0  # another file has this name now
-            with path.open("rb") as file:
-                file.seek(start)
-                data = file.read()
-        except FileNotFoundError:  # set aside by a run that was resumed
+            size = path.stat().st_size
+        except FileNotFoundError:  # packed, or set aside by a run that was resumed
             return b""
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read_to[path] = start + len(whole)
-        return whole
+        start = self._read_to.get(path, 0)
+        # Beside a packed file, a file of the same name may be another one: its lines tell what is new.
+        again = _packed_beside(path).exists()
+        if size == start and (packed(path) or not again):
+            return b""
+        start = 0 if again or size < start else start
+        data = read_bytes(path)
+        whole = data[start : data.rfind(b"\n") + 1]
+        self._read_to[path] = size if packed(path) else start + len(whole)
+        known = self._lines[place(path)]
+        lines = [line for line in whole.split(b"\n") if line and not (again and hash(line) in known)]
+        known.update(map(hash, lines))
+        return b"\n".join(lines)
+
+
+def _packed_beside(path: Path) -> Path:
+    step, kind = place(path)
+    return path.with_name(f"{step:08d}.{kind}.jsonl.gz")

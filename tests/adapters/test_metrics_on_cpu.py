@@ -20,7 +20,9 @@ from rltf_verl.adapters.columns import (
     sessions_of,
     token_roles,
 )  # fmt: skip
-from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, role_metrics, session_metrics, validation_info
+from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, grad_shares, role_metrics
+from rltf_verl.adapters.session_metrics import session_metrics
+from rltf_verl.adapters.validation import averaged_info
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import compute_targets, role_weights
 from rltf_verl.config import DistillConfig, RLTFConfig
@@ -33,7 +35,7 @@ def turn(correct, *, k=0, tokens=2, ended=True, format_ok=True, feedback=None, e
     ids = tuple(range(tokens))
     log_probs = (-1.0,) * tokens
     reward = float(correct) + 0.1 * (float(format_ok and ended) - 1.0)
-    attempt = Attempt((100 + k,), ids, log_probs, "", ended)
+    attempt = Attempt((100 + k,), ids, log_probs, f"so {correct}", ended)
     return Turn(attempt, Grade(correct, format_ok, error=error), reward, feedback, stop=stop)
 
 
@@ -104,6 +106,12 @@ def test_session_metrics_with_known_answers():
             "rltf/turn_2/gain": 0.0,
             "rltf/turn_2/fixed": 0.5,
             "rltf/turn_2/broken": 0.5,
+            "rltf/turn_2/corrected": 1.0,
+            "rltf/turn_2/plasticity": 1.0,
+            "rltf/turn_2/repeated": 0.0,
+            "rltf/turn_2/solved": 0.75,
+            "rltf/turn_2/standing": 0.5,
+            "rltf/session/friction": 0.0,
             # 6 turns were played; feedback was asked for 4 times and given 3 times
             "rltf/grader/error_share": 1 / 6,
             "rltf/grader/ungraded_share": 0.0,
@@ -112,6 +120,7 @@ def test_session_metrics_with_known_answers():
             "rltf/feedback/fallback_share": 0.25,
             "rltf/feedback/latency_s": 8 / 3,
             "rltf/feedback/words": 8 / 3,
+            "rltf/feedback/no_op": 0.0,
         },
         abs=1e-6,
     )
@@ -171,13 +180,13 @@ def test_session_metrics_when_everyone_stopped_early_or_failed():
 
 def test_validation_reports_the_first_turn_and_the_answer_that_stands():
     right_then_wrong = session(turn(True), turn(False))
-    assert validation_info(right_then_wrong, 2) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 0.0}
-    assert validation_info(session(turn(False, ended=False), turn(True)), 2) == {
+    assert averaged_info(right_then_wrong, 2) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 0.0}
+    assert averaged_info(session(turn(False, ended=False), turn(True)), 2) == {
         "acc": 0.0, "format_ok": 0.0, "acc_turn_2": 1.0,
     }  # fmt: skip
     early = session(turn(True))  # keeps its last answer
-    assert validation_info(early, 3) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 1.0, "acc_turn_3": 1.0}
-    assert validation_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
+    assert averaged_info(early, 3) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 1.0, "acc_turn_3": 1.0}
+    assert averaged_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
 
 
 def test_turns_of_a_tree_count_each_revision():
@@ -230,6 +239,7 @@ def test_role_metrics_with_known_answers():
             "rltf/distill/log_prob_mean": -3.0,
             "rltf/distill/floor_masked": 0.0,
             "rltf/distill/log_prob_gap": 2.0,
+            "rltf/distill/ess": 1.0,
             "rltf/distill/weight": 0.5,
             "rltf/group/dead_share": 0.0,
         },
@@ -255,7 +265,7 @@ def test_no_metric_name_makes_verl_reduce_it_by_something_else_than_the_mean():
     names = {
         *metrics_of(SESSIONS, 2),
         *metrics_of_roles(batch),
-        *validation_info(SESSIONS[1], 3),
+        *averaged_info(SESSIONS[1], 3),
     }
     assert len(names) > 35
     assert [n for n in names if any(word in n.removesuffix("/max") for word in FORBIDDEN_SUBSTRINGS)] == []
@@ -311,3 +321,20 @@ def test_ragged_columns():
     assert nested.is_nested
     assert nested.layout == torch.jagged
     assert [v.tolist() for v in nested.unbind()] == [[1.0, 2.0], [3.0]]
+
+
+def test_effective_sample_size_of_distilled_tokens():
+    """Half of the tokens ten times likelier under the first prompt than the others: weights 1 and 10."""
+    batch = packed([session(turn(False), turn(True, k=1, tokens=4))], [0])
+    old = batch.old_log_probs.clone()
+    distilled = batch.tokens(Role.DISTILL)
+    old[distilled] = torch.tensor([-1.0, -1.0, -1.0 + math.log(10), -1.0 + math.log(10)])
+    metrics = metrics_of_roles(replace(batch, old_log_probs=old))
+    assert metrics["rltf/distill/ess"] == pytest.approx((2 * 11) ** 2 / (4 * 2 * 101))
+
+
+def test_gradient_shares():
+    assert grad_shares({"rltf/attempt/grad": 3.0, "rltf/distill/grad": 1.0, "actor/pg_loss": 5.0}) == {
+        "rltf/attempt/grad_share": 0.75, "rltf/distill/grad_share": 0.25,
+    }  # fmt: skip
+    assert grad_shares({"rltf/attempt/grad": 0.0}) == {}

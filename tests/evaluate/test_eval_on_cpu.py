@@ -254,7 +254,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
     """Its blocks count, interpolations too; what is about learning does not; words count more."""
     config = tmp_path / "config.yaml"
     config.write_text(
-        "name: compact\ntrainer: {n: 2}\nrltf:\n  seed: 7\n  gamma: 0.5\n  episode_log_dir: ${nowhere.at.all}\n"
+        "name: compact\ntrainer: {n: 2}\nrltf:\n  seed: 7\n  gamma: 0.5\n  episode_log: {dir: '${nowhere.at.all}'}\n"
         "  distill: {weight: 1.0}\n  env: {name: binary_matrix, style: '${name}'}\n"
         "  episode: {horizon: 9, revise: compact_guide, branch_turn: 1, stop_when_solved_val: true}\n"
         "  feedback: {provider: verifier, level: verdict, guard: {action: none}}\n"

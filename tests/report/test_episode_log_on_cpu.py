@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes, read_wrong_attempts, set_aside_after
+from rltf_verl.report.episode_log import EpisodeLog, read_episodes, read_wrong_attempts
+from rltf_verl.report.log_files import set_aside_after
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 
@@ -19,7 +20,7 @@ def episode(text="a", feedback="f", session_id=0, stop="feedback_unavailable"):
         Feedback(feedback, "verifier", latency_s=0.5, attempt=critique, span=(3, 4)),
     )  # fmt: skip
     last = Turn(Attempt((5,), (6,), None, "b", ended=False), Grade(True, True, error="E: x"), 0.9,
-                parent=0, stop=stop, error="why")  # fmt: skip
+                parent=0, stop=stop, error="why", prompt="again?")  # fmt: skip
     return Episode(Problem("echo", 11, {"k": 1}, "ref"), session_id, (first, last), num_shortened=1)
 
 
@@ -36,16 +37,18 @@ def test_the_fields_of_a_problem_are_left_out_where_they_would_be_most_of_the_lo
 
 
 def test_a_record_holds_what_was_said(tmp_path):
-    EpisodeLog(tmp_path / "new" / "folder", "w").append(episode(), question="q", step=5, validate=True, uid="u1")
+    EpisodeLog(tmp_path / "new" / "folder", "w").append(
+        episode(), question="q", step=5, validate=True, uid="u1", seed=3
+    )
     (record,) = read_episodes(tmp_path / "new" / "folder")
     assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["00000005.val.w.jsonl"]
     assert record == {
-        "version": 4, "step": 5, "split": "val", "uid": "u1", "question": "q",
+        "version": 5, "step": 5, "split": "val", "uid": "u1", "seed": 3, "question": "q",
         "env": "echo", "index": 11, "session_id": 0,
         "reference": "ref", "task": {"k": 1}, "num_shortened": 1,
         "turns": [
             {
-                "text": "a", "num_tokens": 2, "ended": True, "reward": 0.0, "weight_version": 7,
+                "prompt": None, "text": "a", "num_tokens": 2, "ended": True, "reward": 0.0, "weight_version": 7,
                 "parent": None, "stop": None, "error": None,
                 "grade": {"correct": False, "format_ok": True, "parsed": "a", "error": None, **UNSCORED},
                 "feedback": {
@@ -56,7 +59,7 @@ def test_a_record_holds_what_was_said(tmp_path):
                 "withheld": None,
             },
             {
-                "text": "b", "num_tokens": 1, "ended": False, "reward": 0.9, "weight_version": None,
+                "prompt": "again?", "text": "b", "num_tokens": 1, "ended": False, "reward": 0.9, "weight_version": None,
                 "parent": 0, "stop": "feedback_unavailable", "error": "why",
                 "grade": {"correct": True, "format_ok": True, "parsed": None, "error": "E: x", **UNSCORED},
                 "feedback": None,

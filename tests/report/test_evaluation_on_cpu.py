@@ -50,9 +50,9 @@ def test_turns_and_rounds_by_hand() -> None:
     assert [t.format.value for t in found.turns] == [3 / 4, 1, 1]
     everything, first, second = found.rounds
     assert (first.pairs, second.pairs, everything.pairs) == (4, 4, 8)
-    assert (first.plasticity.value, first.corrected.value, first.broken.value) == (2 / 4, 1 / 3, 0)
-    assert (second.plasticity.value, second.corrected.value, second.broken.value) == (2 / 4, 1 / 2, 1 / 2)
-    assert (everything.plasticity.value, everything.corrected.value, everything.broken.value) == (4 / 8, 2 / 5, 1 / 3)
+    assert (first.plasticity.value, first.corrected.value, first.spoiled.value) == (2 / 4, 1 / 3, 0)
+    assert (second.plasticity.value, second.corrected.value, second.spoiled.value) == (2 / 4, 1 / 2, 1 / 2)
+    assert (everything.plasticity.value, everything.corrected.value, everything.spoiled.value) == (4 / 8, 2 / 5, 1 / 3)
     assert (everything.round, first.round, second.round) == (None, 1, 2)
     assert {k: e.value for k, e in found.pass_at.items()} == {1: 1 / 4, 2: 1 / 2}
 
@@ -62,7 +62,7 @@ def test_solved_sessions_stay_in_later_turns() -> None:
     found = evaluate([session(0, RIGHT, stop="solved"), session(1, "1", "2")])
     assert accuracies(found) == [1 / 2, 1 / 2]
     assert [t.played for t in found.turns] == [2, 1]
-    assert found.rounds[0].broken == Estimate(None, None, None, 0), "no right answer was answered again"
+    assert found.rounds[0].spoiled == Estimate(None, None, None, 0), "no right answer was answered again"
     assert found.stops == {"horizon": 1, "solved": 1}
 
 
@@ -111,7 +111,7 @@ def test_all_wrong() -> None:
     found = evaluate([session(p, "1", "1", "?") for p in range(3) for _ in range(2)])
     for t in found.turns:
         assert t.accuracy == Estimate(0, 0, 0, 3)
-    assert (found.rounds[0].corrected.value, found.rounds[0].broken.value) == (0, None)
+    assert (found.rounds[0].corrected.value, found.rounds[0].spoiled.value) == (0, None)
     assert [r.plasticity.value for r in found.rounds] == [1 / 2, 0, 1]
     assert {e.value for e in found.pass_at.values()} == {0}
 

@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from rltf_verl.cli import app
 from rltf_verl.report.console import show_hit
-from rltf_verl.report.episode_log import read_episodes, set_aside_after
+from rltf_verl.report.episode_log import read_episodes
 from rltf_verl.report.grep import compiled, grep
+from rltf_verl.report.log_files import set_aside_after
 from rltf_verl.report.tail import Tail
 from tests.report.made import LEAKY, line, records, turn, write
 

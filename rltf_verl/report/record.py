@@ -1,0 +1,61 @@
+"""A session as JSON: what the episode log writes, and what every count of sessions reads (`report.session`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from typing import Any
+
+from rltf_verl.types import Attempt, Episode, Feedback, Problem, Turn
+
+VERSION = 5
+MAX_TASK = 20_000
+"""Characters of an environment's fields that a record may hold."""
+
+
+def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
+    """The fields of one session; `ids`: the attempts' tokens too."""
+    return {
+        "env": episode.problem.env,
+        "index": episode.problem.index,
+        "session_id": episode.session_id,
+        "reference": episode.problem.reference,
+        "task": _task(episode.problem),
+        "num_shortened": episode.num_shortened,
+        "turns": [turn_record(turn) | (_ids(turn.attempt) if ids else {}) for turn in episode.turns],
+    }
+
+
+def turn_record(turn: Turn) -> dict[str, Any]:
+    """The fields of one turn."""
+    return {
+        "prompt": turn.prompt,
+        "text": turn.attempt.text,
+        "num_tokens": turn.attempt.info.get("num_tokens", len(turn.attempt.response_ids)),
+        "ended": turn.attempt.ended,
+        "reward": turn.reward,
+        "parent": turn.parent,
+        "stop": turn.stop,
+        "error": turn.error,
+        "grade": asdict(turn.grade),
+        "feedback": _feedback_record(turn.feedback),
+        "withheld": _feedback_record(turn.withheld),
+        "weight_version": turn.attempt.info.get("max_global_steps"),
+    }
+
+
+def _task(problem: Problem) -> dict[str, Any] | None:
+    """The environment's fields; None where they would be most of the log (a program's tests, say)."""
+    return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
+
+
+def _ids(attempt: Attempt) -> dict[str, Any]:
+    return {"prompt_ids": attempt.prompt_ids, "response_ids": attempt.response_ids, "log_probs": attempt.log_probs}
+
+
+def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:
+    if feedback is None:
+        return None
+    # Not asdict: it would copy the sampled tokens too, only to throw them away.
+    names = (f.name for f in fields(feedback) if f.name not in ("attempt", "span"))
+    return {name: getattr(feedback, name) for name in names}

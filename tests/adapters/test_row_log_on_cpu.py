@@ -1,0 +1,147 @@
+"""What the trainer writes of a session's rows, on rows whose numbers are plain to see."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transfer_queue as tq
+from hypothesis import given
+from hypothesis import strategies as st
+from transfer_queue import KVBatchMeta
+
+from rltf_verl.adapters.columns import SESSION_FACTS, ragged
+from rltf_verl.adapters.pieces import pieces
+from rltf_verl.adapters.row_log import RowLog
+from rltf_verl.adapters.step_rows import StepRows
+from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.targets import RowBatch, RowTargets
+from rltf_verl.config import EpisodeLogConfig
+from rltf_verl.report.episode_log import EpisodeLog, is_written, read_episodes
+from rltf_verl.report.row_log import read_rows, roles
+from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
+
+ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
+
+# Three sessions, the first with an appended row (two attempts, context between) and a distillation row; padding.
+KEYS = ["a_0_1", "pad_0_0", "a_0_0", "b_0_0", "b_1_0"]
+REAL = [0, 2, 3, 4]
+ROLES = [[DISTILL] * 2, [ATTEMPT, ATTEMPT, CONTEXT, ATTEMPT], [ATTEMPT], [ATTEMPT] * 3]
+TURNS = [[1, 1], [0, 0, 0, 1], [0], [0, 0, 0]]
+ADVANTAGE = [[0.25, 0.0], [-0.5, -0.5, 0.0, 0.5], [1.0], [0.0, 0.0, 0.0]]
+OLD = [[-1.0, -6.0], [-0.1, -0.3, -9.0, -0.2], [-0.5], [-0.125, -0.25, -0.375]]
+SAMPLER = [[-0.5, -0.5], [-0.1, -0.3, 0.0, -0.2], [-0.5], [-0.125, -0.25, -0.375]]
+IDS = {"a_0_1": [72, 105], "a_0_0": [97, 98, 0xC3, 0xA9], "b_0_0": [99], "b_1_0": [100, 101, 102]}
+TOKENIZER = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids).decode("utf-8", "replace"))
+
+
+def flat(rows):
+    return torch.tensor([value for row in rows for value in row]).unsqueeze(1)
+
+
+@pytest.fixture
+def step():
+    sessions = in_line(torch.zeros(3, 2), torch.ones(3, 2, dtype=torch.bool), torch.tensor([0, 1, 1]))
+    session = torch.tensor([0] * 6 + [1] + [2] * 3)
+    batch = RowBatch(flat(ROLES), flat(TURNS), session, sessions, flat(OLD), flat(SAMPLER))
+    facts = torch.zeros(3, 2, len(SESSION_FACTS))
+    targets = RowTargets(flat(ADVANTAGE), flat(OLD), (flat(OLD) < -5) & (flat(ROLES) == DISTILL))
+    return StepRows(batch, torch.tensor([2, 4, 1, 3]), facts, -flat(OLD)), targets
+
+
+@pytest.fixture
+def batch(monkeypatch):
+    def get(keys, partition_id, select_fields):
+        assert select_fields == ["responses"]
+        return {"responses": ragged([torch.tensor(IDS[key]) for key in keys])}
+
+    monkeypatch.setattr(tq, "kv_batch_get", get)
+    tags = [{"is_padding": key.startswith("pad")} for key in KEYS]
+    return KVBatchMeta(KEYS, tags, "train")
+
+
+def write(folder, batch, step, number=4, **settings):
+    log = RowLog(EpisodeLogConfig(dir=str(folder), **settings), TOKENIZER)
+    log.write(batch, REAL, *step, number)
+    log.close()
+    return read_rows(folder)
+
+
+def test_every_row_in_its_order_with_what_it_trains(tmp_path, batch, step):
+    found = write(tmp_path, batch, step, token_sessions=0)
+    assert set(found) == {("a", 0), ("b", 0), ("b", 1)}
+    attempts, distilled = found["a", 0]
+    assert attempts == {
+        "parts": [
+            {"role": "attempt", "turn": 0, "tokens": 2, "advantage": -0.5, "masked": 0.0, "log_prob": -0.2, "gap": 0.0},
+            {"role": "attempt", "turn": 1, "tokens": 1, "advantage": 0.5, "masked": 0.0, "log_prob": -0.2, "gap": 0.0},
+        ]
+    }
+    assert distilled == {
+        "parts": [
+            {"role": "distill", "turn": 1, "tokens": 2, "advantage": 0.125, "masked": 0.5, "log_prob": -3.5, "gap": 3.0}
+        ]
+    }
+    assert roles({"rows": found["a", 0]}) == {"attempt", "distill"}
+
+
+def test_tokens_of_the_first_sessions_with_their_text(tmp_path, batch, step):
+    found = write(tmp_path, batch, step, token_sessions=1)
+    attempts, distilled = (row["tokens"] for row in found["a", 0])
+    assert attempts == {
+        "text": ["a", "b", "", "é"], "role": [0, 0, CONTEXT, 0], "turn": [0, 0, 0, 1],
+        "advantage": [-0.5, -0.5, 0.0, 0.5], "log_prob": [-0.1, -0.3, -9.0, -0.2], "gap": [0.0, 0.0, 9.0, 0.0],
+        "masked": [0, 0, 0, 0],
+    }  # fmt: skip
+    assert (distilled["text"], distilled["masked"], distilled["gap"]) == (["H", "i"], [0, 1], [0.5, 5.5])
+    assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in found[key])
+
+
+def test_only_of_the_problems_whose_sessions_are_written_too(tmp_path, batch, step):
+    share = next(s / 100 for s in range(100) if is_written("a", s / 100) != is_written("b", s / 100))
+    written = {uid for uid in "ab" if is_written(uid, share)}
+    found = write(tmp_path, batch, step, share=share, token_sessions=5)
+    assert {uid for uid, _ in found} == written
+    assert all("tokens" in row for rows in found.values() for row in rows)
+
+
+def test_steps_before_are_packed_and_the_rows_join_their_sessions(tmp_path, batch, step):
+    log = EpisodeLog(tmp_path, "w")
+    turn = Turn(Attempt((1,), (2,), None, "a", ended=True), Grade(True, True), 1.0, stop="solved")
+    for number in (3, 4):
+        log.append(Episode(Problem("e", 0, {}, ""), 0, (turn,)), question="q", step=number, validate=False, uid="a")
+    write(tmp_path, batch, step)
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "00000003.train.jsonl.gz", "00000004.train.w.jsonl", "00000004.rows.trainer.jsonl",
+    }  # fmt: skip
+    assert [len(record["rows"]) for record in read_episodes(tmp_path)] == [2, 2]
+
+
+def test_no_folder_no_log_and_a_disk_that_refuses_is_one_warning(tmp_path, batch, step, caplog):
+    off = RowLog(EpisodeLogConfig(dir=None), TOKENIZER)
+    off.write(batch, REAL, *step, 1)
+    (tmp_path / "00000004.rows.trainer.jsonl").mkdir()
+    log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER)
+    for number in (4, 5):
+        log.write(batch, REAL, *step, number)
+        log._thread.submit(int).result()
+    assert len([r for r in caplog.records if "no more rows are written" in r.message]) == 1
+    assert not (tmp_path / "00000005.rows.trainer.jsonl").exists()
+
+
+@given(st.text(max_size=40))
+def test_pieces_are_the_text(text):
+    ids = list(text.encode("utf-8", "replace"))
+
+    def decode(own):
+        return bytes(own).decode("utf-8", "replace")
+
+    found = pieces(decode, ids)
+    assert len(found) == len(ids)
+    assert "".join(found) == decode(ids)
+    for at in range(len(ids) + 1):  # a character belongs to the token that ends it
+        assert "".join(found[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}") or "\ufffd" in text
+
+
+def test_half_a_character_at_the_end_is_shown_as_such():
+    assert pieces(lambda ids: bytes(ids).decode("utf-8", "replace"), [97, 0xC3]) == ["a", "\N{REPLACEMENT CHARACTER}"]
+    assert pieces(lambda ids: "", []) == []
