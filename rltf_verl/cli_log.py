@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -20,23 +21,51 @@ def _group() -> None:
     """Episode logs."""
 
 
+class Form(str, Enum):
+    """What `rltf log export` writes."""
+
+    dialogues = "dialogues"
+    answers = "answers"
+    preferences = "preferences"
+    turns = "turns"
+
+
 @log.command("export")
 def export(
     folder: Log,
-    out: Annotated[Path, typer.Option(help="Parquet file for verl's SFT trainer (column `messages`).")],
-    revise: Annotated[str, typer.Option(help="rltf.episode.revise of the run.")] = "dialogue_append",
-    wrong_too: Annotated[
-        bool, typer.Option("--wrong-too", help="Also dialogues that end with a wrong answer.")
-    ] = False,
+    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    form: Annotated[
+        Form,
+        typer.Option(
+            "--as",
+            help="dialogues: whole conversations, for verl's SFT trainer. answers: first prompt and right answer, for "
+            "verl's SFT trainer. preferences: first prompt, right and wrong answer. turns: one row per attempt.",
+        ),
+    ] = Form.dialogues,
+    revise: Annotated[str, typer.Option(help="Dialogues: rltf.episode.revise of the run.")] = "dialogue_append",
+    wrong_too: Annotated[bool, typer.Option("--wrong-too", help="Dialogues: also those that end wrong.")] = False,
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
 ) -> None:
-    """Write the dialogues of a run as training data for supervised fine-tuning."""
+    """Write the sessions of a run as training data, or as a table."""
     from rltf_verl.cli import episodes_of
-    from rltf_verl.data.dialogues import dialogues, write_dialogues
+    from rltf_verl.data import exports
+    from rltf_verl.data.dialogues import SCHEMA, dialogues
 
-    rows = list(dialogues(episodes_of(folder, step), revise, only_solved=not wrong_too))
-    write_dialogues(rows, out, {"log": folder.name, "revise": revise, "only_solved": not wrong_too, "step": step})
-    typer.echo(f"{len(rows)} dialogues: {out}")
+    records = episodes_of(folder, step)
+    provenance = {"log": folder.name, "as": form.value, "step": step}
+    if form is Form.dialogues:
+        provenance |= {"revise": revise, "only_solved": not wrong_too}
+        rows, schema = list(dialogues(records, revise, only_solved=not wrong_too)), SCHEMA
+    else:
+        made = {
+            Form.answers: (exports.answers, SCHEMA),
+            Form.preferences: (exports.preferences, exports.PREFERENCES),
+            Form.turns: (exports.turns, exports.TURNS),
+        }
+        make, schema = made[form]
+        rows = list(make(records))
+    exports.write_table(rows, schema, out, provenance)
+    typer.echo(f"{len(rows)} {form.value}: {out}")
 
 
 @log.command("tail")

@@ -107,7 +107,7 @@ class RLTFAgentLoop(AgentLoopBase):
         if shared.log is not None:
             shared.log.append(
                 episode, question=messages[-1]["content"], step=step, validate=validate, uid=str(kwargs["uid"]),
-                seed=shared.config.seed,
+                seed=shared.config.seed, context=messages[:-1],
             )  # fmt: skip
         # Validation reads only the last row; an objective's rows would be generated for nothing.
         rows = attempt_rows(episode) if validate else await session_rows(policy, messages, episode, shared.config)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from rltf_verl.data.schema import PROVENANCE_KEY
 from rltf_verl.prompts import render, require_template
 from rltf_verl.report.session import lines
 
@@ -37,33 +33,23 @@ def dialogues(
             for line in lines(record["turns"]):
                 solved = bool(line[-1]["grade"]["correct"])
                 if solved or not only_solved:
-                    said = _messages(record["question"], line, revise)
+                    said = _messages(record, line, revise)
                     own = {"env": record["env"], "index": record["index"]}
                     yield {"messages": said, **own, "num_turns": len(line), "solved": solved}
 
 
-def write_dialogues(rows: Sequence[Mapping[str, Any]], path: Path, provenance: Mapping[str, Any]) -> None:
-    """Write the rows as parquet.
-
-    Raises:
-        ValueError: there are none.
-    """
-    if not rows:
-        raise ValueError("no dialogue to write: no training session of the log ends with a correct answer")
-    metadata = {PROVENANCE_KEY: json.dumps(dict(provenance), sort_keys=True).encode()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.part")
-    pq.write_table(pa.Table.from_pylist(list(rows), SCHEMA.with_metadata(metadata)), unfinished)
-    unfinished.replace(path)
+def first_prompt(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The first prompt of a session as chat messages."""
+    return [*record.get("context", []), {"role": "user", "content": record["question"]}]
 
 
-def _messages(question: str, line: Sequence[Mapping[str, Any]], revise: str) -> list[dict[str, str]]:
-    said = [{"role": "user", "content": question}]
+def _messages(record: Mapping[str, Any], line: Sequence[Mapping[str, Any]], revise: str) -> list[dict[str, str]]:
+    said = first_prompt(record)
     for turn in line:
         said.append({"role": "assistant", "content": turn["text"]})
         if turn is not line[-1]:
             told = render(
-                f"revise/{revise}", question=question, attempt=turn["text"], feedback=turn["feedback"]["text"]
+                f"revise/{revise}", question=record["question"], attempt=turn["text"], feedback=turn["feedback"]["text"]
             )
             said.append({"role": "user", "content": told})
     return said

@@ -123,8 +123,11 @@ class Player:
         if policy.unavailable is not None:
             self._no_result(policy.unavailable)
             return
-        said = question.messages[-1]["content"]
-        self._log.append(episode, question=said, step=self.evaluation.step, validate=True, uid=str(row))
+        *context, said = question.messages
+        self._log.append(
+            episode, question=said["content"], step=self.evaluation.step, validate=True, uid=str(row),
+            seed=config.seed, context=context,
+        )  # fmt: skip
         self.ended(episode)
 
     def _no_result(self, why: str) -> None:

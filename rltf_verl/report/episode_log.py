@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rltf_verl.jsonl import append_line
 from rltf_verl.report.log_files import log_files, read_files, size
 from rltf_verl.report.record import VERSION, episode_record
 from rltf_verl.report.row_log import read_rows
-from rltf_verl.types import Episode, Grade, Problem
+from rltf_verl.types import Episode, Grade, Message, Problem
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,17 @@ class EpisodeLog:
         self._open: Path | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
-    def append(self, episode: Episode, *, question: str, step: int, validate: bool, uid: str, seed: int = 0) -> None:
+    def append(
+        self,
+        episode: Episode,
+        *,
+        question: str,
+        step: int,
+        validate: bool,
+        uid: str,
+        seed: int = 0,
+        context: Sequence[Message] = (),
+    ) -> None:
         """Write one session. A disk that refuses ends the log with one warning, not the run.
 
         Args:
@@ -53,16 +64,18 @@ class EpisodeLog:
             validate: validation or training.
             uid: of the problem in this step.
             seed: base of the sampling seeds, `rltf.seed`.
+            context: messages of the first prompt before the question.
         """
         if self._broken or not (validate or is_written(uid, self._share)):
             return
         split = "val" if validate else "train"
-        record = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed, "question": question}
+        place = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed}
+        said = {"context": list(context), "question": question} if context else {"question": question}
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
         try:
             if not self._has_room(path):
                 return
-            append_line(path, record | episode_record(episode, ids=self._ids))
+            append_line(path, place | said | episode_record(episode, ids=self._ids))
         except OSError as error:
             self._broken = True
             logger.warning("episode log: no more sessions are written to %s: %s", self._folder, error)

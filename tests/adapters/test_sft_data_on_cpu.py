@@ -8,7 +8,8 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-from rltf_verl.data.dialogues import write_dialogues
+from rltf_verl.data.dialogues import SCHEMA
+from rltf_verl.data.exports import write_table
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 
@@ -17,7 +18,7 @@ def test_verl_trains_on_the_students_words_only(tmp_path: Path) -> None:
     roles = ("user", "assistant", "user", "assistant")
     said = [{"role": role, "content": text} for role, text in zip(roles, ("01", "11", "10", "12"), strict=True)]
     row = {"messages": said, "env": "e", "index": 0, "num_turns": 2, "solved": True}
-    write_dialogues([row], tmp_path / "d.parquet", {})
+    write_table([row], SCHEMA, tmp_path / "d.parquet", {})
     tokenizer = AutoTokenizer.from_pretrained(POLICY)
     config = OmegaConf.create({"max_length": 64, "truncation": "error", "pad_mode": "no_padding"})
     item = MultiTurnSFTDataset([str(tmp_path / "d.parquet")], tokenizer, config)[0]

@@ -44,6 +44,15 @@ OVERRIDDEN = {
     "_get_required_batch_multiple": ["self", "dp_size"],
     "_compute_advantage": ["self", "batch", "metrics"],
     "_update_actor": ["self", "batch", "metrics"],
+    "_maybe_log_val_generations": ["self", "inputs", "outputs", "scores"],
+    "_val_metrics_update": [
+        "self",
+        "data_sources",
+        "sample_uids",
+        "reward_extra_infos_dict",
+        "sample_turns",
+        "expected_acc_counts",
+    ],
 }
 
 # Keys of verl's own config that our checks and our trainer read.
@@ -51,7 +60,8 @@ KEYS = [
     "algorithm.adv_estimator", "algorithm.filter_groups.enable", "algorithm.rollout_correction.bypass_mode",
     "algorithm.use_kl_in_reward", "data.max_prompt_length", "data.max_response_length", "data.train_batch_size",
     "data.train_files", "data.val_files", "trainer.critic_warmup", "trainer.default_local_dir", "trainer.device",
-    "trainer.use_v1", "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units",
+    "trainer.log_val_generations", "trainer.use_v1", "trainer.v1.trainer_mode",
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units",
     *(f"actor_rollout_ref.actor.{key}" for key in (
         "calculate_entropy", "data_loader_seed", "entropy_coeff", "fsdp_config.pad_to_length",
         "fsdp_config.ulysses_sequence_parallel_size", "loss_agg_mode", "policy_loss.loss_mode", "ppo_epochs",
