@@ -95,11 +95,12 @@ def _effective_share(log_ratios: torch.Tensor) -> float:
     return float(weights.sum() ** 2 / (weights.numel() * (weights**2).sum()))
 
 
-def grad_shares(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Each role's share of the gradient, from the loss's `rltf/<role>/grad` (`loss.role_gradients`)."""
+def with_grad_shares(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics, each role's gradient (`loss.role_gradients`) replaced by its share of that of all roles."""
     norms = {name: float(value) for name, value in metrics.items() if name.endswith("/grad")}
     whole = sum(norms.values())
-    return {f"{name}_share": norm / whole for name, norm in norms.items()} if whole > 0 else {}
+    shares = {f"{name}_share": norm / whole for name, norm in norms.items()} if whole > 0 else {}
+    return {name: value for name, value in metrics.items() if name not in norms} | shares
 
 
 def _mean(values: torch.Tensor) -> float:

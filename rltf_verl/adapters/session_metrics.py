@@ -28,6 +28,7 @@ def session_metrics(sessions: Sessions, facts: torch.Tensor, horizon: int) -> di
     """
     table = _Table.of(sessions, facts)
     metrics = {
+        "rltf/session/total": float(facts.shape[0]),
         "rltf/session/turns": float(table.valid.sum()) / facts.shape[0],
         "rltf/session/prompt_too_long_share": _mean(table.column["prompt_too_long"].nan_to_num().amax(dim=1)),
     }

@@ -23,7 +23,7 @@ from rltf_verl.adapters.correction import rollout_correction
 from rltf_verl.adapters.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
-from rltf_verl.adapters.metrics import grad_shares, role_metrics, sampling_metrics
+from rltf_verl.adapters.metrics import role_metrics, sampling_metrics, with_grad_shares
 from rltf_verl.adapters.row_log import RowLog
 from rltf_verl.adapters.session_metrics import session_metrics
 from rltf_verl.adapters.step_rows import read_rows, write_tokens
@@ -155,8 +155,7 @@ class RLTFTrainerMixin:
         })  # fmt: skip
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
-        own = _own_names(reduce_metrics(output))
-        metrics.update(own | grad_shares(own))
+        metrics.update(with_grad_shares(_own_names(reduce_metrics(output))))
         return batch
 
     def _maybe_log_val_generations(self, **_: Any) -> None:

@@ -152,6 +152,22 @@ def test_micro_batches_add_up_to_the_whole(actor, parts):
     assert parts_of_loss == pytest.approx(whole.item(), abs=1e-6)
 
 
+def test_gradients_of_the_roles_are_those_of_their_tokens_and_add_up_over_micro_batches(actor):
+    config, batch = actor(*EXTRAS), Batch(ROWS)
+    loss, metrics = batch.loss(config, CURRENT)
+    grads = batch.grads(loss)
+    names = {A: "attempt", D: "distill", C: "critique", F: "feedback_modeling", M: "imitate"}
+    for role, name in names.items():
+        own = sum(
+            float((grads[i][prompt - 1 : -1].abs() * torch.tensor([float(r == role) for r in roles])).sum())
+            for i, (prompt, roles) in enumerate(ROWS)
+        )
+        assert metrics[f"rltf/{name}/grad"].aggregate() == pytest.approx(own, abs=1e-6)
+        assert own > 0
+        parts = [batch.loss(config, CURRENT, part)[1] for part in ([0, 1], [2, 3], [4, 5, 6])]
+        assert sum(m[f"rltf/{name}/grad"].aggregate() for m in parts) == pytest.approx(own, abs=1e-6)
+
+
 def test_padding_rows_contribute_exactly_nothing(actor):
     config, plain, padded = actor(*EXTRAS), Batch(ROWS), Batch([*ROWS, PADDING, PADDING])
     for i, _ in enumerate(ROWS):  # the same rows in both

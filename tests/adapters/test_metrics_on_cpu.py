@@ -1,7 +1,9 @@
 """Columns and metrics on sessions whose numbers are plain to see."""
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +22,7 @@ from rltf_verl.adapters.columns import (
     sessions_of,
     token_roles,
 )  # fmt: skip
-from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, grad_shares, role_metrics
+from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, role_metrics, with_grad_shares
 from rltf_verl.adapters.session_metrics import session_metrics
 from rltf_verl.adapters.validation import averaged_info
 from rltf_verl.algos.pack import pack_rows, pack_sessions
@@ -90,6 +92,7 @@ def test_session_metrics_with_known_answers():
     metrics = metrics_of(SESSIONS, 2)
     assert metrics == pytest.approx(
         {
+            "rltf/session/total": 4.0,
             "rltf/session/turns": 1.5,
             "rltf/turn_1/share": 1.0,
             "rltf/turn_1/acc": 0.5,
@@ -268,7 +271,19 @@ def test_no_metric_name_makes_verl_reduce_it_by_something_else_than_the_mean():
         *averaged_info(SESSIONS[1], 3),
     }
     assert len(names) > 35
-    assert [n for n in names if any(word in n.removesuffix("/max") for word in FORBIDDEN_SUBSTRINGS)] == []
+    meant = re.compile(r"/(max|total)$")
+    assert [n for n in names if any(word in meant.sub("", n) for word in FORBIDDEN_SUBSTRINGS)] == []
+
+
+def test_every_metric_is_explained():
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    leaky = session(turn(False, feedback=replace(SAYS, leak="answer: 1")), turn(True))
+    batch = packed(SESSIONS, [0, 0, 1, 1])
+    for name in {*metrics_of([*SESSIONS, leaky], 2), *metrics_of_roles(batch), "rltf/attempt/grad_share"}:
+        _, group, last, *_ = name.split("/")
+        shown = f"`{last}`" if group.startswith("turn_") or group in ("attempt", "distill") else f"`{name}"
+        own_line = f"`{name}`" in text or shown in text
+        assert own_line or f"`rltf/{group}/{last}/<provider>`" in text, name
 
 
 def outputs(episode):
@@ -334,7 +349,7 @@ def test_effective_sample_size_of_distilled_tokens():
 
 
 def test_gradient_shares():
-    assert grad_shares({"rltf/attempt/grad": 3.0, "rltf/distill/grad": 1.0, "actor/pg_loss": 5.0}) == {
-        "rltf/attempt/grad_share": 0.75, "rltf/distill/grad_share": 0.25,
+    assert with_grad_shares({"rltf/attempt/grad": 3.0, "rltf/distill/grad": 1.0, "actor/pg_loss": 5.0}) == {
+        "rltf/attempt/grad_share": 0.75, "rltf/distill/grad_share": 0.25, "actor/pg_loss": 5.0,
     }  # fmt: skip
-    assert grad_shares({"rltf/attempt/grad": 0.0}) == {}
+    assert with_grad_shares({"rltf/attempt/grad": 0.0}) == {}
