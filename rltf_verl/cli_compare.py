@@ -15,8 +15,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="[NAME=]RUN...",
-            help="Folder of a run, its episode log, or a file of metrics (verl's file logger; wandb history as csv, jsonl "
-            "or parquet). Runs of one NAME are seeds of one arm; parts of one run are joined by commas.",
+            help="Folder of a run, its episode log, or a file of metrics (verl's file logger; a wandb history as csv, "
+            "jsonl or parquet). Runs of one NAME are seeds of one arm; parts of one run are joined by commas.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for compare.json, compare.csv and the pictures.")],
@@ -24,8 +24,8 @@ def compare(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="first_turn (first-turn accuracy in validation, the default), a name of verl's metrics, or log/… of the "
-            "episode log, e.g. log/val/turn_2/standing. Can be repeated."
+            help="first_turn (first-turn accuracy in validation, the default), a name of verl's metrics, or log/… of "
+            "the episode log, e.g. log/val/turn_2/standing. Can be repeated."
         ),
     ] = None,
 ) -> None:

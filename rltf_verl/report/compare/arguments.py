@@ -20,8 +20,8 @@ _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
 def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
     """Arm -> its runs, in the order given.
 
-    `NAME=pattern` stands for one run per match. Without a name, a run is called after its folder, and runs whose folders
-    differ in a trailing `seed<number>` only are one arm.
+    `NAME=pattern` stands for one run per match. Without a name, a run is called after its folder, and runs whose
+    folders differ in a trailing `seed<number>` only are one arm.
 
     Raises:
         ValueError: nothing matches a pattern; a run is given twice.

@@ -148,8 +148,16 @@ def axis_of(name: str, arms: Sequence[Arm]) -> Axis | str:
 def _taken(name: str, measure: Measure, arms: Sequence[Arm]) -> Axis:
     axis = Axis(name, measure.label, {}, {})
     for arm in arms:
-        try:
-            axis.of.update({run.name: measure.of(run) for run in arm.runs})
-        except NotKnownError as error:
-            axis.without[arm.name] = str(error)
+        taken = _of_runs(measure, arm)
+        if isinstance(taken, str):
+            axis.without[arm.name] = taken
+        else:
+            axis.of.update(taken)
     return axis
+
+
+def _of_runs(measure: Measure, arm: Arm) -> dict[str, Series] | str:
+    try:
+        return {run.name: measure.of(run) for run in arm.runs}
+    except NotKnownError as error:
+        return str(error)

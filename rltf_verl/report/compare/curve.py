@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 
 from rltf_verl.report.compare.run import Series
@@ -78,4 +79,4 @@ def mean_until(seed: Seed, start: float, budget: float) -> float | None:
     later = [point for point in seed if start < point.x < budget]
     levels = [first.y, *(point.y for point in later)]
     edges = [start, *(point.x for point in later), budget]
-    return sum(y * (b - a) for y, a, b in zip(levels, edges, edges[1:], strict=True)) / (budget - start)
+    return sum(y * (b - a) for y, (a, b) in zip(levels, pairwise(edges), strict=True)) / (budget - start)

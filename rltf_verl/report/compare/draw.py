@@ -15,7 +15,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 """Numbers of colours, markers and line styles have no common divisor: no two of 280 arms look the same."""
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none",
     "svg.hashsalt": "rltf", "legend.fontsize": 8,
 }  # fmt: skip
@@ -75,7 +75,8 @@ def _arm(axes: Any, curve: ArmCurve, i: int, factor: float) -> None:
 
 
 def _piece(
-    axes: Any, piece: Sequence[MeanPoint], look: dict[str, Any], marker: str, factor: float, label: str | None, whole: bool
+    axes: Any, piece: Sequence[MeanPoint], look: dict[str, Any], marker: str, factor: float, label: str | None,
+    whole: bool,
 ) -> None:  # fmt: skip
     x = [point.x / factor for point in piece]
     axes.plot(
@@ -97,8 +98,10 @@ def _budget(axes: Any, panel: Panel, factor: float) -> None:
     ends = {seed[-1].x for curve in panel.arms for seed in curve.seeds}
     if len(panel.arms) > 1 and len(ends) > 1:
         axes.axvline(panel.budget / factor, color="0.35", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
-        axes.annotate("equal budget", (panel.budget / factor, 1), xycoords=("data", "axes fraction"), xytext=(-2, -2),
-                      textcoords="offset points", ha="right", va="top", rotation=90, fontsize=7, color="0.35")  # fmt: skip
+        axes.annotate(
+            "equal budget", (panel.budget / factor, 1), xycoords=("data", "axes fraction"), xytext=(-2, -2),
+            textcoords="offset points", ha="right", va="top", rotation=90, fontsize=7, color="0.35",
+        )  # fmt: skip
 
 
 def _legend(axes: Any, panel: Panel) -> None:

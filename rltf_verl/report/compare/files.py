@@ -74,7 +74,7 @@ def _metric_files(folder: Path) -> list[Path]:
 
 
 def _beside(folder: Path) -> list[Path]:
-    """verl's own places: checkpoints/<project>/<experiment>/ and, without VERL_FILE_LOGGER_*, <project>/<experiment>.jsonl."""
+    """Where verl writes by default: `checkpoints/<project>/<experiment>/` and `<project>/<experiment>.jsonl`."""
     folder = folder.resolve()
     if folder.parent.parent.name != "checkpoints":
         return []

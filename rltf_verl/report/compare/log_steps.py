@@ -1,4 +1,4 @@
-"""An episode log step by step: the numbers of `rltf log stats`, sessions and tokens. One step is in memory at a time."""
+"""An episode log by steps: the numbers of `rltf log stats`, sessions, tokens. One step is in memory at a time."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ def _tokens(trained: Sequence[Record]) -> int | None:
     said = [feedback for turn in turns for feedback in (turn["feedback"], turn.get("withheld")) if feedback]
     if any(feedback["provider"] == OWN_FEEDBACK for feedback in said):
         return None
-    return sum(turn["num_tokens"] for turn in turns)
+    return sum(int(turn["num_tokens"]) for turn in turns)

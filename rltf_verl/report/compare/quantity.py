@@ -79,8 +79,8 @@ def _why_not(runs: Sequence[Run], sources: Sequence[Mapping[str, str]]) -> str:
         return (f"{neither.name}: no first-turn accuracy of a validation in it (val-core/<data source>/acc/mean@n, or "
                 "validation sessions in an episode log); choose another metric with --metric")  # fmt: skip
     with_one = next(run for run in runs if not run.series(LOGGED))
-    return (f"{without[0].name} has first-turn accuracy in its episode log only, {with_one.name} in verl's metrics only; "
-            "give all runs with their episode logs")  # fmt: skip
+    return (f"{without[0].name} has first-turn accuracy in its episode log only, {with_one.name} in verl's metrics "
+            "only; give all runs with their episode logs")  # fmt: skip
 
 
 def _sources(run: Run) -> dict[str, str]:
