@@ -37,7 +37,7 @@ def compare(
     from rltf_verl.report.compare.comparison import file_name
     from rltf_verl.report.compare.draw import draw
     from rltf_verl.report.compare.run import read_arms
-    from rltf_verl.report.compare.show import amount, budget_table, whole_table, write
+    from rltf_verl.report.compare.show import budget_table, whole_table, write
     from rltf_verl.report.console import show_table
 
     found = compared(read_arms(runs), x.split(","), metric or ["first_turn"])
@@ -46,9 +46,7 @@ def compare(
         panels = [panel for panel in found.panels if panel.quantity == name]
         typer.echo(f"\n{panels[0].label if panels else name}: mean [lowest seed, highest seed]")
         show_table(whole_table(lines))
-        for panel in panels:
-            typer.echo(f"at {amount(panel.budget)}: {panel.axis_label}")
-            show_table(budget_table(panel))
+        show_table(budget_table(panels))
     for what, why in found.left_out.items():
         typer.echo(f"left out: {what}: {why}")
     write(out, found.wholes, found.panels, found.left_out)

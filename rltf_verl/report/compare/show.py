@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rltf_verl.report.compare.numbers import ArmCurve, Panel, Spread, Whole
+from rltf_verl.report.compare.numbers import AtBudget, Panel, Spread, Whole
 
 Table = list[tuple[str, ...]]
 COLUMNS = ("quantity", "axis", "budget", "number", "arm", "seeds", "mean", "min", "max", "std")
@@ -22,22 +22,23 @@ def whole_table(lines: Sequence[Whole]) -> Table:
     )]  # fmt: skip
 
 
-def budget_table(panel: Panel) -> Table:
-    """A header and a line per arm, where all had spent the same."""
-    first = panel.arms[0].arm
-    header = ("arm", "seeds", "there", "evaluated at", "mean up to there", f"against {first}")
-    return [header, *map(_line, panel.arms)]
+def budget_table(panels: Sequence[Panel]) -> Table:
+    """A header and a line per axis and arm, where all arms had spent the same."""
+    header = ("equal", "arm", "there", "evaluated at", "mean up to there", "against the first")
+    return [header, *(line for panel in panels for line in _lines(panel))]
 
 
-def _line(curve: ArmCurve) -> tuple[str, ...]:
-    at = curve.at_budget
-    if at is None:
-        return curve.arm, str(len(curve.seeds)), "no evaluation", "–", "–", "–"
+def _lines(panel: Panel) -> Iterator[tuple[str, ...]]:
+    for i, curve in enumerate(panel.arms):
+        equal = f"{panel.axis} {amount(panel.budget)}" if i == 0 else ""
+        yield equal, curve.arm, *(_at(curve.at_budget) if curve.at_budget else ("no evaluation", "–", "–", "–"))
+
+
+def _at(at: AtBudget) -> tuple[str, ...]:
     against = "–" if at.difference is None else f"{at.difference:+.3f}"
     if at.apart is not None:
-        against += ", ranges apart" if at.apart else ", ranges overlap"
-    until = "–" if at.until is None else shown(at.until)
-    return curve.arm, str(len(curve.seeds)), shown(at.value), span(at.spent), until, against
+        against += ", apart" if at.apart else ", overlap"
+    return shown(at.value), span(at.spent), "–" if at.until is None else shown(at.until), against
 
 
 def shown(s: Spread) -> str:
