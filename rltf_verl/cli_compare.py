@@ -37,16 +37,17 @@ def compare(
     from rltf_verl.report.compare.comparison import file_name
     from rltf_verl.report.compare.draw import draw
     from rltf_verl.report.compare.run import read_arms
-    from rltf_verl.report.compare.show import budget_table, whole_table, write
+    from rltf_verl.report.compare.show import BELOW, budget_table, whole_table, write
     from rltf_verl.report.console import show_table
 
     found = compared(read_arms(runs), x.split(","), metric or ["first_turn"])
     out.mkdir(parents=True, exist_ok=True)
     for name, lines in found.wholes.items():
         panels = [panel for panel in found.panels if panel.quantity == name]
-        typer.echo(f"\n{panels[0].label if panels else name}: mean [lowest seed, highest seed]")
+        typer.echo(f"\n{panels[0].label if panels else name}: mean ± standard deviation of the seeds")
         show_table(whole_table(lines))
         show_table(budget_table(panels))
+        typer.echo(BELOW)
     for what, why in found.left_out.items():
         typer.echo(f"left out: {what}: {why}")
     write(out, found.wholes, found.panels, found.left_out)

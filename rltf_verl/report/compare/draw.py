@@ -19,7 +19,9 @@ STYLE: dict[Any, Any] = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none",
     "svg.hashsalt": "rltf", "legend.fontsize": 8,
 }  # fmt: skip
-MOST_MARKERS = 14
+MOST_MARKERS = 24
+DENSE = 60
+"""From so many points on, single seeds would only blur the band."""
 
 
 def draw(panel: Panel, path: Path) -> list[Path]:
@@ -61,7 +63,8 @@ def _unit(panel: Panel) -> tuple[float, str]:
 def _arm(axes: Any, curve: ArmCurve, i: int, factor: float) -> None:
     """Thin: seeds. Thick: their mean, in pieces of as many seeds; hollow where some seed has ended."""
     look = {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
-    if len(curve.seeds) > 1:
+    dense = len(curve.mean) >= DENSE
+    if len(curve.seeds) > 1 and not dense:
         for seed in curve.seeds:
             axes.plot([p.x / factor for p in seed], [p.y for p in seed], color=look["color"], linewidth=0.6, alpha=0.4)
     labelled = False
@@ -71,7 +74,7 @@ def _arm(axes: Any, curve: ArmCurve, i: int, factor: float) -> None:
         _piece(axes, piece, look, MARKERS[i % len(MARKERS)], factor, None if labelled else _name(curve), whole)
         labelled = True
     if not labelled:  # the seeds have no step in common
-        axes.plot([], [], label=_name(curve), **look)
+        axes.plot([], [], label=_name(curve), marker=MARKERS[i % len(MARKERS)], **look)
 
 
 def _piece(
@@ -80,13 +83,19 @@ def _piece(
 ) -> None:  # fmt: skip
     x = [point.x / factor for point in piece]
     axes.plot(
-        x, [point.mean for point in piece], marker=marker, markersize=4.5, markeredgewidth=1.0, linewidth=1.6,
-        markerfacecolor=look["color"] if whole else "white", markevery=-(-len(piece) // MOST_MARKERS), label=label,
-        zorder=3, **look,
+        x, [point.mean for point in piece], marker=marker, markersize=4.5, markeredgewidth=1.0,
+        linewidth=1.0 if len(piece) >= DENSE else 1.6, markerfacecolor=look["color"] if whole else "white",
+        markevery=_marked(len(piece)), label=label, zorder=3, **look,
     )  # fmt: skip
     if piece[0].num > 1:
         low, high = [point.low for point in piece], [point.high for point in piece]
         axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def _marked(num: int) -> list[int]:
+    """Which of the points get a marker: the last one, and as many before it as can be told apart."""
+    every = -(-num // MOST_MARKERS)
+    return list(range((num - 1) % every, num, every))
 
 
 def _name(curve: ArmCurve) -> str:
@@ -99,8 +108,8 @@ def _budget(axes: Any, panel: Panel, factor: float) -> None:
     if len(panel.arms) > 1 and len(ends) > 1:
         axes.axvline(panel.budget / factor, color="0.35", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
         axes.annotate(
-            "equal budget", (panel.budget / factor, 1), xycoords=("data", "axes fraction"), xytext=(-2, -2),
-            textcoords="offset points", ha="right", va="top", rotation=90, fontsize=7, color="0.35",
+            "equal budget", (panel.budget / factor, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
+            textcoords="offset points", ha="center", va="bottom", fontsize=7, color="0.35",
         )  # fmt: skip
 
 
@@ -110,4 +119,4 @@ def _legend(axes: Any, panel: Panel) -> None:
         told.append("mean; band: lowest to highest seed")
     if any(point.num < len(curve.seeds) for curve in panel.arms for point in curve.mean):
         told.append("hollow: some seeds have ended")
-    axes.legend(frameon=False, title="\n".join(told) or None, title_fontsize=7, alignment="left")
+    axes.legend(frameon=False, title="\n".join(told) or None, title_fontsize=7, alignment="left", handlelength=3.2)

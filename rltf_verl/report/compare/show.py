@@ -11,6 +11,7 @@ from pathlib import Path
 from rltf_verl.report.compare.numbers import AtBudget, Panel, Spread, Whole
 
 Table = list[tuple[str, ...]]
+BELOW = "difference: to the first arm; * the seeds of the two do not overlap"
 COLUMNS = ("quantity", "axis", "budget", "number", "arm", "seeds", "mean", "min", "max", "std")
 
 
@@ -23,8 +24,8 @@ def whole_table(lines: Sequence[Whole]) -> Table:
 
 
 def budget_table(panels: Sequence[Panel]) -> Table:
-    """A header and a line per axis and arm, where all arms had spent the same."""
-    header = ("equal", "arm", "there", "evaluated at", "mean up to there", "against the first")
+    """A header and a line per axis and arm, where all arms had spent the same; see `BELOW`."""
+    header = ("equal", "arm", "there", "at", "mean until", "difference")
     return [header, *(line for panel in panels for line in _lines(panel))]
 
 
@@ -37,13 +38,13 @@ def _lines(panel: Panel) -> Iterator[tuple[str, ...]]:
 def _at(at: AtBudget) -> tuple[str, ...]:
     against = "–" if at.difference is None else f"{at.difference:+.3f}"
     if at.apart is not None:
-        against += ", apart" if at.apart else ", overlap"
-    return shown(at.value), span(at.spent), "–" if at.until is None else shown(at.until), against
+        against += " *" if at.apart else ""
+    return shown(at.value), span(at.spent), "–" if at.until is None else number(at.until.mean), against
 
 
 def shown(s: Spread) -> str:
-    """`0.625 [0.610, 0.640]`: mean, lowest and highest seed."""
-    return number(s.mean) if s.std is None else f"{number(s.mean)} [{number(s.low)}, {number(s.high)}]"
+    """`0.625±0.012`: mean, and the standard deviation between seeds."""
+    return number(s.mean) if s.std is None else f"{number(s.mean)}±{number(s.std)}"
 
 
 def span(values: Sequence[float]) -> str:
