@@ -41,8 +41,8 @@ def draw(panel: Panel, path: Path) -> list[Path]:
         figure = Figure(figsize=(5.2, 3.5), dpi=300, layout="constrained")
         axes = figure.subplots()
         factor, label = _unit(panel)
-        for i, curve in enumerate(panel.arms):
-            _arm(axes, curve, i, factor)
+        for curve in panel.arms:
+            _arm(axes, curve, factor)
         _budget(axes, panel, factor)
         axes.set(xlabel=label, ylabel=panel.label)
         axes.grid(alpha=0.25, linewidth=0.5)
@@ -60,8 +60,9 @@ def _unit(panel: Panel) -> tuple[float, str]:
     return 1.0, panel.axis_label
 
 
-def _arm(axes: Any, curve: ArmCurve, i: int, factor: float) -> None:
+def _arm(axes: Any, curve: ArmCurve, factor: float) -> None:
     """Thin: seeds. Thick: their mean, in pieces of as many seeds; hollow where some seed has ended."""
+    i = curve.place
     look = {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
     dense = len(curve.mean) >= DENSE
     if len(curve.seeds) > 1 and not dense:

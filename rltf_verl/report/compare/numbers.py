@@ -62,6 +62,8 @@ class ArmCurve:
     """An arm on one axis."""
 
     arm: str
+    place: int
+    """Among all arms of the comparison: it looks the same in every picture."""
     seeds: tuple[Seed, ...]
     mean: tuple[MeanPoint, ...]
     at_budget: AtBudget | None
@@ -117,8 +119,15 @@ def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
     start = max(seed[0].x for of in seeds.values() for seed in of)
     baseline = next(iter(seeds.values()))
     curves = (
-        ArmCurve(name, tuple(of), tuple(mean_curve(of)), _at(of, start, budget, None if of is baseline else baseline))
-        for name, of in seeds.items()
+        ArmCurve(
+            arm.name,
+            place,
+            tuple(of),
+            tuple(mean_curve(of)),
+            _at(of, start, budget, None if of is baseline else baseline),
+        )
+        for place, arm in enumerate(arms)
+        if (of := seeds.get(arm.name))
     )
     return Panel(quantity.name, quantity.label, axis.name, axis.label, budget, tuple(curves), without)
 
