@@ -32,6 +32,7 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
     taken = {name: axis_of(name, arms) for name in dict.fromkeys(axes)}
     for quantity in quantities(metrics, arms):
         found.wholes[quantity.name] = [whole(quantity, arm) for arm in arms]
+        found.left_out |= _late_starts(found.wholes[quantity.name])
         for name, axis in taken.items():
             drawn = axis if isinstance(axis, str) else panel(quantity, axis, arms)
             if isinstance(drawn, str):
@@ -41,6 +42,17 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
             found.left_out |= {f"{arm} in --x {name}": why for arm, why in drawn.without.items()}
             found.left_out |= _apart_in_steps(drawn)
     return found
+
+
+def _late_starts(lines: Sequence[Whole]) -> dict[str, str]:
+    """Runs whose first evaluation is later than that of others: their start is no start."""
+    begins = {run: step for line in lines for run, step in zip(line.runs, line.first_steps, strict=True)}
+    first = min(begins.values())
+    return {
+        f"evaluations of {run} before step {step}": f"it has none; others begin at step {first}"
+        for run, step in begins.items()
+        if step > first
+    }
 
 
 def _apart_in_steps(drawn: Panel) -> dict[str, str]:

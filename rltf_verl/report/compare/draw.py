@@ -17,15 +17,15 @@ LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 STYLE: dict[Any, Any] = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none",
-    "svg.hashsalt": "rltf", "legend.fontsize": 8,
+    "svg.hashsalt": "rltf", "text.parse_math": False, "legend.fontsize": 8,
 }  # fmt: skip
 MOST_MARKERS = 24
 DENSE = 60
 """From so many points on, single seeds would only blur the band."""
 
 
-def draw(panel: Panel, path: Path) -> list[Path]:
-    """Write `path` as PNG and SVG; returns both.
+def draw(panel: Panel, path: Path) -> None:
+    """Write `path`.png and `path`.svg.
 
     Raises:
         ValueError: matplotlib is missing.
@@ -36,7 +36,6 @@ def draw(panel: Panel, path: Path) -> list[Path]:
         raise ValueError("pictures need matplotlib; pip install 'rltf-verl[plot]'") from None
     from matplotlib.figure import Figure
 
-    files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg")]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 3.5), dpi=300, layout="constrained")
         axes = figure.subplots()
@@ -47,9 +46,8 @@ def draw(panel: Panel, path: Path) -> list[Path]:
         axes.set(xlabel=label, ylabel=panel.label)
         axes.grid(alpha=0.25, linewidth=0.5)
         _legend(axes, panel)
-        figure.savefig(files[0])
-        figure.savefig(files[1], metadata={"Date": None})
-    return files
+        figure.savefig(path.with_name(f"{path.name}.png"))
+        figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
 
 
 def _unit(panel: Panel) -> tuple[float, str]:

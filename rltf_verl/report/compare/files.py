@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rltf_verl.report.compare.arguments import Place
-from rltf_verl.report.compare.history import first_step
+from rltf_verl.report.compare.history import from_scratch
 from rltf_verl.report.episode_log import log_files
 from rltf_verl.report.file_log import processes_of, stem_of
 
@@ -87,13 +87,13 @@ def _one_run(top: Path, files: Sequence[Path]) -> tuple[Path, ...]:
     groups: dict[tuple[Path, str], list[Path]] = {}
     for path in files:
         groups.setdefault((path.parent, stem_of(path) + path.suffix), []).append(path)
-    begun = [paths[0] for paths in groups.values() if first_step(paths[0]) <= 1]
+    begun = [paths[0] for paths in groups.values() if any(map(from_scratch, paths))]
     if len(begun) > 1 or len({folder for folder, _ in groups}) > 1:
         first, second, *_ = begun if len(begun) > 1 else [paths[0] for paths in groups.values()]
         raise ValueError(f"{top}: holds several runs, or one of them twice ({first.relative_to(top)} and "
                          f"{second.relative_to(top)}); name the files")  # fmt: skip
     in_order = sorted(groups.values(), key=lambda paths: max(p.stat().st_mtime_ns for p in paths))
-    return tuple(path for paths in in_order for path in (processes_of(paths[0]) if len(paths) > 1 else paths))
+    return tuple(path for paths in in_order for path in processes_of(paths[0]))
 
 
 def _holds_metrics(path: Path) -> bool:

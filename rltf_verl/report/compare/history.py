@@ -22,9 +22,10 @@ def read_history(paths: Sequence[Path]) -> History:
     return merged([process for path in paths for process in _processes(read_records(path))])
 
 
-def first_step(path: Path) -> int:
-    """Of a file; 0 if it holds none."""
-    return min((step for step, _ in read_records(path)), default=0)
+def from_scratch(path: Path) -> bool:
+    """Whether a file begins where a run begins: with the validation at step 0 or the training of step 1."""
+    step, metrics = next(iter(read_records(path)), (None, {}))
+    return step == 0 or (step == 1 and TRAINED in metrics)
 
 
 def read_records(path: Path) -> list[tuple[int, Metrics]]:

@@ -37,6 +37,8 @@ class Whole:
     """Highest evaluation of each seed: the more evaluations, the higher by chance alone."""
     end: Spread
     """Last evaluation."""
+    first_steps: tuple[int, ...]
+    """Step of the first evaluation of each seed."""
     last_steps: tuple[int, ...]
     """Step of the last evaluation of each seed."""
 
@@ -99,6 +101,7 @@ def whole(quantity: Quantity, arm: Arm) -> Whole:
         start=spread([of[min(of)] for of in series]),
         highest=spread([max(of.values()) for of in series]),
         end=spread([of[max(of)] for of in series]),
+        first_steps=tuple(min(of) for of in series),
         last_steps=tuple(max(of) for of in series),
     )
 
