@@ -40,7 +40,7 @@ def compare(
     from rltf_verl.report.compare.show import BELOW, budget_table, whole_table, write
     from rltf_verl.report.console import show_table
 
-    found = compared(read_arms(runs), x.split(","), metric or ["first_turn"])
+    found = compared(read_arms(runs), [axis.strip() for axis in x.split(",")], metric or ["first_turn"])
     out.mkdir(parents=True, exist_ok=True)
     for name, lines in found.wholes.items():
         panels = [panel for panel in found.panels if panel.quantity == name]

@@ -132,6 +132,12 @@ def test_a_start_from_scratch_replaces_everything(tmp_path):
     assert accuracies(tmp_path / "m.jsonl") == {0: 0.1, 1: 0.2}
 
 
+def test_a_process_that_only_validated_takes_nothing_back(tmp_path):
+    run(tmp_path / "m.process_1.jsonl", [0.1, 0.2, 0.3, 0.4])
+    write_metrics(tmp_path / "m.jsonl", [(1, evaluated(0.9))])
+    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}
+
+
 def test_files_of_several_launches_are_read_in_the_order_of_writing(tmp_path):
     first = run(tmp_path / "z_first.jsonl", [0.1, 0.2, 0.3])
     later = write_metrics(tmp_path / "a_later.jsonl", [(1, evaluated(0.25)), (2, step() | evaluated(0.35))])

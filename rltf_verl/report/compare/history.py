@@ -48,10 +48,13 @@ def merged(processes: Iterable[History]) -> History:
     """A process that was resumed at step s counts from there on, and what earlier ones did after s does not.
 
     Its first record is that of the validation at s, or of the training of s + 1 (without `trainer.val_before_train`).
+    One that trained nothing (`trainer.val_only`, or killed before) took nothing back, and is left out.
     """
     history: History = {}
     for process in processes:
         first = min(process)
+        if history and len(process) == 1 and TRAINED not in process[first]:
+            continue
         resumed_at = first - 1 if TRAINED in process[first] else first
         history = {step: metrics for step, metrics in history.items() if step <= resumed_at}
         for step, metrics in process.items():

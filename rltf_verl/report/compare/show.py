@@ -11,7 +11,7 @@ from pathlib import Path
 from rltf_verl.report.compare.numbers import AtBudget, Panel, Spread, Whole
 
 Table = list[tuple[str, ...]]
-BELOW = "difference: to the first arm; * the seeds of the two do not overlap"
+BELOW = "difference: to the first arm of the axis; * the seeds of the two do not overlap"
 COLUMNS = ("quantity", "axis", "budget", "number", "arm", "seeds", "mean", "min", "max", "std")
 
 
@@ -25,7 +25,7 @@ def whole_table(lines: Sequence[Whole]) -> Table:
 
 def budget_table(panels: Sequence[Panel]) -> Table:
     """A header and a line per axis and arm, where all arms had spent the same; see `BELOW`."""
-    header = ("equal", "arm", "there", "at", "mean until", "difference")
+    header = ("equal", "arm", "value", "at", "mean until", "difference")
     return [header, *(line for panel in panels for line in _lines(panel))]
 
 
