@@ -20,6 +20,8 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "rltf", "text.parse_math": False, "legend.fontsize": 8,
 }  # fmt: skip
 MOST_MARKERS = 24
+MOST_INSIDE = 4
+"""Arms whose legend has room within the axes."""
 DENSE = 60
 """From so many points on, single seeds would only blur the band."""
 
@@ -37,7 +39,8 @@ def draw(panel: Panel, path: Path) -> None:
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.2, 3.5), dpi=300, layout="constrained")
+        crowded = len(panel.arms) > MOST_INSIDE
+        figure = Figure(figsize=(6.9 if crowded else 5.2, 3.5), dpi=300, layout="constrained")
         axes = figure.subplots()
         factor, label = _unit(panel)
         for curve in panel.arms:
@@ -45,7 +48,10 @@ def draw(panel: Panel, path: Path) -> None:
         _budget(axes, panel, factor)
         axes.set(xlabel=label, ylabel=panel.label)
         axes.grid(alpha=0.25, linewidth=0.5)
-        _legend(axes, panel)
+        if crowded:
+            figure.legend(loc="outside right upper", **_legend(panel))
+        else:
+            axes.legend(**_legend(panel))
         figure.savefig(path.with_name(f"{path.name}.png"))
         figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
 
@@ -112,10 +118,11 @@ def _budget(axes: Any, panel: Panel, factor: float) -> None:
         )  # fmt: skip
 
 
-def _legend(axes: Any, panel: Panel) -> None:
+def _legend(panel: Panel) -> dict[str, Any]:
     told = []
     if any(point.num > 1 for curve in panel.arms for point in curve.mean):
         told.append("mean; band: lowest to highest seed")
     if any(point.num < len(curve.seeds) for curve in panel.arms for point in curve.mean):
         told.append("hollow: some seeds have ended")
-    axes.legend(frameon=False, title="\n".join(told) or None, title_fontsize=7, alignment="left", handlelength=3.2)
+    title = "\n".join(told) or None
+    return {"frameon": False, "title": title, "title_fontsize": 7, "alignment": "left", "handlelength": 3.2}
