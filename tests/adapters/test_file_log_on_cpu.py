@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+import verl.trainer.ppo.v1  # noqa: F401 - it imports our trainers when it is whole
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.compat import keep_earlier_metrics
