@@ -82,6 +82,8 @@ def runs_that_cannot_be_compared(t):
         t / "other_set.jsonl", [(0, {"val-core/other/acc/mean@1": 0.1}), (1, {"val-core/other/acc/mean@1": 1})]
     )
     (t / "chart.csv").write_text("Step,sd - acc\n0,0.1\n")
+    (t / "long.csv").write_text(f"_step,note\n0,{'x' * 200_000}\n")
+    (t / "broken.parquet").write_text("PAR")
     (t / "empty").mkdir()
     for name in ("one", "two"):
         run(t / "several" / f"{name}.jsonl", [0.1, 0.2])
@@ -98,6 +100,8 @@ def runs_that_cannot_be_compared(t):
         (["=good.jsonl"], "write NAME=good.jsonl"),
         (["empty"], "empty: no metrics in it"),
         (["chart.csv"], "chart.csv: no metrics in it"),
+        (["long.csv"], "long.csv: cannot be read as CSV: field larger than"),
+        (["broken.parquet"], "broken.parquet: no metrics in it"),
         (["once.jsonl"], "has first_turn at step 0 only"),
         (["no_validation.jsonl"], "no first-turn accuracy of a validation in it"),
         (["good.jsonl", "other_set.jsonl"], "no validation set is common to all runs"),

@@ -99,7 +99,7 @@ def test_the_mean_is_taken_at_common_steps_only_and_says_so(tmp_path):
         (0, 0.0), (2, pytest.approx(0.3)), (4, pytest.approx(0.6))
     ]  # fmt: skip
     assert found.left_out == {
-        "2 of 5 steps in the mean of a": "not all of its seeds were evaluated there (the first is step 1)"
+        "2 of 5 steps in the mean of first_turn of a": "not all of its seeds were evaluated there (the first is step 1)"
     }
 
 
@@ -141,7 +141,7 @@ def test_sums_are_not_made_up_where_the_first_steps_were_erased(tmp_path):
     run(tmp_path / "b.jsonl", [0.0, 0.1, 0.2])
     found = compared(tmp_path / "a.jsonl", tmp_path / "b.jsonl", axes=["step", "hours"])
     assert found.left_out["a in --x hours"] == "no timing_s/step of 2 steps, the first 1 and the last 2"
-    assert f"evaluations of {tmp_path / 'a.jsonl'} before step 2" in found.left_out
+    assert f"first_turn of {tmp_path / 'a.jsonl'} before step 2" in found.left_out
 
 
 def with_log(folder, accuracies, sessions, **place):

@@ -130,7 +130,7 @@ MEASURES: dict[str, list[Measure]] = {
     ],
     "cost": [Measure("judge cost (unit of rltf.feedback.price)", _cost)],
 }
-"""Axis -> the ways to take it; the first that all runs can give is used, else the first that an arm can."""
+"""Axis -> the ways to take it; the one that most arms can give is used, of equals the first."""
 
 
 def axis_of(name: str, arms: Sequence[Arm]) -> Axis | str:

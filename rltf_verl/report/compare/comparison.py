@@ -32,7 +32,7 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
     taken = {name: axis_of(name, arms) for name in dict.fromkeys(axes)}
     for quantity in quantities(metrics, arms):
         found.wholes[quantity.name] = [whole(quantity, arm) for arm in arms]
-        found.left_out |= _late_starts(found.wholes[quantity.name])
+        found.left_out |= _late_starts(quantity.name, found.wholes[quantity.name])
         for name, axis in taken.items():
             drawn = axis if isinstance(axis, str) else panel(quantity, axis, arms)
             if isinstance(drawn, str):
@@ -44,12 +44,12 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
     return found
 
 
-def _late_starts(lines: Sequence[Whole]) -> dict[str, str]:
+def _late_starts(quantity: str, lines: Sequence[Whole]) -> dict[str, str]:
     """Runs whose first evaluation is later than that of others: their start is no start."""
     begins = {run: step for line in lines for run, step in zip(line.runs, line.first_steps, strict=True)}
     first = min(begins.values())
     return {
-        f"evaluations of {run} before step {step}": f"it has none; others begin at step {first}"
+        f"{quantity} of {run} before step {step}": f"it has none; others begin at step {first}"
         for run, step in begins.items()
         if step > first
     }
@@ -62,7 +62,7 @@ def _apart_in_steps(drawn: Panel) -> dict[str, str]:
         steps = {point.step for seed in curve.seeds for point in seed}
         out = sorted(steps - {point.step for point in curve.mean})
         if out:
-            told[f"{len(out)} of {len(steps)} steps in the mean of {curve.arm}"] = (
+            told[f"{len(out)} of {len(steps)} steps in the mean of {drawn.quantity} of {curve.arm}"] = (
                 f"not all of its seeds were evaluated there (the first is step {out[0]})"
             )
     return told

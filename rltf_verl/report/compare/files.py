@@ -17,6 +17,9 @@ from rltf_verl.report.file_log import processes_of, stem_of
 DEPTH = 3
 """Folders below a run's folder that are looked into."""
 
+ELSEWHERE = ("global_step_", "superseded", "wandb", ".")
+"""Beginnings of the names of folders that are not looked into: checkpoints, and what other programs keep there."""
+
 
 @dataclass(frozen=True)
 class RunFiles:
@@ -63,7 +66,7 @@ def _folders(top: Path) -> Iterator[Path]:
         folder = Path(name)
         yield folder
         deep = len(folder.relative_to(top).parts) >= DEPTH
-        below[:] = [] if deep else sorted(b for b in below if not b.startswith(("global_step_", "superseded", ".")))
+        below[:] = [] if deep else sorted(b for b in below if not b.startswith(ELSEWHERE))
 
 
 def _metric_files(folder: Path) -> list[Path]:
@@ -101,7 +104,10 @@ def _holds_metrics(path: Path) -> bool:
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
-        return "_step" in pq.read_schema(path).names
+        try:
+            return "_step" in pq.read_schema(path).names
+        except ValueError:  # pyarrow's ArrowInvalid is one
+            return False
     with path.open("rb") as file:
         line = file.readline()
     if path.suffix == ".csv":

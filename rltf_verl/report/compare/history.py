@@ -81,8 +81,11 @@ def _rows(path: Path) -> Iterable[Mapping[str, Any]]:
         rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
         return rows
     if path.suffix == ".csv":
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return list(csv.DictReader(file))
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                return list(csv.DictReader(file))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: cannot be read as CSV: {error}") from None
     return read_lines(path)
 
 

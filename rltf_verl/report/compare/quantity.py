@@ -31,11 +31,9 @@ def quantities(names: Sequence[str], arms: Sequence[Arm]) -> list[Quantity]:
         ValueError: a run lacks it, or has it at one step only.
     """
     runs = [run for arm in arms for run in arm.runs]
-    found = [
-        q
-        for name in dict.fromkeys(names)
-        for q in (_first_turn(runs) if name == FIRST_TURN else [_by_name(name, runs)])
-    ]
+    found: list[Quantity] = []
+    for name in dict.fromkeys(names):
+        found += _first_turn(runs) if name == FIRST_TURN else [_by_name(name, runs)]
     for quantity in found:
         _curves_only(quantity, arms)
     return found
@@ -98,7 +96,7 @@ def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
 
 
 def _close(name: str, known: set[str]) -> str:
-    """Names like it, of those that hold a part of it first."""
+    """Names like it, else those that hold its last part."""
     last = name.rsplit("/", maxsplit=1)[-1]
     near = get_close_matches(name, sorted(known), n=5, cutoff=0.6) or sorted(k for k in known if last and last in k)[:5]
     return f"names like it: {', '.join(near)}" if near else f"it has {len(known)} metrics, none with a name like it"
