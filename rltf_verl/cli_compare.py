@@ -46,8 +46,9 @@ def compare(
         panels = [panel for panel in found.panels if panel.quantity == name]
         typer.echo(f"\n{panels[0].label if panels else name}: mean ± standard deviation of the seeds")
         show_table(whole_table(lines))
-        show_table(budget_table(panels))
-        typer.echo(BELOW)
+        if panels:
+            show_table(budget_table(panels))
+            typer.echo(BELOW)
     for what, why in found.left_out.items():
         typer.echo(f"left out: {what}: {why}")
     write(out, found.wholes, found.panels, found.left_out)
