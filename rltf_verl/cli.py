@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from rltf_verl.cli_compare import compare
 from rltf_verl.cli_data import data
 from rltf_verl.cli_env import env
 from rltf_verl.cli_eval import evaluate, results
@@ -43,6 +44,7 @@ app.add_typer(log, name="log")
 app.command("view")(view)
 app.command("eval")(evaluate)
 app.command()(results)
+app.command()(compare)
 
 
 @app.command()

@@ -27,8 +27,10 @@ def session_metrics(sessions: Sessions, facts: torch.Tensor, horizon: int) -> di
         `rltf/turn_k/…`, `rltf/session/…`, `rltf/feedback/…`, `rltf/grader/…`; what has no denominator is left out.
     """
     table = _Table.of(sessions, facts)
+    generated = table.column["response_tokens"] + table.column["own_feedback_tokens"]
     metrics = {
         "rltf/session/total": float(facts.shape[0]),
+        "rltf/session/tokens/total": float(generated.nansum()),
         "rltf/session/turns": float(table.valid.sum()) / facts.shape[0],
         "rltf/session/prompt_too_long_share": _mean(table.column["prompt_too_long"].nan_to_num().amax(dim=1)),
     }

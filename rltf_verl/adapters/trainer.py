@@ -18,7 +18,7 @@ from verl.utils.py_functional import rename_dict
 
 from rltf_verl.adapters.checks import check_config, check_prompt_budget
 from rltf_verl.adapters.columns import SAMPLER_LOG_PROBS, real_rows
-from rltf_verl.adapters.compat import required_batch_multiple
+from rltf_verl.adapters.compat import keep_earlier_metrics, required_batch_multiple
 from rltf_verl.adapters.correction import rollout_correction
 from rltf_verl.adapters.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
@@ -78,6 +78,8 @@ class RLTFTrainerMixin:
             moved = set_aside_after(Path(folder), self.global_steps)
             if moved:
                 logger.info("episode log: moved %d files of steps after %d to superseded/", moved, self.global_steps)
+        if self.resumed_at > 0:
+            keep_earlier_metrics(self.config)
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         """Rows are padded to what the workers' split needs, not to `ppo_mini_batch_size × rollout.n` of them."""

@@ -93,6 +93,7 @@ def test_session_metrics_with_known_answers():
     assert metrics == pytest.approx(
         {
             "rltf/session/total": 4.0,
+            "rltf/session/tokens/total": 4 + 2 + 6 + 2 + 2 + 2,
             "rltf/session/turns": 1.5,
             "rltf/turn_1/share": 1.0,
             "rltf/turn_1/acc": 0.5,

@@ -11,7 +11,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from rltf_verl.report.compare.history import read_history
 from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.report.file_log import processes_of
 from rltf_verl.types import Role
 from tests.e2e import runs
 
@@ -65,6 +67,14 @@ def test_the_killed_run_left_no_broken_line(both: tuple[runs.Run, runs.Run]) -> 
         for line in file.read_bytes().split(b"\n")[:-1]:
             json.loads(line)
         assert file.read_bytes().endswith(b"\n")
+
+
+def test_the_killed_run_kept_the_metrics_of_both_processes(both: tuple[runs.Run, runs.Run]) -> None:
+    for run, num_files in zip(both, (1, 2), strict=True):
+        files = processes_of(run.folder / "metrics.jsonl")
+        assert len(files) == num_files
+        trained = [step for step, metrics in read_history(files).items() if "timing_s/step" in metrics]
+        assert trained == list(range(1, STEPS + 1))
 
 
 def test_sampler_and_actor_agree_on_attempt_rows_while_the_weights_move(both: tuple[runs.Run, runs.Run]) -> None:

@@ -2,6 +2,8 @@
 
 import importlib
 import inspect
+import json
+from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -60,8 +62,8 @@ KEYS = [
     "algorithm.adv_estimator", "algorithm.filter_groups.enable", "algorithm.rollout_correction.bypass_mode",
     "algorithm.use_kl_in_reward", "data.max_prompt_length", "data.max_response_length", "data.train_batch_size",
     "data.train_files", "data.val_files", "trainer.critic_warmup", "trainer.default_local_dir", "trainer.device",
-    "trainer.log_val_generations", "trainer.use_v1", "trainer.v1.trainer_mode",
-    "transfer_queue.backend.SimpleStorage.num_data_storage_units",
+    "trainer.experiment_name", "trainer.log_val_generations", "trainer.logger", "trainer.project_name",
+    "trainer.use_v1", "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units",
     *(f"actor_rollout_ref.actor.{key}" for key in (
         "calculate_entropy", "data_loader_seed", "entropy_coeff", "fsdp_config.pad_to_length",
         "fsdp_config.ulysses_sequence_parallel_size", "loss_agg_mode", "policy_loss.loss_mode", "ppo_epochs",
@@ -229,3 +231,39 @@ def test_old_weights_are_still_saved_by_the_function_that_we_replace() -> None:
     source = inspect.getsource(DetachActorWorker._get_strategy_handlers)
     assert "from verl.utils.fsdp_utils import" in source, "imported when it is called, after our hook"
     assert "fsdp2_sharded_save_to_cpu" in source
+
+
+@pytest.mark.parametrize("told", [{}, {"VERL_FILE_LOGGER_ROOT": "logs"}, {"VERL_FILE_LOGGER_PATH": "metrics.jsonl"}])
+def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(told, tmp_path, monkeypatch) -> None:
+    from verl.utils.tracking import FileLogger
+
+    from rltf_verl.adapters.compat import keep_earlier_metrics
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("VERL_FILE_LOGGER_ROOT", "VERL_FILE_LOGGER_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    config = OmegaConf.create(
+        {"trainer": {"logger": ["console", "file"], "project_name": "sums", "experiment_name": "sd"}}
+    )
+    for process in range(3):
+        if process > 0:
+            keep_earlier_metrics(config)
+        log = FileLogger("sums", "sd")
+        log.log({"process": process}, step=process)
+        log.finish()
+    path = Path(log.filepath)
+    kept = [json.loads(path.with_suffix(f".process_{k}.jsonl").read_text()) for k in (1, 2)]
+    assert [record["data"] for record in kept] == [{"process": 0}, {"process": 1}]
+    assert json.loads(path.read_text())["data"] == {"process": 2}
+
+
+def test_the_file_logger_still_opens_after_the_checkpoint_is_loaded() -> None:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+    from verl.utils.tracking import FileLogger
+
+    assert "self.logger = Tracking(" in inspect.getsource(PPOTrainer.fit)
+    assert "Tracking(" not in inspect.getsource(PPOTrainer.init) + inspect.getsource(PPOTrainer._setup)
+    assert "self._load_checkpoint()" in inspect.getsource(PPOTrainer.init) + inspect.getsource(PPOTrainer._setup)
+    assert 'open(self.filepath, "wb"' in inspect.getsource(FileLogger.__init__)  # else there is nothing to save

@@ -1,0 +1,175 @@
+"""What a run had spent by a step. All runs of a picture are measured the same way.
+
+Sums need every step: where the first ones are gone (verl erases its file when a run is resumed), there is no sum.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from rltf_verl.report.compare.run import Arm, Run, Series
+
+_COST = re.compile(r"rltf/feedback/judge(_\d+)?/cost")
+_HOUR = 3600.0
+
+
+class NotKnownError(Exception):
+    """Why a run cannot give an axis."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A way to take an axis of a run."""
+
+    label: str
+    """With the unit."""
+    of: Callable[[Run], Series]
+    """What was spent by the end of each step. Raises NotKnownError."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis for all arms that can give it."""
+
+    name: str
+    label: str
+    of: dict[str, Series]
+    """Name of the run -> what it had spent by each step."""
+    without: dict[str, str]
+    """Name of an arm that is left out -> why."""
+
+
+def _steps(run: Run) -> Series:
+    return {step: float(step) for step in sorted({*run.metrics, *run.log})}
+
+
+def _sessions(run: Run) -> Series:
+    return _of_log(run, {step: found.sessions for step, found in run.log.items()})
+
+
+def _generated(run: Run) -> Series:
+    tokens = {step: found.tokens for step, found in run.log.items()}
+    if None in tokens.values():
+        raise NotKnownError("the policy writes its own feedback, and the episode log does not count those tokens")
+    return _of_log(run, {step: number for step, number in tokens.items() if number is not None})
+
+
+def _of_log(run: Run, amounts: Series) -> Series:
+    trained = [step for step, found in run.log.items() if found.sessions]
+    if not trained:
+        raise NotKnownError("no episode log with training sessions")
+    if trained[0] > 1:
+        raise NotKnownError(f"its episode log begins with step {trained[0]}")
+    return _sums({step: amount for step, amount in amounts.items() if step <= trained[-1]})
+
+
+def _counted_sessions(run: Run) -> Series:
+    return _sums(_of_every_step(run, "rltf/session/total"))
+
+
+def _counted_tokens(run: Run) -> Series:
+    return _sums(_of_every_step(run, "rltf/session/tokens/total"))
+
+
+def _trained_tokens(run: Run) -> Series:
+    return _sums(_of_every_step(run, "perf/total_num_tokens"))
+
+
+def _step_hours(run: Run) -> Series:
+    return _sums({step: seconds / _HOUR for step, seconds in _of_every_step(run, "timing_s/step").items()})
+
+
+def _runtime(run: Run) -> Series:
+    seconds = run.series("_runtime")
+    if not seconds:
+        raise NotKnownError("no timing_s/step and no _runtime")
+    values = list(seconds.values())
+    if values != sorted(values):
+        raise NotKnownError("its _runtime starts again with another process")
+    return {step: value / _HOUR for step, value in seconds.items()}
+
+
+def _cost(run: Run) -> Series:
+    costs = {step: [v for k, v in values.items() if _COST.fullmatch(k)] for step, values in run.metrics.items()}
+    if not any(costs.values()):
+        raise NotKnownError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
+    _no_gap([step for step in costs if step > 0], "metrics")
+    # A step without the metric: the judge was too busy to tell, and tells with the next step.
+    sums = _sums({step: sum(found) for step, found in costs.items()})
+    if not any(sums.values()):
+        raise NotKnownError("the judge cost nothing; is rltf.feedback.price set?")
+    return sums
+
+
+def _of_every_step(run: Run, name: str) -> Series:
+    found = run.series(name)
+    if not found:
+        raise NotKnownError(f"no {name}")
+    _no_gap(found, name)
+    return found
+
+
+def _no_gap(steps: Iterable[int], what: str) -> None:
+    there = set(steps)
+    gone = [step for step in range(1, max(there, default=0) + 1) if step not in there]
+    if gone:
+        raise NotKnownError(f"no {what} of {len(gone)} steps, the first {gone[0]} and the last {gone[-1]}")
+
+
+def _sums(amounts: Series) -> Series:
+    """Also at step 0, where nothing is spent."""
+    steps = sorted({0, *amounts})
+    return dict(zip(steps, accumulate(amounts.get(step, 0.0) for step in steps), strict=True))
+
+
+MEASURES: dict[str, list[Measure]] = {
+    "step": [Measure("training step", _steps)],
+    "rollouts": [
+        Measure("training sessions", _counted_sessions),
+        Measure("training sessions in the episode log", _sessions),
+    ],
+    "tokens": [
+        Measure("tokens generated in training sessions", _counted_tokens),
+        Measure("tokens of the attempts in the episode log", _generated),
+        Measure("tokens trained on (prompts and responses)", _trained_tokens),
+    ],
+    "hours": [
+        Measure("hours of training steps, without validation", _step_hours),
+        Measure("hours since the start (wandb's _runtime)", _runtime),
+    ],
+    "cost": [Measure("judge cost (unit of rltf.feedback.price)", _cost)],
+}
+"""Axis -> the ways to take it; the one that most arms can give is used, of equals the first."""
+
+
+def axis_of(name: str, arms: Sequence[Arm]) -> Axis | str:
+    """The axis, or why no arm can give it.
+
+    An arm of which one run cannot is left out whole: with fewer seeds its curve would be another one.
+    """
+    tried = [_taken(name, measure, arms) for measure in MEASURES[name]]
+    best = min(tried, key=lambda axis: len(axis.without))
+    if len(best.without) < len(arms):
+        return best
+    return "; ".join(dict.fromkeys(why for axis in tried for why in axis.without.values()))
+
+
+def _taken(name: str, measure: Measure, arms: Sequence[Arm]) -> Axis:
+    axis = Axis(name, measure.label, {}, {})
+    for arm in arms:
+        taken = _of_runs(measure, arm)
+        if isinstance(taken, str):
+            axis.without[arm.name] = taken
+        else:
+            axis.of.update(taken)
+    return axis
+
+
+def _of_runs(measure: Measure, arm: Arm) -> dict[str, Series] | str:
+    try:
+        return {run.name: measure.of(run) for run in arm.runs}
+    except NotKnownError as error:
+        return str(error)

@@ -1,0 +1,99 @@
+"""Metrics by step, of verl's file logger or of a wandb history export, across the processes of a run."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.jsonl import read_lines
+
+Metrics = dict[str, float]
+History = dict[int, Metrics]
+
+TRAINED = "training/global_step"
+"""verl logs it where a step was trained; a validation before training has a record without it."""
+
+
+def read_history(paths: Sequence[Path]) -> History:
+    """The metrics of one run from the files of its processes, the earliest first."""
+    return merged([process for path in paths for process in _processes(read_records(path))])
+
+
+def from_scratch(path: Path) -> bool:
+    """Whether a file begins where a run begins: with the validation at step 0 or the training of step 1."""
+    step, metrics = next(iter(read_records(path)), (None, {}))
+    return step == 0 or (step == 1 and TRAINED in metrics)
+
+
+def read_records(path: Path) -> list[tuple[int, Metrics]]:
+    """(step, its numbers), in the order of the file. What is no finite number is left out.
+
+    Raises:
+        ValueError: the file cannot be read as what its name says.
+    """
+    records = []
+    for row in _rows(path):
+        data = row["data"] if isinstance(row.get("data"), dict) else row
+        step = _number(row.get("step") if data is not row else row.get("_step"))
+        if step is not None:
+            numbers = {name: _number(value) for name, value in data.items()}
+            records.append((int(step), {name: value for name, value in numbers.items() if value is not None}))
+    return records
+
+
+def merged(processes: Iterable[History]) -> History:
+    """A process that was resumed at step s counts from there on, and what earlier ones did after s does not.
+
+    Its first record is that of the validation at s, or of the training of s + 1 (without `trainer.val_before_train`).
+    One that trained nothing (`trainer.val_only`, or killed before) took nothing back, and is left out.
+    """
+    history: History = {}
+    for process in processes:
+        first = min(process)
+        if history and len(process) == 1 and TRAINED not in process[first]:
+            continue
+        resumed_at = first - 1 if TRAINED in process[first] else first
+        history = {step: metrics for step, metrics in history.items() if step <= resumed_at}
+        for step, metrics in process.items():
+            history[step] = history.get(step, {}) | metrics
+    return dict(sorted(history.items()))
+
+
+def _processes(records: Iterable[tuple[int, Metrics]]) -> list[History]:
+    """A file that was put together of several has steps that go back."""
+    found: list[History] = []
+    before = math.inf
+    for step, metrics in records:
+        if step < before:
+            found.append({})
+        found[-1][step] = found[-1].get(step, {}) | metrics
+        before = step
+    return found
+
+
+def _rows(path: Path) -> Iterable[Mapping[str, Any]]:
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        return rows
+    if path.suffix == ".csv":
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                return list(csv.DictReader(file))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: cannot be read as CSV: {error}") from None
+    return read_lines(path)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,126 @@
+"""`rltf compare`: what it prints, writes and refuses."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rltf_verl.cli import app
+from tests.report.made import line, write
+from tests.report.made_runs import ACC, evaluated, run, step, write_metrics
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def rltf(*words):
+    return CliRunner().invoke(app, ["compare", *map(str, words)], env={"COLUMNS": "120"})
+
+
+def test_tables_files_and_pictures(tmp_path):
+    for name, ends in {"grpo_seed0": 0.3, "grpo_seed1": 0.4, "sd_seed0": 0.6, "sd_seed1": 0.7}.items():
+        run(tmp_path / name / "metrics.jsonl", [0.1, 0.2, ends], every=2)
+    out = tmp_path / "out"
+    result = rltf(*(tmp_path / f"{arm}_seed{k}" for arm in ("grpo", "sd") for k in (0, 1)), "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert "0.350±0.071" in result.stdout
+    assert "+0.300 *" in result.stdout
+    assert "left out: --x rollouts: no rltf/session/total; no episode log with training sessions" in result.stdout
+    assert "left out: --x cost: " in result.stdout
+    assert sorted(p.name for p in out.iterdir()) == ["compare.csv", "compare.json", *(
+        f"first_turn.{axis}.{kind}" for axis in ("hours", "step", "tokens") for kind in ("png", "svg")
+    )]  # fmt: skip
+    assert (out / "first_turn.step.png").read_bytes().startswith(PNG)
+    drawn = (out / "first_turn.step.svg").read_text()
+    assert "training step" in drawn
+    assert "sd (2 seeds)" in drawn
+    rows = list(csv.DictReader((out / "compare.csv").open()))
+    at = {(row["axis"], row["arm"]): row for row in rows if row["number"] == "at_budget"}
+    assert float(at["hours", "sd"]["mean"]) == pytest.approx(0.65)
+    assert (at["hours", "sd"]["budget"], at["hours", "sd"]["seeds"]) == ("4.0", "2")
+    told = json.loads((out / "compare.json").read_text())
+    assert [p["y"] for p in told["panels"][0]["arms"][1]["seeds"][0]] == [0.1, 0.2, 0.6]
+    assert told["whole"]["first_turn"][0]["first_steps"] == [0, 0]
+
+
+def test_the_same_picture_twice_is_the_same_file(tmp_path):
+    run(tmp_path / "a.jsonl", [0.1, 0.2])
+    for out in ("x", "y"):
+        assert rltf(tmp_path / "a.jsonl", "--x", "step", "--out", tmp_path / out).exit_code == 0
+    assert (tmp_path / "x/first_turn.step.svg").read_bytes() == (tmp_path / "y/first_turn.step.svg").read_bytes()
+
+
+def test_other_metrics_by_name(tmp_path):
+    run(tmp_path / "a" / "metrics.jsonl", [0.1, 0.2, 0.3])
+    for number in (1, 2):
+        write(tmp_path / "a" / "episodes", [line("1", "42")], step=number)
+    out = tmp_path / "out"
+    words = ("--metric", "log/train/turn_2/standing", "--metric", "perf/total_num_tokens", "--x", "step,rollouts")
+    result = rltf(tmp_path / "a", *words, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert (out / "log_train_turn_2_standing.rollouts.svg").exists()
+    assert (out / "perf_total_num_tokens.step.png").exists()
+    assert not (out / "first_turn.step.png").exists()
+
+
+def test_one_picture_per_validation_set(tmp_path):
+    easy, hard = "val-core/easy/acc/mean@1", "val-core/hard/acc/mean@1"
+    for name in ("a", "b"):
+        records = [(0, {easy: 0.5, hard: 0.1}), (1, step() | {easy: 0.6, hard: 0.2})]
+        write_metrics(tmp_path / f"{name}.jsonl", records)
+    out = tmp_path / "out"
+    assert rltf(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--x", "step", "--out", out).exit_code == 0
+    assert (out / "first_turn_easy.step.png").exists()
+    assert (out / "first_turn_hard.step.png").exists()
+
+
+def runs_that_cannot_be_compared(t):
+    run(t / "good.jsonl", [0.1, 0.2])
+    write_metrics(t / "once.jsonl", [(0, evaluated(0.1))])
+    write_metrics(t / "no_validation.jsonl", [(1, step()), (2, step())])
+    write_metrics(
+        t / "other_set.jsonl", [(0, {"val-core/other/acc/mean@1": 0.1}), (1, {"val-core/other/acc/mean@1": 1})]
+    )
+    (t / "chart.csv").write_text("Step,sd - acc\n0,0.1\n")
+    (t / "long.csv").write_text(f"_step,note\n0,{'x' * 200_000}\n")
+    (t / "broken.parquet").write_text("PAR")
+    (t / "empty").mkdir()
+    for name in ("one", "two"):
+        run(t / "several" / f"{name}.jsonl", [0.1, 0.2])
+        write(t / "logs" / name / "episodes", [line("42")])
+    write(t / "logged" / "episodes", [line("42")], step=0, validate=True)
+    write(t / "logged" / "episodes", [line("42")], step=1, validate=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nowhere"], "nowhere: no such file or folder"),
+        (["a=nowhere_*"], "no file or folder matches"),
+        (["=good.jsonl"], "write NAME=good.jsonl"),
+        (["empty"], "empty: no metrics in it"),
+        (["chart.csv"], "chart.csv: no metrics in it"),
+        (["long.csv"], "long.csv: cannot be read as CSV: field larger than"),
+        (["broken.parquet"], "broken.parquet: no metrics in it"),
+        (["once.jsonl"], "has first_turn at step 0 only"),
+        (["no_validation.jsonl"], "no first-turn accuracy of a validation in it"),
+        (["good.jsonl", "other_set.jsonl"], "no validation set is common to all runs"),
+        (["good.jsonl", "logged"], "give all runs with their episode logs"),
+        (["good.jsonl", "good.jsonl"], "given 2 times"),
+        (["several"], "holds several runs"),
+        (["logs"], "holds several runs, with episode logs in"),
+        (["good.jsonl", "--x", "step,hour"], "Did you mean 'hours'?"),
+        (["good.jsonl", "--metric", "timing_s/stepp"], "not in good.jsonl; names like it: timing_s/step"),
+        (["good.jsonl", "--metric", "acc"], f"names like it: {ACC}"),
+        (["good.jsonl", "--metric", "zzz"], "none with a name like it"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(tmp_path, monkeypatch, words, told):
+    monkeypatch.chdir(tmp_path)
+    runs_that_cannot_be_compared(tmp_path)
+    result = rltf(*words, "--out", "out")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("rltf: ")
+    assert result.stderr.count("\n") == 1
+    assert told in result.stderr
+    assert not (tmp_path / "out").exists()
