@@ -5,7 +5,8 @@
 A recipe joins by its layout: `recipes/<name>/config/<experiment>.yaml` (files that begin with `_` are parts) and
 `config/cpu/<overlay>.yaml`, applied as `+cpu=<overlay>`; an experiment takes the overlay whose name is the longest
 beginning of its own. The overlay's block `twin.data` holds the options of `rltf data build` for the experiment's
-environment, files relative to the recipe's folder. A judge on loopback answers at JUDGE_BASE_URL. Exits with 1 if one failed.
+environment, files relative to the recipe's folder. A judge on loopback answers at JUDGE_BASE_URL. Exits with 1 if one
+failed.
 """
 
 from __future__ import annotations
@@ -159,9 +160,15 @@ def _wait(command: list[str], folder: Path, variables: dict[str, str], timeout: 
         except subprocess.TimeoutExpired:
             return 124
         finally:
-            with contextlib.suppress(ProcessLookupError):  # Ray's processes are of the same group
-                os.killpg(process.pid, signal.SIGTERM)
-            process.wait(30)
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it, and what is left of its group: Ray's processes are of the same one."""
+    for patience, how in ((30, signal.SIGTERM), (None, signal.SIGKILL)):
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(process.pid, how)
+            process.wait(patience)
 
 
 def _steps(path: Path) -> list[dict[str, Any]]:

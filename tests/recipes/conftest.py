@@ -1,6 +1,6 @@
 """Every experiment of `recipes/rltf`, composed once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from tests.recipes.experiments import CONFIGS
 
 
 @pytest.fixture(scope="session")
-def composed() -> Iterator[Callable[..., DictConfig]]:
+def composed() -> Callable[..., DictConfig]:
     """Name and overrides -> config, from the recipe's folder alone."""
     seen: dict[tuple[str, ...], DictConfig] = {}
 
@@ -23,7 +23,7 @@ def composed() -> Iterator[Callable[..., DictConfig]]:
                 seen[told] = compose(name, overrides)
         return seen[told]
 
-    yield make
+    return make
 
 
 @pytest.fixture(scope="session")

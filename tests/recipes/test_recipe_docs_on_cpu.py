@@ -51,6 +51,5 @@ def test_keys_and_groups_exist(page, composed) -> None:
 def test_the_guide_leads_every_script_to_its_config() -> None:
     text = (DOCS / "migration.md").read_text("utf-8")
     lead = dict(re.findall(r"`(\w+)_\*` is `(\w+)_\*`", text))
-    assert {lead.get(task, task) for task in ("knights_knaves", "binary_matrix", "shortest_path", "dapo", "deepmath")} == {
-        parts(name)[0] for name in SCRIPTS
-    }
+    theirs = ("knights_knaves", "binary_matrix", "shortest_path", "dapo", "deepmath")
+    assert {lead.get(task, task) for task in theirs} == {parts(name)[0] for name in SCRIPTS}

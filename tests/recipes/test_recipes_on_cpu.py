@@ -4,12 +4,22 @@ import re
 import subprocess
 
 import pytest
+from jinja2 import Template
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.checks import check_config
 from tests.recipes.experiments import (
-    BENCHMARKS, CONFIGS, EXPERIMENTS, METHODS, RAMPS, RECIPE, RESULTS, SCRIPTS, TASKS, parts,
-)  # fmt: skip
+    BENCHMARKS,
+    CONFIGS,
+    EXPERIMENTS,
+    METHODS,
+    RAMPS,
+    RECIPE,
+    RESULTS,
+    SCRIPTS,
+    TASKS,
+    parts,
+)
 
 ROOT = RECIPE.parents[1]
 RELEASE_BASE = ROOT / "hydra_configs" / "rltf_verl" / "rltf" / "method" / "release" / "base.yaml"
@@ -118,6 +128,14 @@ def test_its_cpu_twin_is_the_same_experiment(name, composed) -> None:
     assert (config.trainer.device, config.trainer.total_training_steps) == ("cpu", 2)
     longest = config.data.max_prompt_length + config.data.max_response_length
     assert longest <= 512, "positions of the tiny policy"
+
+
+def test_the_releases_chat_has_no_system_block(composed) -> None:
+    template = composed("kk_sd", "+chat=llama3_plain").actor_rollout_ref.model.custom_chat_template
+    chat = [{"role": "user", "content": "Why?"}]
+    told = Template(template).render(messages=chat, bos_token="<|begin_of_text|>", add_generation_prompt=True)
+    header = "<|start_header_id|>{}<|end_header_id|>\n\n"
+    assert told == "<|begin_of_text|>" + header.format("user") + "Why?<|eot_id|>" + header.format("assistant")
 
 
 @pytest.mark.parametrize("script", sorted(RECIPE.glob("*.sh")), ids=lambda path: path.name)
