@@ -1,7 +1,6 @@
 """The configs of `recipes/rltf` are the paper's experiments, and the documents say of them what they are."""
 
 import re
-import subprocess
 
 import pytest
 from jinja2 import Template
@@ -136,22 +135,6 @@ def test_the_releases_chat_has_no_system_block(composed) -> None:
     told = Template(template).render(messages=chat, bos_token="<|begin_of_text|>", add_generation_prompt=True)
     header = "<|start_header_id|>{}<|end_header_id|>\n\n"
     assert told == "<|begin_of_text|>" + header.format("user") + "Why?<|eot_id|>" + header.format("assistant")
-
-
-@pytest.mark.parametrize("script", sorted(RECIPE.glob("*.sh")), ids=lambda path: path.name)
-def test_scripts_are_shell(script) -> None:
-    assert subprocess.run(["bash", "-n", str(script)], capture_output=True).returncode == 0
-    if not script.name.startswith("_"):
-        text = script.read_text("utf-8")
-        assert "set -euo pipefail" in text
-        assert '"$@"' in text
-
-
-@pytest.mark.parametrize(("script", "said"), [("run_8gpu.sh", "kk_sd"), ("prepare_data.sh", "official or strict")])
-def test_scripts_say_what_they_take(script, said) -> None:
-    ended = subprocess.run(["bash", str(RECIPE / script), "no-such"], capture_output=True, text=True)
-    assert ended.returncode == 2
-    assert said in ended.stderr
 
 
 def test_the_readmes_table_is_the_folder_and_the_papers_numbers() -> None:
