@@ -120,7 +120,8 @@ def run(twin: Twin, folder: Path, judge_url: str, timeout: float) -> Outcome:
     folder.mkdir(parents=True)
     ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
     variables = {
-        **os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "RAY_TMPDIR": ray_dir,
+        **{k: v for k, v in os.environ.items() if k != "JUDGE_API_KEY_ENV"}, "NO_PROXY": "127.0.0.1",
+        "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "RAY_TMPDIR": ray_dir,
         "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "JUDGE_BASE_URL": judge_url, "JUDGE_MODEL": "loopback", "RLTF_TINY_POLICY": str(POLICY),
     }  # fmt: skip
