@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := 2.13.0
 
-.PHONY: install demo test unit e2e nightly lint benchmarks study clean
+.PHONY: install demo test unit e2e nightly lint recipes-cpu benchmarks study clean
 
 install: $(VENV)/installed
 
@@ -41,6 +41,10 @@ e2e: install
 # What is too long for every run: each preset in the real trainer, all of verl's modes; about half an hour.
 nightly: install
 	$(BIN)/pytest -m nightly -n 2 --durations 0
+
+# Every experiment of every recipe, two steps of a tiny policy on the CPU each: about 40 minutes.
+recipes-cpu: install
+	$(BIN)/python recipes/cpu_twins.py
 
 # What the numbers mean: docs/benchmarks.md.
 benchmarks: install
