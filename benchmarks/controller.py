@@ -15,30 +15,20 @@ Medians over the steps after a warm-up, over all repeats; the spread is half the
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import shutil
 import statistics
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow.parquet as pq
-import torch
 from rich.console import Console
 from rich.table import Table
-from transformers import LlamaConfig, LlamaForCausalLM
+from trainer_runs import HERE, run_together, save_model
 
 from rltf_verl.data.build import build_parquet
 
-HERE = Path(__file__).resolve().parent
-TOKENIZER = HERE.parent / "recipes" / "demo" / "policy"
 SHOWN = {"own": "controller/own_s", "own, CPU": "controller/cpu_s", "workers": "controller/workers_s"}
 
 SETTINGS = [
@@ -61,17 +51,6 @@ WAYS = {
 }  # fmt: skip
 
 
-def save_model(folder: Path, hidden: int, layers: int) -> None:
-    """A Llama with random weights and the demo's tokenizer: it ends an answer at one token in a hundred."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(TOKENIZER, folder)
-    torch.manual_seed(0)
-    config = LlamaConfig.from_pretrained(
-        TOKENIZER, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers, head_dim=hidden // 4
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-
-
 def save_problems(folder: Path, number: int) -> dict[str, list[str]]:
     """Problems of 3x3 for each way; verl's are without the column that names our agent loop."""
     files = {}
@@ -85,52 +64,11 @@ def save_problems(folder: Path, number: int) -> dict[str, list[str]]:
     return files
 
 
-def start(way: str, folder: Path, shared: Sequence[str]) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start a run in a folder and a Ray cluster of its own."""
-    folder.mkdir(parents=True)
-    ray_dir = Path(tempfile.mkdtemp(prefix="rltf"))  # short: Ray puts sockets in it
-    env = {
-        **os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "RAY_TMPDIR": str(ray_dir),
-        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), "VERL_USE_EXTERNAL_MODULES": "controller_probe",
-        "PYTHONPATH": str(HERE),
-    }  # fmt: skip
-    command = [
-        sys.executable, "-u", "-m", "verl.trainer.main_ppo", *WAYS[way], *SETTINGS, *shared,
-        f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}",
-    ]  # fmt: skip
-    log = (folder / "log.txt").open("wb")
-    return subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT), ray_dir
-
-
 def run_both(folder: Path, files: dict[str, list[str]], shared: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Both ways at the same time; their metrics per step. Ends both when one fails."""
-    runs = {way: start(way, folder / way, [*files[way], *shared]) for way in WAYS}
-    try:
-        while any(process.poll() is None for process, _ in runs.values()):
-            time.sleep(1.0)
-            for way, (process, _) in runs.items():
-                if process.poll():
-                    log = (folder / way / "log.txt").read_text()
-                    raise SystemExit(f"{way} ended with {process.returncode}:\n{log[-3000:]}")
-    finally:
-        for process, ray_dir in runs.values():
-            end(process)
-            shutil.rmtree(ray_dir, ignore_errors=True)
-    steps = {}
-    for way in WAYS:
-        records = [json.loads(line)["data"] for line in (folder / way / "metrics.jsonl").read_text().splitlines()]
-        steps[way] = [record for record in records if SHOWN["own"] in record]
-    return steps
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """The driver, if it still runs, and all that it started."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        root = psutil.Process(process.pid)
-        for found in [*root.children(recursive=True), root]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                found.kill()
-    process.wait()
+    """Both ways at the same time; their metrics per step."""
+    overrides = {way: [*WAYS[way], *SETTINGS, *files[way], *shared] for way in WAYS}
+    steps = run_together(folder, overrides, "controller_probe")
+    return {way: [record for record in records if SHOWN["own"] in record] for way, records in steps.items()}
 
 
 def summary(steps: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,111 @@
+"""What the episode log adds to a step of training, on the CPU: `python benchmarks/logging_cost.py`.
+
+Two runs of the real trainer (RLTF-SD) at the same time, so that both see the same load, one with the log as it is by
+default and one without: same model, problems, seeds and settings, learning rate 0. Compared are the seconds of whole
+steps. `logging_probe.py` also adds up what the log's own code took in each process:
+
+worker    writing a session's line, in the agent-loop workers, while other sessions are sampled
+trainer   what the trainer waits for between advantages and update
+thread    rows and packing, in a thread beside the trainer
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from trainer_runs import run_together, save_model
+
+from rltf_verl.data.build import build_parquet
+
+STEP = "timing_s/step"
+WAYS = {"without": ["rltf.episode_log.dir=null"], "with": []}
+SETTINGS = [
+    "--config-name=rltf_sd", "rltf/hardware=cpu", "rltf.env.style=compact", "rltf.episode.revise=compact_guide",
+    "data.max_prompt_length=512", "data.seed=0", "actor_rollout_ref.actor.optim.lr=0",
+    "actor_rollout_ref.actor.optim.weight_decay=0", "trainer.logger=[file]", "trainer.val_before_train=false",
+    "trainer.test_freq=-1", "trainer.save_freq=-1", "trainer.resume_mode=disable",
+]  # fmt: skip
+
+
+def clocks(folder: Path) -> dict[str, dict[str, float]]:
+    """Seconds that the log's code took in all processes, by where."""
+    found: dict[str, dict[str, float]] = {}
+    for path in folder.glob("probe.*"):
+        wall, cpu = map(float, path.read_text().split())
+        sums = found.setdefault(path.name.split(".")[1], {"wall": 0.0, "cpu": 0.0})
+        sums["wall"] += wall
+        sums["cpu"] += cpu
+    return found
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Median, and half the range between the quartiles."""
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return {"median": median, "spread": (high - low) / 2}
+
+
+def show(results: dict[str, Any], console: Console) -> None:
+    """The two medians, and the log's own clocks as shares of the steps."""
+    table = Table(title="Seconds per step, without and with the episode log")
+    for name in ("without", "with", "with / without"):
+        table.add_column(name, justify="right")
+    one, other = results["step"]["without"], results["step"]["with"]
+    cells = (f"{way['median']:.3f} ± {way['spread']:.3f}" for way in (one, other))
+    table.add_row(*cells, f"{other['median'] / one['median']:.3f}")
+    console.print(table)
+    own = Table(title="The log's own code, % of the seconds of all steps")
+    for name in ("where", "wall", "CPU"):
+        own.add_column(name, justify="right")
+    for where, sums in results["own"].items():
+        own.add_row(where, *(f"{100 * sums[clock] / results['seconds']:.2f}" for clock in ("wall", "cpu")))
+    console.print(own)
+    console.print(
+        f"{results['sessions']:.0f} sessions per step, {results['bytes'] / results['written']:.0f} bytes each"
+    )
+
+
+def main() -> None:
+    """Run, print the tables, write the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--warm-up", type=int, default=4)
+    parser.add_argument("--problems", type=int, default=16)
+    parser.add_argument("--sessions", type=int, default=8, help="per problem")
+    parser.add_argument("--tokens", type=int, default=128, help="longest answer")
+    parser.add_argument("--out", type=Path, default=Path("outputs/benchmarks"))
+    args = parser.parse_args()
+    folder = args.out.resolve() / "logging"
+    shutil.rmtree(folder, ignore_errors=True)
+    save_model(folder / "model", hidden=128, layers=4)
+    paths = build_parquet("binary_matrix", folder, seed=0, num_train=args.problems * args.steps, num_test=8,
+                          n_min=3, n_max=3, style="compact")  # fmt: skip
+    shared = [
+        f"actor_rollout_ref.model.path={folder / 'model'}", f"data.train_batch_size={args.problems}",
+        f"actor_rollout_ref.rollout.n={args.sessions}", f"data.max_response_length={args.tokens}",
+        f"trainer.total_training_steps={args.steps}", f"data.train_files={paths.train}", f"data.val_files={paths.test}",
+    ]  # fmt: skip
+    ways = {way: [*SETTINGS, *shared, *own] for way, own in WAYS.items()}
+    steps = run_together(folder / "runs", ways, "logging_probe")
+    log = folder / "runs" / "with" / "checkpoints" / "episodes"
+    results = {
+        "settings": {k: v for k, v in vars(args).items() if k != "out"},
+        "step": {way: spread([float(m[STEP]) for m in found[args.warm_up :]]) for way, found in steps.items()},
+        "seconds": sum(float(m[STEP]) for m in steps["with"]),
+        "own": clocks(folder / "runs" / "with"),
+        "sessions": statistics.mean(m["rltf/session/total"] for m in steps["with"]),
+        "written": sum(m["rltf/session/total"] for m in steps["with"]),
+        "bytes": sum(path.stat().st_size for path in log.iterdir()),
+    }
+    show(results, Console())
+    (args.out / "logging_cost.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
