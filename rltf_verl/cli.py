@@ -18,6 +18,7 @@ from rltf_verl.cli_env import env
 from rltf_verl.cli_eval import evaluate, results
 from rltf_verl.cli_log import log
 from rltf_verl.cli_options import parse_options
+from rltf_verl.cli_probe import probe
 from rltf_verl.cli_view import view
 
 
@@ -43,6 +44,7 @@ app.add_typer(log, name="log")
 app.command("view")(view)
 app.command("eval")(evaluate)
 app.command()(results)
+app.command()(probe)
 
 
 @app.command()

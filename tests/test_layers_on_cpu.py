@@ -31,12 +31,13 @@ LAYERS = {
                  "registry", "searchpath"},
     "evaluate": {"data", "episode", "feedback", "envs", "judge", "prompts", "report", "config", "types", "registry"},
     "contract": {"envs", "feedback", "types"},
-    "cli": {"cli_data", "cli_env", "cli_eval", "cli_log", "cli_options", "cli_view", "data", "envs", "feedback",
-            "parity", "report", "adapters"},
+    "cli": {"cli_data", "cli_env", "cli_eval", "cli_log", "cli_options", "cli_probe", "cli_view", "data", "envs",
+            "feedback", "parity", "report", "adapters"},
     "cli_data": {"cli_options", "data", "prompts", "report"},
     "cli_env": {"cli", "cli_options", "contract", "envs", "report"},
     "cli_eval": {"cli", "cli_options", "data", "evaluate", "report"},
     "cli_log": {"cli", "data", "report"},
+    "cli_probe": {"cli", "cli_eval", "cli_options", "evaluate", "report"},
     "cli_view": {"cli", "report"},
     "cli_options": set(),
     "__init__": set(),
@@ -59,6 +60,7 @@ THIRD_PARTY = {
     "cli_env": {"typer"},
     "cli_eval": {"typer", "rich"},
     "cli_log": {"typer"},
+    "cli_probe": {"typer"},
     "cli_view": {"typer"},
 }
 FILES = sorted(ROOT.rglob("*.py"))

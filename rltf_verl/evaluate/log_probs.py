@@ -1,7 +1,7 @@
-"""Log-probs of last answers under the first prompt and under their own, from an endpoint that offers `prompt_logprobs`.
+"""Log-probs of last answers under the first prompt and under their own, from an endpoint with `prompt_logprobs`.
 
-vLLM does in chat completions: the answer is sent as a last message that is to be continued, and what comes back beside one
-new token are the log-probs of the whole prompt. Where the answer begins in it is found by its text.
+vLLM has it in chat completions: the answer is sent as a last message that is to be continued, and what comes back
+beside one new token are the log-probs of the whole prompt. Where the answer begins in it is found by its text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rltf_verl.evaluate.play import Record
 from rltf_verl.evaluate.settings import Evaluation
 from rltf_verl.judge.gateway import Call, JudgeUnavailable, Reply, ScoredReply
 from rltf_verl.judge.runtime import JudgeRuntime
-from rltf_verl.report.probe_log_probs import Scored
+from rltf_verl.report.probe.log_probs import Scored
 from rltf_verl.report.session import lines
 from rltf_verl.report.session_table import problem_of
 from rltf_verl.types import Attempt, Feedback, Grade, Message, Turn
@@ -28,7 +28,7 @@ ASKS = {"prompt_logprobs": 0, "add_generation_prompt": False, "continue_final_me
 """More fields of the request body: of every prompt token its own log-prob and no others."""
 
 
-class NotKnown(Exception):
+class NotKnownError(Exception):
     """The log-probs cannot be had; why, in one line."""
 
 
@@ -46,12 +46,12 @@ async def scored_answers(
     """Log-probs of the last answers of the first `most` sessions that have a later one.
 
     Raises:
-        NotKnown: the endpoint gives none, or there is no such session.
+        NotKnownError: the endpoint gives none, or there is no such session.
     """
     played = ((session, lines(session["turns"])[-1]) for session in sessions)
     chosen = [(session, line) for session, line in played if len(line) > 1 and line[-1]["text"].strip()][:most]
     if not chosen:
-        raise NotKnown("no session has a second answer")
+        raise NotKnownError("no session has a second answer")
     answers = [await _answer(evaluation, s, line, questions[int(s["uid"])].messages) for s, line in chosen]
     endpoint = evaluation.policy.endpoint
     asks = json.dumps({**json.loads(endpoint.extra_body), **ASKS})
@@ -64,7 +64,7 @@ async def scored_answers(
         await runtime.aclose()
     found = [scored for scored in (first, *rest) if scored is not None]
     if not found:
-        raise NotKnown("the answers are not found in the prompts that the endpoint's chat template made of them")
+        raise NotKnownError("the answers are not found in the prompts that the endpoint's chat template made of them")
     return found
 
 
@@ -88,7 +88,7 @@ async def _next(
     turn = Turn(attempt, Grade(correct=False, format_ok=True), 0.0)
     revision = await revise(policy, config, conversation, question, turn, Feedback(said["text"], said["provider"]))
     if revision.ids is None:  # it was played, so it did fit
-        raise NotKnown("a later prompt does not fit any more; is --max-prompt-chars another one?")
+        raise NotKnownError("a later prompt does not fit any more; is --max-prompt-chars another one?")
     return revision.messages, tuple(json.loads("".join(policy.pieces(revision.ids))))
 
 
@@ -99,7 +99,9 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
                  for prompt in (answer.first, answer.own)]  # fmt: skip
         replies = await asyncio.gather(*map(runtime.complete, calls))
     except JudgeUnavailable as error:
-        raise NotKnown(f"the endpoint refuses prompt_logprobs: {error.cause.replace('rltf.feedback.', '')}") from None
+        raise NotKnownError(
+            f"the endpoint refuses prompt_logprobs: {error.cause.replace('rltf.feedback.', '')}"
+        ) from None
     first, own = (_of_the_answer(reply, answer.text) for reply in replies)
     if first is None or own is None or len(first) != len(own):
         return None
@@ -109,7 +111,7 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
 def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:
     """Log-probs of the tokens at the prompt's end that spell `text`; None if there are none such."""
     if not isinstance(reply, ScoredReply):
-        raise NotKnown("the endpoint does not offer prompt_logprobs in chat completions (vLLM does)")
+        raise NotKnownError("the endpoint does not offer prompt_logprobs in chat completions (vLLM does)")
     spelled, text = "", text.strip()
     for k in range(len(reply.prompt) - 1, -1, -1):
         spelled = reply.prompt[k][0] + spelled
@@ -128,4 +130,3 @@ class _Nobody:
 
     def note(self, event: str) -> None:
         """Nothing to count."""
-

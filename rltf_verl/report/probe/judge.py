@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from rltf_verl.report.probe import TrainingRun
+from rltf_verl.report.probe.measures import TrainingRun
 from rltf_verl.report.session import Record
 
 
@@ -54,13 +54,18 @@ def judge_load(records: Sequence[Record], run: TrainingRun, terms: Terms) -> Jud
         return None
     calls = (len(said) + failed) / len(records)
     fresh = sorted(s["latency_s"] for s in said if not s.get("cached"))
-    prompt, completion = (fmean(s.get(f"{part}_tokens", 0) for s in said) if said else 0.0 for part in ("prompt", "completion"))
+    prompt, completion = (
+        fmean(s.get(f"{part}_tokens", 0) for s in said) if said else 0.0 for part in ("prompt", "completion")
+    )
     cost = _cost(prompt, completion, calls, terms)
     per_step = calls * run.problems * run.sessions
     seconds, bound_by = _seconds(per_step, fresh, prompt + completion, terms)
     return JudgeLoad(
-        len(said), calls, per_step, *(_quantile(fresh, q) for q in (50, 90, 99)), prompt, completion,
-        cost, None if cost is None else cost * run.problems * run.sessions, seconds, bound_by,
+        texts=len(said), calls_per_session=calls, calls_per_step=per_step,
+        latency_p50_s=_quantile(fresh, 50), latency_p90_s=_quantile(fresh, 90), latency_p99_s=_quantile(fresh, 99),
+        prompt_tokens=prompt, completion_tokens=completion, cost_per_session=cost,
+        cost_per_step=None if cost is None else cost * run.problems * run.sessions,
+        seconds_per_step=seconds, bound_by=bound_by,
     )  # fmt: skip
 
 

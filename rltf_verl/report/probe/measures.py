@@ -11,7 +11,7 @@ import numpy as np
 
 from rltf_verl.report.audit import says_nothing
 from rltf_verl.report.bootstrap import Estimate, estimates, mean_over_problems, share
-from rltf_verl.report.probe_groups import chance_all_equal, group_of
+from rltf_verl.report.probe.groups import chance_all_equal, group_of
 from rltf_verl.report.session import Record, answer, format_ok, graded, pairs, right, wrong
 from rltf_verl.report.session_table import problem_of
 
@@ -119,8 +119,13 @@ def _shares(found: Mapping[str, list[tuple[int, float]]], num_problems: int, see
         cases = found.get(name, [])
         problem = np.array([p for p, _ in cases], dtype=np.int64)
         values = np.array([v for _, v in cases], dtype=np.float64)
-        of = mean_over_problems if name in OVER_PROBLEMS else share
-        ratios.append(of(values, problem, num_problems))
+        over_problems = name in OVER_PROBLEMS
+        ratio = (
+            mean_over_problems(values, problem, num_problems)
+            if over_problems
+            else share(values > 0, problem, num_problems)
+        )
+        ratios.append(ratio)
     values_of = {name: [v for _, v in found.get(name, [])] for name in NAMES}
     return {
         name: Measure(estimate, sum(values_of[name]), len(values_of[name]))
