@@ -19,10 +19,13 @@ def reader(rltf: RLTFConfig, phrases: Sequence[str]) -> Reader:
     settings = GuardSettings(parts=rltf.feedback.guard.parts, overlap=rltf.feedback.guard.overlap)
 
     def tells(session: Record, feedback: str, attempt: str) -> bool | None:
-        """None for a session of another environment, or one whose problem was too long for the log."""
-        if session["env"] != rltf.env.name or session["task"] is None:
+        """None for a session of another environment, and where the log does not hold all of the problem."""
+        if session["env"] != rltf.env.name or session.get("task") is None:
             return None
         problem = Problem(session["env"], session["index"], session["task"], session["reference"])
-        return bool(find_leaks(env, problem, feedback, attempt, settings))
+        try:
+            return bool(find_leaks(env, problem, feedback, attempt, settings))
+        except Exception:  # environments are user code, and logs may be of an older one
+            return None
 
     return Reader(tells=tells, mentions=lambda text: bool(mentions(text, phrases)))

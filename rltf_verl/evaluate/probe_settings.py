@@ -180,8 +180,9 @@ def _loaded(config: Path) -> Any:
 
 
 def _usual_group(records: Sequence[Record]) -> int:
-    """The most common number of sessions of a group."""
-    return Counter(Counter(map(group_of, records)).values()).most_common(1)[0][0]
+    """The most common number of sessions of a group; 2 if they play alone, which no run does."""
+    usual = Counter(Counter(map(group_of, records)).values()).most_common(1)[0][0]
+    return max(2, usual)
 
 
 def _blocks_of(about: Path) -> dict[str, Any]:

@@ -56,8 +56,8 @@ def _method(p: Probe) -> tuple[str, tuple[str, ...]]:
             control,
         )
     if side(p["says_nothing"].estimate, EMPTY) != "above" and side(p["dead_groups"].estimate, DEAD) == "above":
-        why = "second answers teach nothing yet, and groups are equal; predicting the feedback has a gradient all the same"
-        return f"{why}, and pays late", ("--config-name=rltf_fm",)
+        why = "neither second answers nor groups teach yet; predicting the feedback has a gradient, and pays late"
+        return why, ("--config-name=rltf_fm",)
     return "second turns do not repay their price yet; first answers have a signal", (
         "--config-name=rltf_grpo_single", "stronger feedback, probed again, before rltf_sd",
     )  # fmt: skip

@@ -45,7 +45,7 @@ STYLES = {"go": "green", "change first": "red", "too few sessions": "yellow"}
 def share_table(probe: Probe) -> list[tuple[str, ...]]:
     """A header and a line per measure."""
     sizes = {"n": probe.run.sessions, **asdict(probe.run)}
-    lines = [("", "per cent [95 %]", "of")]
+    lines: list[tuple[str, ...]] = [("", "per cent [95 %]", "of")]
     for name, label in LABELS.items():
         measure = probe[name]
         known = measure.estimate.value is not None
@@ -56,7 +56,7 @@ def share_table(probe: Probe) -> list[tuple[str, ...]]:
 
 def length_table(probe: Probe) -> list[tuple[str, ...]]:
     """A header and a line per kind of text."""
-    lines = [("length", "median", "90 %", "longest", "of")]
+    lines: list[tuple[str, ...]] = [("length", "median", "90 %", "longest", "of")]
     for name, spread in probe.measured.lengths.items():
         label = name.replace("_", " ").replace("words", "in words").replace("tokens", "in tokens")
         numbers = (
