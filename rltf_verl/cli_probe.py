@@ -86,7 +86,7 @@ class _Played:
         try:
             if most:
                 scored = scored_answers(self._evaluation, self.sessions, self._questions, most)
-                gap = gap_of(asyncio.run(scored), seed)
+                gap = gap_of(*asyncio.run(scored), seed)
         except NotKnownError as error:
             not_known = str(error)
         return _probe(self._plan, self.sessions, gap, seed), not_known

@@ -42,8 +42,8 @@ class _Answer:
 
 async def scored_answers(
     evaluation: Evaluation, sessions: Sequence[Record], questions: Sequence[Question], most: int
-) -> list[Scored]:
-    """Log-probs of the last answers of the first `most` sessions that have a later one.
+) -> tuple[list[Scored], int]:
+    """Log-probs of the last answers of the first `most` sessions that have a later one, and how many were asked for.
 
     Raises:
         NotKnownError: the endpoint gives none, or there is no such session.
@@ -65,7 +65,7 @@ async def scored_answers(
     found = [scored for scored in (first, *rest) if scored is not None]
     if not found:
         raise NotKnownError("the answers are not found in the prompts that the endpoint's chat template made of them")
-    return found
+    return found, len(chosen)
 
 
 async def _answer(

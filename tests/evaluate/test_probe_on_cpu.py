@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class Scoring(JudgeServer):
         assert (body["add_generation_prompt"], body["continue_final_message"]) == (False, True)
         *_, said, answer = body["messages"]
         first = any(said["content"] == q.messages[-1]["content"] for q in self.questions)
-        words = ["<user>", *said["content"].split(), "<assistant>", *(f" {w}" for w in answer["content"].split())]
+        words = ["<user>", *re.findall(r"\s*\S+", f"{said['content']} <assistant> {answer['content']}")]
         places = [{str(k): {"logprob": -3.0 if first else -0.5, "decoded_token": w}} for k, w in enumerate(words)]
         return 200, "", json.dumps({**completion("x", "length"), "prompt_logprobs": [None, *places[1:]]})
 
@@ -218,7 +219,7 @@ def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions) -> No
     assert {len(body["messages"]) for body in scored} == {2}
     assert 20 < len(scored) <= 2 * 20, "equal answers to equal prompts are asked about once"
     gap = found["log_probs"]
-    assert gap["answers"] == 20
+    assert (gap["answers"], gap["asked"]) == (20, 20)
     assert [gap[name]["value"] for name in ("under_first", "under_own", "gap")] == pytest.approx([-3, -0.5, 2.5])
     assert "far_answers" in rules(found, blocks=False)
 

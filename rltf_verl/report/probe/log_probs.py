@@ -29,6 +29,9 @@ class Gap:
     """Means over tokens. The gap is that of the trainer's metric `rltf/distill/log_prob_gap`."""
 
     answers: int
+    """Those whose tokens were found."""
+    asked: int
+    """Those that the endpoint was asked about."""
     under_first: Estimate
     under_own: Estimate
     gap: Estimate
@@ -37,8 +40,8 @@ class Gap:
     """Share of tokens under the first prompt below `FLOOR`."""
 
 
-def gap_of(scored: Sequence[Scored], seed: int = 0) -> Gap:
-    """Of at least one answer."""
+def gap_of(scored: Sequence[Scored], asked: int, seed: int = 0) -> Gap:
+    """Of at least one answer, of those that were asked about."""
     number: dict[tuple[str, ...], int] = {}
     problem = np.array([number.setdefault(s.problem, len(number)) for s in scored])
     tokens = np.bincount(problem, [len(s.under_first) for s in scored], len(number)).astype(np.float64)
@@ -55,4 +58,4 @@ def gap_of(scored: Sequence[Scored], seed: int = 0) -> Gap:
         ],
         seed,
     )
-    return Gap(len(scored), *found)
+    return Gap(len(scored), asked, *found)

@@ -94,7 +94,8 @@ def distance_line(probe: Probe, not_known: str) -> str:
     low_high = "" if gap.gap.low is None else f" [{gap.gap.low:.3f}, {gap.gap.high:.3f}]"
     return (
         f"second answers, nats per token: {gap.under_own.value:.3f} with the feedback, {gap.under_first.value:.3f} "
-        f"without; gap {gap.gap.value:.3f}{low_high} over {gap.answers} answers; "
+        f"without; gap {gap.gap.value:.3f}{low_high} over {gap.answers} of "
+        f"{gap.asked} answers; "
         f"{in_per_cent(gap.below_floor)} % of their tokens below the floor"
     )
 
