@@ -28,6 +28,11 @@ class Setting:
     context: str
     """`rltf.episode.context`."""
 
+    @property
+    def may_tell(self) -> bool:
+        """It is meant to tell, or it is the policy, which can tell itself only what it knows."""
+        return self.acknowledged or self.provider == "policy"
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -45,7 +50,7 @@ class Probe:
     @property
     def copies(self) -> bool:
         """Right second answers may be copies: the answer reaches the policy, and nobody said that it should."""
-        return not self.setting.acknowledged and side(self["reaches"].estimate, TELLS) == "above"
+        return not self.setting.may_tell and side(self["reaches"].estimate, TELLS) == "above"
 
 
 @dataclass(frozen=True)

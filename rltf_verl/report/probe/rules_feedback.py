@@ -11,24 +11,24 @@ from rltf_verl.report.probe.thresholds import EMPTY, FAILS, MENTIONS, TELLS, UNC
 def feedback_tells(p: Probe) -> Answer:
     """The feedback holds the answer."""
     tells, setting = p["tells"], p.setting
-    if tells.cases == 0:
+    if tells.cases == 0 or setting.provider == "policy":
         return None
+    return decided("feedback_tells", tells, TELLS, "feedback that gives the answer away", lambda: _told(p))
 
-    def advice() -> Advice:
-        finding = (f"the feedback ({setting.provider}) gives the answer away: {shown(tells)}; it reaches the policy in "
-                   f"{shown(p['reaches'])}, guard.action={setting.guard} withholds {shown(p['withheld'])}")  # fmt: skip
-        why = "a second answer can then be a copy: its accuracy says nothing about learning, and SD distils the copy"
-        if setting.acknowledged and setting.guard == "none":
-            less = "level=hint" if setting.provider == "verifier" else "guard.action=redact"
-            meant = f"{why}. rltf.feedback.acknowledge_leaks=true says it is meant"
-            return Advice("feedback_tells", False, finding, meant, (f"rltf.feedback.{less} if it is not meant",))
-        if setting.guard not in ("none", "warn"):
-            why = (
-                "the guard holds it back, so the judge is paid for feedback that is dropped or cut, and turns are lost"
-            )
-        return Advice("feedback_tells", True, finding, why, _against_leaks(setting))
 
-    return decided("feedback_tells", tells, TELLS, "feedback that gives the answer away", advice)
+def _told(p: Probe) -> Advice:
+    setting = p.setting
+    held_back = f", guard.action={setting.guard} withholds {shown(p['withheld'])}" if p["withheld"].hits else ""
+    finding = f"the feedback ({setting.provider}) gives the answer away: {shown(p['tells'])}; it reaches the policy in "
+    finding += f"{shown(p['reaches'])}{held_back}"
+    why = "a second answer can then be a copy: its accuracy says nothing about learning, and SD distils the copy"
+    if setting.may_tell:
+        less = "level=hint" if setting.provider == "verifier" else "guard.action=redact"
+        meant = f"{why}. rltf.feedback.acknowledge_leaks=true says it is meant"
+        return Advice("feedback_tells", False, finding, meant, (f"rltf.feedback.{less} if it is not meant",))
+    if setting.guard not in ("none", "warn"):
+        why = "the guard cuts or keeps it back: the provider is paid for what nobody reads, and second turns are lost"
+    return Advice("feedback_tells", True, finding, why, _against_leaks(setting))
 
 
 def _against_leaks(setting: Setting) -> tuple[str, ...]:
@@ -38,8 +38,10 @@ def _against_leaks(setting: Setting) -> tuple[str, ...]:
     elif setting.guard != "regenerate":
         changes.append("rltf.feedback.guard.action=regenerate asks again instead")
     if setting.provider == "judge":
-        changes.append("rltf.feedback.reference=false: who does not see the answer cannot copy it")
-        changes.append("rltf.feedback.style=main_mistake: one hint, and not hints that lead to the answer")
+        if setting.options.get("reference") is not False:
+            changes.append("rltf.feedback.reference=false: who does not see the answer cannot copy it")
+        if setting.options.get("style") != "main_mistake":
+            changes.append("rltf.feedback.style=main_mistake asks for one hint, not for hints that lead to the answer")
     if setting.provider == "verifier":
         changes.append("rltf.feedback.level=hint")
     return tuple(changes)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from rltf_verl.report.bootstrap import Estimate
 from rltf_verl.report.console import printable, show_table
 from rltf_verl.report.evaluation_show import shown as in_per_cent
 from rltf_verl.report.probe.advice import Verdict
-from rltf_verl.report.probe.finding import Advice, Probe, Undecided
+from rltf_verl.report.probe.finding import Advice, Probe, Undecided, bounds
 from rltf_verl.report.probe.judge import JudgeLoad
 
 LABELS = {
@@ -49,9 +50,17 @@ def share_table(probe: Probe) -> list[tuple[str, ...]]:
     for name, label in LABELS.items():
         measure = probe[name]
         known = measure.estimate.value is not None
-        value = in_per_cent(measure.estimate, signed=name == "gain") if known else "not known"
+        value = _value(name, measure.estimate) if known else "not known"
         lines.append((label.format(**sizes), value, str(measure.cases) if known else "–"))
     return lines
+
+
+def _value(name: str, estimate: Estimate) -> str:
+    """Shares with the interval that findings go by; the gain is none, it has a sign."""
+    if name == "gain" or estimate.problems < 2:
+        return in_per_cent(estimate, signed=name == "gain")
+    low, high = bounds(estimate)
+    return in_per_cent(replace(estimate, low=low, high=high))
 
 
 def length_table(probe: Probe) -> list[tuple[str, ...]]:
