@@ -69,10 +69,8 @@ def rltf(*words: object) -> Result:
 
 def probed(base: JudgeServer, judge: JudgeServer, data: Path, *words: object) -> Result:
     asked = ["feedback.provider=judge", f"feedback.endpoint.base_url={judge.url}", "feedback.endpoint.model=j"]
-    return rltf(
-        "probe", data, f"endpoint.base_url={base.url}", "endpoint.model=m", *FAST, *asked,
-        "episode.revise=compact_guide", *words,
-    )  # fmt: skip
+    compact = "episode.revise=compact_guide"  # what is told later counts
+    return rltf("probe", data, f"endpoint.base_url={base.url}", "endpoint.model=m", *FAST, *asked, compact, *words)
 
 
 def said(result: Result) -> Any:
@@ -209,14 +207,17 @@ def test_too_few_sessions(base, judge, data, questions) -> None:
     assert f"groups of {N} whose first answers all fail: 100.0 % (3 of 3; 95 %: 36.8 to 100.0)" in result.stdout
 
 
-def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions) -> None:
+@pytest.mark.parametrize("context", ["fresh", "append"])
+def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, context: str) -> None:
+    words = ["episode.context=append", "episode.revise=compact_append"] if context == "append" else []
     server = Scoring()
     server.questions = questions
     with InThread(server):
         server.reply = policy(questions, half, most, wrong="one two three")
-        found = said(probed(server, judge, data, "--json", "--log-probs", 20))
+        found = said(probed(server, judge, data, "--json", "--log-probs", 20, *words))
         scored = [body for body in server.bodies if "prompt_logprobs" in body]
-    assert {len(body["messages"]) for body in scored} == {2}
+        played = [body["messages"] for body in server.bodies if "prompt_logprobs" not in body]
+    assert all(body["messages"][:-1] in played for body in scored), "the very prompts of the sessions"
     assert 20 < len(scored) <= 2 * 20, "equal answers to equal prompts are asked about once"
     gap = found["log_probs"]
     assert (gap["answers"], gap["asked"]) == (20, 20)

@@ -8,27 +8,26 @@ from rltf_verl.report.probe.thresholds import CUT_OFF, DEAD, FIXES, TOO_LONG
 
 def never_right(p: Probe) -> Answer:
     """Groups whose first answers all fail."""
-    rate, groups, n = p["first_right"], p["all_wrong_groups"], p.run.sessions
-
-    def advice() -> Advice:
-        finding = (f"the base solves {rate.hits:g} of {rate.cases} first answers; groups of {n} that all fail: "
-                   f"{shown(groups)}")  # fmt: skip
-        why = "rltf_grpo_single learns nothing from such groups, and the first turn of rltf_grpo next to nothing"
-        if side(p["corrected"].estimate, FIXES) == "above" and not p.copies:
-            why += (
-                f". But after feedback {shown(p['corrected'])} of the wrong ones are right: rltf_sd learns from those"
-            )
-            return Advice("never_right", False, finding, why, ("--config-name=rltf_sd",))
-        copies = ", which may be copies of what it tells" if p.copies else ""
-        why += f"; after feedback {shown(p['corrected'])} of the wrong ones are right{copies}"
-        return Advice("never_right", True, finding, why, (
-            "data.train_files=… of easier problems (rltf data build with smaller sizes)",
-            "actor_rollout_ref.model.path=… of a stronger base",
-        ))  # fmt: skip
-
+    groups, n = p["all_wrong_groups"], p.run.sessions
     if groups.cases == 0:
         return Undecided("never_right", f"no group has {n} graded first answers, actor_rollout_ref.rollout.n={n}")
-    return decided("never_right", groups, DEAD, f"groups of {n} whose first answers all fail", advice)
+    return decided("never_right", groups, DEAD, f"groups of {n} whose first answers all fail", lambda: _never_right(p))
+
+
+def _never_right(p: Probe) -> Advice:
+    rate, corrected = p["first_right"], shown(p["corrected"])
+    finding = f"the base solves {rate.hits:g} of {rate.cases} first answers; groups of {p.run.sessions} that all fail: "
+    finding += shown(p["all_wrong_groups"])
+    why = "rltf_grpo_single learns nothing from such groups, and the first turn of rltf_grpo next to nothing"
+    if side(p["corrected"].estimate, FIXES) == "above" and not p.copies:
+        why += f". But after feedback {corrected} of the wrong ones are right: rltf_sd learns from those"
+        return Advice("never_right", False, finding, why, ("--config-name=rltf_sd",))
+    copies = ", which may be copies of what it tells" if p.copies else ""
+    why += f"; after feedback {corrected} of the wrong ones are right{copies}"
+    return Advice("never_right", True, finding, why, (
+        "data.train_files=… of easier problems (rltf data build with smaller sizes)",
+        "actor_rollout_ref.model.path=… of a stronger base",
+    ))  # fmt: skip
 
 
 def always_right(p: Probe) -> Answer:
@@ -46,19 +45,17 @@ def always_right(p: Probe) -> Answer:
 
 def dead_groups(p: Probe) -> Answer:
     """Groups without a signal, some for failing and some for succeeding."""
-    dead = p["dead_groups"]
-    if side(dead.estimate, DEAD) != "above":
-        return None  # where it is open, one of the two above is as well, or the groups are mixed enough
-    if "above" in (side(p[name].estimate, DEAD) for name in ("all_wrong_groups", "all_right_groups")):
-        return None
+    dead, n = p["dead_groups"], p.run.sessions
+    if any(side(p[name].estimate, DEAD) != "below" for name in ("all_wrong_groups", "all_right_groups")):
+        return None  # said above
     wrong, right = shown(p["all_wrong_groups"]), shown(p["all_right_groups"])
-    return Advice(
+    return decided("dead_groups", dead, DEAD, f"groups of {n} with equal first rewards", lambda: Advice(
         "dead_groups", side(p["corrected"].estimate, FIXES) != "above",
-        f"groups of {p.run.sessions} with equal first rewards: {shown(dead)}; all fail {wrong}, all succeed {right}",
+        f"groups of {n} with equal first rewards: {shown(dead)}; all fail {wrong}, all succeed {right}",
         "GRPO compares the answers of a group, and here they are equal",
         ("data.train_files=… of problems that are solved now and then",
-         f"actor_rollout_ref.rollout.n={2 * p.run.sessions} finds more differences in a group"),
-    )  # fmt: skip
+         f"actor_rollout_ref.rollout.n={2 * n} finds more differences in a group"),
+    ))  # fmt: skip
 
 
 def cut_off(p: Probe) -> Answer:
@@ -66,7 +63,7 @@ def cut_off(p: Probe) -> Answer:
     cut, limit = p["truncated"], p.run.answer_tokens
     return decided("cut_off", cut, CUT_OFF, f"answers cut off at {limit} tokens", lambda: Advice(
         "cut_off", True, f"answers cut off at {limit} tokens: {shown(cut)}",
-        "they cost the format reward and mostly have no answer, so the base looks worse than it is",
+        "they cost the format reward and mostly hold no answer, so every number above is lower than it need be",
         (f"data.max_response_length={2 * limit}",),
     ))  # fmt: skip
 

@@ -19,8 +19,8 @@ def feedback_tells(p: Probe) -> Answer:
 def _told(p: Probe) -> Advice:
     setting = p.setting
     held_back = f", guard.action={setting.guard} withholds {shown(p['withheld'])}" if p["withheld"].hits else ""
-    finding = f"the feedback ({setting.provider}) gives the answer away: {shown(p['tells'])}; it reaches the policy in "
-    finding += f"{shown(p['reaches'])}{held_back}"
+    read = f"the policy reads it in {shown(p['reaches'])}" if p["reaches"].cases else "the policy reads none of it"
+    finding = f"the feedback ({setting.provider}) gives the answer away: {shown(p['tells'])}; {read}{held_back}"
     why = "a second answer can then be a copy: its accuracy says nothing about learning, and SD distils the copy"
     if setting.may_tell:
         less = "level=hint" if setting.provider == "verifier" else "guard.action=redact"
