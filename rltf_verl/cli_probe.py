@@ -45,6 +45,8 @@ def probe(
     told = nested(parse_options(words[1:] if file else words))
     if (file is None) == (log is None):
         raise ValueError("say either a dataset, DATA.parquet, or --log with a folder of sessions")
+    if step is not None and log is None:
+        raise ValueError(f"--step {step}: a step of --log; leave it out, a base model has none")
     if file is None:
         found, not_known = _read(log, step, told, config, bootstrap_seed)
         _report(found, not_known, out, as_json)

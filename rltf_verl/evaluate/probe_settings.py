@@ -110,7 +110,8 @@ def plan_of_log(told: Mapping[str, Any], folder: Path, records: Sequence[Record]
     sizes, told = _split(told, OF_THE_EPISODE)
     sizes.setdefault(SIZES["sessions"][0], _usual_group(records))
     about = folder / "evaluation.json"
-    blocks = {**(_blocks_of(about) if about.exists() else {}), **training_blocks(config)}
+    trained = {key: value for key, value in training_blocks(config).items() if value is not None}
+    blocks = {**(_blocks_of(about) if about.exists() else {}), **trained}
     said = Counter(s["provider"] for r in records for t in r["turns"] for s in (t["feedback"], t.get("withheld")) if s)
     provider = said.most_common(1)[0][0] if said else "verifier"
     rltf = rltf_block(told, blocks, {"name": records[0]["env"]}, {"horizon": 2, "branch_turn": None}, provider)

@@ -211,7 +211,7 @@ def test_what_is_open_is_said(tmp_path: Path) -> None:
 
 def test_every_advice_names_keys_that_there_are() -> None:
     """Each `rltf.…=value` is read by the config, each preset is a file, each style and level is one."""
-    providers = [JUDGE, replace(JUDGE, guard="none", revise="critique")]
+    providers = [JUDGE, replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}})]
     providers += [Setting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
                   for level in ("verdict", "location", "hint", "full") for acknowledged in (True, False)]  # fmt: skip
     providers += [Setting("correctness", {}, "none", False, "guide", "fresh")]

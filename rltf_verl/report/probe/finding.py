@@ -110,6 +110,7 @@ def shown(measure: Measure) -> str:
 
 
 def decided(rule: str, measure: Measure, threshold: float, what: str, advice: Callable[[], Advice]) -> Answer:
+    """The advice if the measure is surely above the threshold, None if it is surely below, else what is open."""
     where = side(measure.estimate, threshold)
     if where == "above":
         return advice()

@@ -74,8 +74,9 @@ def too_long(p: Probe) -> Answer:
     if over.cases == 0:
         return None
     longest = p.measured.lengths["later_prompt_tokens"]
+    enough = int(longest.longest) if longest and longest.longest > limit else 2 * limit  # what was cut has no length
     return decided("too_long", over, TOO_LONG, f"later prompts above {limit} tokens", lambda: Advice(
         "too_long", True, f"later prompts above {limit} tokens: {shown(over)}",
         "training cuts the quoted attempt to fit, or ends the session where nothing is left to cut",
-        (f"data.max_prompt_length={int(longest.longest) if longest else 2 * limit}",),
+        (f"data.max_prompt_length={enough}",),
     ))  # fmt: skip

@@ -76,9 +76,8 @@ def _for_more_effect(setting: Setting) -> tuple[str, ...]:
         level = setting.options.get("level")
         changes += [f"rltf.feedback.level={_STRONGER[level]} says more"] if level in _STRONGER else []
     elif setting.provider == "judge":
-        changes += (
-            ["rltf.feedback.style=strong_hint says more"] if setting.options.get("style") != "strong_hint" else []
-        )
+        style = setting.options.get("style")
+        changes += ["rltf.feedback.style=strong_hint says more"] if style != "strong_hint" else []
     elif setting.provider in ("correctness", "try_again"):
         changes += ["rltf/feedback=verifier says what is wrong; rltf/feedback=judge where no program can"]
     if setting.context == "fresh" and setting.revise != "critique":
@@ -105,11 +104,15 @@ def feedback_fails(p: Probe) -> Answer:
     fails = p["failed"]
     if side(fails.estimate, FAILS) != "above":
         return None
+    busy = (
+        ("rltf.feedback.limits.max_attempts=16 if the endpoint is only busy",)
+        if "endpoint" in p.setting.options
+        else ()
+    )
     return Advice(
         "feedback_fails", True, f"feedback that was asked for and did not come: {shown(fails)}",
-        "such sessions have no second turn, whose share of the batch you pay for",
-        ("rltf judge try … and the sessions' `error` in the log say why",
-         "rltf.feedback.limits.max_attempts=16 if the endpoint is only busy"),
+        "such sessions have no second turn to learn from, or go on with a fixed sentence",
+        ("rltf inspect DIR shows why", *busy),
     )  # fmt: skip
 
 

@@ -41,11 +41,12 @@ def preset(p: Probe) -> Answer:
     found = f"after feedback, wrong answers become right in {shown(corrected)}"
     if side(corrected.estimate, FIXES) == "unknown":
         return Undecided("preset", f"{found}; it matters from {100 * FIXES:g} % on")
-    return Advice("preset", False, found, *_method(p))
+    method = _method(p)
+    return None if method is None else Advice("preset", False, found, *method)
 
 
-def _method(p: Probe) -> tuple[str, tuple[str, ...]]:
-    """Why, and what to choose."""
+def _method(p: Probe) -> tuple[str, tuple[str, ...]] | None:
+    """Why, and what to choose; None where nothing has a signal, which another finding says."""
     if side(p["corrected"].estimate, MOST) == "above":
         why = "most second answers are right; in the project's study SD and SFT then learnt two to three times as fast"
         return f"{why} as GRPO", ("--config-name=rltf_sd", "--config-name=rltf_sft as the control that it should beat")
@@ -55,7 +56,9 @@ def _method(p: Probe) -> tuple[str, tuple[str, ...]]:
             "--config-name=rltf_sd",
             control,
         )
-    if side(p["says_nothing"].estimate, EMPTY) != "above" and side(p["dead_groups"].estimate, DEAD) == "above":
+    if side(p["dead_groups"].estimate, DEAD) == "above":
+        if side(p["says_nothing"].estimate, EMPTY) == "above":
+            return None
         why = "neither second answers nor groups teach yet; predicting the feedback has a gradient, and pays late"
         return why, ("--config-name=rltf_fm",)
     return "second turns do not repay their price yet; first answers have a signal", (
