@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rltf_verl.report.probe.finding import Advice, Answer, Probe, Undecided, decided, shown, side
+from rltf_verl.report.probe.rules_feedback import stronger_feedback
 from rltf_verl.report.probe.thresholds import CUT_OFF, DEAD, FIXES, TOO_LONG
 
 
@@ -27,6 +28,7 @@ def _never_right(p: Probe) -> Advice:
     return Advice("never_right", True, finding, why, (
         "data.train_files=… of easier problems (rltf data build with smaller sizes)",
         "actor_rollout_ref.model.path=… of a stronger base",
+        *stronger_feedback(p.setting),
     ))  # fmt: skip
 
 
@@ -63,7 +65,7 @@ def cut_off(p: Probe) -> Answer:
     cut, limit = p["truncated"], p.run.answer_tokens
     return decided("cut_off", cut, CUT_OFF, f"answers cut off at {limit} tokens", lambda: Advice(
         "cut_off", True, f"answers cut off at {limit} tokens: {shown(cut)}",
-        "they cost the format reward and mostly hold no answer, so every number above is lower than it need be",
+        "they cost the format reward and mostly hold no answer, so accuracy is lower than it need be",
         (f"data.max_response_length={2 * limit}",),
     ))  # fmt: skip
 

@@ -58,7 +58,7 @@ def nothing_changes(p: Probe) -> Answer:
         "nothing_changes", True,
         f"the feedback changes nothing: {what}: {shown(same)}; it makes right {shown(p['corrected'])}",
         "a second turn that repeats the first costs a turn and a feedback, and teaches what the first one did",
-        _for_more_effect(p.setting),
+        ("rltf inspect DIR shows what was said and answered", *stronger_feedback(p.setting)),
     ))  # fmt: skip
 
 
@@ -70,8 +70,9 @@ def _complement(e: Estimate) -> Estimate:
 _STRONGER = {"verdict": "location", "location": "hint", "hint": "full"}
 
 
-def _for_more_effect(setting: Setting) -> tuple[str, ...]:
-    changes = ["rltf inspect DIR shows what was said and answered"]
+def stronger_feedback(setting: Setting) -> tuple[str, ...]:
+    """Settings under which feedback says more, or is put in another way."""
+    changes: list[str] = []
     if setting.provider == "verifier":
         level = setting.options.get("level")
         changes += [f"rltf.feedback.level={_STRONGER[level]} says more"] if level in _STRONGER else []
