@@ -102,13 +102,13 @@ def plan_to_play(
 
 
 def plan_of_log(told: Mapping[str, Any], folder: Path, records: Sequence[Record], config: Path | None) -> Plan:
-    """Of sessions that were played: what `evaluation.json`, if `folder` has one, a config and the words say of them.
+    """Of sessions that were played: what an evaluation's or probe's own files in `folder`, a config and words say.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
     sizes, told = _split(told, OF_THE_EPISODE)
-    sizes.setdefault(SIZES["sessions"][0], _usual_group(records))
+    sizes = {SIZES["sessions"][0]: _usual_group(records), **_sizes_of(folder / "probe.json"), **sizes}
     about = folder / "evaluation.json"
     trained = {key: value for key, value in training_blocks(config).items() if value is not None}
     blocks = {**(_blocks_of(about) if about.exists() else {}), **trained}
@@ -184,6 +184,12 @@ def _usual_group(records: Sequence[Record]) -> int:
     """The most common number of sessions of a group; 2 if they play alone, which no run does."""
     usual = Counter(Counter(map(group_of, records)).values()).most_common(1)[0][0]
     return max(2, usual)
+
+
+def _sizes_of(probe: Path) -> dict[str, Any]:
+    """Those of an earlier probe."""
+    run = json.loads(probe.read_text(encoding="utf-8"))["run"] if probe.exists() else {}
+    return {SIZES[name][0]: value for name, value in run.items()}
 
 
 def _blocks_of(about: Path) -> dict[str, Any]:

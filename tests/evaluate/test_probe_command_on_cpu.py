@@ -225,10 +225,12 @@ def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, conte
     assert "far_answers" in rules(found, blocks=False)
 
 
-def test_sizes_of_the_run(base, judge, data, questions) -> None:
+def test_sizes_of_the_run(base, judge, data, tmp_path: Path) -> None:
     """100 prompt tokens by the endpoint's count; answers cut off are cut off at the run's limit."""
     base.reply = lambda body: ("x", "length")
-    found = said(probed(base, judge, data, "--json", "data.max_prompt_length=99", "data.max_response_length=7"))
+    sizes = ["data.max_prompt_length=99", "data.max_response_length=7", "data.train_batch_size=5"]
+    found = said(probed(base, judge, data, "--json", "--out", tmp_path, *sizes))
+    assert said(rltf("probe", "--log", tmp_path, "--json"))["run"] == found["run"], "kept with the sessions"
     assert {body["max_tokens"] for body in base.bodies if "prompt_logprobs" not in body} == {7}
     assert {"too_long", "cut_off"} <= rules(found, blocks=True)
     (one,) = (one for one in found["advice"] if one["rule"] == "too_long")
