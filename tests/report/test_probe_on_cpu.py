@@ -53,6 +53,13 @@ def test_answers_and_groups_by_hand(tmp_path: Path) -> None:
     assert (shares["corrected"].hits, shares["corrected"].cases) == (1, 3)
 
 
+def test_the_order_of_sessions_is_no_matter(tmp_path: Path) -> None:
+    found = records(tmp_path, [line("1", "42"), line("42"), line("1", "1"), line("1", "2"), line("42", "1")] * 2)
+    for k, record in enumerate(found):
+        record["uid"] = record["question"] = f"q{k // 2}"
+    assert measure(found[::-1], RUN, READER) == measure(found, RUN, READER)
+
+
 def test_feedback_by_hand(tmp_path: Path) -> None:
     """Two hints, one empty text, one leak that was read; one leak that was withheld; one failure."""
     withheld = turn("1", stop="feedback_unavailable", withheld=LEAKY, error="dropped")

@@ -97,11 +97,12 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         reader: looks into texts.
         seed: of the resamples.
     """
-    number: dict[tuple[str, str, str], int] = {}
+    # Sorted: intervals do not depend on which session ended first.
+    number = {problem: k for k, problem in enumerate(sorted(set(map(problem_of, records))))}
     found: dict[str, list[tuple[int, float]]] = defaultdict(list)
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
-        problem = number.setdefault(problem_of(record), len(number))
+        problem = number[problem_of(record)]
         groups[group_of(record)].append(record)
         for name, value in _cases(record, run, reader):
             found[name].append((problem, value))
