@@ -34,7 +34,7 @@ def save_model(folder: Path, hidden: int, layers: int) -> None:
 
 
 def start(folder: Path, overrides: Sequence[str], probe: str) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start a run in a folder and a Ray cluster of its own; `probe`: module of this folder, loaded into its processes."""
+    """Start a run in a folder and a Ray cluster of its own; its processes load `probe`, a module of this folder."""
     folder.mkdir(parents=True)
     ray_dir = Path(tempfile.mkdtemp(prefix="rltf"))  # short: Ray puts sockets in it
     env = {

@@ -41,28 +41,19 @@ def evaluate(
     feedback.provider=policy -n 4 --rounds 3 --out outputs/eval
     """
     from rltf_verl.cli import nested
-    from rltf_verl.data.questions import read_questions
-    from rltf_verl.data.schema import read_provenance
     from rltf_verl.evaluate.folder import Folder
     from rltf_verl.evaluate.settings import evaluation
 
-    questions = read_questions(file, problems)
-    made = read_provenance(file)
-    env = questions[0].problem.env
-    options_of_file = made.get("options", {}) if made.get("env") == env else {}
+    questions, env = questions_of(file, problems)
     settings = evaluation(
-        nested(parse_options(options)), rounds, {**options_of_file, "name": env}, config=config, step=step,
-        prompt_budget=max_prompt_chars,
-    )  # fmt: skip
+        nested(parse_options(options)), rounds, env, config=config, step=step, prompt_budget=max_prompt_chars
+    )
     folder = Folder(out, settings, questions, samples)
-    failures = _play(folder)
+    failures = play(folder)
     sessions = folder.sessions()
     if sessions:
         _report(folder.by_source(sessions), {"evaluation": settings.facts(), "samples": samples}, out, bootstrap_seed)
-    missing = len(questions) * samples - len(sessions)
-    if missing:
-        why = f", e.g. because {failures[0]}" if failures else ""
-        raise ValueError(f"{missing} sessions have no result{why}. The same command asks for them again")
+    require_all(folder.num_sessions - len(sessions), failures)
 
 
 def results(
@@ -82,7 +73,25 @@ def results(
     _report({f"step {last}": sessions}, {"log": log.name, "step": last}, out, bootstrap_seed)
 
 
-def _play(folder: Any) -> list[str]:
+def questions_of(file: Path, num: int | None) -> tuple[list[Any], dict[str, Any]]:
+    """The first rows of a dataset, and the environment with the options that it was built with."""
+    from rltf_verl.data.questions import read_questions
+    from rltf_verl.data.schema import read_provenance
+
+    questions = read_questions(file, num)
+    made = read_provenance(file)
+    env = questions[0].problem.env
+    return questions, {**(made.get("options", {}) if made.get("env") == env else {}), "name": env}
+
+
+def require_all(missing: int, failures: list[str]) -> None:
+    """Raise ValueError if sessions have no result."""
+    if missing:
+        why = f", e.g. because {failures[0]}" if failures else ""
+        raise ValueError(f"{missing} sessions have no result{why}. The same command asks for them again")
+
+
+def play(folder: Any) -> list[str]:
     """Play what is missing, with a bar on stderr. Returns why sessions have no answer."""
     import asyncio
 

@@ -80,4 +80,5 @@ class EndpointPolicy:
             raise
         text = reply.text.encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair, a request cannot
         ids = await self.encode_answer(text)
-        return Attempt(prompt_ids, ids, None, text, reply.complete, {"num_tokens": reply.completion_tokens})
+        counted = {"num_tokens": reply.completion_tokens, "prompt_tokens": reply.prompt_tokens or None}
+        return Attempt(prompt_ids, ids, None, text, reply.complete, counted)

@@ -65,20 +65,40 @@ def evaluation(
     """
     for key in told:
         require_choice("rltf eval", key, (*OF_THE_ENDPOINT, *OF_THE_EPISODE))
+    rltf = rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    return Evaluation(policy_endpoint(told), rltf, step, prompt_budget)
+
+
+def rltf_block(
+    told: Mapping[str, Any], blocks: Mapping[str, Any], env: Mapping[str, Any], fixed: Mapping[str, Any],
+    provider: str = "verifier",
+) -> RLTFConfig:  # fmt: skip
+    """What sessions are played by.
+
+    Args:
+        told: as of `evaluation`.
+        blocks: the same of a training run, which stand behind what is told.
+        env: as of `evaluation`.
+        fixed: keys of the block `episode` that nobody else decides; with `horizon`.
+        provider: of the feedback, where nobody says.
+
+    Raises:
+        ValueError: a bad key or value; names it and the fix.
+    """
     episode = dict(told.get("episode") or {})
     if "horizon" in episode:
         raise ValueError(f"episode.horizon={episode['horizon']}: say --rounds {episode['horizon'] - 1} instead")
-    blocks = _training_blocks(config)
     values = {k: told.get(k, blocks.get(k)) for k in ("reward", "seed") if told.get(k, blocks.get(k)) is not None}
-    values["episode"] = {**(blocks.get("episode") or {}), **episode, **OURS, "horizon": rounds + 1}
+    values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
     values["env"] = _component("env", "name", told, blocks, env)
-    values["feedback"] = _component("feedback", "provider", told, blocks, {"provider": "verifier"})
+    values["feedback"] = _component("feedback", "provider", told, blocks, {"provider": provider})
     rltf = RLTFConfig.from_mapping(values)
     require_template("rltf.episode.revise", "revise", rltf.episode.revise)
-    return Evaluation(_endpoint(told), rltf, step, prompt_budget)
+    return rltf
 
 
-def _endpoint(told: Mapping[str, Any]) -> JudgeSettings:
+def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
+    """The endpoint that is evaluated, from its blocks `endpoint` and `limits`. Raises ValueError."""
     options = {key: told[key] for key in OF_THE_ENDPOINT if key in told}
     options["limits"] = {**PATIENCE, **(options.get("limits") or {})}
     try:
@@ -108,8 +128,12 @@ def _yaml_defaults(block: str, name: str) -> dict[str, Any]:
     return dict(_container(OmegaConf.create(path.read_text(encoding="utf-8"))))
 
 
-def _training_blocks(config: Path | None) -> dict[str, Any]:
-    """The blocks of a run's resolved config that an evaluation shares; those about learning are not read."""
+def training_blocks(config: Path | None) -> dict[str, Any]:
+    """The blocks of a run's resolved config that an evaluation shares; those about learning are not read.
+
+    Raises:
+        ValueError: not such a file.
+    """
     if config is None:
         return {}
     try:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from rltf_verl.judge.gateway import Reply
+from rltf_verl.judge.gateway import Reply, ScoredReply
 from rltf_verl.judge.settings import Endpoint
 
 TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply", "empty")
@@ -136,4 +136,16 @@ def read_reply(text: str, may_say_nothing: bool = False) -> Reply:
         content = ""
     if not isinstance(content, str) or not (may_say_nothing or content.strip()):
         raise Fault("empty", f"the reply has no text (finish_reason {choice.get('finish_reason')!r})")
-    return Reply(content, choice.get("finish_reason") != "length", tokens[0], tokens[1])
+    reply = (content, choice.get("finish_reason") != "length", tokens[0], tokens[1])
+    if data.get("prompt_logprobs"):
+        return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"]))
+    return Reply(*reply)
+
+
+def _prompt_log_probs(places: Any) -> tuple[tuple[str, float], ...]:
+    """Of each place the token that stands there, which comes first. Raises Fault."""
+    try:
+        tokens = [next(iter(place.values())) for place in places if place]
+        return tuple((str(token["decoded_token"]), float(token["logprob"])) for token in tokens)
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
+        raise Fault("bad_reply", "prompt_logprobs are not as vLLM's") from None

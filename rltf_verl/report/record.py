@@ -32,6 +32,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "prompt": turn.prompt,
         "text": turn.attempt.text,
         "num_tokens": turn.attempt.info.get("num_tokens", len(turn.attempt.response_ids)),
+        "prompt_tokens": turn.attempt.info.get("prompt_tokens", len(turn.attempt.prompt_ids)),
         "ended": turn.attempt.ended,
         "reward": turn.reward,
         "parent": turn.parent,

@@ -48,7 +48,8 @@ def test_a_record_holds_what_was_said(tmp_path):
         "reference": "ref", "task": {"k": 1}, "num_shortened": 1,
         "turns": [
             {
-                "prompt": None, "text": "a", "num_tokens": 2, "ended": True, "reward": 0.0, "weight_version": 7,
+                "prompt": None, "text": "a", "num_tokens": 2, "prompt_tokens": 2, "ended": True,
+                "reward": 0.0, "weight_version": 7,
                 "parent": None, "stop": None, "error": None,
                 "grade": {"correct": False, "format_ok": True, "parsed": "a", "error": None, **UNSCORED},
                 "feedback": {
@@ -59,7 +60,8 @@ def test_a_record_holds_what_was_said(tmp_path):
                 "withheld": None,
             },
             {
-                "prompt": "again?", "text": "b", "num_tokens": 1, "ended": False, "reward": 0.9, "weight_version": None,
+                "prompt": "again?", "text": "b", "num_tokens": 1, "prompt_tokens": 1, "ended": False,
+                "reward": 0.9, "weight_version": None,
                 "parent": 0, "stop": "feedback_unavailable", "error": "why",
                 "grade": {"correct": True, "format_ok": True, "parsed": None, "error": "E: x", **UNSCORED},
                 "feedback": None,

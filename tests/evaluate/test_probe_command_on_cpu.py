@@ -1,0 +1,288 @@
+"""`rltf probe` against a scripted base model and a scripted judge, both behind real HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from rltf_verl.cli import app
+from rltf_verl.data.build import build_parquet
+from rltf_verl.data.questions import Question, read_questions
+from tests.feedback.judge_server import InThread, JudgeServer, completion
+from tests.report.made import line, write
+
+Body = dict[str, Any]
+NUM, N = 32, 4
+WARNINGS = {"never_right", "feedback_tells", "nothing_changes"}
+FAST = ["limits.backoff_s=0.01", "limits.max_attempts=2", f"actor_rollout_ref.rollout.n={N}"]
+
+
+class Scoring(JudgeServer):
+    """Gives log-probs of prompts as vLLM does: words are tokens; -3 under a first prompt, -0.5 under a later one."""
+
+    questions: list[Question]
+
+    def _response(self, action: str, body: Body) -> tuple[int, str, str]:
+        if "prompt_logprobs" not in body:
+            return super()._response(action, body)
+        assert (body["add_generation_prompt"], body["continue_final_message"]) == (False, True)
+        *_, said, answer = body["messages"]
+        first = any(said["content"] == q.messages[-1]["content"] for q in self.questions)
+        words = ["<user>", *re.findall(r"\s*\S+", f"{said['content']} <assistant> {answer['content']}")]
+        places = [{str(k): {"logprob": -3.0 if first else -0.5, "decoded_token": w}} for k, w in enumerate(words)]
+        return 200, "", json.dumps({**completion("x", "length"), "prompt_logprobs": [None, *places[1:]]})
+
+
+@pytest.fixture
+def base() -> Iterator[JudgeServer]:
+    with InThread(JudgeServer()) as thread:
+        yield thread.server
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with InThread(JudgeServer(latency=lambda rng: 0.01)) as thread:
+        yield thread.server
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    return build_parquet("binary_matrix", folder, seed=0, num_train=NUM, num_test=1, n_max=4, style="compact").train
+
+
+@pytest.fixture(scope="module")
+def questions(data: Path) -> list[Question]:
+    return read_questions(data)
+
+
+def rltf(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
+
+
+def probed(base: JudgeServer, judge: JudgeServer, data: Path, *words: object) -> Result:
+    asked = ["feedback.provider=judge", f"feedback.endpoint.base_url={judge.url}", "feedback.endpoint.model=j"]
+    compact = "episode.revise=compact_guide"  # what is told later counts
+    return rltf("probe", data, f"endpoint.base_url={base.url}", "endpoint.model=m", *FAST, *asked, compact, *words)
+
+
+def said(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def rules(found: Any, *, blocks: bool) -> set[str]:
+    return {one["rule"] for one in found["advice"] if one["blocks"] is blocks}
+
+
+def question_in(questions: list[Question], body: Body) -> Question:
+    """The row that a prompt quotes: of those that begin alike, the longest."""
+    text = body["messages"][0]["content"]
+    return max((q for q in questions if q.messages[0]["content"] in text), key=lambda q: len(q.messages[0]["content"]))
+
+
+def policy(
+    questions: list[Question], first: Callable[[int], bool], second: Callable[[int], bool], wrong: str = "y"
+) -> Callable[[Body], str]:
+    """Answers right at first, and after feedback, as the seed says; a wrong second answer is `wrong`."""
+
+    def reply(body: Body) -> str:
+        question = question_in(questions, body)
+        at_first = body["messages"] == list(question.messages)
+        right = (first if at_first else second)(body["seed"])
+        return question.problem.reference if right else "x" if at_first else wrong
+
+    return reply
+
+
+def half(seed: int) -> bool:
+    return seed % 2 == 0
+
+
+def never(seed: int) -> bool:
+    return False
+
+
+def most(seed: int) -> bool:
+    return seed % 8 != 0
+
+
+def telling(questions: list[Question]) -> Callable[[Body], str]:
+    return lambda body: f"It is wrong.\n\nCritique: the answer is\n{question_in(questions, body).problem.reference}"
+
+
+def test_a_healthy_base_and_judge(base, judge, data, questions, tmp_path: Path) -> None:
+    base.reply = policy(questions, half, most)
+    result = probed(base, judge, data, "--json", "--out", tmp_path, "feedback.price.prompt=1",
+                    "feedback.price.completion=10")  # fmt: skip
+    found = said(result)
+    assert found["verdict"] == "go"
+    assert (rules(found, blocks=True), found["undecided"]) == (set(), [])
+    assert not WARNINGS & rules(found, blocks=False)
+    assert found["advice"][-1]["change"][0] == "--config-name=rltf_sd"
+    shares = found["measured"]["shares"]
+    assert shares["first_right"]["cases"] == NUM * N
+    assert shares["first_right"]["hits"] + shares["corrected"]["cases"] == NUM * N, (
+        "who is right is done, as in training"
+    )
+    assert len(judge.bodies) == shares["corrected"]["cases"], "nobody else is asked about"
+    load = found["judge"]
+    assert load["calls_per_session"] == len(judge.bodies) / (NUM * N)
+    assert load["calls_per_step"] == pytest.approx(32 * N * load["calls_per_session"])
+    assert load["cost_per_session"] == pytest.approx(load["calls_per_session"] * (100 * 1 + 20 * 10) / 1e6)
+    assert load["latency_p50_s"] >= 0.01
+    assert found["log_probs"]["not_known"].startswith("the endpoint does not offer prompt_logprobs")
+    assert json.loads((tmp_path / "probe.json").read_text()) == found
+    asked = len(base.bodies)
+    assert said(probed(base, judge, data, "--json", "--out", tmp_path, "--log-probs", 0, "feedback.price.prompt=1",
+                       "feedback.price.completion=10"))["measured"] == found["measured"]  # fmt: skip
+    assert len(base.bodies) == asked, "what was played is not asked again"
+    read = said(rltf("probe", "--log", tmp_path, "--json"))
+    assert (read["measured"], read["judge"], read["feedback"]) == (found["measured"], load, found["feedback"])
+
+
+def test_an_unsolvable_base(base, judge, data, questions) -> None:
+    base.reply = policy(questions, never, never)
+    found = said(probed(base, judge, data, "--json"))
+    assert found["verdict"] == "change first"
+    assert rules(found, blocks=True) == {"never_right"}
+    (one,) = (one for one in found["advice"] if one["rule"] == "never_right")
+    assert one["finding"].startswith(
+        f"the base solves 0 of {NUM * N} first answers; groups of {N} that all fail: 100.0 %"
+    )
+    assert any(change.startswith("data.train_files=") for change in one["change"])
+
+
+def test_an_unsolvable_base_that_feedback_helps(base, judge, data, questions) -> None:
+    base.reply = policy(questions, never, most)
+    found = said(probed(base, judge, data, "--json"))
+    assert (found["verdict"], rules(found, blocks=True)) == ("go", set())
+    assert "never_right" in rules(found, blocks=False)
+
+
+def test_a_judge_that_tells(base, judge, data, questions) -> None:
+    base.reply, judge.reply = policy(questions, half, most), telling(questions)
+    found = said(probed(base, judge, data, "--json", "feedback.guard.action=warn"))
+    assert found["verdict"] == "change first"
+    assert rules(found, blocks=True) == {"feedback_tells"}
+    assert "preset" not in rules(found, blocks=False), "right answers that may be copies recommend nothing"
+    assert {found["measured"]["shares"][name]["estimate"]["value"] for name in ("tells", "reaches", "guard_found")} == {
+        1
+    }
+    (one,) = (one for one in found["advice"] if one["rule"] == "feedback_tells")
+    assert any("rltf.feedback.reference=false" in change for change in one["change"])
+
+
+def test_a_judge_that_tells_and_a_guard(base, judge, data, questions) -> None:
+    """What the guard drops is no less told: the judge is paid for it, and second turns are lost."""
+    base.reply, judge.reply = policy(questions, half, most), telling(questions)
+    found = said(probed(base, judge, data, "--json"))
+    assert rules(found, blocks=True) == {"feedback_tells"}
+    shares = found["measured"]["shares"]
+    assert (shares["withheld"]["estimate"]["value"], shares["reaches"]["cases"]) == (1, 0)
+    assert "nothing_changes" in {one["rule"] for one in found["undecided"]}
+
+
+def test_feedback_that_changes_nothing(base, judge, data, questions) -> None:
+    base.reply = policy(questions, half, never, wrong="x")
+    found = said(probed(base, judge, data, "--json"))
+    assert found["verdict"] == "change first"
+    assert rules(found, blocks=True) == {"nothing_changes"}
+    (one,) = (one for one in found["advice"] if one["rule"] == "nothing_changes")
+    assert "100.0 %" in one["finding"]
+
+
+def test_too_few_sessions(base, judge, data, questions) -> None:
+    base.reply = policy(questions, never, never)
+    result = probed(base, judge, data, "--problems", 3)
+    assert result.exit_code == 0, result.output
+    assert "verdict: too few sessions" in result.stdout
+    assert f"groups of {N} whose first answers all fail: 100.0 % (3 of 3; 95 %: 36.8 to 100.0)" in result.stdout
+
+
+@pytest.mark.parametrize("context", ["fresh", "append"])
+def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, context: str) -> None:
+    words = ["episode.context=append", "episode.revise=compact_append"] if context == "append" else []
+    server = Scoring()
+    server.questions = questions
+    with InThread(server):
+        server.reply = policy(questions, half, most, wrong="one two three")
+        found = said(probed(server, judge, data, "--json", "--log-probs", 20, *words))
+        scored = [body for body in server.bodies if "prompt_logprobs" in body]
+        played = [body["messages"] for body in server.bodies if "prompt_logprobs" not in body]
+    assert all(body["messages"][:-1] in played for body in scored), "the very prompts of the sessions"
+    assert 20 < len(scored) <= 2 * 20, "equal answers to equal prompts are asked about once"
+    gap = found["log_probs"]
+    assert (gap["answers"], gap["asked"]) == (20, 20)
+    assert [gap[name]["value"] for name in ("under_first", "under_own", "gap")] == pytest.approx([-3, -0.5, 2.5])
+    assert "far_answers" in rules(found, blocks=False)
+
+
+def test_sizes_of_the_run(base, judge, data, tmp_path: Path) -> None:
+    """100 prompt tokens by the endpoint's count; answers cut off are cut off at the run's limit."""
+    base.reply = lambda body: ("x", "length")
+    sizes = ["data.max_prompt_length=99", "data.max_response_length=7", "data.train_batch_size=5"]
+    found = said(probed(base, judge, data, "--json", "--out", tmp_path, *sizes))
+    assert said(rltf("probe", "--log", tmp_path, "--json"))["run"] == found["run"], "kept with the sessions"
+    assert {body["max_tokens"] for body in base.bodies if "prompt_logprobs" not in body} == {7}
+    assert {"too_long", "cut_off"} <= rules(found, blocks=True)
+    (one,) = (one for one in found["advice"] if one["rule"] == "too_long")
+    assert one["change"] == ["data.max_prompt_length=100"]
+
+
+def test_the_log_of_a_run(tmp_path: Path) -> None:
+    """Its first step, and its training sessions; without a config the provider is whose words are there."""
+    log = tmp_path / "log"
+    for _ in range(2):
+        write(log, [line("1", "42"), line("42", stop="solved")], step=1)
+    write(log, [line("1", "2")] * 3, step=1, validate=True)
+    write(log, [line("1", "2")] * 5, step=3)
+    env = ["env.name=shortest_path"]  # the log's own is not known here
+    found = said(rltf("probe", "--log", log, "--json", *env))
+    shares = found["measured"]["shares"]
+    assert (found["measured"]["sessions"], found["run"]["sessions"], found["feedback"]["provider"]) == (4, 2, "judge")
+    assert (shares["first_right"]["hits"], shares["dead_groups"]["hits"], shares["gain"]["hits"]) == (2, 2, 2)
+    assert shares["tells"]["cases"] == 0, "another environment's problems: not known"
+    assert shares["guard_found"]["cases"] == 2
+    later = said(rltf("probe", "--log", log, "--json", "--step", 3, *env, "actor_rollout_ref.rollout.n=4"))
+    assert (later["measured"]["sessions"], later["measured"]["groups"], later["run"]["sessions"]) == (5, 0, 4)
+    assert "no group has 4 graded first answers" in later["undecided"][0]["finding"]
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (
+            ["actor_rollout_ref.rollout.n=1"],
+            "actor_rollout_ref.rollout.n=1: must be a whole number, at least 2; a group of",
+        ),
+        (["data.max_prompt_length=long"], "data.max_prompt_length=long: must be a whole number"),
+        (["data.max_prompt_len=3"], "Did you mean 'data.max_prompt_length'?"),
+        (["endpoint.max_tokens=9"], "say data.max_response_length=9 instead"),
+        (["distill.weight=1"], "rltf probe='distill' is not known"),
+        (["episode.horizon=3"], "say --rounds 2 instead"),
+        (["feedback.price.promt=1"], "Did you mean 'prompt'?"),
+        (["--log", "."], "say either a dataset, DATA.parquet, or --log"),
+        (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(base, judge, data, words, fix) -> None:
+    result = probed(base, judge, data, *words)
+    assert result.exit_code == 1, result.output
+    assert fix in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert not base.bodies
+
+
+def test_an_endpoint_that_is_silent_is_no_advice(base, judge, data) -> None:
+    base.script = ["500"] * 100
+    result = probed(base, judge, data, "--problems", 1)
+    assert result.exit_code == 1
+    assert f"{N} sessions have no result" in result.stderr
