@@ -1,4 +1,4 @@
-"""Write the examples of docs/environments.md anew, in the root of the repository: `python docs/refresh.py`."""
+"""Write what the docs say of the code anew, in the root of the repository: `python docs/refresh.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import shlex
 import subprocess
 from pathlib import Path
 
-DOCS = Path("docs/environments.md")
+from reference import configuration
+
+ENVIRONMENTS = Path("docs/environments.md")
 
 
 def example(found: re.Match[str]) -> str:
@@ -17,5 +19,7 @@ def example(found: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    text = DOCS.read_text("utf-8")
-    DOCS.write_text(re.sub(r"<!-- (rltf env show [^\n]*) -->.*?<!-- end -->", example, text, flags=re.DOTALL), "utf-8")
+    text = ENVIRONMENTS.read_text("utf-8")
+    examples = r"<!-- (rltf env show [^\n]*) -->.*?<!-- end -->"
+    ENVIRONMENTS.write_text(re.sub(examples, example, text, flags=re.DOTALL), "utf-8")
+    Path("docs/configuration.md").write_text(configuration(), "utf-8")

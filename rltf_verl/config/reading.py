@@ -74,9 +74,9 @@ def named_options(section: str, values: Mapping[str, Any], name_key: str) -> Nam
 def _check_type(key: str, value: object, hint: Any) -> None:
     """Hold a scalar, or a union of scalars, against its field's annotation. Other kinds are checked elsewhere."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    wanted = " or ".join(_wanted(kind) for kind in kinds)
+    allowed = " or ".join(wanted(kind) for kind in kinds)
     shown = repr(value) if isinstance(value, str) else list(value) if isinstance(value, tuple) else value
-    require(any(_fits(value, kind) for kind in kinds), key, shown, f"must be {wanted}")
+    require(any(_fits(value, kind) for kind in kinds), key, shown, f"must be {allowed}")
 
 
 def _fits(value: object, kind: Any) -> bool:
@@ -92,7 +92,8 @@ def _fits(value: object, kind: Any) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _wanted(kind: Any) -> str:
+def wanted(kind: Any) -> str:
+    """The values that an annotation allows, in words."""
     if get_origin(kind) is tuple:
         return "a list of texts" if get_args(kind)[0] is str else "[start, end], two numbers"
     return _KINDS.get(kind, "one of its choices")

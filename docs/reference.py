@@ -1,0 +1,127 @@
+"""The text of docs/configuration.md, from the dataclasses and the YAML files; `python docs/refresh.py` writes it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from itertools import pairwise, takewhile
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from rltf_verl.config import RLTFConfig
+from rltf_verl.config.reading import NamedOptions, wanted
+
+ROOT = Path(__file__).resolve().parents[1]
+GROUPS = ROOT / "hydra_configs" / "rltf_verl" / "rltf"
+HEAD = """# Configuration
+
+Written by `python docs/refresh.py` from the code; a test keeps it so. Everything of ours stands in one top-level block
+`rltf:` of verl's config; any key can be set on the command line (`rltf.distill.weight=0.2`). An unknown key, a value of
+the wrong kind or a combination that cannot work is refused before any worker starts. `rltf presets` lists the presets,
+[methods.md](methods.md) explains them; how verl's own keys are set by us is written beside them in
+`hydra_configs/rltf_verl/rltf/base.yaml` and `rltf/hardware/*.yaml`.
+
+Defaults below are the code's. A preset may set others; what holds is printed by
+`python -m verl.trainer.main_ppo --config-name=rltf_sd --cfg job`.
+"""
+
+
+def configuration() -> str:
+    """The whole page."""
+    blocks = "\n".join(f"## `{name}`\n\n{told}\n\n{table}\n" for name, told, table in _blocks("rltf", RLTFConfig))
+    chosen = "\n".join(map(_group, ("env", "feedback")))
+    return f"{HEAD}\n{blocks}\n{chosen}"
+
+
+def _blocks(prefix: str, cls: type) -> Iterator[tuple[str, str, str]]:
+    """(block, what it is, table of its own keys), then those of the blocks in it."""
+    hints, told = get_type_hints(cls), _field_docs(cls)
+    nested = [f for f in fields(cls) if is_dataclass(hints[f.name]) and hints[f.name] is not NamedOptions]
+    lines = [
+        f"| `{f.name}` | {_cell(_kind(hints[f.name]))} | `{_default(f)}` | {_cell(told.get(f.name, ''))} |"
+        for f in fields(cls)
+        if f not in nested
+    ]
+    table = "\n".join(["| key | value | default | meaning |", "|---|---|---|---|", *lines])
+    yield prefix, _text(inspect.getdoc(cls) or ""), table
+    for f in nested:
+        yield from _blocks(f"{prefix}.{f.name}", hints[f.name])
+
+
+def _field_docs(cls: type) -> dict[str, str]:
+    """Field -> the string that follows it in the source, of the class and those it extends."""
+    found: dict[str, str] = {}
+    for one in reversed([c for c in cls.__mro__ if is_dataclass(c)]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body  # type: ignore[attr-defined]
+        for field, doc in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
+                found[field.target.id] = str(doc.value.value)  # type: ignore[union-attr]
+    return found
+
+
+def _kind(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(hint))
+    if hint is NamedOptions:
+        return "a name, its options beside it"
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return " or ".join("a block" if get_origin(kind) is Mapping else wanted(kind) for kind in kinds)
+
+
+def _default(f: Field[Any]) -> str:
+    value = f.default if f.default is not MISSING else f.default_factory()  # type: ignore[misc]
+    if isinstance(value, NamedOptions):
+        return value.name
+    return ", ".join(value) if isinstance(value, tuple) else "null" if value is None else str(value).lower()
+
+
+def _group(name: str) -> str:
+    """The options of every choice of a Hydra group, with the comments of its YAML."""
+    parts = [f"## `rltf/{name}=…`\n"]
+    for path in sorted((GROUPS / name).glob("*.yaml")):
+        _, *lines = path.read_text("utf-8").splitlines()
+        told = list(takewhile(lambda line: line.startswith("#"), lines))
+        keys = _yaml_keys(lines[len(told) :])
+        table = [f"| `rltf.{name}.{key}` | `{_cell(value)}` | {_cell(meaning)} |" for key, value, meaning in keys]
+        intro = _text(" ".join(line[1:] for line in told))
+        head = f"### `rltf/{name}={path.stem}`\n\n{intro}\n\n| key | default | meaning |\n|---|---|---|"
+        parts += [head, *table, ""]
+    return "\n".join(parts)
+
+
+def _yaml_keys(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(dotted key, value, the comment above it); what stands in a list is shown as `[…]`."""
+    path: list[tuple[int, str]] = []
+    comment: list[str] = []
+    listed: int | None = None  # where the items of the list that we are in begin
+    for line in lines:
+        found = re.fullmatch(r"( *)([\w-]+):(?: (.*))?", line)
+        if line.strip().startswith("#"):
+            comment.append(line.strip()[1:])
+        elif re.match(r" *- ", line):
+            if listed is None:
+                yield ".".join(key for _, key in path), "[…]", " ".join(comment)
+            listed, comment = line.index("-"), []
+        elif found is None:
+            comment = []
+        elif listed is not None and len(found[1]) > listed:
+            continue
+        else:
+            listed = None
+            path = [(indent, key) for indent, key in path if indent < len(found[1])] + [(len(found[1]), found[2])]
+            if found[3] is not None:
+                yield ".".join(key for _, key in path), found[3], " ".join(comment)
+                comment = []
+
+
+def _text(words: str) -> str:
+    return " ".join(words.split())
+
+
+def _cell(words: str) -> str:
+    return _text(words).replace("|", "\\|")
