@@ -87,7 +87,11 @@ def _group(name: str) -> str:
         _, *lines = path.read_text("utf-8").splitlines()
         told = list(takewhile(lambda line: line.startswith("#"), lines))
         keys = _yaml_keys(lines[len(told) :])
-        table = [f"| `rltf.{name}.{key}` | `{_cell(value)}` | {_cell(meaning)} |" for key, value, meaning in keys]
+        table = [
+            f"| `rltf.{name}.{key}` | `{_cell(value)}` | {_cell(meaning)} |"
+            for key, value, meaning in keys
+            if key != "defaults"
+        ]
         intro = _text(" ".join(line[1:] for line in told))
         head = f"### `rltf/{name}={path.stem}`\n\n{intro}\n\n| key | default | meaning |\n|---|---|---|"
         parts += [head, *table, ""]
