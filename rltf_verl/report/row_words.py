@@ -9,11 +9,11 @@ from rltf_verl.report.session import Record
 from rltf_verl.types import Role
 
 TRAINS = {
-    "attempt": "reinforces what was answered, as it was played",
-    "distill": "teaches the first prompt the last answer",
-    "critique": "reinforces the policy's own critique",
-    "feedback": "predicts the feedback",
-    "imitate": "imitates a right answer, by the first prompt",
+    "attempt": "reinforcement of the answer, as it was played",
+    "distill": "the last answer, as if it had been given to the first prompt",
+    "critique": "reinforcement of the policy's own critique",
+    "feedback": "prediction of the feedback",
+    "imitate": "supervised: a right answer to the first prompt",
 }
 """Role -> what its tokens are for."""
 ROLES = tuple(role.name.lower() for role in Role)

@@ -8,6 +8,7 @@ const MEASURES = {
   log_prob: { label: "log\u2011prob", level: (row, k) => ofNats(-row.log_prob[k]), scale: () => natsScale("−", "log\u2011prob") },
 };
 const MOST_MARKS = 1000;
+const PIECE = 300;  // tokens after which a new piece of the text begins; the browser lays out only pieces in sight
 let measure = "advantage";
 
 // `rows`: per box the columns of its tokens, null where nobody knows them.
@@ -49,7 +50,7 @@ function swatch(level, told) {
 function advantageScale(most) {
   if (!most) return [swatch("zero", "advantage 0")];
   const bound = (k) => decimal(Number((most * k / LEVELS).toPrecision(2)));
-  const side = (name, sign) => [...Array(LEVELS).keys()].map((k) => swatch(`${name}${k + 1}`, `${sign}${bound(k)} to ${sign}${bound(k + 1)}`));
+  const side = (name, sign) => [...Array(LEVELS).keys()].map((k) => swatch(`${name}${k + 1}`, `${k ? sign : ""}${bound(k)} to ${sign}${bound(k + 1)}`));
   return [...side("n", "−").reverse(), swatch("zero", "0"), ...side("p", "+")];
 }
 
@@ -62,10 +63,10 @@ function natsScale(sign, of) {
 // Fills a row's box; returns what colours its tokens.
 function tokenRow(box, row, i) {
   const told = el("p", { class: "told", role: "status" }, "Point at a token, or move with the arrow keys.");
-  const text = el("div", { class: "tokens", tabindex: 0, role: "application", dir: "auto", "aria-label": `Row ${i + 1}, token by token; arrow keys move` });
+  const text = el("div", { class: "tokens", tabindex: 0, role: "application", "aria-label": `Row ${i + 1}, token by token; arrow keys move` });
   const spans = row.text.map(tokenSpan), place = new Map(spans.map((span, k) => [span, k]));
   const tell = (k) => { told.textContent = inNumbers(row, k); };
-  text.append(...spans);
+  text.append(...textPieces(spans, row.text));
   box.append(told, text);
   text.addEventListener("pointerover", (event) => {
     const k = place.get(event.target.closest(".t"));
@@ -76,6 +77,18 @@ function tokenRow(box, row, i) {
     const level = row.role[k] < 0 ? "context" : MEASURES[measure].level(row, k, most);
     span.className = `t ${level}${row.masked[k] ? " masked" : ""}`;
   });
+}
+
+// A piece ends where a line does, or else at some white space: a line that breaks without a ↵ is one that goes on.
+function textPieces(spans, text) {
+  const out = [];
+  for (let from = 0, k = 1; k <= spans.length; k++) {
+    const long = k - from >= PIECE && (text[k - 1].endsWith("\n") || (k - from >= 3 * PIECE && /^\s/.test(text[k] || " ")));
+    if (!long && k < spans.length) continue;
+    out.push(el("div", { dir: "auto" }, ...spans.slice(from, k)));
+    from = k;
+  }
+  return out;
 }
 
 // Line ends, tabs, and tokens without a text of their own have a mark to be seen by. It is drawn by the style: no text.
