@@ -22,7 +22,10 @@ from rltf_verl.report.row_words import names, told
 from rltf_verl.report.session import Record
 from rltf_verl.report.view_index import has_tokens, view_index
 
-SCRIPTS = ("text.js", "data.js", "charts.js", "list.js", "episode.js", "trains.js", "tokens.js", "moves.js", "main.js")
+SCRIPTS = (
+    "text.js", "data.js", "search.js", "charts.js", "list.js",
+    "episode.js", "trains.js", "tokens.js", "moves.js", "main.js",
+)  # fmt: skip
 STYLES = ("page.css", "tokens.css")
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from rltf_verl.cli import app
 from rltf_verl.report import view
 from rltf_verl.report.curves import curves, totals
-from rltf_verl.report.stats import stats
 from rltf_verl.report.row_words import names
+from rltf_verl.report.stats import stats
 from rltf_verl.report.view import page
 from rltf_verl.report.view_index import FLAGS, TRAINED
 from tests.report.made import EMPTY, HINT, HOSTILE, LEAKY, line, records, row, turn, with_rows, write

@@ -15,6 +15,7 @@ const form = document.getElementById("filters"), rows = document.getElementById(
 let listed = [];  // ids of the sessions that pass, in order
 let active = 0;  // position in it
 let current = null;  // id of the open session
+let waiting = null;  // promise of the list with all texts
 
 function fillFilters() {
   const fill = (name, all, options) => form.elements[name].append(new Option(all, ""),
@@ -35,18 +36,20 @@ function fillFilters() {
 function filter() {
   performance.mark("filter");
   const want = Object.fromEntries(new FormData(form)), text = want.text.toLowerCase();
-  if (text && !read) return waitForTexts();
   const bits = [want.outcome, want.event].filter(Boolean).reduce((set, f) => set | 1 << index.flags.indexOf(f), 0);
-  const trains = want.trains ? 1 << index.trained.indexOf(want.trains) : 0, having = text ? sessionsWith(text) : null;
+  const trains = want.trains ? 1 << index.trained.indexOf(want.trains) : 0, grams = gramsOf(text);
   const from = want.from === "" ? -Infinity : Number(want.from), to = want.to === "" ? Infinity : Number(want.to);
   listed = [];
-  for (let id = 0; id < index.step.length; id++) {
+  const known = text ? texts.length : index.step.length;  // those whose texts are not read yet follow
+  for (let id = 0; id < known; id++) {
     if ((index.set[id] & bits) === bits && (index.trains[id] & trains) === trains && index.step[id] >= from && index.step[id] <= to
       && (!want.split || index.split[id] === want.split) && (!want.env || index.env[id] === Number(want.env))
-      && (!having || having[id])) listed.push(id);
+      && (!text || holds(id, text, grams))) listed.push(id);
   }
   if (want.sort !== "as logged") listed.sort(ORDERS[want.sort]);
-  document.getElementById("count").textContent = `${listed.length} of ${index.step.length} sessions`;
+  document.getElementById("count").textContent = known < index.step.length ? `Reading the texts … ${listed.length} found so far`
+    : `${listed.length} of ${index.step.length} sessions`;
+  if (known < index.step.length) waitForTexts();
   active = Math.max(0, listed.indexOf(current));
   space.style.height = `${listed.length * ROW}px`;
   rows.scrollTop = Math.max(0, active * ROW - 2 * ROW);
@@ -55,8 +58,7 @@ function filter() {
 }
 
 function waitForTexts() {
-  document.getElementById("count").textContent = "Reading the texts …";
-  readTexts().then(() => { if (form.elements.text.value) filter(); });
+  waiting = waiting || readTexts().then(filter);
 }
 
 function draw() {
