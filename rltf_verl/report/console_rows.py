@@ -40,11 +40,10 @@ def coloured(tokens: Mapping[str, Sequence[Any]]) -> Text:
     return text
 
 
-def _style(role: int, advantage: float | str, masked: int) -> str:
+def _style(role: int, advantage: float, masked: int) -> str:
     if role < 0:
         return CONTEXT
-    sign = float(advantage)  # where a number was none it is the word "nan"
-    style = UP if sign > 0 else f"{DOWN} underline" if sign < 0 else ""
+    style = UP if advantage > 0 else f"{DOWN} underline" if advantage < 0 else ""
     return f"{style} strike".strip() if masked else style
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from rltf_verl.report.view import page as written_page
-from tests.e2e.test_view_e2e import SIZES, SLACK, Tab, browser  # noqa: F401  (a fixture)
+from tests.e2e.view_tab import SIZES, SLACK, Tab
 from tests.report.made import HOSTILE, line, records, row, turn, with_rows
 
 pytestmark = pytest.mark.e2e
@@ -17,7 +17,7 @@ LEFT_OUT = "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Sessions: 0 two rows, 1 a row with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6 odd numbers."""
+    """Sessions: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6 odd numbers."""
     folder = tmp_path_factory.mktemp("tokens")
     revised = (turn("1"), turn("42", parent=0, stop="solved", prompt="<b>Try</b> again: so 1"))
     found = records(folder / "log", [revised, *([line("1", "42")] * 6)])
@@ -36,7 +36,7 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture
-def tab(browser, path):  # noqa: F811
+def tab(browser, path):
     opened = []
 
     def make(place: str, scheme: str = "light", size: str = "desktop") -> Tab:
@@ -87,10 +87,11 @@ def test_text_can_be_read_on_every_colour(tab, scheme: str) -> None:
     levels = ["zero", "context", *(f"{s}{k}" for s in "pn" for k in range(1, 5)), *(f"s{k}" for k in range(6))]
     found = one.page.evaluate(
         """levels => levels.map(level => { const node = el('span', {class: `t ${level}`}, 'a');
-            document.querySelector('.tokens').append(node); const style = getComputedStyle(node);
+            document.querySelector('.tokens').append(node);
+            const {color, backgroundColor} = getComputedStyle(node);
             const paper = getComputedStyle(document.body).backgroundColor;
-            const own = style.backgroundColor === 'rgba(0, 0, 0, 0)' ? paper : style.backgroundColor;
-            node.remove(); return [style.color, own]; })""",
+            node.remove();
+            return [color, backgroundColor === 'rgba(0, 0, 0, 0)' ? paper : backgroundColor]; })""",
         levels,
     )
     for level, (ink, paper) in zip(levels, found, strict=True):
@@ -106,7 +107,9 @@ def luminance(colour: str) -> float:
 
 def test_colours_follow_the_chosen_number_and_have_a_legend(tab) -> None:
     one = tab("session-0")
-    levels = "[...document.querySelectorAll('.tokens')].map(box => [...box.querySelectorAll('.t')].map(t => t.className))"
+    levels = (
+        "[...document.querySelectorAll('.tokens')].map(box => [...box.querySelectorAll('.t')].map(t => t.className))"
+    )
     first, second = one.page.evaluate(levels)
     assert set(first) == {"t n4"}
     assert [k for k, name in enumerate(second) if name == "t zero masked"] == [1, 4]
@@ -200,7 +203,7 @@ def test_the_list_by_what_is_trained(tab) -> None:
         "whatever it trains", "tokens known (5)", "trains attempt (6)", "trains distill (2)", "trains imitate (1)",
     ]  # fmt: skip
     for value, number in (("trains distill", 2), ("tokens known", 5), ("trains imitate", 1), ("", 7)):
-        one.page.locator("#filters [name=trains]").select_option(value)
+        one.filter("trains", value)
         assert one.count() == number
 
 
