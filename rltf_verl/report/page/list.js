@@ -58,7 +58,7 @@ function filter() {
 }
 
 function waitForTexts() {
-  waiting = waiting || readTexts().then(filter);
+  waiting = waiting || readTexts().then(() => { if (form.elements.text.value) filter(); });
 }
 
 function draw() {

@@ -45,7 +45,7 @@ function finite(value) {
 
 // A log may hold "nan" in place of a number.
 function decimal(value) {
-  return Number.isFinite(value) ? String(Number(value.toFixed(4))).replace("-", "−") : visible(value);
+  return Number.isFinite(value) ? String(Number(value.toPrecision(3))).replace("-", "−") : visible(value);
 }
 
 function signed(value) {
