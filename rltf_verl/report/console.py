@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rltf_verl.report.console_rows import show_rows
+from rltf_verl.report.printable import printable
 from rltf_verl.report.session import answer, verdicts
 
 if TYPE_CHECKING:
@@ -18,11 +20,6 @@ if TYPE_CHECKING:
 STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
 MARGIN = 200
 """Characters of a line shown on either side of a match."""
-
-
-def printable(text: object) -> str:
-    """`text` without control characters (a model may write escape sequences); line ends and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
 def show_parity(report: Report, console: Console | None = None) -> None:
@@ -73,7 +70,7 @@ def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = N
 
 
 def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
-    """One session: each attempt, its verdict, the feedback that followed."""
+    """One session: each attempt, its verdict, the feedback that followed; what it trains."""
     out = console or Console()
     where = f"step {record['step']} {record['split']}"
     out.rule(Text(printable(f"{where} · {record['env']} {record['index']} · session {record['session_id']}")))
@@ -94,6 +91,7 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
             _feedback(out, "withheld   ", turn["withheld"], "yellow")
         if turn["stop"]:
             _line(out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim")
+    show_rows(record, out)
 
 
 def show_line(record: Mapping[str, Any], console: Console | None = None) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from rltf_verl.report.console import printable, show_table
+from rltf_verl.report.console import show_table
+from rltf_verl.report.printable import printable
 
 
 def show_trials(trials: Sequence[Mapping[str, Any]], console: Console | None = None) -> None:

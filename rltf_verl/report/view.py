@@ -1,8 +1,8 @@
 """The sessions of a run as one HTML page that needs no network.
 
 What a model wrote reaches the page as data (base64 of gzipped JSON) and there as text nodes only; besides, the page's
-content policy runs no script but ours. The list and the curves are in the index; the sessions are in blocks that the
-page unpacks when it needs them.
+content policy runs no script but ours. The list and the curves are in the index; the sessions are in blocks, and the
+tokens of a session apart, which the page unpacks when it needs them.
 """
 
 from __future__ import annotations
@@ -14,31 +14,23 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
-from rltf_verl.report import session
-from rltf_verl.report.curves import curves, totals
+from rltf_verl.report.row_words import names, told
 from rltf_verl.report.session import Record
+from rltf_verl.report.view_index import has_tokens, view_index
 
-SCRIPTS = ("text.js", "data.js", "charts.js", "list.js", "episode.js", "main.js")
+SCRIPTS = (
+    "text.js", "data.js", "search.js", "charts.js", "list.js",
+    "episode.js", "trains.js", "tokens.js", "moves.js", "main.js",
+)  # fmt: skip
+STYLES = ("page.css", "tokens.css")
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""
-SNIPPET = 100
-FLAGS: dict[str, Callable[[Sequence[Record]], bool]] = {
-    "right at first": lambda turns: bool(turns) and session.right(turns[0]),
-    "fixed": session.fixed,
-    "broken": session.broken,
-    "unsolved": session.unsolved,
-    "leaked": session.leaked,
-    "withheld": session.withheld,
-    "fall-back": session.fell_back,
-    "errors": session.failed,
-    "not graded": session.not_graded,
-    "tree": lambda turns: len(session.lines(turns)) > 1,
-}
-"""What the list can be filtered by; bit k of a session's flags is the k-th."""
+UNSHOWN = ("prompt_ids", "response_ids", "log_probs")
+"""What the log may hold of a turn (`rltf.episode_log.ids`) and the page has no use for."""
 
 
 def page(records: Sequence[Record], title: str) -> str:
@@ -48,11 +40,11 @@ def page(records: Sequence[Record], title: str) -> str:
         records: of an episode log (`episode_log.read_episodes`).
         title: what the page is called.
     """
-    texts = [_json({key: value for key, value in record.items() if key != "task"}) for record in records]
-    blocks = list(_blocks(texts))
-    index = _index(records, title) | {"starts": [start for start, _ in blocks]}
+    blocks = list(_blocks(_json(_said(record)) for record in records))
+    index = view_index(records, title) | {"starts": [start for start, _ in blocks]}
     data = [("index", _json(index)), *((f"block-{i}", text) for i, (_, text) in enumerate(blocks))]
-    script, style = "\n".join(map(_asset, SCRIPTS)), _asset("page.css")
+    data += [(f"tokens-{i}", _json(_tokens(record))) for i, record in enumerate(records) if has_tokens(record)]
+    script, style = "\n".join(map(_asset, SCRIPTS)), "\n".join(map(_asset, STYLES))
     parts = {
         "title": html.escape(title),
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'",
@@ -64,33 +56,18 @@ def page(records: Sequence[Record], title: str) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
-def _index(records: Sequence[Record], title: str) -> dict[str, Any]:
-    envs = sorted({record["env"] for record in records})
-    return {
-        "title": title,
-        "envs": envs,
-        "flags": list(FLAGS),
-        "step": [record["step"] for record in records],
-        "split": [record["split"] for record in records],
-        "env": [envs.index(record["env"]) for record in records],
-        "problem": [record["index"] for record in records],
-        "session": [record["session_id"] for record in records],
-        "verdicts": [session.verdicts(record["turns"]) for record in records],
-        "set": [_flags(record["turns"]) for record in records],
-        "words": [_words(record["turns"]) for record in records],
-        "turns": [len(record["turns"]) for record in records],
-        "snippet": [" ".join(record["question"].split())[:SNIPPET] for record in records],
-        "curves": curves(records),
-        "totals": totals(records),
-    }
+def _said(record: Record) -> dict[str, Any]:
+    """A session as the page's conversation needs it: without the environment's fields and without tokens."""
+    turns = record["turns"]
+    shown = {key: value for key, value in record.items() if key != "task"}
+    shown["turns"] = [{key: value for key, value in turn.items() if key not in UNSHOWN} for turn in turns]
+    shown["names"] = names(turns)
+    return shown | ({"rows": told(record["rows"], turns)} if "rows" in record else {})
 
 
-def _flags(turns: Sequence[Record]) -> int:
-    return sum(1 << k for k, is_so in enumerate(FLAGS.values()) if is_so(turns))
-
-
-def _words(turns: Sequence[Record]) -> int:
-    return sum(len(turn["feedback"]["text"].split()) for turn in turns if turn["feedback"])
+def _tokens(record: Record) -> list[Any]:
+    """Per row the columns of its tokens, None where nobody knows them."""
+    return [row.get("tokens") for row in record["rows"]]
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:

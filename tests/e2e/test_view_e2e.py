@@ -1,25 +1,20 @@
 """The viewer in a real browser: light and dark, desktop and phone, 10 and 10 000 sessions, hostile text, keyboard."""
 
 import copy
-import os
 import random
 import re
-import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rltf_verl.report.view import page as written_page
+from tests.e2e.view_tab import SIZES, SLACK, Tab
 from tests.report.made import HINT, HOSTILE, LEAKY, line, records, turn
 
 pytestmark = pytest.mark.e2e
 
 LOAD_MS, FILTER_MS = 2000, 200
-SLACK = 4
-"""The limits are for a machine that has nothing else to do."""
-SIZES = {"desktop": {"width": 1280, "height": 860}, "phone": {"width": 390, "height": 844}}
 
 
 def session(said: str) -> tuple:
@@ -34,20 +29,6 @@ SESSIONS = [
     *map(session, HOSTILE),
 ]
 """At positions 0, 1, 2; the hostile ones from 3 on."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next((found for name in names if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.skip(f"no browser: none of {', '.join(names)} is on the PATH")
-    root = hasattr(os, "geteuid") and os.geteuid() == 0  # who may not use the browser's sandbox
-    with driver.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -74,43 +55,6 @@ def ordinary(num: int, model: dict) -> list[dict]:
         record["turns"][1]["text"] = said[:900] + " so 42"
         made.append(record)
     return made
-
-
-class Tab:
-    """A page that was opened, and everything that it complained of."""
-
-    def __init__(self, browser, path: Path, scheme: str, size: str) -> None:
-        self.context = browser.new_context(color_scheme=scheme, viewport=SIZES[size], offline=True)
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda r: r.url.startswith("file://") or self.complaints.append(r.url[:100]))
-        self.page.goto(path.as_uri())
-        self.until("performance.getEntriesByName('load').length > 0")
-
-    def until(self, expression: str) -> None:
-        """Not wait_for_function: it evaluates a string in the page, which the page's content policy refuses."""
-        end = time.monotonic() + 30
-        while not self.page.evaluate(expression):
-            assert time.monotonic() < end, expression
-            time.sleep(0.02)
-
-    def ms(self, name: str) -> float:
-        return self.page.evaluate("name => performance.getEntriesByName(name, 'measure').at(-1).duration", name)
-
-    def show(self, place: str) -> None:
-        self.page.evaluate("place => { location.hash = place }", place)
-        if place.startswith("session-"):
-            self.until(f"shownId === {place[8:]}")
-
-    def filter(self, name: str, value: str) -> None:
-        field = self.page.locator(f"#filters [name={name}]")
-        field.select_option(value) if name in ("split", "outcome", "event", "env", "sort") else field.fill(value)
-
-    def count(self) -> int:
-        self.until("/^\\d+ of/.test(document.getElementById('count').textContent)")
-        return int(self.page.locator("#count").text_content().split()[0])
 
 
 @pytest.fixture
@@ -148,6 +92,25 @@ def test_it_is_fast_and_fits(tab, num: int, size: str, scheme: str) -> None:
     one.filter("text", "needle")  # now that the texts are read
     assert one.ms("filter") < FILTER_MS * SLACK
     assert one.page.locator(".row").count() < 40
+
+
+def test_the_search_finds_what_is_there_and_nothing_else(tab) -> None:
+    one, rng = tab(), random.Random(2)
+    one.show("list")
+    one.filter("text", "so")
+    one.count()  # the texts are read
+    said = one.page.evaluate("texts.map(text => text.slice(0, 3000))")
+    queries = ["\u00e9", "\u6f22\u5b57", "\U0001f600", "  ", "``", "zz", "xxxxx", "so 42!", "nowhere to be found"]
+    for text in said:
+        for size in (1, 2, 3, 4, 5, 6, 12, 40):
+            start = rng.randrange(max(1, len(text) - size))
+            queries += [text[start : start + size], text[start : start + size][::-1]]
+    wrong = """queries => queries.filter(query => {
+        const grams = gramsOf(query);
+        return texts.some((text, id) => text.includes(query) !== holds(id, query, grams)); })"""
+    assert one.page.evaluate(wrong, queries) == []
+    spared = "texts.filter((text, id) => !holds(id, 'qqzzqq', gramsOf('qqzzqq'))).length"
+    assert one.page.evaluate(spared) == len(said)
 
 
 def test_hostile_text_shows_as_text(tab) -> None:

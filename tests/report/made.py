@@ -1,7 +1,7 @@
 """Records of an episode log, made by hand."""
 
 from rltf_verl.report.episode_log import EpisodeLog, read_episodes
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
 HINT = Feedback("look at row two", "judge", latency_s=0.5, leak="")
 EMPTY = Feedback("Your answer is wrong. Try again!", "correctness")
@@ -39,6 +39,26 @@ def write(folder, sessions, step=1, validate=False, env="sums", question="What i
 def records(folder, sessions, **place):
     """The records that the log holds of the sessions."""
     return read_episodes(write(folder, sessions, **place))
+
+
+def row(role, turn_number, advantage, *text, context=(), masked=()):
+    """A row as `report.row_log` has it: one part and its tokens; `context`, `masked`: positions of such tokens."""
+    n = len(text)
+    numbers = {"advantage": advantage, "log_prob": -0.5, "gap": 0.25}
+    part = {"role": role, "turn": turn_number, "tokens": n - len(context), "masked": len(masked) / n} | numbers
+    tokens = {
+        "text": list(text), "role": [-1 if k in context else Role[role.upper()] for k in range(n)],
+        "turn": [turn_number] * n, "masked": [int(k in masked) for k in range(n)],
+        "advantage": [0.0 if k in context or k in masked else advantage for k in range(n)],
+        "log_prob": [-0.5 - k for k in range(n)], "gap": [0.25 * k for k in range(n)],
+    }  # fmt: skip
+    return {"parts": [part], "tokens": tokens}
+
+
+def with_rows(record, *rows):
+    """Put the rows into the record; their tokens."""
+    record["rows"] = list(rows)
+    return [own.get("tokens") for own in rows]
 
 
 HOSTILE = [

@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 from rltf_verl.cli import app
 from rltf_verl.report import view
 from rltf_verl.report.curves import curves, totals
+from rltf_verl.report.row_words import names
 from rltf_verl.report.stats import stats
-from rltf_verl.report.view import FLAGS, page
-from tests.report.made import EMPTY, HINT, HOSTILE, LEAKY, line, records, turn, write
+from rltf_verl.report.view import page
+from rltf_verl.report.view_index import FLAGS, TRAINED
+from tests.report.made import EMPTY, HINT, HOSTILE, LEAKY, line, records, row, turn, with_rows, write
 
 FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
 TREE = (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon"))
@@ -32,7 +34,8 @@ def unpacked(text):
 def test_everything_but_the_environment_s_fields_is_in_it(tmp_path):
     found = records(tmp_path, [line("1", "42"), TREE, *((turn(t, stop="horizon", text=t),) for t in HOSTILE)])
     index, blocks = unpacked(page(found, "a title"))
-    assert blocks == {"block-0": [{k: v for k, v in record.items() if k != "task"} for record in found]}
+    shown = [{k: v for k, v in record.items() if k != "task"} | {"names": names(record["turns"])} for record in found]
+    assert blocks == {"block-0": shown}
     assert index["title"] == "a title"
     assert index["step"] == [1] * len(found)
 
@@ -66,6 +69,30 @@ def test_what_the_list_is_filtered_by(tmp_path):
     assert names == [flags for _, flags in sessions.values()]
 
 
+def test_what_is_trained_and_its_tokens_are_apart_from_what_was_said(tmp_path):
+    known, means, unknown = records(tmp_path, [line("1", "42"), line("42"), line("1")])
+    tokens = with_rows(known, row("attempt", 0, -0.5, "so", " 1"), row("distill", 1, 0.25, "so", "\n42"))
+    with_rows(means, {"parts": row("attempt", 0, 0.0, "so")["parts"]})
+    index, parts = unpacked(page([known, means, unknown], "t"))
+    assert parts.pop("tokens-0") == tokens
+    assert list(parts) == ["block-0"]
+    first, second, third = parts["block-0"]
+    assert [own["title"] for own in first["rows"]] == ["first prompt → attempt 1", "first prompt → attempt 2"]
+    assert [own["parts"][0]["what"] for own in first["rows"]] == ["attempt 1", "attempt 2"]
+    assert not any("tokens" in own for own in first["rows"] + second["rows"])
+    assert "rows" not in third
+    trains = [{name for k, name in enumerate(TRAINED) if bits >> k & 1} for bits in index["trains"]]
+    assert trains == [{"tokens known", "trains attempt", "trains distill"}, {"trains attempt"}, set()]
+    assert set(index["roles"]) == {name.removeprefix("trains ") for name in TRAINED[1:]}
+
+
+def test_the_attempts_own_ids_are_not_in_it(tmp_path):
+    found = records(tmp_path, [line("1")])
+    found[0]["turns"][0] |= {"prompt_ids": [1], "response_ids": [2], "log_probs": [-0.5]}
+    _, blocks = unpacked(page(found, "t"))
+    assert not {"prompt_ids", "response_ids", "log_probs"} & set(blocks["block-0"][0]["turns"][0])
+
+
 def test_curves_are_the_numbers_of_stats(tmp_path):
     for step in (1, 2):
         write(tmp_path, [line("1", "42"), line("42", "1", "42") if step == 2 else line("1")], step=step)
@@ -96,10 +123,11 @@ def test_a_number_that_a_browser_cannot_read(tmp_path):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_nowhere_in_the_markup(tmp_path, text):
     hint = type(HINT)(text, text, leak=text, original=text)
-    session = (turn(text, hint), turn(text, parent=0, stop="horizon"))
-    found = records(tmp_path, [session], question=text, env=text)
-    written = page(found, text)
-    plain = page(records(tmp_path / "plain", [line("1", "2")]), "t")
+    session = (turn(text, hint), turn(text, parent=0, stop="horizon", prompt=text))
+    found, other = records(tmp_path, [session], question=text, env=text), records(tmp_path / "plain", [line("1", "2")])
+    with_rows(found[0], row("attempt", 0, 1.0, text))
+    with_rows(other[0], row("attempt", 0, 1.0, "a"))
+    written, plain = page(found, text), page(other, "t")
     assert re.findall(r"<(\w+)", written) == re.findall(r"<(\w+)", plain)
     assert written.count("</script>") == plain.count("</script>")
 

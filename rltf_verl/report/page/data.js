@@ -1,8 +1,6 @@
 // The index (what the list and the curves need) and the blocks of sessions, unpacked when they are needed.
 
 let index = null;
-const texts = [];  // what the search looks through, per session, in lower case
-let reading = null;  // promise of all of them
 const opened = new Map();  // number of a block -> its sessions
 
 async function unpacked(id) {
@@ -26,23 +24,7 @@ async function session(id) {
   return (await block(number))[id - index.starts[number]];
 }
 
-function readTexts() {
-  reading = reading || readAll();
-  return reading;
-}
-
-async function readAll() {
-  for (let number = 0; number < index.starts.length; number++) {
-    for (const record of await block(number)) texts.push(searched(record));
-    await new Promise((done) => setTimeout(done));
-  }
-}
-
-function searched(record) {
-  const parts = [record.question, record.reference, record.uid, record.env];
-  for (const turn of record.turns) {
-    parts.push(turn.text, turn.error, turn.grade.error, turn.stop);
-    for (const said of [turn.feedback, turn.withheld]) if (said) parts.push(said.text, said.leak, said.original, said.provider);
-  }
-  return parts.filter(Boolean).join("\n").toLowerCase();
+// Per row of a session the columns of its tokens; null where nobody knows them.
+function tokensOf(id) {
+  return unpacked(`tokens-${id}`);
 }

@@ -13,7 +13,7 @@ async function showEpisode(id) {
     ...fact("uid", visible(record.uid)),
     ...(record.num_shortened ? fact("shortened", `${record.num_shortened} prompts quote an attempt only in part, to fit`) : []));
   shownId = id;
-  document.getElementById("episode").replaceChildren(bar, title, facts, branch(record.turns, [0], 0));
+  document.getElementById("episode").replaceChildren(bar, title, facts, branch(record, [0], 0), trains(record, id));
   document.querySelector("main").scrollTop = 0;
   title.focus({ preventScroll: true });
 }
@@ -30,13 +30,13 @@ function fact(name, value) {
 }
 
 // The turns at `places`, each with what follows it: the one revision after it, several ones set in.
-function branch(turns, places, depth) {
-  const list = el("ol", { class: "turns", "aria-label": depth ? `${places.length} branches` : "Turns" });
+function branch(record, places, depth) {
+  const turns = record.turns, list = el("ol", { class: "turns", "aria-label": depth ? `${places.length} branches` : "Turns" });
   for (let k of places) {
     while (k !== undefined && k < turns.length) {
       const here = k, after = turns.map((turn, j) => (turn.parent === here ? j : -1)).filter((j) => j >= 0);
-      const item = el("li", {}, ...attempt(turns, k, places.length > 1 && places.includes(k) ? places.indexOf(k) + 1 : 0, places.length));
-      if (after.length > 1) item.append(branch(turns, after, depth + 1));
+      const item = el("li", {}, ...attempt(record, k));
+      if (after.length > 1) item.append(branch(record, after, depth + 1));
       list.append(item);
       k = after.length === 1 ? after[0] : undefined;
     }
@@ -44,22 +44,18 @@ function branch(turns, places, depth) {
   return list;
 }
 
-function depthOf(turns, k) {
-  let depth = 1;
-  for (let at = turns[k].parent; at !== null; at = turns[at].parent) depth++;
-  return depth;
-}
-
-function attempt(turns, k, number, of) {
-  const turn = turns[k], [mark, told, colour] = verdictOf(turn);
-  const name = `Attempt ${depthOf(turns, k)}${number ? `, branch ${number} of ${of}` : ""}`;
-  const head = el("div", {}, el("h3", {}, name), el("strong", { class: colour }, `${mark} ${told}`),
+function attempt(record, k) {
+  const turn = record.turns[k], [mark, told, colour] = verdictOf(turn), name = record.names[k];
+  const head = el("div", {}, el("h3", {}, name[0].toUpperCase() + name.slice(1)), el("strong", { class: colour }, `${mark} ${told}`),
     el("span", { class: "soft" }, `reward ${turn.reward} · ${turn.num_tokens} token${turn.num_tokens === 1 ? "" : "s"}${turn.ended ? "" : " · cut off at the token limit"}`));
   const body = el("div", {}, pre(turn.text)), box = el("div", { class: "turn" }, head, body);
-  if (turn.parent !== null) compare(head, body, turns[turn.parent].text, turn.text);
+  if (turn.prompt) box.prepend(el("details", { class: "prompt" }, el("summary", {}, "the message that it answers"), pre(turn.prompt)));
+  if (turn.parent !== null) compare(head, body, record.turns[turn.parent].text, turn.text);
   if (turn.grade.parsed !== null) box.append(el("p", { class: "line" }, `answer: ${visible(turn.grade.parsed)}`));
   if (turn.grade.error) box.append(el("p", { class: "line wrong" }, `grader: ${visible(turn.grade.error)}`));
   if (turn.stop) box.append(el("p", { class: turn.error ? "line wrong" : "line" }, `end: ${visible([turn.stop, turn.error].filter(Boolean).join(" · "))}`));
+  const taught = trainedBy(record, k);
+  if (taught) box.append(el("p", { class: "line" }, `trains: ${taught}`));
   return [box, turn.withheld && said(turn.withheld, "Withheld feedback"), turn.feedback && said(turn.feedback, "Feedback")].filter(Boolean);
 }
 

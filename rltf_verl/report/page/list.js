@@ -15,36 +15,41 @@ const form = document.getElementById("filters"), rows = document.getElementById(
 let listed = [];  // ids of the sessions that pass, in order
 let active = 0;  // position in it
 let current = null;  // id of the open session
+let waiting = null;  // promise of the list with all texts
 
 function fillFilters() {
   const fill = (name, all, options) => form.elements[name].append(new Option(all, ""),
     ...options.map(([value, label]) => new Option(label, value)));
-  const counted = (name) => {
-    const bit = 1 << index.flags.indexOf(name);
-    return [name, `${name} (${index.set.reduce((n, set) => n + ((set & bit) !== 0), 0)})`];
-  };
+  const number = (sets, bit) => sets.reduce((n, set) => n + (set >> bit & 1), 0);
+  const counted = (name) => [name, `${name} (${number(index.set, index.flags.indexOf(name))})`];
+  const trained = index.trained.map((name, bit) => [name, number(index.trains, bit)]).filter(([, n]) => n);
   fill("split", "train and val", [["train", "train"], ["val", "val"]]);
   fill("outcome", "any outcome", OUTCOMES.map(counted));
   fill("event", "whatever happened", index.flags.filter((f) => !OUTCOMES.includes(f)).map(counted));
+  fill("trains", "whatever it trains", trained.map(([name, n]) => [name, `${name} (${n})`]));
   fill("env", "any environment", index.envs.map((name, i) => [i, visible(name)]));
   form.elements.sort.append(...Object.keys(ORDERS).map((name) => new Option(name, name)));
   form.elements.env.hidden = index.envs.length < 2;
+  form.elements.trains.hidden = !trained.length;
 }
 
 function filter() {
   performance.mark("filter");
   const want = Object.fromEntries(new FormData(form)), text = want.text.toLowerCase();
-  if (text && texts.length < index.step.length) return waitForTexts();
   const bits = [want.outcome, want.event].filter(Boolean).reduce((set, f) => set | 1 << index.flags.indexOf(f), 0);
+  const trains = want.trains ? 1 << index.trained.indexOf(want.trains) : 0, grams = gramsOf(text);
   const from = want.from === "" ? -Infinity : Number(want.from), to = want.to === "" ? Infinity : Number(want.to);
   listed = [];
-  for (let id = 0; id < index.step.length; id++) {
-    if ((index.set[id] & bits) === bits && index.step[id] >= from && index.step[id] <= to
+  const known = text ? texts.length : index.step.length;  // those whose texts are not read yet follow
+  for (let id = 0; id < known; id++) {
+    if ((index.set[id] & bits) === bits && (index.trains[id] & trains) === trains && index.step[id] >= from && index.step[id] <= to
       && (!want.split || index.split[id] === want.split) && (!want.env || index.env[id] === Number(want.env))
-      && (!text || texts[id].includes(text))) listed.push(id);
+      && (!text || holds(id, text, grams))) listed.push(id);
   }
   if (want.sort !== "as logged") listed.sort(ORDERS[want.sort]);
-  document.getElementById("count").textContent = `${listed.length} of ${index.step.length} sessions`;
+  document.getElementById("count").textContent = known < index.step.length ? `Reading the texts … ${listed.length} found so far`
+    : `${listed.length} of ${index.step.length} sessions`;
+  if (known < index.step.length) waitForTexts();
   active = Math.max(0, listed.indexOf(current));
   space.style.height = `${listed.length * ROW}px`;
   rows.scrollTop = Math.max(0, active * ROW - 2 * ROW);
@@ -53,8 +58,7 @@ function filter() {
 }
 
 function waitForTexts() {
-  document.getElementById("count").textContent = "Reading the texts …";
-  readTexts().then(() => { if (form.elements.text.value) filter(); });
+  waiting = waiting || readTexts().then(() => { if (form.elements.text.value) filter(); });
 }
 
 function draw() {
@@ -70,6 +74,7 @@ function draw() {
 function row(at) {
   const id = listed[at], problem = index.envs.length > 1 ? `${index.envs[index.env[id]]} ${index.problem[id]}` : `problem ${index.problem[id]}`;
   const flags = index.flags.filter((flag, k) => index.set[id] >> k & 1 && flag !== "right at first" && flag !== "unsolved");
+  if (index.trains[id] & 1) flags.push("tokens");
   const node = el("div", {
     id: `row-${at}`, role: "option", class: at === active ? "row active" : "row", "aria-selected": id === current,
     "aria-posinset": at + 1, "aria-setsize": listed.length,

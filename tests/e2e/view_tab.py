@@ -1,0 +1,47 @@
+"""A page of the viewer in a browser tab."""
+
+import time
+from pathlib import Path
+
+SLACK = 4
+"""The limits are for a machine that has nothing else to do."""
+SIZES = {"desktop": {"width": 1280, "height": 860}, "phone": {"width": 390, "height": 844}}
+
+
+class Tab:
+    """A page that was opened, and everything that it complained of."""
+
+    def __init__(self, browser, path: Path, scheme: str, size: str) -> None:
+        self.context = browser.new_context(color_scheme=scheme, viewport=SIZES[size], offline=True)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda r: r.url.startswith("file://") or self.complaints.append(r.url[:100]))
+        self.page.goto(path.as_uri())
+        self.until("performance.getEntriesByName('load').length > 0")
+
+    def until(self, expression: str) -> None:
+        """Not wait_for_function: it evaluates a string in the page, which the page's content policy refuses."""
+        end = time.monotonic() + 30
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < end, expression
+            time.sleep(0.02)
+
+    def ms(self, name: str) -> float:
+        return self.page.evaluate("name => performance.getEntriesByName(name, 'measure').at(-1).duration", name)
+
+    def show(self, place: str) -> None:
+        self.page.evaluate("place => { location.hash = place }", place)
+        if place.startswith("session-"):
+            self.until(f"shownId === {place[8:]}")
+
+    def filter(self, name: str, value: str) -> None:
+        field = self.page.locator(f"#filters [name={name}]")
+        field.select_option(value) if name in ("split", "outcome", "event", "trains", "env", "sort") else field.fill(
+            value
+        )
+
+    def count(self) -> int:
+        self.until("/^\\d+ of/.test(document.getElementById('count').textContent)")
+        return int(self.page.locator("#count").text_content().split()[0])
