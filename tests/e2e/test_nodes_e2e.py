@@ -30,7 +30,8 @@ def cluster(num_nodes: int, folder: Path) -> Iterator[str]:
     here = Path(__file__).parent
     env = {
         **os.environ, "VERL_PLATFORM": "cpu", "RAY_TMPDIR": ray_dir, "OMP_NUM_THREADS": "1",
-        "RLTF_RECORD_DIR": str(folder / "record"), "VERL_USE_EXTERNAL_MODULES": "recorder,mode_recorder",
+        "RLTF_RECORD_DIR": str(folder / "record"), "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+        "VERL_USE_EXTERNAL_MODULES": "recorder,mode_recorder",
         "PYTHONPATH": os.pathsep.join([str(here), str(runs.ROOT)]),
     }  # fmt: skip
     command = [sys.executable, str(here / "cluster.py"), str(num_nodes)]
