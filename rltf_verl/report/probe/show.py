@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from rltf_verl.report.bootstrap import Estimate
-from rltf_verl.report.console import printable, show_table
+from rltf_verl.report.console import show_table
 from rltf_verl.report.evaluation_show import shown as in_per_cent
+from rltf_verl.report.printable import printable
 from rltf_verl.report.probe.advice import Verdict
 from rltf_verl.report.probe.finding import Advice, Probe, Undecided, bounds
 from rltf_verl.report.probe.judge import JudgeLoad
