@@ -127,6 +127,15 @@ def test_the_worker_class_under_the_ray_decorator() -> None:
     assert "self.agent_loop_workers_class = AgentLoopWorkerTQ" in inspect.getsource(AgentLoopManagerTQ.__init__)
 
 
+def test_verl_still_reduces_metrics_by_a_substring_of_their_name() -> None:
+    """Hence the rule of `adapters.metrics` about names."""
+    from verl.trainer.ppo.v1.utils import MetricsAggregator
+    from verl.utils.metric import reduce_metrics
+
+    assert reduce_metrics({"a/early_termination": [1.0, 0.0, 1.0]}) == {"a/early_termination": 0.0}
+    assert MetricsAggregator()._get_aggregation_type("a/assumed_ok") == "sum"
+
+
 def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
