@@ -1,0 +1,43 @@
+"""Every command of docs/scale.md composes, and passes what is checked before a run starts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import verl  # noqa: F401  # registers our search path with Hydra
+from hydra import compose, initialize_config_module
+
+from rltf_verl.adapters.checks import check_config
+
+TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
+COMMANDS = [" ".join(found.replace("\\\n", " ").split()) for found in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)]
+
+
+def composed(command: str):
+    words = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)]
+    assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
+    name, *overrides = words[3:]
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose(name.removeprefix("--config-name="), overrides)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_page(command: str) -> None:
+    rltf = check_config(composed(command))
+    assert rltf.distill.enabled
+
+
+def test_all_kinds_are_there() -> None:
+    engines = {composed(command).actor_rollout_ref.actor.strategy for command in COMMANDS}
+    modes = {composed(command).trainer.v1.trainer_mode for command in COMMANDS}
+    assert {"fsdp2", "megatron"} <= engines
+    assert modes == {"rltf_sync", "rltf_colocate_async", "rltf_separate_async"}
+
+
+def test_logit_distillation_says_why_it_needs_another_engine() -> None:
+    megatron = next(command for command in COMMANDS if "megatron" in command)
+    with pytest.raises(ValueError, match=r"strategy=megatron: .* set it to fsdp or fsdp2"):
+        check_config(composed(megatron.replace("rltf_sd", "rltf_sd_logit")))
