@@ -1,0 +1,41 @@
+"""The wandb view shows metrics that exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+VERLS = {"actor/entropy", "actor/grad_norm", "timing_s/step"}
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("workspace", ROOT / "recipes" / "wandb" / "workspace.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_panel_is_of_a_metric_that_is_explained(script: ModuleType) -> None:
+    docs = (ROOT / "docs" / "metrics.md").read_text("utf-8") + (ROOT / "docs" / "feedback.md").read_text("utf-8")
+    patterns = [p for panels in script.SECTIONS.values() for _, found in panels for p in found]
+    assert len(patterns) > 25
+    for pattern in set(patterns) - VERLS:
+        name = re.sub(r"/mean@.*|\.\*$", "", pattern)
+        last = re.sub(r"_k$", "", re.sub(r"\\d\+", "k", name).rpartition("/")[2])
+        assert re.search(rf"`[^`]*{re.escape(last.split('k_s')[0])}[^`]*`", docs), pattern
+
+
+def test_the_view_has_them_all(script: ModuleType) -> None:
+    pytest.importorskip("wandb_workspaces")
+    made = json.loads(script.workspace("me", "project")._to_model().model_dump_json())
+    sections = made["spec"]["section"]["panel_bank_config"]["sections"]
+    assert [section["name"] for section in sections] == list(script.SECTIONS)
