@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, get_type_hints
 
 from rltf_verl.config.episode_log import EpisodeLogConfig
-from rltf_verl.config.feedback import FeedbackConfig, GuardConfig, OnError, feedback_config
+from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
 from rltf_verl.config.objectives import (
     AttemptConfig,
     CritiqueConfig,
@@ -21,7 +21,7 @@ from rltf_verl.config.objectives import (
 from rltf_verl.config.reading import ConfigError, NamedOptions, block, build, named_options, require, require_choices
 
 __all__ = [
-    "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "EpisodeLogConfig",
+    "Ask", "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "EpisodeLogConfig",
     "FeedbackConfig", "FeedbackModelingConfig", "GuardConfig", "ImitateConfig", "LogitDistillConfig", "MentionsConfig",
     "NamedOptions", "OnError", "RLTFConfig", "RewardConfig", "Scheduled",
 ]  # fmt: skip
@@ -115,6 +115,14 @@ class RLTFConfig:
         require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
         require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
         self._check_second_turn()
+        branch, horizon = self.episode.branch_turn, self.episode.horizon
+        require(
+            self.feedback.ask == "always" or branch is None or branch == horizon - 1,
+            "feedback.ask",
+            self.feedback.ask,
+            f"below rltf.episode.branch_turn={branch} a session has several attempts at a turn, and nobody waits for "
+            f"all of them; set it to always, or branch_turn to {horizon - 1} or null",
+        )
         require(
             self.attempt.weight > 0
             or any(o.enabled for o in (self.distill, self.feedback_modeling, self.imitate, self.logit_distill)),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rltf_verl.config import EpisodeConfig, OnError, RewardConfig
+from rltf_verl.config import Ask, EpisodeConfig, OnError, RewardConfig, RLTFConfig
 from rltf_verl.envs.base import Env, GradeUnavailable
 from rltf_verl.envs.waiting import grade as grade_of
 from rltf_verl.episode.revise import revise, with_span
@@ -29,6 +29,14 @@ class EpisodeRules:
     episode: EpisodeConfig
     on_error: OnError = "stop_session"
     reward: RewardConfig = field(default_factory=RewardConfig)
+    ask: Ask = "always"
+    ask_wait_s: float = 600.0
+
+    @classmethod
+    def of(cls, config: RLTFConfig, env: Env, provider: FeedbackProvider) -> EpisodeRules:
+        """What the configuration says, with the parts that it names."""
+        feedback = config.feedback
+        return cls(env, provider, config.episode, feedback.on_error, config.reward, feedback.ask, feedback.ask_wait_s)
 
 
 async def run_episode(
@@ -50,7 +58,7 @@ async def run_episode(
         problem: what is asked.
         messages: the first prompt as chat messages, as the dataset holds it.
         session_id: which of the group's sessions this is.
-        validate: selects the early-stop rule; validation never branches.
+        validate: selects the early-stop rule; validation never branches, and always asks for feedback.
         seed_of: place in the session (`seeds.place_of`) -> sampling seed.
         group: the other sessions of this problem, which are told how far this one is; None if it plays alone.
 
@@ -112,6 +120,8 @@ class _Session:
             return _Node(replace(turn, stop="solved"))
         if len(before) + 1 == self.rules.episode.horizon:
             return _Node(replace(turn, stop="horizon"))
+        if not await self._is_asked(turn, len(before)):
+            return _Node(replace(turn, stop="not_asked"))
         try:
             feedback, withheld = await self._feedback((*before, turn), branch)
         except FeedbackUnavailable as error:
@@ -130,6 +140,14 @@ class _Session:
     def _stop_when_solved(self) -> bool:
         episode = self.rules.episode
         return episode.stop_when_solved_val if self.validate else episode.stop_when_solved_train
+
+    async def _is_asked(self, turn: Turn, depth: int) -> bool:
+        """Whether feedback is wanted (`FeedbackConfig.ask`). A session that plays alone is its own group."""
+        if self.validate or self.rules.ask == "always":
+            return True
+        if self.group is None:
+            return not turn.grade.correct
+        return await self.group.failed(depth, self.rules.ask_wait_s)
 
     def _width(self, turn: int) -> int:
         """How many revisions the attempt of 0-based `turn` gets."""
