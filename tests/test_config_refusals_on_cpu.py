@@ -170,6 +170,29 @@ def test_every_scheduled_objective_refuses_what_no_schedule_can_be(block, settin
         read(**{block: settings})
 
 
+LEVELS = ["location", "hint", "full"]
+
+
+@pytest.mark.parametrize(
+    ("feedback", "key"),
+    [
+        ({"provider": "verifier", "level": LEVELS}, "feedback.level"),
+        ({"provider": "ensemble", "members": [{"provider": "peer"}, {"provider": "verifier", "level": LEVELS}]},
+         "feedback.members[1].level"),
+        ({"provider": "paired", "even": {"provider": "verifier", "level": LEVELS}}, "feedback.even.level"),
+    ],
+)  # fmt: skip
+def test_levels_by_turn_fit_the_horizon(feedback, key):
+    message = (
+        f"rltf.{key}=['location', 'hint', 'full']: rltf.episode.horizon=3 gives feedback on 2 attempts, so only the "
+        "first 2 would be used; shorten it, or raise the horizon to 4"
+    )
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read(feedback=feedback, episode={"horizon": 3})
+    assert read(feedback=feedback, episode={"horizon": 4}).episode.horizon == 4
+    assert read(feedback=feedback, episode={"horizon": 1}).episode.horizon == 1, "nobody is told anything"
+
+
 def test_what_would_train_nothing_else_may_stand_beside_an_objective():
     for block in ("distill", "feedback_modeling", "imitate"):
         assert read(attempt={"weight": 0}, **{block: {"weight": 0.1}}).attempt.weight == 0

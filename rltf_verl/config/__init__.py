@@ -115,14 +115,7 @@ class RLTFConfig:
         require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
         require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
         self._check_second_turn()
-        branch, horizon = self.episode.branch_turn, self.episode.horizon
-        require(
-            self.feedback.ask == "always" or branch is None or branch == horizon - 1,
-            "feedback.ask",
-            self.feedback.ask,
-            f"below rltf.episode.branch_turn={branch} a session has several attempts at a turn, and nobody waits for "
-            f"all of them; set it to always, or branch_turn to {horizon - 1} or null",
-        )
+        self._check_feedback()
         require(
             self.attempt.weight > 0
             or any(o.enabled for o in (self.distill, self.feedback_modeling, self.imitate, self.logit_distill)),
@@ -146,6 +139,24 @@ class RLTFConfig:
             "rltf.logit_distill puts the first attempt behind a second prompt of its own; set it to fresh, or "
             "rltf.logit_distill.weight=0",
         )
+
+    def _check_feedback(self) -> None:
+        branch, horizon = self.episode.branch_turn, self.episode.horizon
+        require(
+            self.feedback.ask == "always" or branch is None or branch == horizon - 1,
+            "feedback.ask",
+            self.feedback.ask,
+            f"below rltf.episode.branch_turn={branch} a session has several attempts at a turn, and nobody waits for "
+            f"all of them; set it to always, or branch_turn to {horizon - 1} or null",
+        )
+        for key, levels in self.feedback.level_lists():
+            require(
+                horizon == 1 or len(levels) < horizon,
+                key,
+                list(levels),
+                f"rltf.episode.horizon={horizon} gives feedback on {horizon - 1} attempts, so only the first "
+                f"{horizon - 1} would be used; shorten it, or raise the horizon to {len(levels) + 1}",
+            )
 
     def _check_second_turn(self) -> None:
         for name in ("distill", "feedback_modeling", "logit_distill"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -80,6 +80,22 @@ class FeedbackConfig:
             "asks only where no session has a solution, and rltf.feedback.provider=peer quotes one; set it to always, "
             "or choose another provider",
         )
+
+    def level_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Every list of levels by turn, of the provider or of one inside it, with its key below `rltf.`."""
+        return _level_lists("feedback", {"provider": self.provider.name, **self.provider.options})
+
+
+def _level_lists(key: str, block: Any) -> Iterator[tuple[str, Sequence[str]]]:
+    if isinstance(block, Mapping):
+        level = block.get("level")
+        if block.get("provider") == "verifier" and isinstance(level, (list, tuple)):
+            yield f"{key}.level", level
+        for name, inner in block.items():
+            yield from _level_lists(f"{key}.{name}", inner)
+    elif isinstance(block, (list, tuple)):
+        for i, inner in enumerate(block):
+            yield from _level_lists(f"{key}[{i}]", inner)
 
 
 def feedback_config(values: Mapping[str, Any]) -> FeedbackConfig:
