@@ -82,7 +82,15 @@ def read(**block):
             "second_turn_padded, none, rejection",
         ),
         ({"distill": {"reference": "new"}}, "rltf.distill.reference=new: must be one of current, old, sampler"),
-        ({"distill": {"loss": "mse"}}, "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo"),
+        ({"distill": {"loss": "mse"}}, "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo, shaped"),
+        (
+            {"distill": {"loss": "shaped", "shaping": 0}},
+            "rltf.distill.shaping=0: must be positive",
+        ),
+        (
+            {"distill": {"loss": "shaped", "reference": "sampler"}},
+            "rltf.distill.reference=sampler: is not read by rltf.distill.loss=shaped",
+        ),
         (
             {"distill": {"loss": "ppo"}},
             "rltf.distill.loss=ppo: clips a ratio that is always 1 with rltf.distill.reference=current; "
