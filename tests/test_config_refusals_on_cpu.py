@@ -37,7 +37,17 @@ def read(**block):
         ({"episode": {"branch_width": 1}}, "rltf.episode.branch_width=1: must be at least 2"),
         (
             {"attempt": {"estimator": "mean"}},
-            "rltf.attempt.estimator=mean: must be one of group_mean, leave_one_out, ragged, first_turn, none",
+            "rltf.attempt.estimator=mean: must be one of group_mean, leave_one_out, ragged, first_turn, joined, none",
+        ),
+        ({"attempt": {"turns": "last"}}, "rltf.attempt.turns=last: must be one of all, first"),
+        (
+            {
+                "attempt": {"turns": "first"},
+                "episode": {"context": "append"},
+                "feedback_modeling": {"weight": 0.1, "form": "inline"},
+            },
+            "rltf.attempt.turns=first: ends every row before the feedback that rltf.feedback_modeling.form=inline "
+            "predicts; set it to all, or form to rows",
         ),
         ({"attempt": {"weight": -1}}, "rltf.attempt.weight=-1: must not be negative; 0 switches it off"),
         (
@@ -78,7 +88,7 @@ def read(**block):
         ),
         (
             {"distill": {"baseline": "third_turn"}},
-            "rltf.distill.baseline=third_turn: must be one of first_turn, leave_one_out, second_turn, "
+            "rltf.distill.baseline=third_turn: must be one of first_turn, leave_one_out, joined, second_turn, "
             "second_turn_padded, none, rejection",
         ),
         ({"distill": {"reference": "new"}}, "rltf.distill.reference=new: must be one of current, old, sampler"),

@@ -133,6 +133,13 @@ class RLTFConfig:
             "between two attempts of one row; or set form to rows",
         )
         require(
+            not inline or self.attempt.turns == "all",
+            "attempt.turns",
+            self.attempt.turns,
+            "ends every row before the feedback that rltf.feedback_modeling.form=inline predicts; set it to all, or "
+            "form to rows",
+        )
+        require(
             not self.logit_distill.enabled or self.episode.context == "fresh",
             "episode.context",
             self.episode.context,

@@ -8,10 +8,10 @@ from typing import Literal
 
 from rltf_verl.config.reading import require, require_choices
 
-Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
+Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
 """What is subtracted from the return of a turn; see `algos.advantages`."""
 
-Baseline = Literal["first_turn", "leave_one_out", "second_turn", "second_turn_padded", "none", "rejection"]
+Baseline = Literal["first_turn", "leave_one_out", "joined", "second_turn", "second_turn_padded", "none", "rejection"]
 """What is subtracted from the reward of a distilled answer; see `algos.distill`."""
 
 Reference = Literal["current", "old", "sampler"]
@@ -28,7 +28,10 @@ class AttemptConfig:
     estimator: Estimator = "group_mean"
     """Baseline of a turn's return: the mean of its group and turn (paper), or another."""
     norm_by_std: bool = False
-    """Divide by the standard deviation of the group and turn (never in the paper)."""
+    """Divide by the standard deviation of the group and turn (never in the paper). Of distillation rows only the
+    baseline `joined` is divided too."""
+    turns: Literal["all", "first"] = "all"
+    """Which turns have attempt rows; `first`: later answers are trained by the other objectives only."""
 
     def __post_init__(self) -> None:
         require_choices(self, "attempt.")
