@@ -28,6 +28,9 @@ def read(**block):
         ),
         ({"reward": {"format_coef": -0.1}}, "rltf.reward.format_coef=-0.1: must be at least 0; the formula has the"),
         ({"reward": {"progress_coef": float("nan")}}, "rltf.reward.progress_coef=nan: must be at least 0"),
+        ({"reward": {"repetition_coef": -1}}, "rltf.reward.repetition_coef=-1: must be at least 0; the formula"),
+        ({"reward": {"turn_decay": 0}}, "rltf.reward.turn_decay=0: must be in (0, 1]; 1 is no decay"),
+        ({"reward": {"turn_decay": 1.5}}, "rltf.reward.turn_decay=1.5: must be in (0, 1]; 1 is no decay"),
         ({"episode": {"context": "grow"}}, "rltf.episode.context=grow: must be one of fresh, append"),
         ({"episode": {"branch_turn": 0}}, "rltf.episode.branch_turn=0: must be at least 1 and below rltf."),
         (

@@ -37,11 +37,16 @@ class RewardConfig:
     """Turns that another turn follows have a reward of their own (release `reward_y1`); off: 0."""
     progress_coef: float = 0.0
     """c of the bonus c·(r_k − r_{k−1}) of turns 2 and later: reward for getting better, loss for getting worse."""
+    turn_decay: float = 1.0
+    """d: the score of turn k counts d^(k−1) (UFO); 1 is no decay."""
+    repetition_coef: float = 0.0
+    """λ of the loss λ·(1 − E/T) at the end of a session of T turns with E different answers (UFO)."""
 
     def __post_init__(self) -> None:
-        for name in ("format_coef", "progress_coef"):
+        for name in ("format_coef", "progress_coef", "repetition_coef"):
             value = getattr(self, name)
             require(0 <= value < float("inf"), f"reward.{name}", value, "must be at least 0; the formula has the sign")
+        require(0 < self.turn_decay <= 1, "reward.turn_decay", self.turn_decay, "must be in (0, 1]; 1 is no decay")
 
 
 @dataclass(frozen=True)

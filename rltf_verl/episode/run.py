@@ -12,6 +12,7 @@ from rltf_verl.config import Ask, EpisodeConfig, OnError, RewardConfig, RLTFConf
 from rltf_verl.envs.base import Env, GradeUnavailable
 from rltf_verl.envs.waiting import grade as grade_of
 from rltf_verl.episode.revise import revise, with_span
+from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
@@ -75,7 +76,7 @@ async def run_episode(
     finally:
         if group is not None:
             group.ended(session_id)
-    turns = _shaped(_flat(root), rules.reward)
+    turns = shaped(_flat(root), rules.reward)
     return Episode(problem, session_id, tuple(turns), session.num_shortened)
 
 
@@ -182,16 +183,13 @@ async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
 
 
 async def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
-    """r = score + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
     try:
         grade = await grade_of(rules.env, problem, attempt.text)
     except GradeUnavailable as error:
         return Turn(attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause)
     except Exception as error:  # a grader is user code; its failure must not cost the session
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
-    format_ok = grade.format_ok and attempt.ended
-    score = float(grade.correct) if grade.score is None else grade.score
-    return Turn(attempt, grade, score + rules.reward.format_coef * (float(format_ok) - 1.0))
+    return Turn(attempt, grade, graded_reward(grade, attempt, rules.reward))
 
 
 def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:
@@ -200,14 +198,3 @@ def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]
     for child in node.revisions:
         turns += _flat(child, offset, offset + len(turns))
     return turns
-
-
-def _shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
-    """r + c·(r − r of the turn before), the first term only where it counts (`RewardConfig`)."""
-
-    def shaped(turn: Turn) -> float:
-        own = turn.reward if config.intermediate or turn.stop is not None else 0.0
-        gain = 0.0 if turn.parent is None else turn.reward - turns[turn.parent].reward
-        return own + config.progress_coef * gain
-
-    return [replace(turn, reward=shaped(turn)) for turn in turns]
