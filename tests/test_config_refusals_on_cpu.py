@@ -52,6 +52,10 @@ def read(**block):
             "rltf.attempt.turns=first: ends every row before the feedback that rltf.feedback_modeling.form=inline "
             "predicts; set it to all, or form to rows",
         ),
+        (
+            {"attempt": {"turns": "first"}, "logit_distill": {"weight": 1.0}},
+            "rltf.attempt.turns=first: rltf.logit_distill takes its teacher's prompt from the second attempt's row",
+        ),
         ({"attempt": {"weight": -1}}, "rltf.attempt.weight=-1: must not be negative; 0 switches it off"),
         (
             {"attempt": {"weight": 0}},

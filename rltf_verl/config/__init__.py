@@ -151,6 +151,13 @@ class RLTFConfig:
             "rltf.logit_distill puts the first attempt behind a second prompt of its own; set it to fresh, or "
             "rltf.logit_distill.weight=0",
         )
+        require(
+            not self.logit_distill.enabled or self.attempt.turns == "all",
+            "attempt.turns",
+            self.attempt.turns,
+            "rltf.logit_distill takes its teacher's prompt from the second attempt's row; set it to all, or "
+            "rltf.logit_distill.weight=0",
+        )
 
     def _check_feedback(self) -> None:
         branch, horizon = self.episode.branch_turn, self.episode.horizon
