@@ -15,7 +15,7 @@ CONFIGS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl"
 PRESETS = sorted(
     str(f.relative_to(CONFIGS).with_suffix("")).removeprefix("rltf_")
     for f in [*CONFIGS.glob("rltf_*.yaml"), *CONFIGS.glob("rltf_release/*.yaml")]
-    if f.stem not in ("rltf_rl2f", "rltf_rlef")  # a judge, programs: test_envs_e2e.py has both
+    if f.stem not in ("rltf_rl2f", "rltf_rlef")  # need a judge, or programs: recipes/, test_envs_e2e.py
 )
 IN_EVERY_RUN = ("fm_inline", "dual_critique", "sd_ppo")
 """Between them: an appended context, the policy's own critiques, rows with a ratio to another prompt."""
