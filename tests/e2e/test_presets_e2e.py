@@ -37,7 +37,7 @@ MIXED = ["actor_rollout_ref.rollout.temperature=2"]
 advantage, and what has no first-turn baseline has no gradient (the paper's collapse of the second-turn baseline)."""
 
 COLLAPSING = {
-    "grpo", "sd_second_turn", "release/grpo", "release/sd", "release/sd_cispo", "release/sd_ppo",
+    "grpo", "ufo", "sd_second_turn", "release/grpo", "release/sd", "release/sd_cispo", "release/sd_ppo",
     "release/sd_second_turn",
 }  # fmt: skip
 
