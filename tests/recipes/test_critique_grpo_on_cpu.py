@@ -37,6 +37,15 @@ def test_advantages_are_against_the_mean_of_all_seven() -> None:
     assert sessions.advantages(Role.DISTILL) == [(s, pytest.approx(r - mean)) for s, r in ((1, 1), (2, 0), (3, 0))]
 
 
+def test_the_standard_deviation_is_one_override_away_and_of_all_seven() -> None:
+    """Two values at 5/7 and five at -2/7 of the mean: unbiased variance (2·25 + 5·4) / 49 / 6."""
+    sessions = play(rltf_of("critique_grpo", "rltf.attempt.norm_by_std=true"), GROUP)
+    std, mean = math.sqrt(70 / 294), 2 / 7
+    by_hand = [(s, pytest.approx((r - mean) / std, abs=1e-5)) for s, r in ((1, 1), (2, 0), (3, 0))]
+    assert sessions.advantages(Role.DISTILL) == by_hand
+    assert sessions.advantages(Role.ATTEMPT)[0] == (0, pytest.approx((1 - mean) / std, abs=1e-5))
+
+
 @pytest.mark.parametrize(
     ("probability", "factor"), [(0.1, 0.25), (0.3, 0.03 / 0.16), (0.01, 0.001 / 0.0121), (0.9, 0.09)]
 )
