@@ -13,7 +13,8 @@ from typing import Any, Literal
 Message = dict[str, str]
 """One chat message, `{"role": …, "content": …}`."""
 
-StopReason = Literal["solved", "horizon", "feedback_unavailable", "prompt_too_long", "ungraded"]
+StopReason = Literal["solved", "horizon", "not_asked", "feedback_unavailable", "prompt_too_long", "ungraded"]
+"""`not_asked`: feedback was not wanted (`rltf.feedback.ask`), which is no failure; `feedback_unavailable`: it was."""
 
 
 @dataclass(frozen=True, slots=True)

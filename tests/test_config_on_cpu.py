@@ -29,7 +29,9 @@ def read(**block):
 def test_an_almost_empty_block_has_the_papers_defaults():
     config = read()
     assert (config.gamma, config.updates_per_batch) == (0.1, 1)
-    assert config.reward == RewardConfig(format_coef=0.1, intermediate=True, progress_coef=0.0)
+    assert config.reward == RewardConfig(
+        format_coef=0.1, intermediate=True, progress_coef=0.0, turn_decay=1.0, repetition_coef=0.0
+    )
     assert config.episode == EpisodeConfig(
         horizon=2, context="fresh", stop_when_solved_train=True, stop_when_solved_val=False, revise="guide",
         branch_turn=None, pair_sessions=False,

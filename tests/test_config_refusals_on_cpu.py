@@ -28,6 +28,9 @@ def read(**block):
         ),
         ({"reward": {"format_coef": -0.1}}, "rltf.reward.format_coef=-0.1: must be at least 0; the formula has the"),
         ({"reward": {"progress_coef": float("nan")}}, "rltf.reward.progress_coef=nan: must be at least 0"),
+        ({"reward": {"repetition_coef": -1}}, "rltf.reward.repetition_coef=-1: must be at least 0; the formula"),
+        ({"reward": {"turn_decay": 0}}, "rltf.reward.turn_decay=0: must be in (0, 1]; 1 is no decay"),
+        ({"reward": {"turn_decay": 1.5}}, "rltf.reward.turn_decay=1.5: must be in (0, 1]; 1 is no decay"),
         ({"episode": {"context": "grow"}}, "rltf.episode.context=grow: must be one of fresh, append"),
         ({"episode": {"branch_turn": 0}}, "rltf.episode.branch_turn=0: must be at least 1 and below rltf."),
         (
@@ -37,7 +40,21 @@ def read(**block):
         ({"episode": {"branch_width": 1}}, "rltf.episode.branch_width=1: must be at least 2"),
         (
             {"attempt": {"estimator": "mean"}},
-            "rltf.attempt.estimator=mean: must be one of group_mean, leave_one_out, ragged, first_turn, none",
+            "rltf.attempt.estimator=mean: must be one of group_mean, leave_one_out, ragged, first_turn, joined, none",
+        ),
+        ({"attempt": {"turns": "last"}}, "rltf.attempt.turns=last: must be one of all, first"),
+        (
+            {
+                "attempt": {"turns": "first"},
+                "episode": {"context": "append"},
+                "feedback_modeling": {"weight": 0.1, "form": "inline"},
+            },
+            "rltf.attempt.turns=first: ends every row before the feedback that rltf.feedback_modeling.form=inline "
+            "predicts; set it to all, or form to rows",
+        ),
+        (
+            {"attempt": {"turns": "first"}, "logit_distill": {"weight": 1.0}},
+            "rltf.attempt.turns=first: rltf.logit_distill takes its teacher's prompt from the second attempt's row",
         ),
         ({"attempt": {"weight": -1}}, "rltf.attempt.weight=-1: must not be negative; 0 switches it off"),
         (
@@ -78,11 +95,19 @@ def read(**block):
         ),
         (
             {"distill": {"baseline": "third_turn"}},
-            "rltf.distill.baseline=third_turn: must be one of first_turn, leave_one_out, second_turn, "
+            "rltf.distill.baseline=third_turn: must be one of first_turn, leave_one_out, joined, second_turn, "
             "second_turn_padded, none, rejection",
         ),
         ({"distill": {"reference": "new"}}, "rltf.distill.reference=new: must be one of current, old, sampler"),
-        ({"distill": {"loss": "mse"}}, "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo"),
+        ({"distill": {"loss": "mse"}}, "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo, shaped"),
+        (
+            {"distill": {"loss": "shaped", "shaping": 0}},
+            "rltf.distill.shaping=0: must be positive",
+        ),
+        (
+            {"distill": {"loss": "shaped", "reference": "sampler"}},
+            "rltf.distill.reference=sampler: is not read by rltf.distill.loss=shaped",
+        ),
         (
             {"distill": {"loss": "ppo"}},
             "rltf.distill.loss=ppo: clips a ratio that is always 1 with rltf.distill.reference=current; "
@@ -168,6 +193,29 @@ def test_a_value_of_another_kind_says_what_it_must_be(block, message):
 def test_every_scheduled_objective_refuses_what_no_schedule_can_be(block, settings, message):
     with pytest.raises(ConfigError, match=re.escape(f"rltf.{block}.{message}")):
         read(**{block: settings})
+
+
+LEVELS = ["location", "hint", "full"]
+
+
+@pytest.mark.parametrize(
+    ("feedback", "key"),
+    [
+        ({"provider": "verifier", "level": LEVELS}, "feedback.level"),
+        ({"provider": "ensemble", "members": [{"provider": "peer"}, {"provider": "verifier", "level": LEVELS}]},
+         "feedback.members[1].level"),
+        ({"provider": "paired", "even": {"provider": "verifier", "level": LEVELS}}, "feedback.even.level"),
+    ],
+)  # fmt: skip
+def test_levels_by_turn_fit_the_horizon(feedback, key):
+    message = (
+        f"rltf.{key}=['location', 'hint', 'full']: rltf.episode.horizon=3 gives feedback on 2 attempts, so only the "
+        "first 2 would be used; shorten it, or raise the horizon to 4"
+    )
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read(feedback=feedback, episode={"horizon": 3})
+    assert read(feedback=feedback, episode={"horizon": 4}).episode.horizon == 4
+    assert read(feedback=feedback, episode={"horizon": 1}).episode.horizon == 1, "nobody is told anything"
 
 
 def test_what_would_train_nothing_else_may_stand_beside_an_objective():

@@ -68,10 +68,7 @@ class Trainer:
         self.train, self.num_steps = train, num_steps
         self.problems_per_step, self.sessions = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
         self.env = make_env(self.rltf.env.name, **self.rltf.env.options)
-        self.rules = EpisodeRules(
-            self.env, build_provider(self.rltf.feedback), self.rltf.episode, self.rltf.feedback.on_error,
-            self.rltf.reward,
-        )  # fmt: skip
+        self.rules = EpisodeRules.of(self.rltf, self.env, build_provider(self.rltf.feedback))
         model = AutoModelForCausalLM.from_pretrained(policy, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(policy)
         self.generator = BatchGenerator(model, [tokenizer.eos_token_id])

@@ -40,13 +40,8 @@ class _Shared:
 
     def __init__(self, trainer_config: DictConfig) -> None:
         self.config = RLTFConfig.from_mapping(OmegaConf.to_container(trainer_config.rltf, resolve=True))
-        self.rules = EpisodeRules(
-            env=make_env(self.config.env.name, **self.config.env.options),
-            provider=build_provider(self.config.feedback),
-            episode=self.config.episode,
-            on_error=self.config.feedback.on_error,
-            reward=self.config.reward,
-        )
+        env = make_env(self.config.env.name, **self.config.env.options)
+        self.rules = EpisodeRules.of(self.config, env, build_provider(self.config.feedback))
         self.groups = Groups()
         log = self.config.episode_log
         self.log = (

@@ -232,8 +232,10 @@ def _second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> 
 
 def _sample_feedback(rltf: RLTFConfig, env: Env, problem: Problem) -> str:
     """The environment's explanation of an empty answer; a provider is not asked, it may cost money or be down."""
-    level = str(rltf.feedback.provider.options.get("level", "verdict"))
-    return env.explain(problem, "", env.grade(problem, ""), level)
+    level = rltf.feedback.provider.options.get("level", "verdict")
+    grade = env.grade(problem, "")
+    levels = [level] if isinstance(level, str) else level
+    return max((env.explain(problem, "", grade, each) for each in levels), key=len)
 
 
 def _files(value: Any) -> list[str]:

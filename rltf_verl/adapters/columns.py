@@ -30,7 +30,7 @@ SESSION_FACTS = (
     "parent", "correct", "format_ok", "ended", "reward", "response_tokens",
     "feedback", "feedback_words", "feedback_latency_s", "feedback_fallback", "feedback_failed",
     "grader_error", "ungraded", "prompt_too_long", "feedback_leak", "feedback_provider", "changed", "repeated", "no_op",
-    "own_feedback_tokens",
+    "own_feedback_tokens", "not_asked",
 )  # fmt: skip
 
 
@@ -80,6 +80,7 @@ def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
             *_leak_facts(turn.withheld or feedback),
             *_answer_facts(line_to(records, k)), float(feedback is not None and says_nothing(feedback.text)),
             float(len(feedback.attempt.response_ids)) if feedback and feedback.attempt else 0.0,
+            float(turn.stop == "not_asked"),
         ])  # fmt: skip
     return facts
 

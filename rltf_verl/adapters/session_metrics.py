@@ -32,8 +32,9 @@ def session_metrics(sessions: Sessions, facts: torch.Tensor, horizon: int) -> di
         "rltf/session/total": float(facts.shape[0]),
         "rltf/session/tokens/total": float(generated.nansum()),
         "rltf/session/turns": float(table.valid.sum()) / facts.shape[0],
-        "rltf/session/prompt_too_long_share": _mean(table.column["prompt_too_long"].nan_to_num().amax(dim=1)),
     }
+    for end in ("prompt_too_long", "not_asked"):
+        metrics[f"rltf/session/{end}_share"] = _mean(table.column[end].nan_to_num().amax(dim=1))
     for k in range(horizon):
         metrics[f"rltf/turn_{k + 1}/share"] = _mean((table.valid & (table.depth == k)).any(dim=1).float())
         metrics |= _turn_metrics(table, k)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from rltf_verl.algos.sessions import Cohorts, Sessions, cohorts
+from rltf_verl.algos.sessions import Cohorts, Sessions, cohorts, joined
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config.objectives import Estimator
 
@@ -61,6 +61,8 @@ def turn_advantages(
     ragged:  b = Σ over the others / (number of lines − 1), where a line that ended earlier counts as 0. Its number of
         terms does not depend on when anybody stopped, so it is unbiased under ragged turn counts (verl RFC #7244);
         a single line has b = 0.
+    joined:  b = mean over the group's first attempts and refined answers together (`sessions.joined`), for turns of any
+        number (Critique-GRPO). A refinement that is right lowers what its first attempt is worth.
     first_turn:  b = mean first-turn return of the group. Asks later turns to beat the first.
     none:  b = 0. Unbiased, largest variance.
 
@@ -68,16 +70,17 @@ def turn_advantages(
         returns: [S, M] from `discounted_returns`.
         sessions: the S sessions.
         estimator: which baseline.
-        norm_by_std: divide by the unbiased standard deviation of the cohort + 1e-8; a lone turn gets 0.
+        norm_by_std: divide by the unbiased standard deviation of the cohort + 1e-8 (`joined`: of the group's first
+            attempts and refined answers); a lone turn gets 0.
 
     Returns:
         [S, M] advantages, 0 where not valid.
     """
     require_shape(returns=(returns, tuple(sessions.valid.shape)))
-    where = cohorts(sessions)
-    sums, counts = cohort_sums(returns, where, sessions.valid)
+    where, members = joined(sessions) if estimator == "joined" else (cohorts(sessions), sessions.valid)
+    sums, counts = cohort_sums(returns, where, members)
     own = returns.double()
-    if estimator == "group_mean":
+    if estimator in ("group_mean", "joined"):
         baseline = sums / counts.clamp(min=1)
     elif estimator == "leave_one_out":
         baseline = torch.where(counts > 1, (sums - own) / (counts - 1).clamp(min=1), own)
@@ -89,8 +92,8 @@ def turn_advantages(
         baseline = torch.zeros_like(own)
     advantages = torch.where(sessions.valid, own - baseline, 0.0)
     if norm_by_std:
-        deviation = torch.where(sessions.valid, own - sums / counts.clamp(min=1), 0.0)
-        squares, _ = cohort_sums(deviation**2, where, sessions.valid)
+        deviation = torch.where(members, own - sums / counts.clamp(min=1), 0.0)
+        squares, _ = cohort_sums(deviation**2, where, members)
         std = (squares / (counts - 1).clamp(min=1)).sqrt()
         advantages = torch.where(counts > 1, advantages / (std + 1e-8), 0.0)
     return advantages.to(returns.dtype)

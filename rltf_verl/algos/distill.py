@@ -10,12 +10,15 @@ from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config.objectives import Baseline
 
 
-def distill_advantages(returns: torch.Tensor, sessions: Sessions, baseline: Baseline) -> torch.Tensor:
+def distill_advantages(
+    returns: torch.Tensor, sessions: Sessions, baseline: Baseline, norm_by_std: bool = False
+) -> torch.Tensor:
     """a_m: the advantage of answer m as an answer to the *first* prompt; read at the last turn of a line.
 
     first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all sessions, early-stopped ones
         included. It vanishes only when the student is right without feedback.
     leave_one_out:  the same without the session's own first reward; 0 in a group of one.
+    joined (Critique-GRPO):  the answer against the group's first attempts and refined answers together.
     second_turn (the paper's ablation):  a = A, the answer against its siblings of the same turn. It collapses once
         feedback makes every sibling right.
     second_turn_padded:  `second_turn` as the release has it: it reads A at the *group's* last turn, hence 0 for a
@@ -24,9 +27,10 @@ def distill_advantages(returns: torch.Tensor, sessions: Sessions, baseline: Base
     rejection (the paper's ablation):  a = 1 for a correct answer, else 0: rejection sampling.
 
     Args:
-        returns: [S, M] discounted returns (used by the second-turn ones).
+        returns: [S, M] discounted returns (used by `joined` and the second-turn ones).
         sessions: the S sessions.
         baseline: which of them.
+        norm_by_std: `joined` only: divide by the standard deviation of what is compared.
 
     Returns:
         [S, M] advantages; of no meaning for first turns, which are not distilled.
@@ -41,6 +45,8 @@ def distill_advantages(returns: torch.Tensor, sessions: Sessions, baseline: Base
         return rewards
     if baseline == "rejection":
         return sessions.correct.to(rewards.dtype)
+    if baseline == "joined":
+        return turn_advantages(returns, sessions, "joined", norm_by_std)
     advantages = turn_advantages(returns, sessions)
     return advantages if baseline == "second_turn" else _zero_before_longest(advantages, sessions)
 

@@ -6,6 +6,7 @@ the reduction (a token sum over one constant) belongs to the caller.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -56,6 +57,25 @@ def cispo(
     """L_t = −sg[clip(ρ_t, low, high)] ℓ_t A_t: the clipped ratio weighs, the log-prob learns. Shapes as above."""
     ratio = _ratio(log_prob, ref_log_prob, advantages)
     return -ratio.clamp(clip_low, clip_high).detach() * log_prob * advantages
+
+
+def shaped(log_prob: torch.Tensor, advantages: torch.Tensor, gamma: float) -> torch.Tensor:
+    """L_t = −f(π_t) A_t with f(π) = π / (π + γ), π_t = exp ℓ_t; ∂L/∂ℓ = −A_t γ π_t / (π_t + γ)².
+
+    No ratio: the answer is taken for given, as if its sampler had been sure of it (LUFFY, arXiv 2504.14945, sets the
+    denominator to 1). Against A_t π_t, which that ratio alone would give, tokens that the policy finds unlikely pull
+    harder, up to 1 / γ times; the pull is greatest, A_t / 4, at π = γ, and fades towards certain tokens.
+
+    Args:
+        log_prob: [N, T] of the policy that is trained.
+        advantages: [N, T].
+        gamma: γ > 0.
+
+    Returns:
+        [N, T] token losses.
+    """
+    require_shape(advantages=(advantages, tuple(log_prob.shape)))
+    return -torch.sigmoid(log_prob - math.log(gamma)) * advantages  # π / (π + γ), without π's underflow
 
 
 def cross_entropy(log_prob: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

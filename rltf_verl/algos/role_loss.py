@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from rltf_verl.algos.losses import TOKEN_LOSSES, cross_entropy
+from rltf_verl.algos.losses import TOKEN_LOSSES, cross_entropy, shaped
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config import DistillConfig
 
@@ -27,16 +27,18 @@ def distill_loss(
         ref_log_probs: [N, T] π_ref; ignored when the reference is the current policy itself.
         advantages: [N, T], weight and log-prob floor folded in.
         mask: [N, T] bool, True on the tokens of distillation rows.
-        config: token loss, reference and ratio bounds.
+        config: token loss, reference, ratio bounds and γ.
 
     Returns:
         Scalar token sum, 0 (with a graph) when there is no such row.
     """
     require_shape(mask=(mask, tuple(log_prob.shape)))
-    kept = torch.where(mask, log_prob, 0.0)
+    kept, weights = torch.where(mask, log_prob, 0.0), torch.where(mask, advantages, 0.0)
+    if config.loss == "shaped":
+        return shaped(kept, weights, config.shaping).sum()
     ref = kept.detach() if config.reference == "current" else torch.where(mask, ref_log_probs, kept.detach())
     token_loss = TOKEN_LOSSES[config.loss]
-    return (token_loss(kept, ref, torch.where(mask, advantages, 0.0), config.clip_low, config.clip_high) * mask).sum()
+    return (token_loss(kept, ref, weights, config.clip_low, config.clip_high) * mask).sum()
 
 
 def supervised_loss(log_prob: torch.Tensor, weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -106,6 +106,20 @@ def cohorts(sessions: Sessions) -> Cohorts:
     return Cohorts(anchor * num_turns + depth(sessions), num_anchors * num_turns, lines)
 
 
+def joined(sessions: Sessions) -> tuple[Cohorts, torch.Tensor]:
+    """The group as one cohort, and [S, M] bool, which turns are in it: its first attempts and its refined answers.
+
+    A refined answer is the last turn of a line of two or more; what stands between is compared with them, but moves
+    no mean.
+    """
+    num_turns = sessions.valid.shape[1]
+    size = torch.bincount(sessions.group, minlength=sessions.num_groups)[sessions.group]
+    label, lines = (each.unsqueeze(1).repeat(1, num_turns) for each in (sessions.group, size))
+    is_first = sessions.parent < 0
+    members = sessions.valid & (is_first | (num_revisions(sessions) == 0))
+    return Cohorts(label, sessions.num_groups, lines), members
+
+
 def _anchor_below_branches(
     sessions: Sessions, children: torch.Tensor, anchor: torch.Tensor, lines: torch.Tensor
 ) -> None:

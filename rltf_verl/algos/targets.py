@@ -117,7 +117,7 @@ def compute_targets(batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, 
     tables = {
         Role.ATTEMPT: by_turn,
         Role.CRITIQUE: by_turn,
-        Role.DISTILL: distill_advantages(returns, sessions, config.distill.baseline),
+        Role.DISTILL: distill_advantages(returns, sessions, config.distill.baseline, config.attempt.norm_by_std),
         Role.FEEDBACK: torch.ones_like(returns),
         Role.IMITATE: sessions.correct.to(returns.dtype),
     }

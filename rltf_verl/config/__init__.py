@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, get_type_hints
 
 from rltf_verl.config.episode_log import EpisodeLogConfig
-from rltf_verl.config.feedback import FeedbackConfig, GuardConfig, OnError, feedback_config
+from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
 from rltf_verl.config.objectives import (
     AttemptConfig,
     CritiqueConfig,
@@ -21,7 +21,7 @@ from rltf_verl.config.objectives import (
 from rltf_verl.config.reading import ConfigError, NamedOptions, block, build, named_options, require, require_choices
 
 __all__ = [
-    "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "EpisodeLogConfig",
+    "Ask", "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "EpisodeLogConfig",
     "FeedbackConfig", "FeedbackModelingConfig", "GuardConfig", "ImitateConfig", "LogitDistillConfig", "MentionsConfig",
     "NamedOptions", "OnError", "RLTFConfig", "RewardConfig", "Scheduled",
 ]  # fmt: skip
@@ -37,11 +37,16 @@ class RewardConfig:
     """Turns that another turn follows have a reward of their own (release `reward_y1`); off: 0."""
     progress_coef: float = 0.0
     """c of the bonus c·(r_k − r_{k−1}) of turns 2 and later: reward for getting better, loss for getting worse."""
+    turn_decay: float = 1.0
+    """d: the score of turn k counts d^(k−1) (UFO); 1 is no decay."""
+    repetition_coef: float = 0.0
+    """λ of the loss λ·(1 − E/T) at the end of a session of T turns with E different answers (UFO)."""
 
     def __post_init__(self) -> None:
-        for name in ("format_coef", "progress_coef"):
+        for name in ("format_coef", "progress_coef", "repetition_coef"):
             value = getattr(self, name)
             require(0 <= value < float("inf"), f"reward.{name}", value, "must be at least 0; the formula has the sign")
+        require(0 < self.turn_decay <= 1, "reward.turn_decay", self.turn_decay, "must be in (0, 1]; 1 is no decay")
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class RLTFConfig:
         require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
         require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
         self._check_second_turn()
+        self._check_feedback()
         require(
             self.attempt.weight > 0
             or any(o.enabled for o in (self.distill, self.feedback_modeling, self.imitate, self.logit_distill)),
@@ -132,12 +138,44 @@ class RLTFConfig:
             "between two attempts of one row; or set form to rows",
         )
         require(
+            not inline or self.attempt.turns == "all",
+            "attempt.turns",
+            self.attempt.turns,
+            "ends every row before the feedback that rltf.feedback_modeling.form=inline predicts; set it to all, or "
+            "form to rows",
+        )
+        require(
             not self.logit_distill.enabled or self.episode.context == "fresh",
             "episode.context",
             self.episode.context,
             "rltf.logit_distill puts the first attempt behind a second prompt of its own; set it to fresh, or "
             "rltf.logit_distill.weight=0",
         )
+        require(
+            not self.logit_distill.enabled or self.attempt.turns == "all",
+            "attempt.turns",
+            self.attempt.turns,
+            "rltf.logit_distill takes its teacher's prompt from the second attempt's row; set it to all, or "
+            "rltf.logit_distill.weight=0",
+        )
+
+    def _check_feedback(self) -> None:
+        branch, horizon = self.episode.branch_turn, self.episode.horizon
+        require(
+            self.feedback.ask == "always" or branch is None or branch == horizon - 1,
+            "feedback.ask",
+            self.feedback.ask,
+            f"below rltf.episode.branch_turn={branch} a session has several attempts at a turn, and nobody waits for "
+            f"all of them; set it to always, or branch_turn to {horizon - 1} or null",
+        )
+        for key, levels in self.feedback.level_lists():
+            require(
+                horizon == 1 or len(levels) < horizon,
+                key,
+                list(levels),
+                f"rltf.episode.horizon={horizon} gives feedback on {horizon - 1} attempts, so only the first "
+                f"{horizon - 1} would be used; shorten it, or raise the horizon to {len(levels) + 1}",
+            )
 
     def _check_second_turn(self) -> None:
         for name in ("distill", "feedback_modeling", "logit_distill"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from rltf_verl.config.reading import NamedOptions, block, build, named_options, require, require_choices
 
 OnError = Literal["stop_session", "correctness", "raise"]
+
+Ask = Literal["always", "group_failed"]
+"""Which attempts get feedback: all that another turn may follow, or those of groups in which nobody is right yet."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class FeedbackConfig:
     """`rltf.feedback.provider`, and the provider's own options beside it."""
     on_error: OnError = "stop_session"
     """No feedback to be had: end the session (its turns still train), fall back to the fixed sentence, or fail it."""
+    ask: Ask = "always"
+    """`group_failed`: in training a turn k is followed by feedback only if no session of the group has solved the
+    problem by turn k; the others end there. Validation always asks."""
+    ask_wait_s: float = 600.0
+    """With `group_failed`: longest wait, in seconds, for the other sessions to get as far."""
     guard: GuardConfig = field(default_factory=GuardConfig)
     acknowledge_leaks: bool = False
     """With `guard.action=none`: the provider may tell the answer, and that is meant."""
@@ -64,6 +72,30 @@ class FeedbackConfig:
 
     def __post_init__(self) -> None:
         require_choices(self, "feedback.")
+        require(self.ask_wait_s >= 0, "feedback.ask_wait_s", self.ask_wait_s, "must not be negative (seconds)")
+        require(
+            self.ask == "always" or self.provider.name != "peer",
+            "feedback.ask",
+            self.ask,
+            "asks only where no session has a solution, and rltf.feedback.provider=peer quotes one; set it to always, "
+            "or choose another provider",
+        )
+
+    def level_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Every list of levels by turn, of the provider or of one inside it, with its key below `rltf.`."""
+        return _level_lists("feedback", {"provider": self.provider.name, **self.provider.options})
+
+
+def _level_lists(key: str, block: Any) -> Iterator[tuple[str, Sequence[str]]]:
+    if isinstance(block, Mapping):
+        level = block.get("level")
+        if block.get("provider") == "verifier" and isinstance(level, (list, tuple)):
+            yield f"{key}.level", level
+        for name, inner in block.items():
+            yield from _level_lists(f"{key}.{name}", inner)
+    elif isinstance(block, (list, tuple)):
+        for i, inner in enumerate(block):
+            yield from _level_lists(f"{key}[{i}]", inner)
 
 
 def feedback_config(values: Mapping[str, Any]) -> FeedbackConfig:

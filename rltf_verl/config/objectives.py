@@ -8,10 +8,10 @@ from typing import Literal
 
 from rltf_verl.config.reading import require, require_choices
 
-Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
+Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
 """What is subtracted from the return of a turn; see `algos.advantages`."""
 
-Baseline = Literal["first_turn", "leave_one_out", "second_turn", "second_turn_padded", "none", "rejection"]
+Baseline = Literal["first_turn", "leave_one_out", "joined", "second_turn", "second_turn_padded", "none", "rejection"]
 """What is subtracted from the reward of a distilled answer; see `algos.distill`."""
 
 Reference = Literal["current", "old", "sampler"]
@@ -28,7 +28,10 @@ class AttemptConfig:
     estimator: Estimator = "group_mean"
     """Baseline of a turn's return: the mean of its group and turn (paper), or another."""
     norm_by_std: bool = False
-    """Divide by the standard deviation of the group and turn (never in the paper)."""
+    """Divide by the standard deviation of the group and turn (never in the paper). Of distillation rows only the
+    baseline `joined` is divided too."""
+    turns: Literal["all", "first"] = "all"
+    """Which turns have attempt rows; `first`: later answers are trained by the other objectives only."""
 
     def __post_init__(self) -> None:
         require_choices(self, "attempt.")
@@ -75,8 +78,10 @@ class DistillConfig(Scheduled):
     """Subtracted from the last answer's reward: the group's mean first-turn reward (paper), or another."""
     reference: Reference = "current"
     """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was given the feedback."""
-    loss: Literal["importance_sampling", "ppo", "cispo"] = "importance_sampling"
-    """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`."""
+    loss: Literal["importance_sampling", "ppo", "cispo", "shaped"] = "importance_sampling"
+    """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`; `shaped` has none: π/(π + γ)."""
+    shaping: float = 0.1
+    """γ of the loss `shaped`."""
     clip_low: float = 0.8
     """Absolute lower bound of the ratio."""
     clip_high: float = 1.2
@@ -93,11 +98,18 @@ class DistillConfig(Scheduled):
             f"need 0 < clip_low <= 1 <= clip_high, clip_high is {self.clip_high}",
         )
         require(
-            self.reference != "current" or self.loss == "importance_sampling",
+            self.reference != "current" or self.loss in ("importance_sampling", "shaped"),
             "distill.loss",
             self.loss,
             "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to old or sampler",
         )
+        require(
+            self.reference == "current" or self.loss != "shaped",
+            "distill.reference",
+            self.reference,
+            "is not read by rltf.distill.loss=shaped, which knows the policy's own probability only; set it to current",
+        )
+        require(self.shaping > 0, "distill.shaping", self.shaping, "must be positive; the papers have 0.1")
         require(
             self.log_prob_floor is None or self.log_prob_floor <= 0,
             "distill.log_prob_floor",

@@ -15,7 +15,8 @@ from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Role, Row, Turn
 async def session_rows(policy: Policy, messages: Sequence[Message], episode: Episode, config: RLTFConfig) -> list[Row]:
     """All rows of one training session, the last attempt last (verl takes a session's verdict from its last row).
 
-    attempt: one per turn; turns whose prompt continues a row token for token share it (`attempt_rows`).
+    attempt: one per turn, or of the first turn only; turns whose prompt continues a row token for token share it
+        (`attempt_rows`).
     critique, distill, imitate, feedback: for the objectives that have a weight.
 
     Args:
@@ -25,7 +26,8 @@ async def session_rows(policy: Policy, messages: Sequence[Message], episode: Epi
         config: the objectives.
     """
     inline = config.feedback_modeling.enabled and config.feedback_modeling.form == "inline"
-    attempts = attempt_rows(episode, inline_feedback=inline)
+    trained = episode if config.attempt.turns == "all" else replace(episode, turns=episode.turns[:1])
+    attempts = attempt_rows(trained, inline_feedback=inline)
     extra: list[Row] = []
     if config.critique.enabled:
         extra += critique_rows(episode)

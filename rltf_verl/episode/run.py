@@ -8,10 +8,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rltf_verl.config import EpisodeConfig, OnError, RewardConfig
+from rltf_verl.config import Ask, EpisodeConfig, OnError, RewardConfig, RLTFConfig
 from rltf_verl.envs.base import Env, GradeUnavailable
 from rltf_verl.envs.waiting import grade as grade_of
 from rltf_verl.episode.revise import revise, with_span
+from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
@@ -29,6 +30,14 @@ class EpisodeRules:
     episode: EpisodeConfig
     on_error: OnError = "stop_session"
     reward: RewardConfig = field(default_factory=RewardConfig)
+    ask: Ask = "always"
+    ask_wait_s: float = 600.0
+
+    @classmethod
+    def of(cls, config: RLTFConfig, env: Env, provider: FeedbackProvider) -> EpisodeRules:
+        """What the configuration says, with the parts that it names."""
+        feedback = config.feedback
+        return cls(env, provider, config.episode, feedback.on_error, config.reward, feedback.ask, feedback.ask_wait_s)
 
 
 async def run_episode(
@@ -50,7 +59,7 @@ async def run_episode(
         problem: what is asked.
         messages: the first prompt as chat messages, as the dataset holds it.
         session_id: which of the group's sessions this is.
-        validate: selects the early-stop rule; validation never branches.
+        validate: selects the early-stop rule; validation never branches, and always asks for feedback.
         seed_of: place in the session (`seeds.place_of`) -> sampling seed.
         group: the other sessions of this problem, which are told how far this one is; None if it plays alone.
 
@@ -67,7 +76,7 @@ async def run_episode(
     finally:
         if group is not None:
             group.ended(session_id)
-    turns = _shaped(_flat(root), rules.reward)
+    turns = shaped(_flat(root), rules.reward)
     return Episode(problem, session_id, tuple(turns), session.num_shortened)
 
 
@@ -112,6 +121,8 @@ class _Session:
             return _Node(replace(turn, stop="solved"))
         if len(before) + 1 == self.rules.episode.horizon:
             return _Node(replace(turn, stop="horizon"))
+        if not await self._is_asked(turn, len(before)):
+            return _Node(replace(turn, stop="not_asked"))
         try:
             feedback, withheld = await self._feedback((*before, turn), branch)
         except FeedbackUnavailable as error:
@@ -130,6 +141,14 @@ class _Session:
     def _stop_when_solved(self) -> bool:
         episode = self.rules.episode
         return episode.stop_when_solved_val if self.validate else episode.stop_when_solved_train
+
+    async def _is_asked(self, turn: Turn, depth: int) -> bool:
+        """Whether feedback is wanted (`FeedbackConfig.ask`). A session that plays alone is its own group."""
+        if self.validate or self.rules.ask == "always":
+            return True
+        if self.group is None:
+            return not turn.grade.correct
+        return await self.group.failed(depth, self.rules.ask_wait_s)
 
     def _width(self, turn: int) -> int:
         """How many revisions the attempt of 0-based `turn` gets."""
@@ -164,16 +183,13 @@ async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
 
 
 async def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
-    """r = score + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
     try:
         grade = await grade_of(rules.env, problem, attempt.text)
     except GradeUnavailable as error:
         return Turn(attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause)
     except Exception as error:  # a grader is user code; its failure must not cost the session
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
-    format_ok = grade.format_ok and attempt.ended
-    score = float(grade.correct) if grade.score is None else grade.score
-    return Turn(attempt, grade, score + rules.reward.format_coef * (float(format_ok) - 1.0))
+    return Turn(attempt, grade, graded_reward(grade, attempt, rules.reward))
 
 
 def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:
@@ -182,14 +198,3 @@ def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]
     for child in node.revisions:
         turns += _flat(child, offset, offset + len(turns))
     return turns
-
-
-def _shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
-    """r + c·(r − r of the turn before), the first term only where it counts (`RewardConfig`)."""
-
-    def shaped(turn: Turn) -> float:
-        own = turn.reward if config.intermediate or turn.stop is not None else 0.0
-        gain = 0.0 if turn.parent is None else turn.reward - turns[turn.parent].reward
-        return own + config.progress_coef * gain
-
-    return [replace(turn, reward=shaped(turn)) for turn in turns]

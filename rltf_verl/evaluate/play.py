@@ -68,8 +68,7 @@ class Player:
         trouble = env.trouble() if isinstance(env, NeedsMachine) else None
         if trouble is not None:
             raise ValueError(trouble)
-        provider = build_provider(rltf.feedback)
-        self._rules = EpisodeRules(env, provider, rltf.episode, rltf.feedback.on_error, rltf.reward)
+        self._rules = EpisodeRules.of(rltf, env, build_provider(rltf.feedback))
         self._log = EpisodeLog(self.folder, worker="eval")
 
     async def play(self, known: Mapping[Place, Record]) -> None:

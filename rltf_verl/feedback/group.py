@@ -60,6 +60,22 @@ class Group:
         found = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
         return sorted(found, key=lambda s: (s.turn, s.session_id, s.text))
 
+    async def failed(self, turn: int, wait_s: float) -> bool:
+        """Whether no session of the group, this one included, has solved the problem by 0-based `turn`.
+
+        Waits as `solutions` does, but no longer than until somebody has. A session that is not that far after `wait_s`
+        counts as one that failed.
+        """
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while not self._solved_by(turn) and not self._all_at(turn):
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0 or not await self._change(left):
+                break
+        return not self._solved_by(turn)
+
+    def _solved_by(self, turn: int) -> bool:
+        return any(solution.turn <= turn for solution in self._solutions)
+
     def _all_at(self, turn: int) -> bool:
         return sum(reached >= turn for reached in self._graded.values()) >= self.size
 

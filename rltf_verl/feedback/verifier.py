@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rltf_verl.envs.base import LEVELS, FeedbackLevel
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.registry import require_choice
@@ -9,37 +11,44 @@ from rltf_verl.types import Feedback
 
 
 class VerifierProvider:
-    """`Env.explain` at one level of detail.
+    """`Env.explain` at one level of detail, or at one after the other.
 
     The verifier always compares with the reference. What counts as seeing it is whether the *text* may hold it: by the
     contract of `Env.explain` only `full` does, so only `full` has `sees_reference`. It states the answer on purpose:
     a leak guard that drops leaks drops all of it. `verdict` is one sentence, so it is `constant`.
 
     Args:
-        level: `verdict`, `location`, `hint` or `full`; each says more than the one before.
+        level: `verdict`, `location`, `hint` or `full`; each says more than the one before. A list is by turn: the k-th
+            is for the k-th attempt of a session, the last also for all later ones.
 
     Raises:
-        ValueError: unknown level.
+        ValueError: unknown level, or an empty list.
     """
 
     name = "verifier"
 
-    def __init__(self, level: FeedbackLevel = "hint") -> None:
-        require_choice("rltf.feedback.level", level, LEVELS)
-        self.level = level
-        self.sees_reference = level == "full"
-        self.constant = level == "verdict"
+    def __init__(self, level: FeedbackLevel | Sequence[FeedbackLevel] = "hint") -> None:
+        self.levels: tuple[FeedbackLevel, ...] = tuple(level) if isinstance(level, (list, tuple)) else (str(level),)
+        if not self.levels:
+            raise ValueError(f"rltf.feedback.level=[]: must be one of {', '.join(LEVELS)}, or a list of them by turn")
+        for each in self.levels:
+            require_choice("rltf.feedback.level", each, LEVELS)
+        self.sees_reference = "full" in self.levels
+        self.constant = set(self.levels) == {"verdict"}
+
+    def level_of(self, turn: int) -> FeedbackLevel:
+        """The level for 0-based attempt `turn`."""
+        return self.levels[min(turn, len(self.levels) - 1)]
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The verifier's words on the last of the turns. Raises FeedbackUnavailable if it fails or says nothing."""
         env, turn = request.env, request.turns[-1]
+        level = self.level_of(len(request.turns) - 1)
         try:
-            text = env.explain(request.problem, turn.attempt.text, turn.grade, self.level)
+            text = env.explain(request.problem, turn.attempt.text, turn.grade, level)
         except Exception as error:  # environments are user code; their failure must not cost the session
             cause = f"explain() of environment {env.name} failed: {type(error).__name__}: {error}"
             raise FeedbackUnavailable(self.name, cause) from error
         if not text.strip():
-            raise FeedbackUnavailable(
-                self.name, f"explain() of environment {env.name} said nothing at level {self.level}"
-            )
-        return Feedback(text, self.name, sees_reference=self.sees_reference)
+            raise FeedbackUnavailable(self.name, f"explain() of environment {env.name} said nothing at level {level}")
+        return Feedback(text, self.name, sees_reference=level == "full")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rltf_verl.envs.answers import answer_form
+
 Record = Mapping[str, Any]
 
 
@@ -30,8 +32,7 @@ def format_ok(turn: Record) -> bool:
 
 def answer(turn: Record) -> str:
     """The answer as it was graded, else the whole text; white space aside."""
-    parsed = turn["grade"]["parsed"]
-    return " ".join((parsed if parsed is not None else turn["text"]).split())
+    return answer_form(turn["grade"]["parsed"], turn["text"])
 
 
 def line_to(turns: Sequence[Record], k: int) -> list[Record]:

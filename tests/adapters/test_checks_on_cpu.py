@@ -223,5 +223,8 @@ def test_a_prompt_budget_too_small_for_the_revise_prompt_says_what_is_needed(ver
     check(needed)  # that very number is enough
     with pytest.raises(ConfigError, match=f"max_prompt_length={needed - 1}: .* for problem \\d+ before any attempt"):
         check(needed - 1)
+    levels = ["rltf.feedback.level=[location,full]", "rltf.episode.horizon=3"]
+    with pytest.raises(ConfigError, match=f"max_prompt_length={needed}: "):
+        check(needed, *levels)  # of several levels the longest counts: in this style, that of the place
     check(1, "rltf.episode.horizon=1", "rltf.distill.weight=0")  # no revise prompt at all
     check(1, num=0)

@@ -14,7 +14,10 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import provider_names
 
 FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "feedback"
-OURS = {"provider", "on_error", "guard", "acknowledge_leaks", "record_dir"}
+OURS = {"provider", "ask", "ask_wait_s", "on_error", "guard", "acknowledge_leaks", "record_dir"}
+SETTINGS = ("teacher", "execution", "escalating")
+"""Of a judge, and of the verifier."""
+
 NEW = ("ensemble", "human", "peer", "replay", "try_again")
 
 
@@ -24,7 +27,7 @@ def text_of(name: str) -> str:
 
 def test_every_provider_has_one() -> None:
     ours = {name for name, where in feedback._PROVIDERS.items() if where.startswith("rltf_verl.")}
-    groups = {path.stem for path in FOLDER.glob("*.yaml")} - {"own", "teacher"}  # a user's own; a judge in one style
+    groups = {path.stem for path in FOLDER.glob("*.yaml")} - {"own", *SETTINGS}
     assert groups == ours <= set(provider_names())
 
 

@@ -120,6 +120,7 @@ def test_session_metrics_with_known_answers():
             "rltf/grader/error_share": 1 / 6,
             "rltf/grader/ungraded_share": 0.0,
             "rltf/session/prompt_too_long_share": 1 / 4,
+            "rltf/session/not_asked_share": 0.0,
             "rltf/feedback/failed_share": 0.25,
             "rltf/feedback/fallback_share": 0.25,
             "rltf/feedback/latency_s": 8 / 3,
@@ -128,6 +129,14 @@ def test_session_metrics_with_known_answers():
         },
         abs=1e-6,
     )
+
+
+def test_a_session_that_was_not_asked_for_is_no_failure():
+    given = session(turn(False, feedback=SAYS), turn(False, stop="horizon"))
+    metrics = metrics_of([session(turn(False, stop="not_asked")), session(turn(True, stop="solved")), given, given], 2)
+    assert metrics["rltf/session/not_asked_share"] == 1 / 4
+    assert metrics["rltf/feedback/failed_share"] == 0.0
+    assert metrics["rltf/turn_2/share"] == 0.5
 
 
 def test_leak_share_is_over_what_the_guard_looked_at():

@@ -11,6 +11,7 @@ from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.sessions import cohorts
 
 ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
+J = 3.7 / 7
 RAGGED = line([[1.0, 4.0], [2.0, 6.0], [6.0]])
 """Given as returns: first turns 1, 2, 6 (mean 3); second turns 4, 6 and nobody."""
 
@@ -43,6 +44,7 @@ def test_advantages_of_the_hand_worked_case():
         # second turns: the session that ended counts as 0, so two others, not one
         ("ragged", [[1 - 4, 4 - 6 / 2], [2 - 3.5, 6 - 4 / 2], [6 - 1.5, 0]]),
         ("first_turn", [[-2, 1], [-1, 3], [3, 0]]),
+        ("joined", [[1 - 3.8, 4 - 3.8], [2 - 3.8, 6 - 3.8], [6 - 3.8, 0]]),  # all five in one: mean 19/5
         ("none", [[1, 4], [2, 6], [6, 0]]),
     ],
 )
@@ -58,6 +60,8 @@ def test_ragged_sessions(estimator, expected):
         ("leave_one_out", [[-0.6, -0.5, 0, 0.5, 0], [-0.3, 1, -1, 0, 0], [0.9, 0, 0, 0, 0]]),
         ("ragged", [[-0.6, -0.5, 1, 0.5, 0], [-0.3, 1, -1, 0, 0], [0.9, 0, 0, 0, 0]]),
         ("first_turn", [[-0.4, -0.4, 0.6, 0.1, 0], [-0.2, 0.6, -0.4, 0, 0], [0.6, 0, 0, 0, 0]]),
+        # roots 0, 0.2, 1 and ends 1, 0.5, 1, 0: mean 3.7/7; the turn between root and end moves nothing
+        ("joined", [[-J, -J, 1 - J, 0.5 - J, 0], [0.2 - J, 1 - J, -J, 0, 0], [1 - J, 0, 0, 0, 0]]),
     ],
 )
 def test_in_a_tree_siblings_are_compared(estimator, expected):
@@ -67,7 +71,7 @@ def test_in_a_tree_siblings_are_compared(estimator, expected):
 @pytest.mark.parametrize(
     ("estimator", "alone_in_turn_2", "alone_in_group"),
     [("group_mean", 0.0, 0.0), ("leave_one_out", 0.0, 0.0), ("ragged", 0.9, 5.0),
-     ("first_turn", 0.9 - 0.5, 0.0), ("none", 0.9, 5.0)],
+     ("first_turn", 0.9 - 0.5, 0.0), ("joined", 0.9 - 1.9 / 3, 0.0), ("none", 0.9, 5.0)],
 )  # fmt: skip
 def test_a_turn_alone_in_its_cohort(estimator, alone_in_turn_2, alone_in_group):
     """Where there is nothing to compare with, group_mean and leave_one_out give exactly 0."""
@@ -99,7 +103,17 @@ def test_normalised_advantages_by_cohort():
     close(advantages(equal, norm_by_std=True), [[0.0, 0.0]] * 3)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_joined_is_divided_by_the_deviation_of_all_that_is_compared():
+    sessions = line([[1.0, 4.0], [1.0]])  # mean 2, unbiased variance (1 + 4 + 1) / 2
+    close(
+        advantages(sessions, "joined", norm_by_std=True),
+        [[-1 / math.sqrt(3), 2 / math.sqrt(3)], [-1 / math.sqrt(3), 0]],
+    )
+    with_middle = line([[1.0, 100.0, 4.0], [1.0]])  # neither first nor last: it moves neither mean nor deviation
+    close(advantages(with_middle, "joined", norm_by_std=True)[0, [0, 2]], [-1 / math.sqrt(3), 2 / math.sqrt(3)])
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, "joined"])
 @pytest.mark.parametrize("norm", [True, False])
 def test_every_estimator_is_finite_and_zero_where_nobody_played(estimator, norm):
     for sessions in (HAND, TREES, RAGGED, line([[1.0]])):
@@ -109,7 +123,7 @@ def test_every_estimator_is_finite_and_zero_where_nobody_played(estimator, norm)
         assert actual.dtype == torch.float32
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, "joined"])
 @pytest.mark.parametrize("norm", [True, False])
 def test_what_stands_where_nobody_played_is_never_read(estimator, norm):
     for sessions in (HAND, TREES):

@@ -12,8 +12,8 @@ from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.sessions import Sessions, cohorts, in_line
 
 GAMMA = 0.3
-ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
-BASELINES = ["first_turn", "leave_one_out", "second_turn", "second_turn_padded", "none", "rejection"]
+ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
+BASELINES = ["first_turn", "leave_one_out", "joined", "second_turn", "second_turn_padded", "none", "rejection"]
 WIDTH = 7
 """Turns that a batch has room for."""
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hand import HAND, REWARDS, SECOND, TREES, close, line
 
+from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages, floor_mask
 from rltf_verl.algos.returns import discounted_returns
 
@@ -26,12 +27,22 @@ def at(sessions, baseline, turns, gamma=0.1):
         ("leave_one_out", [1 - 0.45, 0 - 0.5, 1 + 0.05, 1 + 0.05, 0.9]),
         ("second_turn", [0.5, -0.5, 0.1 / 3, 0.1 / 3, -0.2 / 3]),
         ("second_turn_padded", [0.5, -0.5, 0.1 / 3, 0.1 / 3, -0.2 / 3]),  # horizon 2: no defect
+        # returns of group 0: first turns 1, 0.1, −0.1, refined 1, 0; of group 1: 0.1, 0.1, −0.01, refined 1, 1, 0.9
+        ("joined", [1 - 0.4, 0 - 0.4, 1 - 3.09 / 6, 1 - 3.09 / 6, 0.9 - 3.09 / 6]),
         ("none", [1.0, 0.0, 1.0, 1.0, 0.9]),
         ("rejection", [1.0, 0.0, 1.0, 1.0, 1.0]),  # right, but cut off: right
     ],
 )
 def test_the_hand_worked_case(baseline, expected):
     close(at(HAND, baseline, [1] * 6)[SECOND], expected)
+
+
+def test_joined_is_the_attempts_own_mean_and_deviation():
+    returns = discounted_returns(HAND, 0.0)
+    for norm in (False, True):
+        refined = distill_advantages(returns, HAND, "joined", norm)
+        close(refined, turn_advantages(returns, HAND, "joined", norm).tolist())
+    assert distill_advantages(returns, HAND, "first_turn", True).equal(distill_advantages(returns, HAND, "first_turn"))
 
 
 def test_the_second_turns_baseline_collapses_when_feedback_makes_everyone_right_and_the_first_does_not():

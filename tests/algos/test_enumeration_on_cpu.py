@@ -111,6 +111,16 @@ def test_the_first_turns_mean_is_biased_by_the_discount_over_n(game, num):
     check(attempts(player, num, "first_turn"), shrunk(player, factors))
 
 
+@pytest.mark.parametrize("gamma", [0.0, GAMMA])
+@pytest.mark.parametrize(("game", "num"), [(LINE, 1), (LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3)])
+def test_the_joined_mean_takes_back_a_share_of_what_the_turn_does_to_the_whole_session(game, num, gamma):
+    """Bias: of 2n values in the mean two are the session's own, so every turn loses 1/2n of the gradient of both."""
+    player = Player(game)
+    both = [player.gradient(player.objective(k, gamma)) for k in range(2)]
+    truth = sum(player.only(both[k] - sum(both) / (2 * num), "answer", k) for k in range(2))
+    check(attempts(player, num, "joined", gamma), truth)
+
+
 @pytest.mark.parametrize("game", [LINE, LONG_STOPS])
 def test_undiscounted_and_unbiased_is_the_gradient_of_the_sum_of_rewards(game):
     """γ = 1: all turns climb the same objective, the paper's J_Multi = E[Σ r]."""

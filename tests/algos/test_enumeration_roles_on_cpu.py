@@ -73,6 +73,15 @@ def test_without_the_own_first_reward_the_baseline_is_the_students_success_rate(
     assert not distilled(player, 1, baseline="leave_one_out").any()
 
 
+@pytest.mark.parametrize(("game", "num"), [(LINE, 2), (WORDS, 2), (WORDS, 1), (Game(vocab=3), 3)])
+def test_the_joined_baseline_is_the_mean_of_first_attempts_and_refined_answers(game, num):
+    """Given the session its own two values are known: b = (R0 + r1 + (n − 1)(E[R0] + E[r1])) / 2n."""
+    player = Player(game)
+    others = (num - 1) * sum(player.objective(k).item() for k in range(2))
+    truth = onto_first_prompt(player, lambda s, t: t.reward - (sum(s.returns()) + others) / (2 * num))
+    check(distilled(player, num, baseline="joined"), truth)
+
+
 @pytest.mark.parametrize(("game", "num"), [*GAMES, (WORDS, 1)])
 def test_without_a_baseline_and_by_rejection(game, num):
     player = Player(game)

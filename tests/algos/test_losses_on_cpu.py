@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rltf_verl.algos.losses import TOKEN_LOSSES, cross_entropy
+from rltf_verl.algos.losses import TOKEN_LOSSES, cross_entropy, shaped
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.config import DistillConfig
 
@@ -45,6 +45,37 @@ def test_token_loss_and_gradient(name, ratio, advantage, loss, grad):
     actual_loss, actual_grad = loss_and_grad(name, ratio, advantage)
     assert actual_loss == pytest.approx(loss, abs=1e-12)
     assert actual_grad == pytest.approx(grad, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("probability", "gamma", "advantage", "loss", "grad"),
+    [
+        # f = π/(π+γ), dL/dℓ = −A γπ/(π+γ)²
+        (0.1, 0.1, 2.0, -2 * 1 / 2, -2 * 0.25),  # at π = γ the pull is greatest
+        (1.0, 0.1, 1.0, -1 / 1.1, -0.1 / 1.21),
+        (0.3, 0.1, 1.0, -0.75, -0.03 / 0.16),
+        (0.5, 0.5, -3.0, 1.5, 0.75),
+        (0.01, 0.1, 1.0, -0.01 / 0.11, -0.001 / 0.0121),
+    ],
+)
+def test_the_shaped_probability_by_hand(probability, gamma, advantage, loss, grad):
+    log_prob = torch.tensor([[math.log(probability)]], dtype=torch.float64, requires_grad=True)
+    actual = shaped(log_prob, torch.tensor([[advantage]], dtype=torch.float64), gamma)
+    (actual_grad,) = torch.autograd.grad(actual.sum(), log_prob)
+    assert (actual.item(), actual_grad.item()) == (pytest.approx(loss, abs=1e-12), pytest.approx(grad, abs=1e-12))
+
+
+def test_the_shaped_loss_of_distillation_rows():
+    """The objective's token sum is that of `shaped`, whatever the reference; outside the mask nothing is computed."""
+    mask = torch.tensor([[True, True, False]])
+    log_prob = torch.tensor([[math.log(0.3), -300.0, float("nan")]], requires_grad=True)
+    config = DistillConfig(loss="shaped", shaping=0.1)
+    total = distill_loss(log_prob, torch.full((1, 3), float("nan")), torch.tensor([[2.0, 1.0, 5.0]]), mask, config)
+    (grad,) = torch.autograd.grad(total, log_prob)
+    assert total.item() == pytest.approx(-1.5)
+    assert grad[0].tolist() == [pytest.approx(-2 * 0.03 / 0.16), pytest.approx(0.0, abs=1e-30), 0.0]
+    with pytest.raises(ValueError, match=r"advantages has shape \(2, 1\), expected \(2, 3\)"):
+        shaped(torch.zeros(2, 3), torch.zeros(2, 1), 0.1)
 
 
 @pytest.mark.parametrize("name", sorted(TOKEN_LOSSES))

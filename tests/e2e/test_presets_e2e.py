@@ -15,7 +15,7 @@ CONFIGS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl"
 PRESETS = sorted(
     str(f.relative_to(CONFIGS).with_suffix("")).removeprefix("rltf_")
     for f in [*CONFIGS.glob("rltf_*.yaml"), *CONFIGS.glob("rltf_release/*.yaml")]
-    if f.stem != "rltf_rl2f"  # needs a judge: test_envs_e2e.py
+    if f.stem not in ("rltf_rl2f", "rltf_rlef")  # need a judge, or programs: recipes/, test_envs_e2e.py
 )
 IN_EVERY_RUN = ("fm_inline", "dual_critique", "sd_ppo")
 """Between them: an appended context, the policy's own critiques, rows with a ratio to another prompt."""
@@ -27,6 +27,7 @@ SMALL = [
 ]  # fmt: skip
 SPECIAL = {
     "fm_inline": ["rltf.episode.revise=compact_append"],
+    "ufo": ["rltf.episode.revise=compact_append"],
     "self_critique": ["rltf.feedback.critic=compact"],
     "dual_critique": ["rltf.feedback.odd.critic=compact"],
     "release/dual_critique": ["rltf.feedback.odd.critic=compact"],
@@ -36,7 +37,7 @@ MIXED = ["actor_rollout_ref.rollout.temperature=2"]
 advantage, and what has no first-turn baseline has no gradient (the paper's collapse of the second-turn baseline)."""
 
 COLLAPSING = {
-    "grpo", "sd_second_turn", "release/grpo", "release/sd", "release/sd_cispo", "release/sd_ppo",
+    "grpo", "ufo", "sd_second_turn", "release/grpo", "release/sd", "release/sd_cispo", "release/sd_ppo",
     "release/sd_second_turn",
 }  # fmt: skip
 
@@ -46,10 +47,14 @@ OBJECTIVES = {
 }  # fmt: skip
 
 
+OTHERS = {"sd_logit": "logit_distill", "critique_grpo": "distill", "guided": "distill"}
+"""Presets whose names say something else."""
+
+
 def expected_objectives(preset: str) -> set[str]:
     """What stands in the name."""
-    if preset == "sd_logit":  # a distillation without rows of its own
-        return {"attempt", "logit_distill"}
+    if preset in OTHERS:
+        return {"attempt", OTHERS[preset]}
     words = preset.removeprefix("release/").split("_")
     return {"attempt", *(objective for word in words for objective in OBJECTIVES.get(word, []))}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rltf_verl.config import CritiqueConfig, DistillConfig, ImitateConfig, RLTFConfig
+from rltf_verl.config import AttemptConfig, CritiqueConfig, DistillConfig, ImitateConfig, RLTFConfig
 from rltf_verl.episode.rows import session_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
@@ -31,9 +31,10 @@ def _at(k, turn):
     return Turn(**{**values, "parent": k - 1 if k else None})
 
 
-def rows_of(played, *, distill=False, critique=True, imitate=None):
+def rows_of(played, *, distill=False, critique=True, imitate=None, turns="all"):
     """Of the objectives that are asked for; none of them needs the policy."""
     config = RLTFConfig(
+        attempt=AttemptConfig(turns=turns),
         distill=DistillConfig(weight=0.1 * distill),
         critique=CritiqueConfig(weight=1.0 * critique),
         imitate=ImitateConfig(weight=0.1, source=imitate) if imitate else ImitateConfig(),

@@ -61,6 +61,45 @@ async def test_a_turn_that_ended_for_want_of_feedback_keeps_its_reward():
     assert [t.reward for t in episode.turns] == [pytest.approx(-0.1)]
 
 
+async def test_a_right_answer_is_worth_less_the_later_it_comes():
+    half = {"turn_decay": 0.5}
+    assert await rewards(["yes"], horizon=3, reward=half) == [1.0]
+    assert await rewards(["no", "yes"], horizon=3, reward=half) == [0.0, 0.5]
+    assert await rewards(["no", "ne", "yes"], horizon=3, reward=half) == [0.0, 0.0, 0.25]
+    assert await rewards(["no", "yes"], (1,), horizon=2, reward=half) == pytest.approx([0.0, 0.4])  # cut off: 0.5 - 0.1
+    assert await rewards(["no", "1"], horizon=2, reward=half) == pytest.approx([0.0, -0.1])  # the format's part stays
+
+
+async def test_a_partial_score_decays_too():
+    third = await rewards(["no", "ne"], horizon=2, env=PartlyRight(), reward={"turn_decay": 0.5})
+    assert third == pytest.approx([1 / 3, 1 / 6])
+
+
+async def test_repeated_answers_cost_their_share_at_the_end_of_the_session():
+    told = {"repetition_coef": 0.6}
+    assert await rewards(["no", "no", "ne"], horizon=3, reward=told) == pytest.approx([0.0, 0.0, -0.6 * (1 - 2 / 3)])
+    assert await rewards(["no", "no", "yes"], horizon=3, reward=told) == pytest.approx([0.0, 0.0, 1 - 0.6 / 3])
+    assert await rewards(["no", "no", "no"], horizon=3, reward=told) == pytest.approx([0.0, 0.0, -0.6 * 2 / 3])
+    assert await rewards(["no", " no\n"], horizon=2, reward=told) == pytest.approx([0.0, -0.3])  # white space aside
+    assert await rewards(["no", "ne", "yes"], horizon=3, reward=told) == [0.0, 0.0, 1.0]
+    assert await rewards(["yes"], horizon=3, reward=told) == [1.0]
+
+
+async def test_in_a_tree_each_line_pays_for_itself():
+    answers = {"0": "no", "1": "no", "1.1": "yes"}
+    episode = await play(
+        ScriptedPolicy(answers), Remark(), horizon=2, branch_turn=1, reward={"repetition_coef": 1.0, "turn_decay": 0.5}
+    )
+    assert [turn.reward for turn in episode.turns] == [0.0, -0.5, 0.5]
+
+
+async def test_all_shapings_together():
+    """Turn 2, cut off and right after the same wrong answer twice: decay, progress and repetition by hand."""
+    told = {"turn_decay": 0.5, "progress_coef": 0.2, "repetition_coef": 0.3}
+    third = 0.5**2 * 1.0 - 0.1 + 0.2 * (0.9 - 0.0) - 0.3 / 3
+    assert await rewards(["no", "no", "yes"], (2,), horizon=3, reward=told) == pytest.approx([0.0, 0.0, third])
+
+
 class PartlyRight(EchoEnv):
     """Gives a third for a wrong word, and is slow about it."""
 

@@ -1,0 +1,60 @@
+"""From a grade to the reward of a turn, and from the rewards of a session's turns to what is learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rltf_verl.config import RewardConfig
+from rltf_verl.envs.answers import answer_form
+from rltf_verl.types import Attempt, Grade, Turn
+
+
+def score_of(grade: Grade) -> float:
+    """1 right, 0 wrong, or the graded share."""
+    return float(grade.correct) if grade.score is None else grade.score
+
+
+def graded_reward(grade: Grade, attempt: Attempt, config: RewardConfig) -> float:
+    """r = score + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
+    format_ok = grade.format_ok and attempt.ended
+    return score_of(grade) + config.format_coef * (float(format_ok) - 1.0)
+
+
+def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
+    """r − (1 − d^(k−1))·score + c·(r − r of the turn before) − λ·(1 − E/T), for turn k of its line.
+
+    The first two terms only where the turn counts (`RewardConfig.intermediate`), so that of r the score decays by d per
+    turn and the format's part does not. The last one at the end of a line of T turns with E different answers (UFO,
+    arXiv 2507.14295).
+
+    Args:
+        turns: of one session, parents before their children, with `graded_reward`.
+        config: d = `turn_decay`, c = `progress_coef`, λ = `repetition_coef`.
+    """
+    return [replace(turn, reward=_shaped(turns, k, config)) for k, turn in enumerate(turns)]
+
+
+def _shaped(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:
+    line, turn = _line_to(turns, k), turns[k]
+    decayed = turn.reward - (1.0 - config.turn_decay ** (len(line) - 1)) * score_of(turn.grade)
+    reward = decayed if config.intermediate or turn.stop is not None else 0.0
+    if turn.parent is not None:
+        reward += config.progress_coef * (turn.reward - turns[turn.parent].reward)
+    if turn.stop not in (None, "ungraded"):
+        reward -= config.repetition_coef * _repeated_share(line)
+    return reward
+
+
+def _line_to(turns: Sequence[Turn], k: int) -> list[Turn]:
+    """The turns from the first to that at position `k`, each the revision of the one before."""
+    line, at = [turns[k]], turns[k].parent
+    while at is not None:
+        line.append(turns[at])
+        at = turns[at].parent
+    return line[::-1]
+
+
+def _repeated_share(line: Sequence[Turn]) -> float:
+    """1 − E/T: the share of answers that stood already somewhere before on the line."""
+    return 1.0 - len({answer_form(turn.grade.parsed, turn.attempt.text) for turn in line}) / len(line)

@@ -1,0 +1,178 @@
+"""Feedback only where a whole group failed: nobody hangs, and who is faster does not matter."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rltf_verl.config import EpisodeConfig, RLTFConfig
+from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.feedback.group import Group
+from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
+
+N = 4
+
+
+async def test_a_group_failed_when_all_are_that_far_and_nobody_is_right():
+    group = Group(2)
+    group.graded(0, 0, "a", correct=False)
+    waiting = asyncio.create_task(group.failed(0, 5))
+    await asyncio.sleep(0.01)
+    assert not waiting.done(), "the other one may still solve it"
+    group.graded(1, 0, "b", correct=False)
+    assert await waiting
+    group.graded(1, 1, "c", correct=True)
+    assert await group.failed(0, 5), "what is right later does not change it"
+    assert not await group.failed(1, 5)
+
+
+async def test_the_first_right_answer_settles_it():
+    group = Group(8)
+    group.graded(3, 0, "right", correct=True)
+    start = time.monotonic()
+    assert not await group.failed(0, 5)
+    assert time.monotonic() - start < 1, "nobody else need be waited for"
+
+
+async def test_the_own_answer_counts():
+    group = Group(1)
+    group.graded(0, 0, "right", correct=True)
+    assert not await group.failed(0, 5)
+
+
+async def test_the_wait_is_bounded_and_who_is_missing_counts_as_wrong():
+    start = time.monotonic()
+    assert await Group(2).failed(0, 0.05)
+    assert 0.04 < time.monotonic() - start < 5
+
+
+class Digits:
+    """Right if the text is 0."""
+
+    name = "digits"
+
+    def grade(self, problem: Problem, text: str) -> Grade:
+        return Grade(text == "0", format_ok=True, parsed=text)
+
+
+class Hint:
+    """Says how many attempts there were."""
+
+    name, sees_reference, constant = "hint", False, False
+
+    async def feedback(self, request) -> Feedback:
+        return Feedback(f"hint {len(request.turns)}", self.name)
+
+
+class Slow:
+    """Answers after a while that has nothing to do with what it answers."""
+
+    prompt_budget = 10_000
+
+    def __init__(self, answers: list[int], delays: random.Random, breaks_at: int | None = None) -> None:
+        self.answers, self.delays, self.breaks_at, self.turn = answers, delays, breaks_at, 0
+
+    async def encode(self, messages) -> tuple[int, ...]:
+        return tuple(map(ord, messages[-1]["content"]))
+
+    async def sample(self, prompt_ids, seed) -> Attempt:
+        await asyncio.sleep(self.delays.random() * 0.004)
+        if self.turn == self.breaks_at:
+            raise RuntimeError("the engine died")
+        self.turn += 1
+        return Attempt(prompt_ids, (1,), None, str(self.answers[self.turn - 1]), ended=True)
+
+
+async def played(answers, *, breaks=None, delays=0, size=None, validate=False, wait_s=20.0, group=True, **episode):
+    """Every session's turns, or the error that ended it."""
+    settings_ = EpisodeConfig(**{"horizon": 3, "revise": "compact", **episode})
+    rules = EpisodeRules(Digits(), Hint(), settings_, ask="group_failed", ask_wait_s=wait_s)
+    together, rng = Group(size or len(answers)) if group else None, random.Random(delays)
+    breaks = breaks or [None] * len(answers)
+
+    def session(i: int):
+        return run_episode(
+            rules, Slow(answers[i], rng, breaks[i]), Problem("digits", 0, {}, "0"), [{"role": "user", "content": "?"}],
+            session_id=i, validate=validate, seed_of=lambda place: 0, group=together,
+        )  # fmt: skip
+
+    outcomes = await asyncio.gather(*map(session, range(len(answers))), return_exceptions=True)
+    return [repr(o) if isinstance(o, Exception) else [said(t) for t in o.turns] for o in outcomes]
+
+
+def said(turn: Turn) -> tuple[str, str | None, str | None]:
+    return turn.attempt.text, turn.feedback and turn.feedback.text, turn.stop
+
+
+async def test_only_groups_without_a_right_answer_get_hints():
+    solved = await played([[1, 0], [0], [2, 0]])
+    assert solved == [[("1", None, "not_asked")], [("0", None, "solved")], [("2", None, "not_asked")]]
+    failed = await played([[1, 3, 4], [2, 0, 9]])
+    assert failed[1] == [("2", "hint 1", None), ("0", None, "solved")]
+    assert failed[0] == [("1", "hint 1", None), ("3", None, "not_asked")], "after turn 2 the group has an answer"
+
+
+async def test_without_early_stop_a_right_answer_gets_no_feedback_either():
+    assert await played([[0, 1, 1]], stop_when_solved_train=False) == [[("0", None, "not_asked")]]
+
+
+async def test_validation_always_asks():
+    turns = await played([[1, 3, 4], [0]], validate=True)
+    assert turns[0] == [("1", "hint 1", None), ("3", "hint 2", None), ("4", None, "horizon")]
+
+
+async def test_a_session_that_plays_alone_is_its_own_group():
+    assert await played([[1, 0]], group=False) == await played([[1, 0]])
+    assert await played([[1, 0]]) == [[("1", "hint 1", None), ("0", None, "solved")]]
+    alone = await played([[0]], group=False, stop_when_solved_train=False)
+    assert alone == [[("0", None, "not_asked")]]
+
+
+GAMES = st.tuples(
+    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=N, max_size=N),
+    st.lists(st.sampled_from([None, None, None, 0, 1, 2]), min_size=N, max_size=N),
+)
+
+
+@given(game=GAMES, delays=st.tuples(st.integers(0, 99), st.integers(0, 99)))
+@settings(max_examples=40, deadline=None)
+def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
+    answers, breaks = game
+    start = time.monotonic()
+    one, other = (asyncio.run(played(answers, breaks=breaks, delays=seed)) for seed in delays)
+    assert one == other
+    assert time.monotonic() - start < 10, "nobody waited for the deadline"
+    for turns in (session for session in one if not isinstance(session, str)):
+        for k, (_, hint, stop) in enumerate(turns):
+            solved = any(t[0] == "0" for other in one if not isinstance(other, str) for t in other[: k + 1])
+            assert hint is None or not solved, "nobody gets a hint in a group that has an answer"
+            assert stop != "not_asked" or solved or any(isinstance(other, str) for other in one)
+
+
+async def test_sessions_that_never_start_cost_the_bounded_wait_only():
+    outcome = await asyncio.wait_for(played([[1, 2, 3], [1, 2, 3]], size=8, wait_s=0.05), 10)
+    assert [turn[1] for turn in outcome[0]] == ["hint 1", "hint 2", None]
+
+
+@pytest.mark.parametrize(("block", "message"), [
+    ({"feedback": {"provider": "verifier", "ask": "never"}}, r"feedback\.ask=never: must be one of always, group_f"),
+    ({"feedback": {"provider": "verifier", "ask_wait_s": -1}}, r"feedback\.ask_wait_s=-1: must not be negative"),
+    ({"feedback": {"provider": "peer", "ask": "group_failed"}}, r"ask=group_failed: asks only where no session has"),
+    ({"feedback": {"provider": "verifier", "ask": "group_failed"}, "episode": {"horizon": 3, "branch_turn": 1}},
+     r"ask=group_failed: below rltf\.episode\.branch_turn=1 .* or branch_turn to 2 or null"),
+])  # fmt: skip
+def test_values_that_cannot_work(block, message):
+    with pytest.raises(ValueError, match=message):
+        RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, **block})
+
+
+def test_the_rules_are_the_configurations():
+    block = {"provider": "verifier", "ask": "group_failed", "ask_wait_s": 5, "on_error": "raise"}
+    config = RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, "feedback": block})
+    rules = EpisodeRules.of(config, Digits(), Hint())
+    assert (rules.ask, rules.ask_wait_s, rules.on_error, rules.reward) == ("group_failed", 5, "raise", config.reward)

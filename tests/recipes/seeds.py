@@ -1,0 +1,118 @@
+"""The recipes of other methods, played by scripted policies: config, episode, rows and targets are the real ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import verl  # noqa: F401  # registers our search path with Hydra
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+from rltf_verl.adapters.checks import check_config
+from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.targets import RowBatch, RowTargets, compute_targets, role_weights
+from rltf_verl.config import RLTFConfig
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.rows import session_rows
+from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.feedback.group import Group
+from rltf_verl.types import Episode, Grade, Problem, Role, Row
+from tests.episode.fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+NAMES = ("critique_grpo", "guided", "raft", "rlef", "sdpo", "ufo")
+
+
+def composed(name: str, *overrides: str) -> DictConfig:
+    """The recipe's config, from its folder alone."""
+    with initialize_config_dir(str(RECIPES / name / "config"), version_base=None):
+        return compose(name, list(overrides))
+
+
+def rltf_of(name: str, *overrides: str) -> RLTFConfig:
+    """Its `rltf:` block, after the checks at start."""
+    return check_config(composed(name, *overrides))
+
+
+class Explained(EchoEnv):
+    """`yes` is right; what it says names the level and the attempt."""
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: str) -> str:
+        return f"({level} on {text})"
+
+
+@dataclass
+class Played:
+    """A group of sessions of one problem, and what is trained on it."""
+
+    episodes: list[Episode]
+    policies: list[ScriptedPolicy]
+    rows: list[Row]
+    batch: RowBatch
+    targets: RowTargets
+
+    def rows_of(self, role: Role) -> list[tuple[int, Row]]:
+        """(session, row) of a role."""
+        owners = self.batch.session.tolist()
+        return [(s, row) for s, row in zip(owners, self.rows, strict=True) if row.role[0] == role]
+
+    def advantages(self, role: Role) -> list[tuple[int, float]]:
+        """(session, advantage) of a role's rows; every token of such a row has the same."""
+        found = []
+        for n, row in enumerate(self.rows):
+            if row.role[0] == role:
+                (value,) = set(self.targets.advantages[n, : len(row.role)].tolist())
+                found.append((int(self.batch.session[n]), value))
+        return found
+
+
+def play(
+    config: RLTFConfig, answers: Sequence[Sequence[str]], *, env: Any = None, problem: Problem = PROBLEM,
+    validate: bool = False, old: float = -1.0,
+) -> Played:  # fmt: skip
+    """A group whose sessions answer as they are told; `old`: log π_old of every token under its row's prompt."""
+    rules = EpisodeRules.of(config, env or Explained(), build_provider(config.feedback))
+    policies = [ScriptedPolicy(own) for own in answers]
+
+    async def session_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
+        episode = await run_episode(
+            rules, policies[i], problem, QUESTION, session_id=i, validate=validate, seed_of=seed_of_place, group=group
+        )
+        return episode, await session_rows(policies[i], QUESTION, episode, config)
+
+    async def all_sessions() -> list[tuple[Episode, list[Row]]]:
+        group = Group(len(answers))
+        return list(await asyncio.gather(*(session_of(i, group) for i in range(len(answers)))))
+
+    played = asyncio.run(all_sessions())
+    episodes = [episode for episode, _ in played]
+    rows = [row for _, own in played for row in own]
+    owners = [i for i, (_, own) in enumerate(played) for _ in own]
+    sessions = pack_sessions(episodes, [0] * len(episodes))
+    batch = pack_rows(rows, owners, sessions, [[old] * len(row.role) for row in rows])
+    return Played(episodes, policies, rows, batch, compute_targets(batch, config, role_weights(config, 0, 1)))
+
+
+def rewards(played: Played) -> list[list[float]]:
+    """Of every turn of every session."""
+    return [[turn.reward for turn in episode.turns] for episode in played.episodes]
+
+
+def stops(played: Played) -> list[str | None]:
+    """Why each session ended."""
+    return [episode.turns[-1].stop for episode in played.episodes]
+
+
+def hints(played: Played) -> list[list[str]]:
+    """What each session was told."""
+    return [[turn.feedback.text for turn in episode.turns if turn.feedback] for episode in played.episodes]
+
+
+def token_gradient(loss: torch.Tensor, log_prob: torch.Tensor) -> torch.Tensor:
+    """∂L/∂ log π of every token."""
+    return torch.autograd.grad(loss, log_prob)[0]

@@ -1,0 +1,53 @@
+"""RLEF: programs in one conversation, told what their public tests came to, rewarded by the private ones."""
+
+import pytest
+
+from rltf_verl.envs import make_env
+from rltf_verl.envs.code import Code
+from rltf_verl.types import Role
+from tests.recipes.seeds import hints, play, rewards, rltf_of, stops
+
+CONFIG = rltf_of("rlef")
+WRONG = "```python\nprint(31337)\n```"
+
+
+@pytest.fixture(scope="module")
+def env() -> Code:
+    return make_env("code", source="arithmetic", sandbox="unsafe_process")
+
+
+@pytest.fixture(scope="module")
+def problem(env):
+    return env.build(0, 1, 0).train[0]
+
+
+def test_the_settings() -> None:
+    assert (CONFIG.env.name, CONFIG.episode.horizon, CONFIG.episode.context) == ("code", 3, "append")
+    assert (CONFIG.feedback.provider.name, CONFIG.feedback.provider.options["level"]) == ("verifier", "hint")
+    assert (CONFIG.gamma, CONFIG.reward.format_coef, CONFIG.reward.intermediate) == (1.0, 0.1, True)
+    assert not CONFIG.env.options["partial"], "all private tests, or nothing"
+
+
+def test_a_session(env, problem) -> None:
+    sessions = play(CONFIG, [[WRONG, "I do not know", problem.reference]], env=env, problem=problem)
+    assert rewards(sessions)[0] == pytest.approx([0.0, -0.1, 1.0]), "half of RLEF's -0.2 without a program"
+    assert stops(sessions) == ["solved"]
+    results, no_program = hints(sessions)[0]
+    assert "31337" in results, "what the program gave in a public test"
+    assert "no Python program" in no_program
+    (row,) = sessions.rows
+    assert set(row.role) == {int(Role.ATTEMPT), -1}, "one conversation; what was said to it is masked"
+    prompt = sessions.policies[0].prompts[-1]
+    assert WRONG in prompt
+    assert results in prompt
+
+
+def test_neither_the_solution_nor_a_private_test_is_told(env, problem) -> None:
+    sessions = play(CONFIG, [[WRONG] * 3], env=env, problem=problem)
+    told = " ".join(hints(sessions)[0])
+    assert problem.data["solution"].strip().splitlines()[-1].strip() not in told
+    seen = {str(test["input"]) for test in problem.data["public"]}
+    hidden = {str(test["input"]) for test in problem.data["private"]} - seen
+    assert hidden
+    assert not [test for test in hidden if test in told]
+    assert stops(sessions) == ["horizon"]
