@@ -16,7 +16,7 @@ from benchmarks.study.learner import Learner
 from benchmarks.study.rollout import LocalPolicy
 from rltf_verl.adapters.checks import check_config
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator
-from rltf_verl.adapters.metrics import validation_info
+from rltf_verl.adapters.validation import averaged_info
 from rltf_verl.algos.pack import pack_sessions
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs import make_env
@@ -149,7 +149,7 @@ def train(trainer: Trainer, test: Sequence[Problem], eval_every: int, say: Calla
 
 def accuracies(episodes: Sequence[Episode]) -> dict[str, float]:
     """Means over the sessions of what verl's validation would report: acc, format_ok, acc_turn_2."""
-    infos = [validation_info(e, TURNS_TESTED) for e in episodes]
+    infos = [averaged_info(e, TURNS_TESTED) for e in episodes]
     return {k: round(sum(i[k] for i in infos) / len(infos), 4) for k in (infos[0] if infos else ())}
 
 

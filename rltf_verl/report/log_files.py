@@ -25,6 +25,8 @@ SESSIONS: tuple[Kind, ...] = ("train", "val")
 def log_files(folder: Path, kinds: Iterable[Kind] = SESSIONS) -> list[Path]:
     """The log's own files by step and kind; what else lies in the folder is not ours."""
     kinds = tuple(kinds)
+    if not folder.is_dir():
+        return []
     return sorted(p for p in folder.iterdir() if _NAME.fullmatch(p.name) and place(p)[1] in kinds)
 
 
