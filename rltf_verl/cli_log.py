@@ -55,7 +55,7 @@ def export(
     split: Annotated[
         Split | None,
         typer.Option(
-            help="Sessions of training or of validation; what `rltf eval` and `rltf probe` play is `val`. If not given: "
+            help="Sessions of training, or of validation as `rltf eval` and `rltf probe` write them. If not given: "
             "train, and for turns both. Do not train on problems that you test on.",
         ),
     ] = None,
