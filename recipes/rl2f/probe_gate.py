@@ -35,7 +35,7 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
         yield f"the base model solves {solved:.1%} at once, more than {MOST:.0%}. Take harder problems"
     if dead is not None and dead >= DEAD:
         yield (
-            f"in {dead:.0%} of the groups all rewards are equal (zero variance), they teach nothing. Take problems that "
+            f"{dead:.0%} of the groups have equal rewards (zero variance) and teach nothing. Take problems that "
             "it solves sometimes, or more sessions per problem (actor_rollout_ref.rollout.n)"
         )
     for found in probe["advice"]:
