@@ -20,7 +20,7 @@ Results = Mapping[str, Any]
 
 
 def table(arms: Mapping[str, Results]) -> list[tuple[str, ...]]:
-    """A header and a line per model.
+    """A header and a line per metric; a column per model.
 
     Raises:
         ValueError: they have not the same number of turns.
@@ -29,12 +29,12 @@ def table(arms: Mapping[str, Results]) -> list[tuple[str, ...]]:
     if len(set(turns.values())) > 1:
         raise ValueError(f"turns differ, evaluate all with the same --rounds: {turns}")
     last = max(turns.values())
-    header = ("", *(f"accuracy, turn {k}" for k in range(1, last + 1)), "multi-turn gain", "plasticity",
-              "correction success")  # fmt: skip
-    return [header, *((name, *_line(found)) for name, found in arms.items())]
+    names = (*(f"accuracy, turn {k}" for k in range(1, last + 1)), "multi-turn gain", "plasticity",
+             "correction success")  # fmt: skip
+    return [("", *arms), *zip(names, *map(_column, arms.values()), strict=True)]
 
 
-def _line(found: Results) -> list[str]:
+def _column(found: Results) -> list[str]:
     accuracy = [_shown(turn["accuracy"]) for turn in found["turns"]]
     gain = _shown(found["turns"][-1]["gain"], signed=True) if len(accuracy) > 1 else "–"
     rounds = found["rounds"][:1]  # all together

@@ -217,6 +217,9 @@ def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
     said = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
     assert said.returncode == 0, said.stderr
     lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.stdout.splitlines() if "│" in line]
-    assert lines == [["a", "50.0", "62.5", "+12.5", "90.0", "25.0"], ["b", "25.0", "12.5", "-12.5", "90.0", "25.0"]]
+    assert lines == [
+        ["accuracy, turn 1", "50.0", "25.0"], ["accuracy, turn 2", "62.5", "12.5"],
+        ["multi-turn gain", "+12.5", "-12.5"], ["plasticity", "90.0", "90.0"], ["correction success", "25.0", "25.0"],
+    ]  # fmt: skip
     differ = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ac"))
     assert "evaluate all with the same --rounds" in differ.stderr
