@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,21 @@ def test_its_twins(monkeypatch) -> None:
     twin = composed("sft", "+cpu=sft")
     assert "rltf" not in twin
     assert (twin.twin.dialogues, twin.trainer.device, twin.trainer.total_training_steps) == ("rl2f", "cpu", 2)
+
+
+def test_the_dialogues_of_the_twin_fit_the_tiny_policy(monkeypatch, tmp_path) -> None:
+    monkeypatch.syspath_prepend(str(RECIPES))
+    from loopback_judge import LoopbackJudge
+    from sft_twin import write_dialogues
+
+    played, sft = composed("rl2f", "+cpu=rl2f"), composed("sft", "+cpu=sft")
+    train = build_parquet(played.rltf.env.name, tmp_path / "data", 0, 2, 0, **played.twin.data).train
+    with LoopbackJudge() as judge:
+        inherited = {**os.environ, "PYTHONPATH": str(RECIPES.parent)}
+        out = write_dialogues(played, train, tmp_path, judge.url, inherited)
+    assert pq.read_table(out)["num_turns"].to_pylist() == [5] * 2 * played.actor_rollout_ref.rollout.n
+    dataset = MultiTurnSFTDataset([str(out)], AutoTokenizer.from_pretrained(RECIPES / "demo" / "policy"), sft.data)
+    assert max(len(dataset[k]["input_ids"]) for k in range(len(dataset))) <= sft.data.max_length
 
 
 def test_the_readme_says_what_is_required_and_what_to_run() -> None:
