@@ -66,7 +66,8 @@ def export(
     from rltf_verl.data.dialogues import SCHEMA, dialogues
 
     records = episodes_of(folder, step)
-    chosen = split.value if split else None if form is Form.turns else Split.train.value
+    usual = None if form is Form.turns else Split.train.value
+    chosen = split.value if split else usual
     provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
     if form is Form.dialogues:
         provenance |= {"revise": revise, "only_solved": not wrong_too}
