@@ -5,8 +5,9 @@
 A recipe joins by its layout: `recipes/<name>/config/<experiment>.yaml` (files that begin with `_` are parts) and
 `config/cpu/<overlay>.yaml`, applied as `+cpu=<overlay>`; an experiment takes the overlay whose name is the longest
 beginning of its own. The overlay's block `twin.data` holds the options of `rltf data build` for the experiment's
-environment, files relative to the recipe's folder. A judge on loopback answers at JUDGE_BASE_URL. Exits with 1 if one
-failed.
+environment, files relative to the recipe's folder. An experiment without the block `rltf` is one of verl's SFT trainer;
+its `twin.dialogues` names the experiment whose sessions it is trained on. A judge on loopback answers at
+JUDGE_BASE_URL. Exits with 1 if one failed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_dir
 from loopback_judge import LoopbackJudge
 from omegaconf import DictConfig, OmegaConf
+from sft_twin import sft_command, sft_variables, write_dialogues
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.data.build import Built, build_parquet
 from rltf_verl.report.console import show_table
 
 HERE = Path(__file__).resolve().parent
@@ -44,6 +46,9 @@ BEARABLE = {
     "rltf/grader/ungraded_share": 0.0,
 }
 """Metric -> what a step may have of it."""
+
+ROWS, SFT_LOSS = "rltf/rows/per_session", "train/loss"
+"""What every step of our trainers logs, and every step of verl's SFT trainer."""
 
 HEADER = ("experiment", "seconds", "rows", "turn 1 right", "exit")
 
@@ -75,6 +80,7 @@ class Outcome:
     steps: list[dict[str, Any]]
     """Metrics of its training steps."""
     sessions_per_step: int
+    """Of the SFT trainer: dialogues."""
     num_steps: int
     """Steps that it should have."""
 
@@ -90,8 +96,8 @@ class Outcome:
 
     def line(self, name: str) -> tuple[str, ...]:
         """For the table."""
-        rows = sum(round(step["rltf/rows/per_session"] * self.sessions_per_step) for step in self.steps)
-        right = [step["rltf/turn_1/acc"] for step in self.steps]
+        rows = sum(round(step.get(ROWS, 1.0) * self.sessions_per_step) for step in self.steps)
+        right = [step["rltf/turn_1/acc"] for step in self.steps if ROWS in step]
         accuracy = f"{sum(right) / len(right):.2f}" if right else ""
         return (name, f"{self.seconds:.0f}", str(rows), accuracy, str(self.exit_code))
 
@@ -127,26 +133,42 @@ def run(twin: Twin, folder: Path, judge_url: str, timeout: float) -> Outcome:
     }  # fmt: skip
     started = time.monotonic()
     try:
-        exit_code = _wait(_command(twin, config, folder), folder, variables, timeout)
+        command, own = _command(twin, config, folder, variables)
+        exit_code = _wait(command, folder, variables | own, timeout)
+    except subprocess.CalledProcessError as error:  # no dialogues
+        (folder / "log.txt").write_text(f"{error}\n{error.stdout}\n{error.stderr}")
+        exit_code = error.returncode
     finally:
         shutil.rmtree(ray_dir, ignore_errors=True)
-    sessions = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    sessions = config.data.train_batch_size * (config.actor_rollout_ref.rollout.n if "rltf" in config else 1)
     steps = _steps(folder / "metrics.jsonl")
     return Outcome(time.monotonic() - started, exit_code, steps, sessions, config.trainer.total_training_steps)
 
 
-def _command(twin: Twin, config: DictConfig, folder: Path) -> list[str]:
+def _command(
+    twin: Twin, config: DictConfig, folder: Path, variables: dict[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """What to start, and its own variables."""
+    common = ["--config-dir", str(twin.recipe / "config"), "--config-name", twin.experiment, f"+cpu={twin.overlay}",
+              f"hydra.run.dir={folder / 'hydra'}"]  # fmt: skip
+    if "rltf" not in config:
+        played = replace(twin, experiment=config.twin.dialogues, overlay=config.twin.dialogues)
+        train = _problems(played, played.config(), folder).train
+        dialogues = write_dialogues(played.config(), train, folder, variables["JUDGE_BASE_URL"], variables)
+        return sft_command(common, dialogues, folder), sft_variables(folder)
+    data = _problems(twin, config, folder)
+    return [
+        sys.executable, "-u", "-m", "verl.trainer.main_ppo", *common, f"data.train_files={data.train}",
+        f"data.val_files={data.test}", f"trainer.default_local_dir={folder / 'checkpoints'}",
+    ], {}  # fmt: skip
+
+
+def _problems(twin: Twin, config: DictConfig, folder: Path) -> Built:
     options = OmegaConf.to_container(config.twin.data, resolve=True)
     assert isinstance(options, dict)
     files = {key: twin.recipe / value for key, value in options.items() if isinstance(value, str)}
     options |= {key: str(path) for key, path in files.items() if path.is_file()}
-    data = build_parquet(config.rltf.env.name, folder / "data", 0, NUM_TRAIN, NUM_TEST, **options)
-    return [
-        sys.executable, "-u", "-m", "verl.trainer.main_ppo", "--config-dir", str(twin.recipe / "config"),
-        "--config-name", twin.experiment, f"+cpu={twin.overlay}", f"data.train_files={data.train}",
-        f"data.val_files={data.test}", f"trainer.default_local_dir={folder / 'checkpoints'}",
-        f"hydra.run.dir={folder / 'hydra'}",
-    ]  # fmt: skip
+    return build_parquet(config.rltf.env.name, folder / "data", 0, NUM_TRAIN, NUM_TEST, **options)
 
 
 def _wait(command: list[str], folder: Path, variables: dict[str, str], timeout: float) -> int:
@@ -174,7 +196,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _steps(path: Path) -> list[dict[str, Any]]:
     lines = path.read_text().splitlines() if path.exists() else []
-    return [record["data"] for record in map(json.loads, lines) if "rltf/rows/per_session" in record["data"]]
+    return [record["data"] for record in map(json.loads, lines) if {ROWS, SFT_LOSS} & record["data"].keys()]
 
 
 def main() -> None:

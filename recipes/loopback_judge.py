@@ -16,7 +16,8 @@ from typing import Any
 
 def reply(prompt: str) -> str:
     """What the judge says to a prompt."""
-    said = "Thinking: no.\n\nCritique: 010"
+    marker = "Hint" if "\nHint: " in prompt else "Critique"
+    said = f"Thinking: no.\n\n{marker}: 010"
     score = 1 + zlib.crc32(prompt.encode()) % 10
     return f"{said}\n\nScore: {score}" if "\nScore:" in prompt else said
 

@@ -30,6 +30,13 @@ class Form(str, Enum):
     turns = "turns"
 
 
+class Split(str, Enum):
+    """Which sessions `rltf log export` reads."""
+
+    train = "train"
+    val = "val"
+
+
 @log.command("export")
 def export(
     folder: Log,
@@ -45,6 +52,13 @@ def export(
     revise: Annotated[str, typer.Option(help="Dialogues: rltf.episode.revise of the run.")] = "dialogue_append",
     wrong_too: Annotated[bool, typer.Option("--wrong-too", help="Dialogues: also those that end wrong.")] = False,
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+    split: Annotated[
+        Split | None,
+        typer.Option(
+            help="Sessions of training, or of validation as `rltf eval` and `rltf probe` write them. If not given: "
+            "train, and for turns both. Do not train on problems that you test on.",
+        ),
+    ] = None,
 ) -> None:
     """Write the sessions of a run as training data, or as a table."""
     from rltf_verl.cli import episodes_of
@@ -52,10 +66,12 @@ def export(
     from rltf_verl.data.dialogues import SCHEMA, dialogues
 
     records = episodes_of(folder, step)
-    provenance = {"log": folder.name, "as": form.value, "step": step}
+    usual = None if form is Form.turns else Split.train.value
+    chosen = split.value if split else usual
+    provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
     if form is Form.dialogues:
         provenance |= {"revise": revise, "only_solved": not wrong_too}
-        rows, schema = list(dialogues(records, revise, only_solved=not wrong_too)), SCHEMA
+        rows, schema = list(dialogues(records, revise, only_solved=not wrong_too, split=chosen)), SCHEMA
     else:
         made = {
             Form.answers: (exports.answers, SCHEMA),
@@ -63,7 +79,7 @@ def export(
             Form.turns: (exports.turns, exports.TURNS),
         }
         make, schema = made[form]
-        rows = list(make(records))
+        rows = list(make(records, chosen))
     exports.write_table(rows, schema, out, provenance)
     typer.echo(f"{len(rows)} {form.value}: {out}")
 

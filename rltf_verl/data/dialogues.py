@@ -18,18 +18,19 @@ SCHEMA = pa.schema(
 
 
 def dialogues(
-    records: Iterable[Mapping[str, Any]], revise: str, *, only_solved: bool = True
+    records: Iterable[Mapping[str, Any]], revise: str, *, only_solved: bool = True, split: str | None = "train"
 ) -> Iterator[dict[str, Any]]:
-    """One row per line of every training session, in the order of the log.
+    """One row per line of every session of the split, in the order of the log.
 
     Args:
         records: of an episode log.
         revise: template of what follows an attempt, `prompts/revise/<name>.j2`; use the run's.
         only_solved: leave out lines whose last answer is wrong.
+        split: `train`; or `val`, which is also what evaluations and probes write; None is both.
     """
     require_template("--revise", "revise", revise)
     for record in records:
-        if record["split"] == "train":
+        if split in (None, record["split"]):
             for line in lines(record["turns"]):
                 solved = bool(line[-1]["grade"]["correct"])
                 if solved or not only_solved:

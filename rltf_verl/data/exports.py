@@ -30,31 +30,33 @@ TURNS = pa.schema({
 })  # fmt: skip
 
 
-def answers(records: Iterable[Record]) -> Iterator[Row]:
+def answers(records: Iterable[Record], split: str | None = "train") -> Iterator[Row]:
     """First prompt and right answer, of whatever turn: each different one of a problem once (paper: the SFT arm).
 
     In the schema of `dialogues.SCHEMA`, so verl's SFT trainer reads it.
     """
-    for (env, index, _), known in _by_problem(records).items():
+    for (env, index, _), known in _by_problem(records, split).items():
         for text in known.right:
             said = [*known.prompt, _assistant(text)]
             yield {"messages": said, "env": env, "index": index, "num_turns": 1, "solved": True}
 
 
-def preferences(records: Iterable[Record]) -> Iterator[Row]:
+def preferences(records: Iterable[Record], split: str | None = "train") -> Iterator[Row]:
     """First prompt, a right answer and a wrong one to it: revisions over the attempts that they revise.
 
     Each different pair of a problem once.
     """
-    for (env, index, _), known in _by_problem(records).items():
+    for (env, index, _), known in _by_problem(records, split).items():
         for wrong_text, right_text in known.revised:
             chosen, rejected = [_assistant(right_text)], [_assistant(wrong_text)]
             yield {"prompt": known.prompt, "chosen": chosen, "rejected": rejected, "env": env, "index": index}
 
 
-def turns(records: Iterable[Record]) -> Iterator[Row]:
-    """One row per attempt, of training and validation; for dataframes."""
+def turns(records: Iterable[Record], split: str | None = None) -> Iterator[Row]:
+    """One row per attempt, of training and validation unless `split` says one of them; for dataframes."""
     for record in records:
+        if split not in (None, record["split"]):
+            continue
         place = {name: record[name] for name in ("step", "split", "uid", "session_id", "env", "index", "question",
                                                  "reference")}  # fmt: skip
         for k, turn in enumerate(record["turns"]):
@@ -82,7 +84,7 @@ def write_table(rows: Sequence[Row], schema: pa.Schema, path: Path, provenance: 
 
 
 class _Known:
-    """What the training sessions at one problem said; dicts for their order."""
+    """What the sessions at one problem said; dicts for their order."""
 
     def __init__(self, prompt: list[dict[str, str]]) -> None:
         self.prompt = prompt
@@ -90,11 +92,11 @@ class _Known:
         self.revised: dict[tuple[str, str], None] = {}
 
 
-def _by_problem(records: Iterable[Record]) -> dict[tuple[str, int, str], _Known]:
+def _by_problem(records: Iterable[Record], split: str | None) -> dict[tuple[str, int, str], _Known]:
     """By environment, index and question: datasets that were put together may share an index."""
     found: dict[tuple[str, int, str], _Known] = {}
     for record in records:
-        if record["split"] != "train":
+        if split not in (None, record["split"]):
             continue
         key = (record["env"], record["index"], record["question"])
         known = found.setdefault(key, _Known(first_prompt(record)))

@@ -69,6 +69,16 @@ def test_the_command(log: Path, tmp_path: Path, form: str, num: int, column: str
     assert (table.num_rows, column in table.column_names) == (num, True)
 
 
+@pytest.mark.parametrize(("form", "num"), [("answers", 1), ("preferences", 1), ("turns", 2), ("dialogues", 1)])
+def test_sessions_of_validation_when_asked_for(log: Path, tmp_path: Path, form: str, num: int) -> None:
+    out = tmp_path / "out.parquet"
+    told = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out), "--as", form, "--split", "val"])
+    assert told.exit_code == 0, told.output
+    table = pq.read_table(out)
+    assert table.num_rows == num
+    assert b'"split": "val"' in table.schema.metadata[b"rltf"]
+
+
 def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:
     EpisodeLog(tmp_path / "log", "w").append(
         Episode(Problem("sums", 0, {}, "42"), 0, tuple(line("1", "2"))), question="q", step=1, validate=False, uid="u"

@@ -25,6 +25,7 @@ SEAMS = [
     ("verl.trainer.ppo.core_algos", "register_policy_loss", ["name"]),
     ("verl.trainer.ppo.v1", "register_trainer", ["name"]),
     ("verl.utils.config", "validate_config", ["config", "use_reference_policy", "use_critic"]),
+    ("verl.utils.distributed", "initialize_global_process_group", ["timeout_second"]),
     ("verl.utils.distributed", "initialize_global_process_group_ray", ["timeout_second", "backend"]),
     ("verl.utils.fsdp_utils", "fsdp2_sharded_save_to_cpu", ["model"]),
     ("verl.workers.engine.base", "EngineRegistry._engines", None),

@@ -44,6 +44,12 @@ def test_a_run_that_went_well() -> None:
     assert outcome().line("x/y") == ("x/y", "41", "80", "0.25", "0")
 
 
+def test_a_run_of_verls_sft_trainer() -> None:
+    steps = [{"train/loss": 11.6}, {"train/loss": 11.3}]
+    assert Outcome(14.2, 0, steps, sessions_per_step=4, num_steps=2).trouble == ""
+    assert Outcome(14.2, 0, steps, sessions_per_step=4, num_steps=2).line("x/sft") == ("x/sft", "14", "8", "", "0")
+
+
 @pytest.mark.parametrize(
     ("failed", "said"),
     [
@@ -60,9 +66,11 @@ def test_a_run_that_did_not(failed, said) -> None:
 
 
 def test_the_judge_speaks_the_protocol_and_scores_only_where_it_is_asked_to() -> None:
+    prompts = ("Criticise.", "Criticise.\nScore: from 1 to 10", "Help.\n\nHint: what you write")
     with LoopbackJudge() as judge:
-        plain, scored = (ask(judge.url, prompt) for prompt in ("Criticise.", "Criticise.\nScore: from 1 to 10"))
+        plain, scored, hint = (ask(judge.url, prompt) for prompt in prompts)
     assert plain.endswith("Critique: 010")
+    assert hint.endswith("Hint: 010")
     assert read_score(scored, Scale(1, 10)) is not None
     assert read_score(plain, Scale(1, 10)) is None
 

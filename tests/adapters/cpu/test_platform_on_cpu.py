@@ -38,7 +38,13 @@ def fake_distributed(seen):
     def initialize_global_process_group_ray(timeout_second=None, backend=None):
         seen.append((timeout_second, backend))
 
-    return SimpleNamespace(initialize_global_process_group_ray=initialize_global_process_group_ray)
+    def initialize_global_process_group(timeout_second=36000):
+        raise AssertionError("verl's own, which asks for cpu:gloo,cpu:gloo")
+
+    return SimpleNamespace(
+        initialize_global_process_group_ray=initialize_global_process_group_ray,
+        initialize_global_process_group=initialize_global_process_group,
+    )
 
 
 def test_verl_still_asks_for_a_backend_that_torch_refuses():
@@ -51,6 +57,10 @@ def test_verl_still_asks_for_a_backend_that_torch_refuses():
         "timeout_second",
         "backend",
     ]
+    source = inspect.getsource(inspect.unwrap(distributed.initialize_global_process_group))
+    assert 'backend = f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"' in source
+    assert "return local_rank, rank, world_size" in source
+    assert list(inspect.signature(distributed.initialize_global_process_group).parameters) == ["timeout_second"]
 
 
 def test_torch_still_refuses_that_backend():
@@ -68,6 +78,17 @@ def test_the_process_group_patch_passes_gloo_once_and_keeps_an_explicit_backend(
     module.initialize_global_process_group_ray(5)
     module.initialize_global_process_group_ray(timeout_second=None, backend="cpu:gloo")
     assert seen == [(5, "gloo"), (None, "cpu:gloo")]
+
+
+def test_processes_of_torchrun_get_gloo_too(monkeypatch):
+    for name, number in (("LOCAL_RANK", "1"), ("RANK", "3"), ("WORLD_SIZE", "4")):
+        monkeypatch.setenv(name, number)
+    seen = []
+    module = fake_distributed(seen)
+    process_group.patch(module)
+    assert module.initialize_global_process_group() == (1, 3, 4)
+    assert module.initialize_global_process_group(timeout_second=7) == (1, 3, 4)
+    assert seen == [(36000, "gloo"), (7, "gloo")]
 
 
 def test_the_platform_implements_what_verl_asks_of_a_device():

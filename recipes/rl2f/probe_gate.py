@@ -1,0 +1,54 @@
+"""Exit with 1, and say why, if the probe of a base model forbids training on these problems.
+
+python probe_gate.py outputs/rl2f/probe/probe.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LEAST, MOST = 0.05, 0.95
+"""Of first answers right. Conventions; beyond them a batch holds next to no problem that moves the first answer."""
+
+DEAD = 0.80
+"""Of groups whose first answers all earn the same; `rltf probe` has the same threshold."""
+
+
+def reasons(probe: dict[str, Any]) -> Iterator[str]:
+    """Why not to train.
+
+    Args:
+        probe: what `rltf probe --out` writes, probe.json.
+    """
+    shares = probe["measured"]["shares"]
+    solved, dead, corrected = (shares[k]["estimate"]["value"] for k in ("first_right", "dead_groups", "corrected"))
+    if solved is None:
+        yield "no first answer could be graded"
+    elif solved < LEAST:
+        after = "" if corrected is None else f"; hints mend {corrected:.0%} of its wrong answers"
+        yield f"the base model solves {solved:.1%} at once, less than {LEAST:.0%}{after}. Take easier problems"
+    elif solved > MOST:
+        yield f"the base model solves {solved:.1%} at once, more than {MOST:.0%}. Take harder problems"
+    if dead is not None and dead >= DEAD:
+        yield (
+            f"{dead:.0%} of the groups have equal rewards (zero variance) and teach nothing. Take problems that "
+            "it solves sometimes, or more sessions per problem (actor_rollout_ref.rollout.n)"
+        )
+    for found in probe["advice"]:
+        if found["blocks"]:
+            yield f"rltf probe: {found['finding']}"
+
+
+def main() -> None:
+    found = list(reasons(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    for reason in found:
+        print(f"STOP: {reason}", file=sys.stderr)
+    raise SystemExit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Evaluations of several models side by side: the four metrics of RL2F, in per cent, one table per set of problems.
+
+python side_by_side.py base=outputs/rl2f/eval/base/results.json rl2f=outputs/rl2f/eval/rl2f/results.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.report.bootstrap import Estimate
+from rltf_verl.report.console import show_table
+from rltf_verl.report.evaluation_show import shown
+
+Results = Mapping[str, Any]
+"""Of one model on one set: what `rltf eval` writes under `results`."""
+
+
+def table(arms: Mapping[str, Results]) -> list[tuple[str, ...]]:
+    """A header and a line per metric; a column per model.
+
+    Raises:
+        ValueError: they have not the same number of turns.
+    """
+    turns = {name: len(found["turns"]) for name, found in arms.items()}
+    if len(set(turns.values())) > 1:
+        raise ValueError(f"turns differ, evaluate all with the same --rounds: {turns}")
+    last = max(turns.values())
+    names = (*(f"accuracy, turn {k}" for k in range(1, last + 1)), "multi-turn gain", "plasticity",
+             "correction success")  # fmt: skip
+    return [("", *arms), *zip(names, *map(_column, arms.values()), strict=True)]
+
+
+def _column(found: Results) -> list[str]:
+    accuracy = [_shown(turn["accuracy"]) for turn in found["turns"]]
+    gain = _shown(found["turns"][-1]["gain"], signed=True) if len(accuracy) > 1 else "–"
+    rounds = found["rounds"][:1]  # all together
+    return [*accuracy, gain, *(_shown(rounds[0][name]) if rounds else "–" for name in ("plasticity", "corrected"))]
+
+
+def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
+    return shown(Estimate(**estimate), signed)
+
+
+def main() -> None:
+    named = dict(word.split("=", 1) for word in sys.argv[1:])
+    read = {name: json.loads(Path(path).read_text(encoding="utf-8"))["results"] for name, path in named.items()}
+    for source in sorted(set().union(*read.values())):
+        print(source)
+        show_table(table({name: found[source] for name, found in read.items() if source in found}))
+
+
+if __name__ == "__main__":
+    main()

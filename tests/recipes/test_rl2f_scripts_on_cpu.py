@@ -1,0 +1,225 @@
+"""The scripts of `recipes/rl2f`: what they would start, seen by programs that only print their arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "rl2f"
+SCRIPTS = sorted(RECIPE.glob("*.sh"))
+NUMBERED = [script.name for script in SCRIPTS if script.name[0].isdigit()]
+Start = Callable[..., tuple[int, list[str], str]]
+SERVER = '#!/bin/bash\necho $$ >>served.txt\necho "$*" >>served.txt\nexec sleep 60\n'
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """Script, its arguments and variables -> (exit status, lines of what it started, stderr)."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    written = {name: f'#!/bin/bash\necho "{name} $*"\n' for name in ("python3", "rltf", "torchrun")}
+    for name, text in {**written, "vllm": SERVER, "curl": "#!/bin/bash\n[[ -e served.txt ]]\n"}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    ours = ("JUDGE_", "RLTF_", "RL2F_", "STUDENT_")
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+
+    def run(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
+        environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
+        command = ["bash", str(RECIPE / script), *arguments]
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
+        return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+    return run
+
+
+def checkpoint(folder: Path, inner: str) -> None:
+    (folder / "global_step_7" / inner).mkdir(parents=True)
+    (folder / "global_step_7" / inner / "model.safetensors").touch()
+    (folder / "latest_checkpointed_iteration.txt").write_text("7")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_it_is_shell(script: Path) -> None:
+    assert subprocess.run(["bash", "-n", str(script)], capture_output=True).returncode == 0
+    if not script.name.startswith("_"):
+        assert "set -euo pipefail" in script.read_text("utf-8")
+        assert os.access(script, os.X_OK)
+
+
+def test_every_step_has_one() -> None:
+    assert [name[2:-3] for name in NUMBERED] == ["probe", "dialogues", "sft", "rlvr", "rl2f", "evaluate"]
+
+
+@pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
+def test_training(script: str, name: str, start: Start) -> None:
+    code, (line,), _ = start(script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4")
+    words = line.split()
+    assert code == 0
+    assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
+    assert words[words.index("--config-name") + 1] == name
+    assert words[-1] == "trainer.test_freq=-1", "what the user says comes last"
+    assert {"actor_rollout_ref.rollout.name=sglang", "actor_rollout_ref.model.path=mine", "trainer.n_gpus_per_node=4",
+            f"trainer.default_local_dir=o/{name}"} <= set(words)  # fmt: skip
+    assert start(script, ROLLOUT="hf")[0] == 2
+
+
+def test_problems(start: Start) -> None:
+    _, (build, check), _ = start("prepare_data.sh", "mode=strict", SOURCE="math", RL2F_DATA="d")
+    assert build.startswith("rltf data build math --out d --seed 0 ")
+    assert build.endswith("source=math mode=strict")
+    assert check == "rltf data check d/train.parquet d/test.parquet"
+    _, lines, _ = start("prepare_data.sh", TRAIN_FILE="a.parquet", TEST_FILE="b.parquet")
+    assert [line.split()[:5] for line in lines[:2]] == [
+        ["rltf", "data", "wrap", file, "--env"] for file in ("a.parquet", "b.parquet")
+    ]
+    assert start("prepare_data.sh", TRAIN_FILE="a.parquet")[0] != 0
+
+
+def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(start: Start, tmp_path: Path) -> None:
+    code, (probe, gate), _ = start("1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123")
+    assert code == 0
+    assert probe.startswith("rltf probe data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
+    assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in probe
+    assert probe.endswith("--out outputs/rl2f/probe --problems 9")
+    assert gate.endswith("probe_gate.py outputs/rl2f/probe/probe.json")
+    pid, told = (tmp_path / "served.txt").read_text().splitlines()
+    assert told.startswith("serve mine --host 127.0.0.1 --port 8123 ")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+    settings = (tmp_path / "outputs" / "rl2f" / "rl2f.yaml").read_text()
+    assert settings.strip().endswith("--config-name rl2f --cfg job --resolve")
+
+
+def test_dialogues_from_an_endpoint_that_is_there(start: Start, tmp_path: Path) -> None:
+    told = {"STUDENT_BASE_URL": "http://h/v1", "STUDENT_MODEL": "m", "PROBLEMS": "5"}
+    code, (played, exported), _ = start("2_dialogues.sh", "seed=1", **told)
+    assert code == 0
+    assert "endpoint.base_url=http://h/v1 endpoint.model=m --problems 5 --log-probs 0" in played
+    assert played.endswith("seed=1")
+    assert exported == ("rltf log export outputs/rl2f/dialogues/episodes --as dialogues --split val "
+                        "--out outputs/rl2f/dialogues.parquet")  # fmt: skip
+    assert not (tmp_path / "served.txt").exists()
+
+
+def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
+    code, lines, said = start("3_sft.sh")
+    assert (code, lines) == (2, [])
+    assert "./2_dialogues.sh writes it" in said
+    (tmp_path / "outputs" / "rl2f").mkdir(parents=True)
+    (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").touch()
+    code, (line,), _ = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
+    assert code == 0
+    assert line.startswith("torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir ")
+    assert line.endswith("optim.lr=5e-6")
+
+
+def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -> None:
+    out = tmp_path / "o"
+    for arm, inner in (("sft", "huggingface"), ("rlvr", "actor/huggingface"), ("rl2f", "actor/huggingface")):
+        checkpoint(out / arm, inner)
+    code, lines, _ = start("6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
+    assert code == 0
+    *evaluated, table = lines
+    served = [
+        "mine",
+        "o/sft/global_step_7/huggingface",
+        *(f"o/{a}/global_step_7/actor/huggingface" for a in ("rlvr", "rl2f")),
+    ]
+    for line, weights, arm in zip(evaluated, served, ("base", "sft", "rlvr", "rl2f"), strict=True):
+        assert "--config o/rl2f.yaml" in line
+        assert f"endpoint.model={weights} " in line
+        assert f"--rounds 4 --out o/eval/{arm} -n 2" in line
+    assert table.split("side_by_side.py ")[1].split()[0] == "base=o/eval/base/results.json"
+    assert len((tmp_path / "served.txt").read_text().splitlines()) == 8
+
+
+@pytest.mark.parametrize(
+    ("arms", "said"),
+    [("base rl2f", "o/rl2f: no checkpoint with weights in actor/huggingface"), ("rlhf", "ARMS: unknown arm rlhf")],
+)
+def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(arms: str, said: str, start: Start) -> None:
+    code, lines, error = start("6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
+    assert code != 0
+    assert lines == []
+    assert said in error
+
+
+def test_a_server_that_ends_is_said(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "programs" / "vllm").write_text("#!/bin/bash\nexit 3\n")
+    code, lines, said = start("1_probe.sh", MODEL="mine")
+    assert (code, lines) == (1, [])
+    assert "vllm serve mine ended before it answered: see outputs/rl2f/serve.log" in said
+
+
+def test_no_settings_no_probe(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "programs" / "python3").write_text("#!/bin/bash\nexit 3\n")
+    code, lines, _ = start("1_probe.sh", STUDENT_BASE_URL="http://h/v1")
+    assert code != 0
+    assert lines == []
+
+
+def program(name: str, *words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(RECIPE / name), *map(str, words)]
+    environment = {**os.environ, "PYTHONPATH": str(RECIPE.parents[1]), "COLUMNS": "200"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) -> dict[str, Any]:
+    shares = {"first_right": first, "dead_groups": dead, "corrected": 0.4}
+    advice = [{"blocks": blocks, "finding": "answers cut off"}]
+    return {"measured": {"shares": {k: {"estimate": {"value": v}} for k, v in shares.items()}}, "advice": advice}
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        (probed(0.04), "solves 4.0% at once, less than 5%; hints mend 40% of its wrong answers"),
+        (probed(0.96), "solves 96.0% at once, more than 95%"),
+        (probed(0.5, 0.8), "80% of the groups have equal rewards (zero variance)"),
+        (probed(0.5, blocks=True), "rltf probe: answers cut off"),
+        (probed(None, None), "no first answer could be graded"),
+    ],
+)
+def test_the_gate_stops(probe: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (tmp_path / "probe.json").write_text(json.dumps(probe))
+    ended = program("probe_gate.py", tmp_path / "probe.json")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("STOP: ")
+    assert said in ended.stderr
+
+
+def test_the_gate_lets_pass(tmp_path: Path) -> None:
+    (tmp_path / "probe.json").write_text(json.dumps(probed(0.5, 0.79)))
+    ended = program("probe_gate.py", tmp_path / "probe.json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def results(accuracy: list[float]) -> dict[str, Any]:
+    def estimate(value: float) -> dict[str, Any]:
+        return {"value": value, "low": None, "high": None, "problems": 1}
+
+    turns = [{"accuracy": estimate(a), "gain": estimate(a - accuracy[0])} for a in accuracy]
+    rounds = [{"plasticity": estimate(0.9), "corrected": estimate(0.25)}, {"plasticity": estimate(0.1)}]
+    return {"results": {"rltf/math": {"turns": turns, "rounds": rounds if len(turns) > 1 else []}}}
+
+
+def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
+    for name, accuracy in (("a", [0.5, 0.625]), ("b", [0.25, 0.125]), ("c", [0.5])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(results(accuracy)))
+    said = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
+    assert said.returncode == 0, said.stderr
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.stdout.splitlines() if "│" in line]
+    assert lines == [
+        ["accuracy, turn 1", "50.0", "25.0"], ["accuracy, turn 2", "62.5", "12.5"],
+        ["multi-turn gain", "+12.5", "-12.5"], ["plasticity", "90.0", "90.0"], ["correction success", "25.0", "25.0"],
+    ]  # fmt: skip
+    differ = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ac"))
+    assert "evaluate all with the same --rounds" in differ.stderr
