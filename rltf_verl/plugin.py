@@ -39,6 +39,20 @@ def _model_copies(module: ModuleType) -> None:
     cpu.patch_model_copies(module)
 
 
+@wrapt.when_imported("verl.third_party")
+def _vllm_name(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.patch_vllm_name(module)
+
+
+@wrapt.when_imported("vllm.model_executor.layers.utils")
+def _vllm_weights(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.patch_vllm_weights(module)
+
+
 @wrapt.when_imported("verl.checkpoint_engine")
 def _checkpoint_engine(module: ModuleType) -> None:
     from rltf_verl.adapters import cpu
