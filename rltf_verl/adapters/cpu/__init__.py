@@ -63,7 +63,7 @@ def patch_vllm_name(_workers: ModuleType) -> None:
 
 
 def patch_vllm_weights(layer_utils: ModuleType) -> None:
-    """Hook of `vllm.model_executor.layers.utils`: let vLLM keep weights that verl replaces, on the CPU platform only."""
+    """Hook of `vllm.model_executor.layers.utils`: let vLLM keep its weights, on the CPU platform only."""
     if _chosen():
         from rltf_verl.adapters.cpu import vllm_weights
 
