@@ -29,7 +29,8 @@ HEADS = 3
 """Of 32 dimensions each: vLLM's attention on the CPU has no kernel for the demo policy's 24."""
 WARM_UP = 150
 AGREE, STALE = 1e-5, 1e-2
-"""Probabilities of sampler and actor differ by less than the one; weights that miss an update by more than the other."""
+"""Probabilities of sampler and actor differ by less than the one; with weights that miss an update, by more than the
+other."""
 SAMPLER = "rltf_sampler_log_probs"
 ENGINES = {"vllm": "cpu_vllm", "transformers": "cpu"}
 SETTINGS = [
