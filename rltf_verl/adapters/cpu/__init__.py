@@ -44,7 +44,7 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
         model_copies.patch(fsdp_utils)
 
 
-def check_media(_trainer: ModuleType) -> None:
+def check_media(_trainer: ModuleType | None = None) -> None:
     """Hook of `verl.trainer`: refuse packages that break verl's imports, before it tries; on the CPU platform only."""
     if _chosen():
         from rltf_verl.adapters.cpu import vllm_ready
