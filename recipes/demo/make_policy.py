@@ -51,13 +51,13 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def make_model(vocab_size: int, seed: int) -> LlamaForCausalLM:
+def make_model(vocab_size: int, seed: int, num_heads: int = 4) -> LlamaForCausalLM:
     """3 layers, width 96, tied embeddings, fp32."""
     torch.manual_seed(seed)
     return LlamaForCausalLM(LlamaConfig(
-        vocab_size=vocab_size, hidden_size=96, intermediate_size=256, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=4, max_position_embeddings=512, tie_word_embeddings=True, rms_norm_eps=1e-6,
-        pad_token_id=0, bos_token_id=2, eos_token_id=3,
+        vocab_size=vocab_size, hidden_size=96, intermediate_size=256, num_hidden_layers=3,
+        num_attention_heads=num_heads, num_key_value_heads=num_heads, max_position_embeddings=512,
+        tie_word_embeddings=True, rms_norm_eps=1e-6, pad_token_id=0, bos_token_id=2, eos_token_id=3,
     ))  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.cpu import ROLLOUT_NAME
+from rltf_verl.adapters.cpu.vllm_ready import trouble_of
 from rltf_verl.adapters.modes import mode_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_from_row
@@ -177,6 +178,9 @@ def check_platform(config: DictConfig) -> None:
         raise ConfigError(
             f"VERL_PLATFORM=cpu but trainer.device={config.trainer.device}: add rltf/hardware=cpu to the command line"
         )
+    trouble = trouble_of(config.actor_rollout_ref.rollout) if cpu_platform else None
+    if trouble is not None:
+        raise ConfigError(trouble)
     if cpu_platform and config.actor_rollout_ref.actor.use_kl_loss:
         raise ConfigError(
             "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned memory, which needs an "

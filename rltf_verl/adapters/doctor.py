@@ -109,10 +109,13 @@ def _platform(config: DictConfig) -> Check:
 
 def _rollout(config: DictConfig, not_run_here: bool) -> Check:
     """Whether the engine can be imported, as verl imports it. Only a note where no run would start anyway."""
-    from verl.workers.rollout.replica import get_rollout_replica_class
+    from rltf_verl.adapters.cpu import check_media
 
     name = OmegaConf.select(config, "actor_rollout_ref.rollout.name")
     try:
+        check_media()
+        from verl.workers.rollout.replica import get_rollout_replica_class
+
         get_rollout_replica_class(name)
     except Exception as error:  # verl raises ValueError or ImportError, engines anything
         fix = f"install {name}, or choose another actor_rollout_ref.rollout.name"

@@ -24,7 +24,7 @@ LEARNING_RATE = 0.3
 RESPONSE_LENGTH = 20
 
 SETTINGS = [
-    "rltf/hardware=cpu", f"actor_rollout_ref.model.path={POLICY}", "rltf.episode.revise=compact_guide",
+    f"actor_rollout_ref.model.path={POLICY}", "rltf.episode.revise=compact_guide",
     "data.max_prompt_length=64", f"data.max_response_length={RESPONSE_LENGTH}", "data.train_batch_size=12",
     "actor_rollout_ref.rollout.n=3", "trainer.logger=[file]", "trainer.val_before_train=false",
 ]  # fmt: skip
@@ -94,12 +94,12 @@ def build_data(folder: Path) -> dict[str, str]:
 
 def start(
     folder: Path, data: dict[str, str], overrides: list[str], method: str = "sd", recorder: str = "recorder",
-    env: str | None = None,
+    env: str | None = None, hardware: str = "cpu",
 ) -> Run:  # fmt: skip
     """Start a run; its output goes to log.txt.
 
     `recorder` names modules of this folder, loaded into every process. `env` is the environment of the data; None: 3x3
-    matrices as lines of digits, of `build_data`.
+    matrices as lines of digits, of `build_data`. `hardware` is the group of `rltf/hardware`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
@@ -111,8 +111,8 @@ def start(
     command = [
         sys.executable, "-u", "-m", "verl.trainer.main_ppo", f"--config-name=rltf_{method}", *SETTINGS,
         *(["rltf.env.style=compact"] if env is None else [f"rltf/env={env}"]),
-        *(f"{k}={v}" for k, v in data.items()), f"trainer.default_local_dir={folder / 'checkpoints'}",
-        f"hydra.run.dir={folder / 'hydra'}", *overrides,
+        f"rltf/hardware={hardware}", *(f"{k}={v}" for k, v in data.items()),
+        f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}", *overrides,
     ]  # fmt: skip
     log = (folder / "log.txt").open("ab")
     process = subprocess.Popen(

