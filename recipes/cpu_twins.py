@@ -1,6 +1,6 @@
-"""Run every experiment of every recipe as two steps of a tiny policy on the CPU, one after the other.
+"""Run every experiment of every recipe as two steps of a tiny policy on the CPU, `--jobs` at a time.
 
-    python recipes/cpu_twins.py [--only PATTERN ...] [--out outputs/cpu_twins] [--list]
+    python recipes/cpu_twins.py [--only PATTERN ...] [--jobs 2] [--out outputs/cpu_twins] [--list]
 
 A recipe joins by its layout: `recipes/<name>/config/<experiment>.yaml` (files that begin with `_` are parts) and
 `config/cpu/<overlay>.yaml`, applied as `+cpu=<overlay>`; an experiment takes the overlay whose name is the longest
@@ -21,9 +21,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,9 @@ BEARABLE = {
 ROWS, SFT_LOSS = "rltf/rows/per_session", "train/loss"
 """What every step of our trainers logs, and every step of verl's SFT trainer."""
 
+HYDRA = threading.Lock()
+"""Hydra has one state per process."""
+
 HEADER = ("experiment", "seconds", "rows", "turn 1 right", "exit")
 
 
@@ -67,7 +73,7 @@ class Twin:
 
     def config(self) -> DictConfig:
         """As `main_ppo` composes it."""
-        with initialize_config_dir(str(self.recipe / "config"), version_base=None):
+        with HYDRA, initialize_config_dir(str(self.recipe / "config"), version_base=None):
             return compose(self.experiment, [f"+cpu={self.overlay}"])
 
 
@@ -203,6 +209,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="e.g. rltf/kk_sd or 'rltf/*_fm'")
     parser.add_argument("--out", type=Path, default=Path("outputs/cpu_twins"), help="logs, metrics, sessions")
+    parser.add_argument("--jobs", type=int, default=1, help="experiments at a time")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one experiment")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     args = parser.parse_args()
@@ -213,15 +220,19 @@ def main() -> None:
         print("\n".join(twin.name for twin in twins))
         return
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-    lines, failed = [], []
-    with LoopbackJudge() as judge:
-        for i, twin in enumerate(twins, 1):
-            print(f"[{i}/{len(twins)}] {twin.name} …", end=" ", flush=True)
-            outcome = run(twin, args.out.resolve() / twin.name, judge.url, args.timeout)
-            print(f"{outcome.seconds:.0f} s, {outcome.trouble or 'ok'}", flush=True)
-            lines.append(outcome.line(twin.name))
-            failed += [twin.name] if outcome.trouble else []
-    show_table([HEADER, *lines])
+    ended = count(1)
+
+    def play(twin: Twin) -> Outcome:
+        outcome = run(twin, args.out.resolve() / twin.name, judge.url, args.timeout)
+        print(
+            f"[{next(ended)}/{len(twins)}] {twin.name}: {outcome.seconds:.0f} s, {outcome.trouble or 'ok'}", flush=True
+        )
+        return outcome
+
+    with LoopbackJudge() as judge, ThreadPoolExecutor(args.jobs) as pool:
+        outcomes = dict(zip(twins, pool.map(play, twins), strict=True))
+    show_table([HEADER, *(outcome.line(twin.name) for twin, outcome in outcomes.items())])
+    failed = [twin.name for twin, outcome in outcomes.items() if outcome.trouble]
     if failed:
         raise SystemExit(f"{len(failed)} of {len(twins)} failed: {', '.join(failed)}; logs in {args.out}")
 
