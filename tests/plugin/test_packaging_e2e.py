@@ -89,3 +89,34 @@ def test_templates_are_found(installed: Path, tmp_path: Path) -> None:
 
 def test_the_doctor_is_green_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     assert "all is well" in run([str(installed / "rltf"), "doctor"], tmp_path, VERL_PLATFORM="cpu")
+
+
+COMPOSE_ALL = """
+import sys
+from pathlib import Path
+import verl
+from hydra import compose, initialize_config_dir
+for folder in map(Path, sys.argv[1:]):
+    for file in sorted(folder.glob("[!_]*.yaml")):
+        with initialize_config_dir(str(folder), version_base=None):
+            config = compose(file.stem)
+        print(folder.name, file.stem, config.get("rltf", {}).get("env", {}).get("name", "sft"))
+"""
+PLUGIN = {
+    "discovered": {"VERL_USE_EXTERNAL_PLUGINS": "auto"},
+    "named": {"VERL_USE_EXTERNAL_PLUGINS": "none", "VERL_USE_EXTERNAL_MODULES": "rltf_verl.plugin"},
+}
+
+
+@pytest.mark.parametrize("how", PLUGIN)
+def test_every_recipe_composes_from_a_copied_folder(installed: Path, tmp_path: Path, how: str) -> None:
+    """Our groups are found by the search path that stands in each config, wherever its folder is."""
+    folders = sorted((ROOT / "recipes").glob("*/config"))
+    copies = [Path(shutil.copytree(folder, tmp_path / folder.parent.name)) for folder in folders]
+    (tmp_path / "empty").mkdir()
+    command = [str(installed / "python"), "-c", COMPOSE_ALL, *map(str, copies)]
+    composed = run(command, tmp_path / "empty", **PLUGIN[how]).splitlines()
+    experiments = [file for folder in folders for file in folder.glob("[!_]*.yaml")]
+    assert len(experiments) > 50
+    names = {tuple(line.split()[:2]) for line in composed if len(line.split()) == 3}
+    assert {(file.parents[1].name, file.stem) for file in experiments} <= names
