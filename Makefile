@@ -69,6 +69,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py
 	$(BIN)/python benchmarks/logging_cost.py
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/judge.py
 	$(BIN)/python benchmarks/leak_guard.py
 	$(BIN)/python benchmarks/envs.py

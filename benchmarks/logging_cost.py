@@ -1,8 +1,8 @@
 """What the episode log adds to a step of training, on the CPU: `python benchmarks/logging_cost.py`.
 
-Two runs of the real trainer (RLTF-SD) at the same time, so that both see the same load, one with the log as it is by
-default and one without: same model, problems, seeds and settings, learning rate 0. Compared are the seconds of whole
-steps. `logging_probe.py` also adds up what the log's own code took in each process:
+Runs of the real trainer (RLTF-SD) at the same time, so that they see the same load: one with the log as it is by default
+and two without, which say how far two equal runs differ. Same model, problems, seeds and settings, learning rate 0.
+Compared are the seconds of whole steps. `logging_probe.py` also adds up what the log's own code took in each process:
 
 worker    writing a session's line, in the agent-loop workers, while other sessions are sampled
 trainer   what the trainer waits for between advantages and update
@@ -25,7 +25,8 @@ from trainer_runs import run_together, save_model
 from rltf_verl.data.build import build_parquet
 
 STEP = "timing_s/step"
-WAYS = {"without": ["rltf.episode_log.dir=null"], "with": []}
+OFF = ["rltf.episode_log.dir=null"]
+WAYS = {"without": OFF, "with": [], "without, again": OFF}
 SETTINGS = [
     "--config-name=rltf_sd", "rltf/hardware=cpu", "rltf.env.style=compact", "rltf.episode.revise=compact_guide",
     "data.max_prompt_length=512", "data.seed=0", "actor_rollout_ref.actor.optim.lr=0",
@@ -52,13 +53,13 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def show(results: dict[str, Any], console: Console) -> None:
-    """The two medians, and the log's own clocks as shares of the steps."""
+    """The medians, and the log's own clocks as shares of the steps."""
     table = Table(title="Seconds per step, without and with the episode log")
-    for name in ("without", "with", "with / without"):
+    for name in ("", "seconds", "/ without"):
         table.add_column(name, justify="right")
-    one, other = results["step"]["without"], results["step"]["with"]
-    cells = (f"{way['median']:.3f} ± {way['spread']:.3f}" for way in (one, other))
-    table.add_row(*cells, f"{other['median'] / one['median']:.3f}")
+    for name, way in results["step"].items():
+        ratio = way["median"] / results["step"]["without"]["median"]
+        table.add_row(name, f"{way['median']:.3f} ± {way['spread']:.3f}", f"{ratio:.3f}")
     console.print(table)
     own = Table(title="The log's own code, % of the seconds of all steps")
     for name in ("where", "wall", "CPU"):
