@@ -1,7 +1,7 @@
 """What the episode log adds to a step of training, on the CPU: `python benchmarks/logging_cost.py`.
 
 Runs of the real trainer (RLTF-SD) at the same time, so that they see the same load: one with the log as it is by
-default, and two without, which say how far two equal runs differ. Same model, problems, seeds, settings; learning rate 0.
+default, and two without, which say how far two equal runs differ. Same model, problems and seeds, learning rate 0.
 Compared are the seconds of whole steps. `logging_probe.py` also adds up what the log's own code took in each process:
 
 worker    writing a session's line, in the agent-loop workers, while other sessions are sampled
