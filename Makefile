@@ -44,7 +44,7 @@ e2e: install
 nightly: install
 	$(BIN)/pytest -m nightly -n 2 --durations 0
 
-# Every experiment of every recipe, two steps of a tiny policy on the CPU each: about 40 minutes on two cores.
+# Every experiment of every recipe, two steps of a tiny policy on the CPU each: 27 minutes on two cores.
 recipes-cpu: install
 	$(BIN)/python recipes/cpu_twins.py --jobs 2
 
