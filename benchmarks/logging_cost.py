@@ -26,7 +26,7 @@ from rltf_verl.data.build import build_parquet
 
 STEP = "timing_s/step"
 OFF = ["rltf.episode_log.dir=null"]
-WAYS = {"without": OFF, "with": [], "without, again": OFF}
+WAYS = {"without": OFF, "with": [], "without_again": OFF}
 SETTINGS = [
     "--config-name=rltf_sd", "rltf/hardware=cpu", "rltf.env.style=compact", "rltf.episode.revise=compact_guide",
     "data.max_prompt_length=512", "data.seed=0", "actor_rollout_ref.actor.optim.lr=0",
