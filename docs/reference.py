@@ -57,10 +57,10 @@ def _field_docs(cls: type) -> dict[str, str]:
     """Field -> the string that follows it in the source, of the class and those it extends."""
     found: dict[str, str] = {}
     for one in reversed([c for c in cls.__mro__ if is_dataclass(c)]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body  # type: ignore[attr-defined]
+        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
         for field, doc in pairwise(body):
             if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
-                found[field.target.id] = str(doc.value.value)  # type: ignore[union-attr]
+                found[field.target.id] = str(doc.value.value)
     return found
 
 
@@ -74,7 +74,7 @@ def _kind(hint: Any) -> str:
 
 
 def _default(f: Field[Any]) -> str:
-    value = f.default if f.default is not MISSING else f.default_factory()  # type: ignore[misc]
+    value = f.default if f.default is not MISSING else f.default_factory()
     if isinstance(value, NamedOptions):
         return value.name
     return ", ".join(value) if isinstance(value, tuple) else "null" if value is None else str(value).lower()

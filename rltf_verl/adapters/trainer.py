@@ -163,6 +163,11 @@ class RLTFTrainerMixin:
     def _maybe_log_val_generations(self, **_: Any) -> None:
         """Nothing here: verl would show a session's last row only. See `_val_metrics_update`."""
 
+    def _shutdown_dump_executor(self) -> None:
+        """verl's last act of a run, however it ends: the rows of the last step are written before the process goes."""
+        self.row_log.close()
+        super()._shutdown_dump_executor()
+
     def _val_metrics_update(
         self, data_sources: list[str], sample_uids: list[str], infos: dict[str, list[Any]], *args: Any, **kwargs: Any
     ) -> dict[str, float]:

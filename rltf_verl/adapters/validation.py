@@ -24,7 +24,7 @@ FACTS, SESSION = "rltf_facts", "rltf_session"
 
 
 def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
-    """`reward_extra_info` of a session: what verl's validation averages, and `algorithm.filter_groups` looks at.
+    """`reward_extra_info` of a session, in training too: what verl's validation averages.
 
     `acc` is the **first** turn's, so `val-core/<source>/acc/mean@n` is what the policy can do without feedback.
     `acc_turn_k` (k ≥ 2) is whether the answer that stands after k turns is right: a session that ended earlier keeps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rltf_verl.report.bootstrap import Estimate
 from rltf_verl.report.evaluation import Results
@@ -99,12 +100,12 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
 
 
 def _line(
-    axes: object, rounds: Sequence[int], values: Sequence[Estimate], label: str, color: str, style: str, shift: float
+    axes: Any, rounds: Sequence[int], values: Sequence[Estimate], label: str, color: str, style: str, shift: float
 ) -> None:
     points = [(k + shift, e) for k, e in zip(rounds, values, strict=True) if e.value is not None]
     low = [e.value - (e.value if e.low is None else e.low) for _, e in points if e.value is not None]
     high = [(e.value if e.high is None else e.high) - e.value for _, e in points if e.value is not None]
-    axes.errorbar(  # type: ignore[attr-defined]
+    axes.errorbar(
         [x for x, _ in points], [e.value for _, e in points], yerr=[low, high], fmt=style, color=color, label=label,
         capsize=3, markersize=5,
     )  # fmt: skip

@@ -47,6 +47,7 @@ OVERRIDDEN = {
     "_get_required_batch_multiple": ["self", "dp_size"],
     "_compute_advantage": ["self", "batch", "metrics"],
     "_update_actor": ["self", "batch", "metrics"],
+    "_shutdown_dump_executor": ["self"],
     "_maybe_log_val_generations": ["self", "inputs", "outputs", "scores"],
     "_val_metrics_update": [
         "self",

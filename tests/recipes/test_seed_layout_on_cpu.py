@@ -106,3 +106,8 @@ def test_objectives_that_are_compared_are_all_there_are(presets) -> None:
     compared = {"distill", "imitate", "feedback_modeling", "critique", "logit_distill"}
     some = next(iter(presets.values()))
     assert {name for name in vars(some) if isinstance(getattr(some, name), Scheduled)} == compared
+
+
+def test_the_scripts_are_one_script_so_that_each_folder_can_be_copied_alone() -> None:
+    texts = {(RECIPES / name / "run_1gpu.sh").read_text().replace(name, "NAME") for name in NAMES}
+    assert len(texts) == 1

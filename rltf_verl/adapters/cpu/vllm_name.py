@@ -41,7 +41,7 @@ def patch(metadata: ModuleType) -> None:
             return f"{original(INSTALLED)}+cpu"
         return str(original(distribution_name))
 
-    metadata.version = version  # type: ignore[attr-defined]
+    metadata.version = version  # type: ignore[attr-defined]  # a module has no declared attributes
 
 
 def _has(distribution: str) -> bool:

@@ -45,7 +45,7 @@ def flat(s: Stats) -> dict[str, float]:
 
 
 def _numbers(block: object, prefix: str) -> Iterator[tuple[str, float]]:
-    for field in fields(block):  # type: ignore[arg-type]
+    for field in fields(block):  # type: ignore[arg-type]  # `Stats` or a block of it, all dataclasses
         value = getattr(block, field.name)
         if is_dataclass(value):
             yield from _numbers(value, f"{prefix}{field.name}/")
