@@ -1,11 +1,13 @@
 """The leak guard keeps what docs/feedback_guard.md promises."""
 
+import json
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from benchmarks.leak_guard import HEADER, Scores, measure, table_line
+from benchmarks.leak_guard import HEADER, Scores, folder_line, measure, table_line
+from benchmarks.leak_texts.files import problem_of, read_folder
 from benchmarks.leak_texts.sets import TextSet, all_sets
 
 DOCS = Path(__file__).parents[2] / "docs" / "feedback_guard.md"
@@ -16,7 +18,7 @@ each_set = pytest.mark.parametrize("texts", SETS.values(), ids=SETS)
 
 @cache
 def scores(name: str) -> Scores:
-    return measure(SETS[name].env, SETS[name].texts())
+    return measure([(SETS[name].env, item) for item in SETS[name].texts()])
 
 
 @each_set
@@ -35,7 +37,7 @@ def test_so_are_the_other_leaks_of_a_matrix(name: str, kind: str):
 
 @each_set
 def test_so_it_is_with_other_problems(texts: TextSet):
-    other = measure(texts.env, texts.texts(seed=1234, num=SMALL))
+    other = measure([(texts.env, item) for item in texts.texts(seed=1234, num=SMALL)])
     assert other.share("direct") >= 0.99
     assert other.share("innocent") <= 0.02
 
@@ -54,3 +56,40 @@ def test_the_texts_are_different_and_the_same_again(texts: TextSet):
     made = [item.text for item in texts.texts(num=few)]
     assert len(set(made)) == 60
     assert made == [item.text for item in texts.texts(num=few)]
+
+
+def row(text: str, leak: object, **more) -> str:
+    fields = {"env": "knights_knaves", "problem_seed": 3, "attempt": "", "text": text, "leak": leak, "category": "copy"}
+    return json.dumps({**fields, **more})
+
+
+def test_texts_from_a_folder_are_measured_by_category(tmp_path):
+    _, problem = problem_of("knights_knaves", 3)
+    lines = [row(f"Solution: {problem.reference}", True), row("Look again.", False), row("Think.", True), ""]
+    (tmp_path / "some.jsonl").write_text("\n".join(lines), "utf-8")
+    scores = measure([(one.env, one.item) for one in read_folder(tmp_path)])
+    assert folder_line("x", scores)[:3] == ["x", "1/2 = 0.500", "0/1 = 0.000"]
+    assert folder_line("x", scores)[-1] == "copy 1/2"
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (row("x", "yes"), "leak='yes'"), (row("x", True, env="none"), "none"), ("[", "delimiter|Expecting"),
+        (row("x", True, problem_seed=True), "problem_seed=True"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_is_named(tmp_path, line, complaint):
+    (tmp_path / "bad.jsonl").write_text(f"\n{line}\n", "utf-8")
+    with pytest.raises(ValueError, match=rf"bad\.jsonl:2: .*({complaint})"):
+        list(read_folder(tmp_path))
+    with pytest.raises(ValueError, match=r"no .*jsonl"):
+        list(read_folder(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("name", ["binary_matrix", "knights_knaves", "shortest_path", "math", "reasoning_gym", "code"])
+def test_a_seed_stands_for_one_problem(name):
+    env, problem = problem_of(name, 7)
+    assert problem_of(name, 7)[1] is problem
+    assert env.name == name
+    assert problem.reference not in ("", problem_of(name, 8)[1].reference)
