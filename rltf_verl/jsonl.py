@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,9 +28,10 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     still writing would pass for half a line.
 
     Raises:
-        OSError: the disk refuses, or takes only a part.
+        OSError: the disk refuses, or takes only a part; then the file is as it was.
     """
-    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    # A log must not fail for what a user's grader put into it: what JSON has no form for is written as Python shows it.
+    text = "".join(json.dumps(r, ensure_ascii=False, default=repr) + "\n" for r in records)
     lines = text.encode("utf-8", "replace")
     fd = _locked_end(path)
     try:
@@ -37,9 +39,50 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
             lines = b"\n" + lines
         written = os.write(fd, lines)
         if written != len(lines):
+            os.ftruncate(fd, os.fstat(fd).st_size - written)  # no half line for whoever reads
             raise OSError(f"{path}: only {written} of {len(lines)} bytes could be written; is the disk full?")
     finally:
         os.close(fd)
+
+
+class PatientWriter:
+    """Appends lines; what the disk refuses waits in memory and is tried again with every later call.
+
+    Args:
+        name: of what is written, for the log.
+        most: calls whose records wait at once; the oldest are lost first.
+    """
+
+    def __init__(self, name: str, most: int = 2000) -> None:
+        self._name, self._waiting = name, deque[tuple[Path, list[Mapping[str, Any]]]](maxlen=most)
+        self._refused, self._lost = False, 0
+
+    def append(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+        """Append records, after those that wait."""
+        if len(self._waiting) == self._waiting.maxlen:
+            self._lost += len(self._waiting[0][1])
+        self._waiting.append((path, list(records)))
+        try:
+            while self._waiting:
+                append_lines(*self._waiting[0])
+                self._waiting.popleft()
+        except OSError as error:
+            self._warn_once(error)
+        else:
+            self._say_that_it_is_over()
+
+    def _warn_once(self, error: OSError) -> None:
+        if not self._refused:
+            logger.warning(
+                "%s: %s; what is to be written waits in memory until the disk takes it",
+                self._name, error,
+            )  # fmt: skip
+        self._refused = True
+
+    def _say_that_it_is_over(self) -> None:
+        if self._refused:
+            logger.warning("%s: written again; %d records were lost", self._name, self._lost)
+        self._refused, self._lost = False, 0
 
 
 def _locked_end(path: Path) -> int:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rltf_verl.jsonl import append_line, parse_lines, read_lines
+from rltf_verl.jsonl import PatientWriter, append_line, parse_lines, read_lines
 
 JSON = st.dictionaries(st.text(max_size=5), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30))
 
@@ -44,10 +44,27 @@ def test_nothing_to_read(tmp_path):
     assert parse_lines(b"\n\n", tmp_path) == []
 
 
-def test_a_disk_that_takes_only_a_part_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "write", lambda fd, data: len(data) - 1)
+def test_a_disk_that_takes_only_a_part_is_an_error_and_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path, write = tmp_path / "a.jsonl", os.write
+    append_line(path, {"n": 1})
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[: len(data) // 2]))
     with pytest.raises(OSError, match="is the disk full"):
-        append_line(tmp_path / "a.jsonl", {"n": 1})
+        append_line(path, {"n": 2})
+    assert path.read_bytes() == before
+
+
+def test_a_patient_writer_loses_the_oldest_and_says_how_many(tmp_path, caplog):
+    path = tmp_path / "folder" / "a.jsonl"
+    writer = PatientWriter("a log", most=2)
+    writer.append(path, [{"n": 0}, {"n": 1}])
+    for n in (2, 3):
+        writer.append(path, [{"n": n}])
+    path.parent.mkdir()
+    writer.append(path, [{"n": 4}])
+    assert read_lines(path) == [{"n": 3}, {"n": 4}]
+    assert [r.message.split(":")[0] for r in caplog.records] == ["a log", "a log"]
+    assert "3 records were lost" in caplog.records[-1].message
 
 
 WRITER = """

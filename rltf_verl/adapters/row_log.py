@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from rltf_verl.adapters.pieces import pieces
 from rltf_verl.adapters.step_rows import StepRows, read_columns, tokens
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import EpisodeLogConfig
+from rltf_verl.jsonl import PatientWriter
 from rltf_verl.report.episode_log import is_written
 from rltf_verl.report.log_files import pack
 from rltf_verl.report.row_log import write_rows
@@ -42,6 +44,7 @@ class RowLog:
     def __init__(self, config: EpisodeLogConfig, tokenizer: Any) -> None:
         self._config, self._tokenizer = config, tokenizer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="episode-log")
+        self._writer = PatientWriter(f"trained rows in {config.dir}")
         self._broken = False
 
     def write(self, batch: KVBatchMeta, rows: Sequence[int], step: StepRows, targets: RowTargets, number: int) -> None:
@@ -82,8 +85,10 @@ class RowLog:
         try:
             text = {i: pieces(self._decode, own) for i, own in ids.items()}
             written = [i for i, key in enumerate(keys) if is_written(session_of(key)[0], self._config.share)]
-            write_rows(folder, number, session_records(keys, step, targets, text, number, written))
-            pack(folder, number)
+            records = session_records(keys, step, targets, text, number, written)
+            write_rows(folder, number, records, self._writer.append)
+            with suppress(OSError):  # tried again at the next step; the writer has said what the disk says
+                pack(folder, number)
         except Exception as error:  # whatever it is, it must not end as a silence in a thread
             self._broken = True
             logger.warning("episode log: no more rows are written to %s: %s: %s", folder, type(error).__name__, error)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.jsonl import append_line
+from rltf_verl.jsonl import PatientWriter
 from rltf_verl.report.log_files import log_files, read_files, size
 from rltf_verl.report.record import VERSION, episode_record
 from rltf_verl.report.row_log import read_rows
@@ -39,7 +40,7 @@ class EpisodeLog:
     ) -> None:
         self._folder, self._worker = folder, worker
         self._share, self._max_gb, self._ids = share, max_gb, ids
-        self._broken = False
+        self._writer = PatientWriter(f"episode log in {folder}")
         self._full = False
         self._open: Path | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +56,7 @@ class EpisodeLog:
         seed: int = 0,
         context: Sequence[Message] = (),
     ) -> None:
-        """Write one session. A disk that refuses ends the log with one warning, not the run.
+        """Write one session. While the disk refuses, sessions wait in memory; the run goes on.
 
         Args:
             episode: what was played.
@@ -66,26 +67,22 @@ class EpisodeLog:
             seed: base of the sampling seeds, `rltf.seed`.
             context: messages of the first prompt before the question.
         """
-        if self._broken or not (validate or is_written(uid, self._share)):
+        if not (validate or is_written(uid, self._share)):
             return
         split = "val" if validate else "train"
         place = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed}
         said = {"context": list(context), "question": question} if context else {"question": question}
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
-        try:
-            if not self._has_room(path):
-                return
-            append_line(path, place | said | episode_record(episode, ids=self._ids))
-        except OSError as error:
-            self._broken = True
-            logger.warning("episode log: no more sessions are written to %s: %s", self._folder, error)
+        if self._has_room(path):
+            self._writer.append(path, [place | said | episode_record(episode, ids=self._ids)])
 
     def _has_room(self, path: Path) -> bool:
         """Looks once per file, which is once per step."""
         if self._max_gb is None or path == self._open:
             return not self._full
         self._open, was_full = path, self._full
-        self._full = size(self._folder) >= self._max_gb * GB
+        with suppress(OSError):  # the folder is away for a while
+            self._full = size(self._folder) >= self._max_gb * GB
         if self._full and not was_full:
             logger.warning(
                 "episode log: %s has reached rltf.episode_log.max_gb=%g; no sessions are written until it is smaller: "

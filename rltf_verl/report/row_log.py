@@ -9,7 +9,7 @@ tokens of the row, `text`, `role`, `turn`, `advantage`, `log_prob`, `gap`, `mask
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,12 @@ from rltf_verl.report.log_files import log_files, read_files
 Rows = list[dict[str, Any]]
 
 
-def write_rows(folder: Path, step: int, sessions: Iterable[Mapping[str, Any]]) -> None:
-    """Append the records of a step's sessions.
+Append = Callable[[Path, Iterable[Mapping[str, Any]]], None]
 
-    Raises:
-        OSError: the disk refuses.
-    """
-    append_lines(folder / f"{step:08d}.rows.trainer.jsonl", sessions)
+
+def write_rows(folder: Path, step: int, sessions: Iterable[Mapping[str, Any]], append: Append = append_lines) -> None:
+    """Append the records of a step's sessions, by `jsonl.append_lines` or what stands for it."""
+    append(folder / f"{step:08d}.rows.trainer.jsonl", sessions)
 
 
 def read_rows(folder: Path) -> dict[tuple[str, int], Rows]:

@@ -17,6 +17,7 @@ from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import EpisodeLogConfig
 from rltf_verl.report.episode_log import EpisodeLog, is_written, read_episodes
+from rltf_verl.report.log_files import log_files, read_files
 from rltf_verl.report.row_log import read_rows, roles
 from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
 
@@ -116,16 +117,21 @@ def test_steps_before_are_packed_and_the_rows_join_their_sessions(tmp_path, batc
     assert [len(record["rows"]) for record in read_episodes(tmp_path)] == [2, 2]
 
 
-def test_no_folder_no_log_and_a_disk_that_refuses_is_one_warning(tmp_path, batch, step, caplog):
+def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, batch, step, caplog):
     off = RowLog(EpisodeLogConfig(dir=None), TOKENIZER)
     off.write(batch, REAL, *step, 1)
-    (tmp_path / "00000004.rows.trainer.jsonl").mkdir()
+    obstacle = tmp_path / "00000004.rows.trainer.jsonl"
+    obstacle.mkdir()
     log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER)
     for number in (4, 5):
         log.write(batch, REAL, *step, number)
         log._thread.submit(int).result()
-    assert len([r for r in caplog.records if "no more rows are written" in r.message]) == 1
-    assert not (tmp_path / "00000005.rows.trainer.jsonl").exists()
+    assert ["waits in memory" in r.message for r in caplog.records] == [True]
+    obstacle.rmdir()
+    log.write(batch, REAL, *step, 6)
+    log.close()
+    written = {r["step"] for r in read_files(log_files(tmp_path, ("rows",)))}
+    assert written == {4, 5, 6}
 
 
 @given(st.text(max_size=40))

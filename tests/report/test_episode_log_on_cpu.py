@@ -71,13 +71,27 @@ def test_a_record_holds_what_was_said(tmp_path):
     }  # fmt: skip
 
 
-def test_a_disk_that_refuses_ends_the_log_with_one_warning(tmp_path, caplog):
+def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, caplog):
     log = EpisodeLog(tmp_path, "w")
-    (tmp_path / "00000001.train.w.jsonl").mkdir()
-    log.append(episode(), question="q", step=1, validate=False, uid="u1")
-    log.append(episode(), question="q", step=2, validate=False, uid="u2")
-    assert [r.message.split(":")[0] for r in caplog.records] == ["episode log"]
-    assert not list(tmp_path.glob("00000002.*"))
+    obstacle = tmp_path / "00000001.train.w.jsonl"
+    obstacle.mkdir()
+    for step in (1, 2):
+        log.append(episode(), question="q", step=step, validate=False, uid=f"u{step}")
+    obstacle.rmdir()
+    log.append(episode(), question="q", step=3, validate=False, uid="u3")
+    assert [record["uid"] for record in read_episodes(tmp_path)] == ["u1", "u2", "u3"]
+    first, last = (record.message for record in caplog.records)
+    assert "waits in memory" in first
+    assert "0 records were lost" in last
+
+
+def test_what_a_grader_found_is_written_whatever_it_is(tmp_path):
+    played = episode()
+    (turn, *rest) = played.turns
+    odd = replace(turn, grade=replace(turn.grade, parsed={1, 2}))
+    EpisodeLog(tmp_path, "w").append(replace(played, turns=(odd, *rest)), question="q", step=1, validate=False, uid="u")
+    (record,) = read_episodes(tmp_path)
+    assert record["turns"][0]["grade"]["parsed"] == "{1, 2}"
 
 
 HOSTILE = [
