@@ -8,7 +8,7 @@ TORCH := 2.13.0
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 
-.PHONY: install demo test unit e2e nightly test-vllm lint recipes-cpu benchmarks study clean
+.PHONY: install demo test unit e2e nightly test-vllm lint recipes-cpu benchmarks soak study clean
 
 install: $(VENV)/installed
 
@@ -43,6 +43,10 @@ e2e: install
 # What is too long for every run: each preset in the real trainer, all of verl's modes; about half an hour.
 nightly: install
 	$(BIN)/pytest -m nightly -n 2 --durations 0
+
+# An hour of the real trainer while everything around it fails: docs/benchmarks.md.
+soak: install
+	$(BIN)/python -m benchmarks.soak
 
 # Every experiment of every recipe, two steps of a tiny policy on the CPU each: 27 minutes on two cores.
 recipes-cpu: install
