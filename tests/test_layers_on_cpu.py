@@ -28,7 +28,7 @@ LAYERS = {
     "report": {"types", "envs", "parity", "jsonl", "registry"},
     "plugin": {"adapters", "searchpath"},
     "adapters": {"algos", "episode", "feedback", "judge", "envs", "prompts", "data", "report", "config", "types",
-                 "registry", "searchpath"},
+                 "registry", "searchpath", "jsonl"},
     "evaluate": {"data", "episode", "feedback", "envs", "judge", "prompts", "report", "config", "types", "registry"},
     "contract": {"envs", "feedback", "types"},
     "cli": {"cli_compare", "cli_data", "cli_env", "cli_eval", "cli_log", "cli_options", "cli_probe", "cli_view", "data",
