@@ -13,6 +13,7 @@ from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.adapters.cpu.vllm_ready import trouble_of
 from rltf_verl.adapters.modes import mode_combinations
+from rltf_verl.adapters.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_from_row
 from rltf_verl.envs import make_env
@@ -61,53 +62,15 @@ def check_config(config: DictConfig) -> RLTFConfig:
     require_template("rltf.feedback_modeling.critic", "critic", rltf.feedback_modeling.critic)
     if not verl_is_tested():
         logger.warning("verl %s is outside the tested range %s; run `rltf doctor`", verl_version(), TESTED_VERL)
-    combinations = _combinations(config) + mode_combinations(config) + _own_combinations(config, rltf, provider)
+    combinations = verl_combinations(config) + mode_combinations(config) + _own_combinations(config, rltf, provider)
     if rltf.logit_distill.enabled:
         combinations += _logit_combinations(config)
     for ok, message in combinations:
         if not ok:
             raise ConfigError(message)
+    for message in ignored_settings(config):
+        logger.warning(message)
     return rltf
-
-
-def _combinations(config: DictConfig) -> list[tuple[bool, str]]:
-    """(it works, what to say when it does not) for every setting of verl that ours depend on."""
-    algorithm, correction = config.algorithm, config.algorithm.get("rollout_correction") or {}
-    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    mode, agent = config.trainer.v1.trainer_mode, rollout.agent
-    loss_mode = actor.policy_loss.get("loss_mode", "vanilla")
-    return [
-        (config.trainer.use_v1, "trainer.use_v1=False: the rltf trainers are V1 trainers; set it to True"),
-        (not correction.get("bypass_mode"),
-         "algorithm.rollout_correction.bypass_mode=True: old log-probs would be the sampler's, which for distillation "
-         "rows belong to another prompt; set it to False"),
-        (not algorithm.use_kl_in_reward,
-         "algorithm.use_kl_in_reward=True: not supported with per-turn rewards; "
-         "use actor_rollout_ref.actor.use_kl_loss"),
-        (algorithm.adv_estimator == "rltf",
-         f"algorithm.adv_estimator={algorithm.adv_estimator}: the rltf trainers compute per-turn advantages; "
-         "set it to rltf"),
-        (actor.loss_agg_mode == "token-sum",
-         f"actor_rollout_ref.actor.loss_agg_mode={actor.loss_agg_mode}: every role is a token sum over one constant; "
-         "set it to token-sum"),
-        (loss_mode != "sapo",
-         f"actor_rollout_ref.actor.policy_loss.loss_mode={loss_mode}: verl's implementation ignores loss_agg_mode; "
-         "choose importance_sampling, rltf_ppo, rltf_cispo, vanilla, …"),
-        (not OmegaConf.select(config, "distillation.enabled", default=False),
-         "distillation.enabled=True: verl's teacher distillation does not know our rows; set it to False"),
-        (rollout.calculate_log_probs,
-         "actor_rollout_ref.rollout.calculate_log_probs=False: the rows carry the sampler's log-probs; set it to True"),
-        (not config.algorithm.filter_groups.enable,
-         "algorithm.filter_groups.enable=True: verl filters by the reward of single rows; set it to False"),
-        (str(mode).startswith("rltf_"),
-         f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be one of rltf_sync, "
-         "rltf_colocate_async, rltf_separate_async"),
-        (str(agent.get("agent_loop_manager_class")) == MANAGER,
-         f"actor_rollout_ref.rollout.agent.agent_loop_manager_class={agent.get('agent_loop_manager_class')}: "
-         f"must be {MANAGER}"),
-        (not config.trainer.critic_warmup,
-         f"trainer.critic_warmup={config.trainer.critic_warmup}: there is no critic; set it to 0"),
-    ]  # fmt: skip
 
 
 def _own_combinations(config: DictConfig, rltf: RLTFConfig, provider: FeedbackProvider) -> list[tuple[bool, str]]:
@@ -158,8 +121,6 @@ def _logit_combinations(config: DictConfig) -> list[tuple[bool, str]]:
 
 ENGINES_WITH_SEEDS = ("transformers", "vllm")
 """Rollout engines whose sampling parameters take a per-request `seed`."""
-
-MANAGER = "rltf_verl.adapters.agent_worker.RLTFAgentLoopManager"
 
 
 def check_platform(config: DictConfig) -> None:

@@ -1,12 +1,17 @@
 """What is refused before a worker starts: one clear message each, on the real verl configuration."""
 
 import logging
+import math
 import re
 
 import pyarrow.parquet as pq
 import pytest
+import torch
+from verl.trainer.ppo import core_algos
+from verl.utils.config import omega_conf_to_dataclass
 
 from rltf_verl.adapters import checks
+from rltf_verl.adapters.verl_settings import TOKEN_SUM_LOSSES
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.schema import row_of
@@ -70,7 +75,43 @@ REFUSED = {  # what is set, and how the message starts
     "KL in reward": ("algorithm.use_kl_in_reward=true", "algorithm.use_kl_in_reward=True: not supported "),
     "other estimator": ("algorithm.adv_estimator=grpo", "algorithm.adv_estimator=grpo: "),
     "other aggregation": (f"{ACTOR}.loss_agg_mode=token-mean", f"{ACTOR}.loss_agg_mode=token-mean: every role is "),
-    "sapo": (f"{ACTOR}.policy_loss.loss_mode=sapo", f"{ACTOR}.policy_loss.loss_mode=sapo: verl's implementation "),
+    "sapo": (f"{ACTOR}.policy_loss.loss_mode=sapo", f"{ACTOR}.policy_loss.loss_mode=sapo: not known to be a sum "),
+    "geo_mean": (f"{ACTOR}.policy_loss.loss_mode=geo_mean", f"{ACTOR}.policy_loss.loss_mode=geo_mean: not known to "),
+    "bypass_mode as a loss": (
+        f"{ACTOR}.policy_loss.loss_mode=bypass_mode",
+        f"{ACTOR}.policy_loss.loss_mode=bypass_mode: not known to ",
+    ),
+    "a loss nobody has": (f"{ACTOR}.policy_loss.loss_mode=mine", f"{ACTOR}.policy_loss.loss_mode=mine: not known to "),
+    "reward function": (
+        "reward.custom_reward_function.path=reward.py",
+        "reward.custom_reward_function.path=reward.py: the environment grades, so nothing would read it; ",
+    ),
+    "reward function, old key": (
+        "custom_reward_function.path=reward.py",
+        "custom_reward_function.path=reward.py: the environment grades, ",
+    ),
+    "reward manager": ("reward.reward_manager.module.path=m.py", "reward.reward_manager.module.path=m.py: the env"),
+    "reward model": ("reward.reward_model.enable=true", "reward.reward_model.enable=True: the environment grades, "),
+    "reward model, old key": ("reward_model.enable=true", "reward_model.enable=True: the environment grades, "),
+    "sandbox of verl": ("reward.sandbox_fusion.url=http://x/run", "reward.sandbox_fusion.url=http://x/run: the env"),
+    "critic": ("critic.enable=true", "critic.enable=True: there is no value model, it would be trained and not used"),
+    "pf_ppo": ("algorithm.use_pf_ppo=true", "algorithm.use_pf_ppo=True: rows are not resampled; set it to False"),
+    "tools": (f"{ROLLOUT}.multi_turn.enable=true", f"{ROLLOUT}.multi_turn.enable=True: the agent loop rltf plays "),
+    "tool file": (f"{ROLLOUT}.multi_turn.tool_config_path=t.yaml", f"{ROLLOUT}.multi_turn.tool_config_path=t.yaml: "),
+    "other agent loops": (f"{ROLLOUT}.agent.agent_loop_config_path=a.yaml", f"{ROLLOUT}.agent.agent_loop_config_path="),
+    "loss scale": (f"{ACTOR}.loss_scale_factor=2", f"{ACTOR}.loss_scale_factor=2: every role is divided by one "),
+    "no end": (f"{ROLLOUT}.ignore_eos=true", f"{ROLLOUT}.ignore_eos=True: no answer would ever end; "),
+    "routes": (f"{ROLLOUT}.enable_rollout_routing_replay=true", f"{ROLLOUT}.enable_rollout_routing_replay=True: the "),
+    "prompt key": ("data.prompt_key=question", "data.prompt_key=question: the rows' questions are in the column "),
+    "engine shorter than prompt and answer": (
+        f"{ROLLOUT}.max_model_len=4095",
+        f"{ROLLOUT}.max_model_len=4095: shorter than data.max_prompt_length + data.max_response_length, so answers "
+        "would be cut before their limit; set it to at least 4096, or null",
+    ),
+    "another answer length for the engine": (
+        f"{ROLLOUT}.response_length=64",
+        f"{ROLLOUT}.response_length=64: must be data.max_response_length=2048, ",
+    ),
     "distillation": ("distillation.enabled=true", "distillation.enabled=True: "),
     "no log-probs": (f"{ROLLOUT}.calculate_log_probs=false", f"{ROLLOUT}.calculate_log_probs=False: "),
     "filter_groups": ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.enable=True: "),
@@ -89,6 +130,67 @@ def test_what_cannot_work_is_refused_with_key_value_and_fix(verl_config, case):
     override, message = REFUSED[case]
     with pytest.raises(ValueError, match="^" + re.escape(message)):  # ConfigError is one
         checks.check_config(verl_config(*override.split(" ")))
+
+
+IGNORED = {
+    "algorithm.gamma=0.9": "algorithm.gamma=0.9: has no effect with an rltf: block; rltf.gamma is the discount",
+    "algorithm.lam=0.95": "algorithm.lam=0.95: has no effect with an rltf: block; there is no value model",
+    "algorithm.norm_adv_by_std_in_grpo=true": "algorithm.norm_adv_by_std_in_grpo=True: has no effect with an rltf: ",
+    "reward.reward_manager.name=dapo": "reward.reward_manager.name=dapo: has no effect with an rltf: block; ",
+    "data.truncation=left": "data.truncation=left: has no effect with an rltf: block; a question is never cut",
+    f"{ACTOR}.ppo_mini_batch_size=8": f"{ACTOR}.ppo_mini_batch_size=8: has no effect with an rltf: block; ",
+    f"{ROLLOUT}.multi_turn.max_user_turns=3": f"{ROLLOUT}.multi_turn.max_user_turns=3: has no effect with an ",
+}
+
+
+@pytest.mark.parametrize("override", IGNORED)
+def test_what_has_no_effect_is_a_warning_that_names_the_key(verl_config, caplog, override):
+    with caplog.at_level(logging.WARNING):
+        checks.check_config(verl_config(override))
+    (record,) = [r for r in caplog.records if r.name == checks.__name__]
+    assert record.getMessage().startswith(IGNORED[override])
+
+
+def _is_token_sum(name, actor):
+    """Whether rows add what they would cost alone, while the policy is still the one that sampled, and none add 0."""
+    log_prob = -torch.rand(5, 4, generator=torch.Generator().manual_seed(0))
+    advantages = torch.linspace(-0.05, 0.1, 5)[:, None].expand(5, 4)
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
+
+    def loss(rows, mask=mask):
+        value, _ = core_algos.get_policy_loss_fn(name)(
+            old_log_prob=log_prob[rows], log_prob=log_prob[rows], advantages=advantages[rows],
+            response_mask=mask[rows], loss_agg_mode="token-sum", config=actor, rollout_is_weights=None,
+        )  # fmt: skip
+        return float(value)
+
+    try:
+        additive = math.isclose(loss(slice(0, 5)), loss(slice(0, 2)) + loss(slice(2, 5)), rel_tol=1e-4, abs_tol=1e-6)
+        return additive and loss(slice(0, 5), torch.zeros_like(mask)) == 0
+    except Exception:  # bypass_mode, on a micro-batch in which nothing was sampled
+        return False
+
+
+def test_the_list_of_token_sums_holds_for_every_loss_that_verl_registers(verl_config):
+    """A loss that a new verl brings is refused until it is in the list; what is in the list is one."""
+    config = verl_config(f"{ACTOR}.policy_loss.dro_beta=0.1").actor_rollout_ref.actor
+    actor = omega_conf_to_dataclass(config)
+    actor.global_batch_info.update(dp_size=1, batch_num_tokens=None, global_batch_size=None, loss_scale_factor=None)
+    sums = {name for name in core_algos.POLICY_LOSS_REGISTRY if _is_token_sum(name, actor)}
+    assert sums == set(TOKEN_SUM_LOSSES)
+    assert set(core_algos.POLICY_LOSS_REGISTRY) - sums == {"sapo", "geo_mean", "bypass_mode"}
+
+
+def test_a_loss_of_your_own_says_that_it_is_a_token_sum(verl_config, monkeypatch):
+    def loss():
+        """Never called here."""
+
+    monkeypatch.setitem(core_algos.POLICY_LOSS_REGISTRY, "mine", loss)
+    config = verl_config(f"{ACTOR}.policy_loss.loss_mode=mine")
+    with pytest.raises(ConfigError, match="set rltf_token_sum=True on the function"):
+        checks.check_config(config)
+    loss.rltf_token_sum = True
+    checks.check_config(config)
 
 
 def test_a_config_without_our_block_says_where_to_start(verl_config):
