@@ -16,6 +16,9 @@ Message = dict[str, str]
 StopReason = Literal["solved", "horizon", "not_asked", "feedback_unavailable", "prompt_too_long", "ungraded"]
 """`not_asked`: feedback was not wanted (`rltf.feedback.ask`), which is no failure; `feedback_unavailable`: it was."""
 
+TECHNICAL_STOPS: frozenset[StopReason] = frozenset({"feedback_unavailable", "prompt_too_long", "ungraded"})
+"""Reasons that say nothing about the attempt: what the missing turns would have earned is unknown, not 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -97,6 +100,7 @@ class Turn:
     attempt: Attempt
     grade: Grade
     reward: float
+    """What reinforces the attempt: its graded reward, shaped by `rltf.reward`."""
     feedback: Feedback | None = None
     parent: int | None = None
     """Position in `Episode.turns` of the turn that it revises; None for the first."""
@@ -108,6 +112,13 @@ class Turn:
     """Feedback that the leak guard dropped: nobody learnt from it, but it is counted and logged."""
     prompt: str | None = None
     """The message that the attempt answers; None for the first attempt, which answers the problem's question."""
+    unshaped: float | None = None
+    """The graded reward before shaping; None where `reward` is not shaped."""
+
+    @property
+    def graded(self) -> float:
+        """R(x_0, y_k): what the answer is worth as an answer to the problem, whenever it was given."""
+        return self.reward if self.unshaped is None else self.unshaped
 
 
 @dataclass(frozen=True, slots=True)

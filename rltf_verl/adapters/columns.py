@@ -22,7 +22,7 @@ from rltf_verl.feedback import provider_names
 from rltf_verl.report.audit import says_nothing
 from rltf_verl.report.record import turn_record
 from rltf_verl.report.session import Record, answer, line_to
-from rltf_verl.types import CONTEXT, Episode, Feedback, Row
+from rltf_verl.types import CONTEXT, TECHNICAL_STOPS, Episode, Feedback, Row
 
 ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = "rltf_role", "rltf_turn", "rltf_facts", "rltf_sampler_log_probs"
 
@@ -30,7 +30,7 @@ SESSION_FACTS = (
     "parent", "correct", "format_ok", "ended", "reward", "response_tokens",
     "feedback", "feedback_words", "feedback_latency_s", "feedback_fallback", "feedback_failed",
     "grader_error", "ungraded", "prompt_too_long", "feedback_leak", "feedback_provider", "changed", "repeated", "no_op",
-    "own_feedback_tokens", "not_asked",
+    "own_feedback_tokens", "not_asked", "graded", "cut",
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
             *_leak_facts(turn.withheld or feedback),
             *_answer_facts(line_to(records, k)), float(feedback is not None and says_nothing(feedback.text)),
             float(len(feedback.attempt.response_ids)) if feedback and feedback.attempt else 0.0,
-            float(turn.stop == "not_asked"),
+            float(turn.stop == "not_asked"), turn.graded, float(turn.stop in TECHNICAL_STOPS),
         ])  # fmt: skip
     return facts
 
@@ -112,6 +112,8 @@ def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:
         valid=valid,
         parent=torch.where(valid, column["parent"].nan_to_num(), -1).long(),
         group=group,
+        graded=column["graded"].nan_to_num(),
+        cut=column["cut"].nan_to_num() > 0,
     )
     ungraded = column["ungraded"].nan_to_num() > 0
     return with_neutral_rewards(sessions, ungraded) if bool(ungraded.any()) else sessions

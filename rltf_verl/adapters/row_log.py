@@ -131,7 +131,9 @@ def _columns(step: StepRows, targets: RowTargets) -> dict[str, np.ndarray[Any, A
         "role": batch.role, "turn": batch.turn, "advantage": targets.advantages, "log_prob": batch.old_log_probs,
         "gap": batch.sampler_log_probs - batch.old_log_probs, "masked": targets.floor_masked,
     }  # fmt: skip
-    return {name: values.squeeze(1).numpy() for name, values in columns.items()}
+    flat = {name: values.squeeze(1) for name, values in columns.items()}
+    # numpy has no bfloat16, the dtype of what the workers of a GPU run send.
+    return {name: (v.float() if v.is_floating_point() else v).numpy() for name, v in flat.items()}
 
 
 def _parts(columns: dict[str, np.ndarray[Any, Any]], starts: np.ndarray[Any, Any]) -> list[list[dict[str, Any]]]:

@@ -75,7 +75,8 @@ def read_rows(batch: KVBatchMeta, rows: Sequence[int]) -> StepRows:
     first_row = torch.full_like(group, len(rows)).scatter_reduce_(0, session, torch.arange(len(rows)), "amin")
     facts = tokens(columns.pop(FACTS)).view(len(rows), -1, len(SESSION_FACTS))[first_row]
     lengths = token_counts(columns[ROLE])
-    column = {name: tokens(values).unsqueeze(1) for name, values in columns.items()}
+    # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which numpy does not know.
+    column = {name: _in_single(tokens(values)).unsqueeze(1) for name, values in columns.items()}
     batch_of_tokens = RowBatch(
         role=column[ROLE],
         turn=column[TURN],
@@ -131,6 +132,10 @@ def tokens(column: torch.Tensor) -> torch.Tensor:
     """[L, …] values of a column, one row after the other."""
     values: torch.Tensor = column.values() if column.is_nested else column.flatten(0, 1)
     return values
+
+
+def _in_single(values: torch.Tensor) -> torch.Tensor:
+    return values.float() if values.is_floating_point() else values
 
 
 def token_counts(column: torch.Tensor) -> torch.Tensor:

@@ -9,22 +9,9 @@ from dataclasses import replace
 
 import torch
 
-from rltf_verl.algos.sessions import Cohorts, Sessions, cohorts, joined
+from rltf_verl.algos.sessions import Sessions, cohort_mean, cohort_sums, cohorts, joined
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config.objectives import Estimator
-
-
-def cohort_sums(values: torch.Tensor, where: Cohorts, valid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sum of the values of each turn's cohort, and how many there are; [S, M] float64 each.
-
-    In double precision, so that the order of sessions does not matter.
-    """
-    require_shape(label=(where.label, tuple(values.shape)), valid=(valid, tuple(values.shape)))
-    label, weight = where.label.reshape(-1), valid.reshape(-1).double()
-    sums = torch.zeros(where.num_labels, dtype=torch.float64)
-    counts = sums.clone().index_add_(0, label, weight)
-    sums.index_add_(0, label, torch.where(valid, values, 0.0).reshape(-1).double())
-    return sums[where.label], counts[where.label]
 
 
 def first_turn_mean(values: torch.Tensor, sessions: Sessions) -> torch.Tensor:
@@ -38,16 +25,19 @@ def first_turn_mean(values: torch.Tensor, sessions: Sessions) -> torch.Tensor:
 def with_neutral_rewards(sessions: Sessions, ungraded: torch.Tensor) -> Sessions:
     """The same sessions, a turn without a verdict with the mean reward of its cohort's other turns (0 if it has none).
 
-    It then moves no mean of the cohort, and its own reward is no reason for an advantage.
+    It then moves no mean of the cohort, and its own reward is no reason for an advantage. Its return: `returns`.
 
     Args:
         sessions: the S sessions.
         ungraded: [S, M] bool.
     """
     require_shape(ungraded=(ungraded, tuple(sessions.valid.shape)))
-    sums, counts = cohort_sums(sessions.rewards, cohorts(sessions), sessions.valid & ~ungraded)
-    mean = (sums / counts.clamp(min=1)).to(sessions.rewards.dtype)
-    return replace(sessions, rewards=torch.where(ungraded, mean, sessions.rewards))
+    where, known = cohorts(sessions), sessions.valid & ~ungraded
+    rewards, graded = (
+        torch.where(ungraded, cohort_mean(values, where, known), values)
+        for values in (sessions.rewards, sessions.graded)
+    )
+    return replace(sessions, rewards=rewards, graded=graded, ungraded=ungraded)
 
 
 def turn_advantages(

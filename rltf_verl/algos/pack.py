@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import torch
 
+from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.types import CONTEXT, Episode, Row
+from rltf_verl.types import CONTEXT, TECHNICAL_STOPS, Episode, Row
 
 
 def pad(values: Sequence[Sequence[float]], dtype: torch.dtype, fill: float = 0.0) -> torch.Tensor:
@@ -23,13 +24,17 @@ def pad(values: Sequence[Sequence[float]], dtype: torch.dtype, fill: float = 0.0
 def pack_sessions(episodes: Sequence[Episode], group: Sequence[int]) -> Sessions:
     """S episodes, and the group of each."""
     parents = [[-1 if t.parent is None else t.parent for t in e.turns] for e in episodes]
-    return Sessions(
+    stops = [[t.stop for t in e.turns] for e in episodes]
+    sessions = Sessions(
         rewards=pad([[t.reward for t in e.turns] for e in episodes], torch.float32),
         correct=pad([[t.grade.correct for t in e.turns] for e in episodes], torch.bool),
         valid=pad([[True] * len(e.turns) for e in episodes], torch.bool),
         parent=pad(parents, torch.int64, -1),
         group=torch.tensor(list(group)),
+        graded=pad([[t.graded for t in e.turns] for e in episodes], torch.float32),
+        cut=pad([[stop in TECHNICAL_STOPS for stop in own] for own in stops], torch.bool),
     )
+    return with_neutral_rewards(sessions, pad([[stop == "ungraded" for stop in own] for own in stops], torch.bool))
 
 
 def pack_rows(

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import torch
 
-from rltf_verl.algos.sessions import Sessions, num_revisions
+from rltf_verl.algos.sessions import Sessions, cohort_mean, cohorts, depth, num_revisions
 
 
 def discounted_returns(sessions: Sessions, gamma: float) -> torch.Tensor:
     """R_m = r_m + γ · mean of R over the turns that revise m; in a line R_k = Σ_{j≥k} γ^{j−k} r_j.
+
+    What is missing for a technical reason is neutral: it takes its cohort's mean (0 if nobody there has it).
+
+    * A turn whose continuation is missing (`Sessions.cut`, or every revision ungraded) takes, for γ · mean R, the mean
+      of what its siblings that went on gained by theirs.
+    * A turn without a verdict (`Sessions.ungraded`) takes the mean return of its siblings, and counts for nothing in
+      the turn that it revises.
 
     Args:
         sessions: S sessions of up to M turns.
@@ -24,11 +31,20 @@ def discounted_returns(sessions: Sessions, gamma: float) -> torch.Tensor:
         tensor([[0.1000, 1.0000]])
     """
     returns = torch.where(sessions.valid, sessions.rewards, 0.0)
-    has_parent = sessions.valid & (sessions.parent >= 0)
-    up = sessions.parent.clamp(min=0)
-    share = gamma / num_revisions(sessions).clamp(min=1).to(returns.dtype)
-    for m in reversed(range(1, returns.shape[1])):  # parents stand before their children
-        above = up[:, m : m + 1]
-        gained = torch.where(has_parent[:, m : m + 1], share.gather(1, above) * returns[:, m : m + 1], 0.0)
-        returns.scatter_add_(1, above, gained)
+    gains, depths, up = torch.zeros_like(returns), depth(sessions), sessions.parent.clamp(min=0)
+    counts = sessions.valid & (sessions.parent >= 0) & ~sessions.ungraded
+    num_counted = torch.zeros_like(up).scatter_add_(1, up, counts.long())
+    share = gamma / num_counted.clamp(min=1).to(returns.dtype)
+    lost = sessions.valid & (sessions.cut | ((num_revisions(sessions) > 0) & (num_counted == 0)))
+    where = cohorts(sessions) if bool((lost | sessions.ungraded).any()) else None
+    for d in reversed(range(int(depths.max()) + 1 if depths.numel() else 0)):
+        here = sessions.valid & (depths == d)
+        if where is not None:
+            gains = torch.where(here & lost, cohort_mean(gains, where, here & (num_counted > 0)), gains)
+        returns = torch.where(here, returns + gains, returns)
+        if where is not None:
+            mean = cohort_mean(returns, where, here & ~sessions.ungraded)
+            returns = torch.where(here & sessions.ungraded, mean, returns)
+        gained = torch.where(here & counts, share.gather(1, up) * returns, 0.0)
+        gains = gains.scatter_add(1, up, gained)
     return returns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -23,10 +23,21 @@ class Sessions:
     """[S, M] int64: the turn that turn m revises, below m; −1 for a first turn."""
     group: torch.Tensor
     """[S] int64 group of each session, 0..G−1."""
+    graded: torch.Tensor = None  # type: ignore[assignment]
+    """[S, M] R(x_0, y): rewards before shaping; left out, they are the rewards."""
+    cut: torch.Tensor = None  # type: ignore[assignment]
+    """[S, M] bool: turns that nothing follows for a technical reason (`types.TECHNICAL_STOPS`); left out, none."""
+    ungraded: torch.Tensor = None  # type: ignore[assignment]
+    """[S, M] bool: turns without a verdict (`advantages.with_neutral_rewards`); left out, none."""
 
     def __post_init__(self) -> None:
         s, m = self.rewards.shape
-        require_shape(valid=(self.valid, (s, m)), correct=(self.correct, (s, m)), parent=(self.parent, (s, m)))
+        nowhere = torch.zeros_like(self.valid)
+        for name, default in (("graded", self.rewards), ("cut", nowhere), ("ungraded", nowhere)):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+        for name in ("valid", "correct", "parent", "graded", "cut", "ungraded"):
+            require_shape(**{name: (getattr(self, name), (s, m))})
         require_shape(group=(self.group, (s,)))
 
     @property
@@ -48,6 +59,11 @@ def in_line(
     """
     parent = torch.arange(-1, rewards.shape[1] - 1).expand(rewards.shape)
     return Sessions(rewards, rewards > 0.5 if correct is None else correct, valid, parent, group)
+
+
+def by_graded_rewards(sessions: Sessions) -> Sessions:
+    """The same sessions, rewarded by R(x_0, y) alone: what an answer is worth to the first prompt."""
+    return replace(sessions, rewards=sessions.graded)
 
 
 def depth(sessions: Sessions) -> torch.Tensor:
@@ -104,6 +120,25 @@ def cohorts(sessions: Sessions) -> Cohorts:
         _anchor_below_branches(sessions, children, anchor, lines)
         num_anchors += num_sessions * num_turns
     return Cohorts(anchor * num_turns + depth(sessions), num_anchors * num_turns, lines)
+
+
+def cohort_sums(values: torch.Tensor, where: Cohorts, valid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sum of the values of each turn's cohort, and how many there are; [S, M] float64 each.
+
+    In double precision, so that the order of sessions does not matter.
+    """
+    require_shape(label=(where.label, tuple(values.shape)), valid=(valid, tuple(values.shape)))
+    label, weight = where.label.reshape(-1), valid.reshape(-1).double()
+    sums = torch.zeros(where.num_labels, dtype=torch.float64)
+    counts = sums.clone().index_add_(0, label, weight)
+    sums.index_add_(0, label, torch.where(valid, values, 0.0).reshape(-1).double())
+    return sums[where.label], counts[where.label]
+
+
+def cohort_mean(values: torch.Tensor, where: Cohorts, members: torch.Tensor) -> torch.Tensor:
+    """[S, M] mean of the members of each turn's cohort, 0 where there is none; arguments as `cohort_sums`."""
+    sums, counts = cohort_sums(values, where, members)
+    return (sums / counts.clamp(min=1)).to(values.dtype)
 
 
 def joined(sessions: Sessions) -> tuple[Cohorts, torch.Tensor]:

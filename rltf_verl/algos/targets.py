@@ -15,7 +15,7 @@ from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages, floor_mask
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.schedule import scheduled_weight
-from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.sessions import Sessions, by_graded_rewards
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config import RLTFConfig, Scheduled
 from rltf_verl.types import SAMPLED, Role
@@ -100,7 +100,8 @@ def compute_targets(batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, 
     """Advantages of every token (paper Algorithm 1: g_RL + g_SD, and the terms of section 4).
 
     attempt, critique: weight · A of the turn (`advantages.turn_advantages`).
-    distill: weight · a of the turn · m_t (`distill.distill_advantages`, `distill.floor_mask`).
+    distill: weight · a of the turn · m_t (`distill.distill_advantages`, `distill.floor_mask`), from rewards before
+        shaping: a first prompt knows no turn before it.
     feedback: weight. imitate: weight · 1[correct].
 
     Args:
@@ -114,10 +115,14 @@ def compute_targets(batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, 
     sessions = batch.sessions
     returns = discounted_returns(sessions, config.gamma)
     by_turn = turn_advantages(returns, sessions, config.attempt.estimator, config.attempt.norm_by_std)
+    unshaped = by_graded_rewards(sessions)
+    unshaped_returns = discounted_returns(unshaped, config.gamma)
     tables = {
         Role.ATTEMPT: by_turn,
         Role.CRITIQUE: by_turn,
-        Role.DISTILL: distill_advantages(returns, sessions, config.distill.baseline, config.attempt.norm_by_std),
+        Role.DISTILL: distill_advantages(
+            unshaped_returns, unshaped, config.distill.baseline, config.attempt.norm_by_std
+        ),
         Role.FEEDBACK: torch.ones_like(returns),
         Role.IMITATE: sessions.correct.to(returns.dtype),
     }

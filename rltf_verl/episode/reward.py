@@ -26,13 +26,13 @@ def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
 
     The first two terms only where the turn counts (`RewardConfig.intermediate`), so that of r the score decays by d per
     turn and the format's part does not. The last one at the end of a line of T turns with E different answers (UFO,
-    arXiv 2507.14295).
+    arXiv 2507.14295). The turn keeps r itself as `Turn.unshaped`.
 
     Args:
         turns: of one session, parents before their children, with `graded_reward`.
         config: d = `turn_decay`, c = `progress_coef`, λ = `repetition_coef`.
     """
-    return [replace(turn, reward=_shaped(turns, k, config)) for k, turn in enumerate(turns)]
+    return [replace(turn, reward=_shaped(turns, k, config), unshaped=turn.reward) for k, turn in enumerate(turns)]
 
 
 def _shaped(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:

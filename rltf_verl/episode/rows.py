@@ -114,7 +114,7 @@ def _last_turns(episode: Episode) -> Iterable[int]:
 
 def _first_prompt_row(episode: Episode, turn: int, role: Role) -> Row:
     last = episode.turns[turn]
-    return _whole_row(role, last.attempt, episode.turns[0].attempt.prompt_ids, turn, last.reward)
+    return _whole_row(role, last.attempt, episode.turns[0].attempt.prompt_ids, turn, last.graded)
 
 
 def _whole_row(role: Role, attempt: Attempt, prompt_ids: tuple[int, ...], turn: int, reward: float) -> Row:

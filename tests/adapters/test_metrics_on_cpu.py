@@ -76,9 +76,11 @@ def metrics_of(sessions, horizon, num_nodes=None):
 def test_facts_come_back_as_the_sessions_that_they_were_made_of():
     episodes = [*SESSIONS, tree(turn(False), turn(True), turn(False))]
     ours, theirs = sessions_of(facts_of(episodes, 3), torch.zeros(5).long()), pack_sessions(episodes, [0] * 5)
-    for name in ("valid", "parent", "correct", "group"):
+    for name in ("valid", "parent", "correct", "group", "cut", "ungraded"):
         assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
     torch.testing.assert_close(ours.rewards, theirs.rewards)
+    torch.testing.assert_close(ours.graded, theirs.graded)
+    assert ours.cut.sum() == 2
 
 
 def test_facts_are_nan_where_nothing_was_played():

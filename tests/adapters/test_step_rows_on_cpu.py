@@ -1,5 +1,7 @@
 """Rows of a step without padding: the same numbers as padded rows, back in the places they came from."""
 
+import math
+
 import pytest
 import torch
 import transfer_queue as tq
@@ -7,9 +9,11 @@ from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged, real_rows
 from rltf_verl.adapters.metrics import role_metrics, sampling_metrics
+from rltf_verl.adapters.row_log import RowLog
 from rltf_verl.adapters.step_rows import read_rows, session_numbers, write_tokens
 from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
-from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
+from rltf_verl.report.row_log import read_rows as read_logged
 from rltf_verl.types import CONTEXT, Role
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
@@ -27,7 +31,8 @@ def facts_of(session):
     facts = torch.full((2, len(SESSION_FACTS)), float("nan"))
     for k, reward in enumerate(REWARDS[session]):
         facts[k] = 0.0
-        facts[k, SESSION_FACTS.index("parent")], facts[k, SESSION_FACTS.index("reward")] = k - 1, reward
+        for name, value in (("parent", k - 1), ("reward", reward), ("graded", reward)):
+            facts[k, SESSION_FACTS.index(name)] = value
     return facts
 
 
@@ -41,16 +46,16 @@ def queue(monkeypatch):
         "rollout_log_probs": [[x - 0.5 for x in row] for row in OLD],
         FACTS: [facts_of(key.rpartition("_")[0].replace("pad", "a")) for key in KEYS],
     }  # fmt: skip
-    written = {}
+    written, dtypes = {}, {}
 
     def get(keys, partition_id, select_fields):
         at = [KEYS.index(key) for key in keys]
-        return {f: ragged([torch.as_tensor(rows[f][i]) for i in at]) for f in select_fields}
+        return {f: ragged([torch.as_tensor(rows[f][i]).to(dtypes.get(f)) for i in at]) for f in select_fields}
 
     batch = KVBatchMeta(KEYS, tags, "train")
     monkeypatch.setattr(tq, "kv_batch_get", get)
     monkeypatch.setattr(tq, "kv_batch_put", lambda keys, partition_id, fields: written.update(fields.items()) or batch)
-    return batch, written
+    return batch, written, dtypes
 
 
 def test_sessions_and_groups_are_numbered_in_order_of_appearance():
@@ -60,7 +65,7 @@ def test_sessions_and_groups_are_numbered_in_order_of_appearance():
 
 
 def test_tokens_have_the_targets_and_the_metrics_of_padded_rows(queue):
-    batch, _ = queue
+    batch, *_ = queue
     rows = real_rows(batch)
     step, weights = read_rows(batch, rows), role_weights(CONFIG, step=0, num_steps=1)
     assert step.batch.sessions.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
@@ -76,8 +81,29 @@ def test_tokens_have_the_targets_and_the_metrics_of_padded_rows(queue):
     )
 
 
+def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(queue, tmp_path):
+    """What a GPU run in bfloat16 sends, by the functions that the trainer calls."""
+    batch, written, dtypes = queue
+    rows = real_rows(batch)
+    exact = read_rows(batch, rows)
+    dtypes.update(dict.fromkeys(("old_log_probs", "rollout_log_probs", "entropy"), torch.bfloat16))
+    step, weights = read_rows(batch, rows), role_weights(CONFIG, step=0, num_steps=1)
+    assert step.batch.old_log_probs.dtype == step.entropy.dtype == torch.float32
+    torch.testing.assert_close(step.batch.old_log_probs, exact.batch.old_log_probs, rtol=4e-3, atol=0)
+    targets = compute_targets(step.batch, CONFIG, weights)
+    metrics = role_metrics(step.batch, targets, weights, step.lengths)
+    metrics |= sampling_metrics(step.batch, step.entropy, sampled_tokens(step.batch.role))
+    assert all(math.isfinite(value) for value in metrics.values())
+    write_tokens(batch, rows, {"advantages": targets.advantages.squeeze(1)})
+    assert written["advantages"].dtype == torch.float32
+    log = RowLog(EpisodeLogConfig(dir=str(tmp_path), token_sessions=0), None)
+    log.write(batch, rows, step, targets, 1)
+    log.close()
+    assert {key: len(own) for key, own in read_logged(tmp_path).items()} == {("a", 0): 3, ("a", 1): 1, ("b", 0): 1}
+
+
 def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
-    batch, _ = queue
+    batch, *_ = queue
     step = read_rows(batch, real_rows(batch))
     metrics = sampling_metrics(step.batch, step.entropy, sampled_tokens(step.batch.role))
     sampled = torch.tensor([x for n in (0, 2, 4, 5) for x in OLD[n]])
@@ -88,7 +114,7 @@ def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
 
 
 def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(queue):
-    batch, written = queue
+    batch, written, _ = queue
     rows = real_rows(batch)
     write_tokens(batch, rows, {"advantages": read_rows(batch, rows).batch.old_log_probs.squeeze(1)})
     found = [row.tolist() for row in written["advantages"].unbind()]
@@ -96,7 +122,7 @@ def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(que
 
 
 def test_without_padding_rows_nothing_is_moved(queue):
-    batch, written = queue
+    batch, written, _ = queue
     kept = KVBatchMeta([KEYS[0], KEYS[2]], [batch.tags[0], batch.tags[2]], "train")
     write_tokens(kept, real_rows(kept), {"x": torch.tensor([1.0, 2.0, 3.0])})
     assert [row.tolist() for row in written["x"].unbind()] == [[1.0, 2.0], [3.0]]

@@ -40,6 +40,8 @@ class Game:
     speaker: str = "mute"
     """Who says what is wrong: "mute" (nothing but another prompt), "expert" (one of two texts), "policy" (a token)."""
     append: bool = False
+    drop: float = 0.0
+    """Probability that the feedback on an attempt fails, whatever the attempt."""
 
     @property
     def answers(self) -> list[tuple[int, ...]]:
@@ -125,6 +127,9 @@ class Player:
             if turn + 1 == game.horizon or (correct and game.early_stop):
                 yield (replace(here, stop="horizon"),), log_prob
                 continue
+            if game.drop:
+                yield (replace(here, stop="feedback_unavailable"),), log_prob + math.log(game.drop)
+                log_prob = log_prob + math.log1p(-game.drop)
             width = game.width if game.branch_turn == turn + 1 else 1
             for feedback, revise_prompt, feedback_log_prob in self._feedback(attempt, turn):
                 following = list(self._play(revise_prompt, turn + 1))

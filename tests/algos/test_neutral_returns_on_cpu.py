@@ -1,0 +1,178 @@
+"""Turns whose continuation, or whose verdict, is missing for a technical reason: no reason for an advantage."""
+
+import typing
+from dataclasses import replace
+
+import pytest
+import torch
+from game import GAMMA, Game, Player, check, expected_gradients
+from hand import close
+from torch.distributions import Binomial
+
+from rltf_verl.algos.advantages import turn_advantages
+from rltf_verl.algos.pack import pack_sessions
+from rltf_verl.algos.returns import discounted_returns
+from rltf_verl.config import AttemptConfig, RLTFConfig
+from rltf_verl.config.objectives import Estimator
+from rltf_verl.types import TECHNICAL_STOPS, Attempt, Episode, Grade, Problem, Role, StopReason, Turn
+
+ESTIMATORS = typing.get_args(Estimator)
+BY_COHORT = [e for e in ESTIMATORS if e not in ("none", "joined", "first_turn")]
+
+
+def episode(*turns):
+    """Turns as (reward, parent, stop)."""
+    made = [
+        Turn(Attempt((k,), (1,), None, str(k), True), Grade(reward > 0.5, True), reward, parent=parent, stop=stop)
+        for k, (reward, parent, stop) in enumerate(turns)
+    ]
+    return Episode(Problem("x", 0, {}, ""), 0, tuple(made))
+
+
+MENDED = episode((0.0, None, None), (1.0, 0, "horizon"))
+
+
+def broken(stop, reward=0.0):
+    return episode((reward, None, stop))
+
+
+def advantages(episodes, estimator, gamma):
+    sessions = pack_sessions(episodes, [0] * len(episodes))
+    return turn_advantages(discounted_returns(sessions, gamma), sessions, estimator)
+
+
+def test_every_reason_to_stop_is_one_of_the_attempt_or_a_technical_one():
+    """A new reason has to be put on one side."""
+    assert set(typing.get_args(StopReason)) == TECHNICAL_STOPS | {"solved", "horizon", "not_asked"}
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0])
+@pytest.mark.parametrize("stop", sorted(TECHNICAL_STOPS))
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_four_equal_answers_have_equal_advantages_though_one_got_no_feedback(estimator, stop, gamma):
+    """Three of four equal wrong first answers were mended. By cohort: −0.075 and +0.025 each would be a lie."""
+    table = advantages([MENDED, MENDED, MENDED, broken(stop)], estimator, gamma)
+    assert table[:, 0].tolist() == pytest.approx([table[0, 0].item()] * 4, abs=1e-6)
+    if estimator in (*BY_COHORT, "first_turn"):
+        close(table[:, 0], [0.0] * 4)
+
+
+@pytest.mark.parametrize("stop", ["solved", "horizon", "not_asked"])
+def test_a_session_that_ended_as_it_should_has_no_continuation_to_make_up_for(stop):
+    table = advantages([MENDED, MENDED, MENDED, broken(stop)], "group_mean", 0.1)
+    close(table[:, 0], [0.025, 0.025, 0.025, -0.075])
+
+
+def test_the_continuation_is_that_of_siblings_that_went_on_and_not_of_those_that_were_right_at_once():
+    """Returns 1, 0.1 and, like its equal, 0.1; the own reward still counts: 0.05 less for the format."""
+    right = broken("solved", 1.0)
+    for reward in (0.0, -0.05):
+        sessions = pack_sessions([right, MENDED, broken("feedback_unavailable", reward)], [0] * 3)
+        close(discounted_returns(sessions, 0.1)[:, 0], [1.0, 0.1, reward + 0.1])
+
+
+def test_without_a_verdict_the_whole_return_is_the_siblings_mean():
+    right = broken("solved", 1.0)
+    sessions = pack_sessions([right, MENDED, broken("ungraded")], [0] * 3)
+    close(discounted_returns(sessions, 0.1)[:, 0], [1.0, 0.1, 0.55])
+    close(turn_advantages(discounted_returns(sessions, 0.1), sessions)[:, 0], [0.45, -0.45, 0.0])
+
+
+def test_nobody_went_on():
+    """There is nothing to learn about the continuation, so it is 0 for everybody who has none."""
+    sessions = pack_sessions([broken("prompt_too_long"), broken("feedback_unavailable", 0.2)], [0, 0])
+    close(discounted_returns(sessions, 1.0)[:, 0], [0.0, 0.2])
+    alone = pack_sessions([broken("ungraded")], [0])
+    close(discounted_returns(alone, 1.0), [[0.0]])
+
+
+def test_an_answer_that_nobody_could_grade_is_a_missing_continuation_too():
+    """Second answers right, right and ungraded; the third of a session whose siblings' first returns are 0.5."""
+    half = episode((0.0, None, None), (0.0, 0, "ungraded"))
+    sessions = pack_sessions([MENDED, MENDED, half], [0] * 3)
+    close(discounted_returns(sessions, 0.5), [[0.5, 1.0], [0.5, 1.0], [0.5, 1.0]])
+
+
+def test_a_group_is_made_up_for_by_its_own_siblings_only():
+    failed = episode((0.0, None, None), (0.0, 0, "horizon"))
+    sessions = pack_sessions([MENDED, broken("ungraded"), failed, broken("feedback_unavailable")], [0, 0, 1, 1])
+    close(discounted_returns(sessions, 1.0)[:, 0], [1.0, 1.0, 0.0, 0.0])
+
+
+def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
+    """Session 0: two revisions of 0, one cut off at 0.2, one that went on to 1; session 1 gained 0.5 by going on."""
+    branched = episode((0.0, None, None), (0.2, 0, "feedback_unavailable"), (0.0, 0, None), (1.0, 2, "horizon"))
+    straight = episode((0.0, None, None), (0.5, 0, None), (0.0, 1, "horizon"), (0.5, 0, None), (0.0, 3, "horizon"))
+    cut = broken("prompt_too_long")
+    returns = discounted_returns(pack_sessions([branched, straight, cut], [0] * 3), 0.5)
+    first = 0.5 * (0.7 + 0.5) / 2
+    close(returns[0, :4], [first, 0.2 + 0.5, 0.5, 1.0])
+    close(returns[:, 0], [first, 0.25, (first + 0.25) / 2])
+
+
+def test_in_a_tree_ungraded_revisions_do_not_count_in_the_attempt_that_they_revise():
+    one = episode((0.0, None, None), (1.0, 0, "horizon"), (0.0, 0, "ungraded"))
+    none = episode((0.0, None, None), (0.0, 0, "ungraded"), (0.0, 0, "ungraded"))
+    returns = discounted_returns(pack_sessions([one, none], [0, 0]), 0.5)
+    close(returns[:, 0], [0.5, 0.5])
+    close(returns[0, 1:], [1.0, 1.0])
+
+
+def test_over_three_turns_what_is_made_up_for_is_handed_on():
+    """Session 0 went 0, 0, 1; session 1 lost its third turn, session 2 its second and third."""
+    whole = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "horizon"))
+    lost = episode((0.0, None, None), (0.0, 0, "feedback_unavailable"))
+    sessions = pack_sessions([whole, lost, broken("feedback_unavailable")], [0] * 3)
+    close(discounted_returns(sessions, 0.5)[:, 0], [0.25] * 3)
+
+
+# --- every group of a small game, with feedback that fails whatever the answer ---------------------------------------
+
+DROP = 0.4
+EVERYBODY_GOES_ON = [(Game(drop=DROP), 2), (Game(length=2, drop=DROP), 2), (Game(vocab=3, drop=DROP), 3)]
+
+
+def known(num: int) -> torch.Tensor:
+    """[num] probability that n of the other sessions go on."""
+    return Binomial(num - 1, torch.tensor(1 - DROP, dtype=torch.float64)).log_prob(torch.arange(num).double()).exp()
+
+
+@pytest.mark.parametrize("estimator", ["none", *BY_COHORT, "first_turn"])
+@pytest.mark.parametrize(("game", "num"), EVERYBODY_GOES_ON)
+def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(game, num, estimator):
+    """Of J = E[r_1] + γ E[R_2] the first part has the estimator's own factor, the second is scaled by one more number.
+
+    That number is the share of sessions that go on, times, but for `none`, E[1 − 1/m] / (1 − 1/n): the mean that makes
+    up for the others holds the own continuation too, m being the sessions that go on. The *direction* of each part is
+    that of the game without failures.
+    """
+    player, whole = Player(game), Player(replace(game, drop=0.0))
+    config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator=estimator))
+    ours = player.only(expected_gradients(player, num, config)[Role.ATTEMPT] / num, "answer", 0)
+    first, later = (whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0))
+    later = GAMMA * (later - first)
+    own = 1 - 1 / num if estimator in ("group_mean", "first_turn") else 1.0
+    m = torch.arange(num).double()
+    shrink = 1.0 if estimator == "none" else (known(num) * m / (m + 1)).sum().item() / (1 - 1 / num)
+    check(ours, own * (first + (1 - DROP) * shrink * later))
+
+
+@pytest.mark.parametrize("num", [2, 3])
+def test_who_stops_early_because_it_is_right_is_not_made_to_look_better(num):
+    """One wrong answer, which gets feedback unless that fails: it is worth what it is worth without failures.
+
+    Only where nobody else went on either is there nothing to take, and its continuation counts 0.
+    """
+    game = Game(early_stop=True, drop=DROP)
+    player, whole = Player(game), Player(replace(game, drop=0.0))
+    config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator="ragged"))
+    ours = player.only(expected_gradients(player, num, config)[Role.ATTEMPT] / num, "answer", 0)
+    first, later = (whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0))
+    nobody = (1 - whole.reach(1) * (1 - DROP)) ** (num - 1)
+    naive = first + (1 - DROP) * GAMMA * (later - first)
+    exact = first + (1 - DROP * nobody) * GAMMA * (later - first)
+    plain = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator="none"))
+    check(player.only(expected_gradients(player, num, plain)[Role.ATTEMPT] / num, "answer", 0), exact)
+    truth = first + GAMMA * (later - first)
+    assert (ours * truth).sum() > 0
+    assert (ours - truth).abs().max() < (naive - truth).abs().max()
