@@ -131,6 +131,8 @@ class Episode:
     """Parents before their children."""
     num_shortened: int = 0
     """Revise prompts in which the quoted attempt had to be cut to fit the prompt budget."""
+    horizon: int | None = None
+    """Most turns that it was to have, where that is fewer than the run's (`rltf.episode.val_feedback_every`)."""
 
 
 class Role(IntEnum):

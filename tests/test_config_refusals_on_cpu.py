@@ -82,6 +82,15 @@ def read(**block):
             "rltf.imitate.source=revised: needs a second turn, rltf.episode.horizon=1; set it to all, or the horizon "
             "to 2 or more",
         ),
+        (
+            {"episode": {"val_feedback_every": 0}},
+            "rltf.episode.val_feedback_every=0: must be at least 1, or null",
+        ),
+        (
+            {"seed": None, "episode": {"pair_sessions": True}},
+            "rltf.seed=None: rltf.episode.pair_sessions=true makes two sessions share a first answer by its seed; "
+            "set it to a number, or pair_sessions to false",
+        ),
         ({"imitate": {"source": "first"}}, "rltf.imitate.source=first: must be one of revised, all"),
         ({"mentions": {"action": "cut"}}, "rltf.mentions.action=cut: must be one of keep, mask, drop"),
         ({"mentions": {"phrases": []}}, "rltf.mentions.phrases=[]: must not be empty"),
@@ -139,7 +148,7 @@ def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
         ({"gamma": "high"}, "rltf.gamma='high': must be a number"),
         ({"gamma": None}, "rltf.gamma=None: must be a number"),
         ({"gamma": True}, "rltf.gamma=True: must be a number"),
-        ({"seed": 1.5}, "rltf.seed=1.5: must be a whole number"),
+        ({"seed": 1.5}, "rltf.seed=1.5: must be a whole number or null"),
         ({"episode_log": {"dir": 3}}, "rltf.episode_log.dir=3: must be text or null"),
         ({"episode_log": {"share": 1.5}}, "rltf.episode_log.share=1.5: must be in [0, 1]"),
         ({"episode_log": {"max_gb": 0}}, "rltf.episode_log.max_gb=0: must be positive, or null"),

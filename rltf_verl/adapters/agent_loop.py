@@ -88,16 +88,19 @@ class RLTFAgentLoop(AgentLoopBase):
         validate = bool(kwargs["rltf_validate"])
         problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
         seed_of = seeds_of_session(
-            shared.config.seed, validate=validate, step=step, index=problem.index, session_id=session_id,
-            pair_sessions=shared.config.episode.pair_sessions,
+            shared.config.seed, validate=validate, step=step, source=str(kwargs["data_source"]), index=problem.index,
+            session_id=session_id, pair_sessions=shared.config.episode.pair_sessions,
         )  # fmt: skip
         messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in kwargs["raw_prompt"]]
-        policy = VerlPolicy(self, sampling_params)
+        policy = VerlPolicy(
+            self, sampling_params, f"{kwargs['uid']}_{session_id}", send_seeds=shared.config.seed is not None
+        )
         rollout = self.rollout_config
         size = rollout.val_kwargs.n if validate else rollout.n
+        horizon = self._horizon(shared.config.episode, step, validate)
         episode = await run_episode(
             shared.rules, policy, problem, messages, session_id=session_id, validate=validate, seed_of=seed_of,
-            group=shared.groups.of(str(kwargs["uid"]), int(size)),
+            group=shared.groups.of(str(kwargs["uid"]), int(size)), horizon=horizon,
         )  # fmt: skip
         if shared.log is not None:
             shared.log.append(
@@ -106,12 +109,17 @@ class RLTFAgentLoop(AgentLoopBase):
             )  # fmt: skip
         # Validation reads only the last row; an objective's rows would be generated for nothing.
         rows = attempt_rows(episode) if validate else await session_rows(policy, messages, episode, shared.config)
-        horizon = shared.config.episode.horizon
         info = averaged_info(episode, horizon)
         if validate:
             shown = messages[-1]["content"] if self.config.trainer.log_val_generations else None
             info |= told_info(episode, horizon, shown)
         return _outputs(episode, rows, shared.config.episode, info, time.monotonic() - start)
+
+    def _horizon(self, config: EpisodeConfig, step: int, validate: bool) -> int:
+        trainer = self.config.trainer
+        if not validate or trainer.get("val_only"):
+            return config.horizon
+        return config.val_horizon(step, trainer.test_freq, trainer.total_training_steps)
 
 
 def _outputs(
@@ -144,9 +152,13 @@ def _outputs(
 class VerlPolicy:
     """`policy.Policy` on verl's rollout engine: ids in, ids out."""
 
-    def __init__(self, loop: RLTFAgentLoop, sampling_params: dict[str, Any]) -> None:
+    def __init__(
+        self, loop: RLTFAgentLoop, sampling_params: dict[str, Any], session: str = "", send_seeds: bool = True
+    ) -> None:
         self._loop = loop
         self._sampling_params = sampling_params
+        self._session = session
+        self._send_seeds = send_seeds and loop.rollout_config.name in ENGINES_WITH_SEEDS
         self.prompt_budget = int(loop.rollout_config.prompt_length)
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
@@ -175,10 +187,10 @@ class VerlPolicy:
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         """One answer from the engine, with its log-probs as the engine reports them."""
         params = dict(self._sampling_params)
-        if self._loop.rollout_config.name in ENGINES_WITH_SEEDS:
+        if self._send_seeds:
             params["seed"] = seed
         output = await self._loop.server_manager.generate(
-            request_id=f"{seed:016x}", prompt_ids=list(prompt_ids), sampling_params=params
+            request_id=self._request_id(seed), prompt_ids=list(prompt_ids), sampling_params=params
         )
         ids = tuple(output.token_ids)
         if not ids:
@@ -191,6 +203,14 @@ class VerlPolicy:
             ended=self._ended(ids),
             info={k: output.extra_fields.get(k) for k in ("min_global_steps", "max_global_steps")},
         )
+
+    def _request_id(self, seed: int) -> str:
+        """The session's: verl sends requests of one id to one replica, which has the prefix of their prompts cached.
+
+        The engine gets an id of its own per request, but with `full_determinism`: then it gets this one, which has to
+        be unique among the requests in flight (revisions of one attempt) and the same in every run.
+        """
+        return f"{seed:016x}" if self._loop.rollout_config.full_determinism else self._session
 
     def _ended(self, ids: tuple[int, ...]) -> bool:
         """The policy stopped by itself: it ended before the limit, or exactly at it with its end token."""

@@ -9,6 +9,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.judge_actor import ask_through_the_job
+from rltf_verl.episode import lost
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
@@ -23,7 +24,12 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
     ) -> Any:
         if agent_name.startswith("rltf"):
             kwargs["rltf_validate"] = bool(trajectory["validate"])
-        return await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, **kwargs)
+        try:
+            return await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, **kwargs)
+        except Exception as error:  # verl logs one traceback per session; `rltf/session/lost_share` counts them
+            where = f"session {kwargs.get('session_id')} of row {trajectory.get('sample_index')}"
+            lost.name("an episode was lost", f"{where}, step {trajectory.get('step')}", error)
+            raise
 
 
 class RLTFAgentLoopManager(AgentLoopManagerTQ):

@@ -42,6 +42,18 @@ def session_metrics(sessions: Sessions, facts: torch.Tensor, horizon: int) -> di
     return metrics | _feedback_metrics({name: values[table.valid] for name, values in table.column.items()})
 
 
+def lost_share(num: int, expected: int) -> float:
+    """Of the sessions that were to be played: those that no row came of, whatever raised.
+
+    verl trains on what is left of their groups in the synchronous mode, and drops the groups in the others.
+
+    Example:
+        >>> lost_share(num=18, expected=24)
+        0.25
+    """
+    return max(0.0, 1 - num / expected)
+
+
 @dataclass(frozen=True)
 class _Table:
     """S sessions of up to M turns."""

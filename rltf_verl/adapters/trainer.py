@@ -25,10 +25,17 @@ from rltf_verl.adapters.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.metrics import role_metrics, sampling_metrics, with_grad_shares
 from rltf_verl.adapters.row_log import RowLog
-from rltf_verl.adapters.session_metrics import session_metrics
+from rltf_verl.adapters.session_metrics import lost_share, session_metrics
 from rltf_verl.adapters.step_rows import read_rows, write_tokens
 from rltf_verl.adapters.teacher import ask_teacher, teacher_metrics
-from rltf_verl.adapters.validation import FACTS, SESSION, sampled_sessions, validation_metrics
+from rltf_verl.adapters.validation import (
+    FACTS,
+    SESSION,
+    first_answers_only,
+    sampled_sessions,
+    validation_lost_shares,
+    validation_metrics,
+)  # fmt: skip
 from rltf_verl.algos.targets import compute_targets, objective_weight, role_weights, sampled_tokens
 from rltf_verl.episode.provider import judged_parts
 from rltf_verl.judge.gateway import gateways_of
@@ -59,6 +66,8 @@ class RLTFTrainerMixin:
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
+        with open_dict(self.config):  # the agent loops want to know which validation is the last one
+            self.config.trainer.total_training_steps = self.total_training_steps
         check_prompt_budget(self.config, self.rltf, self.train_dataset, self.tokenizer)
 
     def _setup(self) -> None:
@@ -112,6 +121,7 @@ class RLTFTrainerMixin:
         batch = write_tokens(batch, rows, {k: v.squeeze(1) for k, v in columns.items()})
         metrics.update(role_metrics(packed, targets, weights, step.lengths))
         metrics.update(session_metrics(packed.sessions, step.facts, self.rltf.episode.horizon))
+        metrics["rltf/session/lost_share"] = lost_share(packed.sessions.group.shape[0], self._num_sessions())
         metrics.update(self.judge.metrics())
         self.row_log.write(batch, rows, step, targets, self.global_steps)
         batch = self._ask_teacher(batch, metrics)
@@ -135,6 +145,10 @@ class RLTFTrainerMixin:
         if num_tokens:
             batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens / self.rltf.updates_per_batch})
         return batch
+
+    def _num_sessions(self) -> int:
+        """Sessions that a batch has if none is lost."""
+        return self.config.data.train_batch_size // self.parameter_sync_step * self.config.actor_rollout_ref.rollout.n
 
     def _denominator(self, num_sessions: int) -> float:
         """The constant under every role's token sum: sessions per update × response budget."""
@@ -169,16 +183,25 @@ class RLTFTrainerMixin:
         super()._shutdown_dump_executor()
 
     def _val_metrics_update(
-        self, data_sources: list[str], sample_uids: list[str], infos: dict[str, list[Any]], *args: Any, **kwargs: Any
-    ) -> dict[str, float]:
+        self, data_sources: list[str], sample_uids: list[str], infos: dict[str, list[Any]],
+        sample_turns: list[int], expected_acc_counts: dict[tuple[str, str], int] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
         """verl's numbers and ours; and the table of sampled sessions (`trainer.log_val_generations`)."""
-        ours = validation_metrics(data_sources, infos.pop(FACTS, [None] * len(data_sources)), self.rltf.episode.horizon)
+        facts, horizon = infos.pop(FACTS, [None] * len(data_sources)), self.rltf.episode.horizon
+        ours = validation_metrics(data_sources, facts, horizon)
+        ours |= validation_lost_shares(data_sources, expected_acc_counts or {})
+        if first_answers_only(facts, horizon):
+            # verl's are of a session's last answer, so they would mix two kinds of validation in one curve.
+            infos.pop("reward", None)
+            sample_turns = []
         num = self.config.trainer.log_val_generations
         if num:
             rows = sampled_sessions(infos, num)
             self.validation_generations_logger.log(self.config.trainer.logger, rows, self.global_steps)
         infos.pop(SESSION, None)
-        theirs: dict[str, float] = super()._val_metrics_update(data_sources, sample_uids, infos, *args, **kwargs)
+        theirs: dict[str, float] = super()._val_metrics_update(
+            data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
+        )
         return theirs | ours
 
 

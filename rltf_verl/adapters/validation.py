@@ -7,7 +7,7 @@ so the facts travel as one.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,12 +15,17 @@ import numpy as np
 import torch
 
 from rltf_verl.adapters.columns import session_facts, sessions_of
-from rltf_verl.adapters.session_metrics import session_metrics
+from rltf_verl.adapters.session_metrics import lost_share, session_metrics
 from rltf_verl.report.record import turn_record
 from rltf_verl.report.session import line_to, verdict
 from rltf_verl.types import Episode
 
 FACTS, SESSION = "rltf_facts", "rltf_session"
+
+OF_FIRST_ANSWERS = {
+    "rltf/session/total", "rltf/grader/error_share", "rltf/grader/ungraded_share",
+    *(f"rltf/turn_1/{name}" for name in ("share", "acc", "format", "tokens", "truncated")),
+}  # fmt: skip
 
 
 def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
@@ -56,7 +61,8 @@ def validation_metrics(sources: Sequence[str], facts: Sequence[str | None], hori
     Args:
         sources: data source of each session.
         facts: what `told_info` holds of each; None for one of another agent loop.
-        horizon: most turns of a session.
+        horizon: most turns of a session, `rltf.episode.horizon`. Where fewer were to be played, only numbers that say
+            the same of both kinds of validation are reported: those of first answers.
     """
     by_source: dict[str, list[Any]] = defaultdict(list)
     for source, text in zip(sources, facts, strict=True):
@@ -66,9 +72,30 @@ def validation_metrics(sources: Sequence[str], facts: Sequence[str | None], hori
     for source, tables in by_source.items():
         table = torch.tensor(tables)
         sessions = sessions_of(table, torch.zeros(len(tables), dtype=torch.int64))
-        for name, value in session_metrics(sessions, table, horizon).items():
+        named = session_metrics(sessions, table, horizon)
+        if table.shape[1] < horizon:
+            named = {name: named[name] for name in named.keys() & OF_FIRST_ANSWERS}
+        for name, value in named.items():
             metrics[f"rltf_val/{source}/{name.removeprefix('rltf/')}"] = value
     return metrics
+
+
+def first_answers_only(facts: Sequence[str | None], horizon: int) -> bool:
+    """Whether the sessions of a validation were to have fewer turns than `horizon` (`validation_metrics`)."""
+    return any(text is not None and len(json.loads(text)) < horizon for text in facts)
+
+
+def validation_lost_shares(sources: Sequence[str], expected: Mapping[tuple[str, str], int]) -> dict[str, float]:
+    """`rltf_val/<data source>/session/lost_share`.
+
+    Args:
+        sources: data source of each session that came back.
+        expected: (data source, uid) -> sessions that were to be played.
+    """
+    num, asked = Counter(sources), Counter[str]()
+    for (source, _), n in expected.items():
+        asked[source] += n
+    return {f"rltf_val/{s}/session/lost_share": lost_share(num[s], n) for s, n in asked.items() if n}
 
 
 def shown_session(episode: Episode) -> str:

@@ -61,6 +61,9 @@ class EpisodeConfig:
     """End a training session after its first correct answer."""
     stop_when_solved_val: bool = False
     """End a validation session after its first correct answer; off: every turn's accuracy is over all problems."""
+    val_feedback_every: int | None = 1
+    """Every how many-th validation goes on after the first answer, with feedback, as do the first and the last one; the
+    others play first answers only, and ask no judge. 1: all; null: none."""
     revise: str = "guide"
     """Template `prompts/revise/<name>.j2` of the prompts of turns 2 and later."""
     branch_turn: int | None = None
@@ -79,7 +82,25 @@ class EpisodeConfig:
             self.branch_turn,
             f"must be at least 1 and below rltf.episode.horizon={self.horizon}, or null",
         )
+        every = self.val_feedback_every
+        require(every is None or every >= 1, "episode.val_feedback_every", every, "must be at least 1, or null")
         require(self.branch_width >= 2, "episode.branch_width", self.branch_width, "must be at least 2")
+
+    def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
+        """Answer turns of the sessions of a validation.
+
+        It depends on nothing but its arguments, so a resumed run validates as the first one would have. A validation
+        off the rhythm (at the start of a resumed run) is one with feedback.
+
+        Args:
+            step: training steps so far.
+            test_freq: `trainer.test_freq`.
+            last_step: of the run, if that is known.
+        """
+        if self.val_feedback_every is None:
+            return 1
+        on_rhythm = test_freq > 0 and step % test_freq == 0 and step != last_step
+        return 1 if on_rhythm and step // test_freq % self.val_feedback_every else self.horizon
 
     @property
     def num_nodes(self) -> int:
@@ -93,8 +114,10 @@ class EpisodeConfig:
 class RLTFConfig:
     """The whole `rltf:` block."""
 
-    seed: int = 0
-    """Base of every sampling seed; the others are the step, the problem's index, the session and the turn."""
+    seed: int | None = 0
+    """Base of every sampling seed; the others are the step, the problem's source and index, the session and the turn.
+    null sends the rollout engine no seeds, so that it may draw for many requests at once; no answer can be sampled
+    again then."""
     gamma: float = 0.1
     """Discount per turn of the attempt returns, in [0, 1]. 0.1 in every script of the release."""
     updates_per_batch: int = 1
@@ -116,6 +139,13 @@ class RLTFConfig:
     mentions: MentionsConfig = field(default_factory=MentionsConfig)
 
     def __post_init__(self) -> None:
+        require(
+            self.seed is not None or not self.episode.pair_sessions,
+            "seed",
+            self.seed,
+            "rltf.episode.pair_sessions=true makes two sessions share a first answer by its seed; set "
+            "it to a number, or pair_sessions to false",
+        )
         require(0 <= self.gamma <= 1, "gamma", self.gamma, "must be in [0, 1]")
         require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
         require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")

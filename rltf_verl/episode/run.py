@@ -11,7 +11,8 @@ from typing import Any
 from rltf_verl.config import Ask, EpisodeConfig, OnError, RewardConfig, RLTFConfig
 from rltf_verl.envs.base import Env, GradeUnavailable
 from rltf_verl.envs.waiting import grade as grade_of
-from rltf_verl.episode.revise import revise, with_span
+from rltf_verl.episode import lost
+from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback import make_provider
@@ -50,6 +51,7 @@ async def run_episode(
     validate: bool,
     seed_of: Callable[[str], int],
     group: Group | None = None,
+    horizon: int | None = None,
 ) -> Episode:
     """Play one session.
 
@@ -62,6 +64,7 @@ async def run_episode(
         validate: selects the early-stop rule; validation never branches, and always asks for feedback.
         seed_of: place in the session (`seeds.place_of`) -> sampling seed.
         group: the other sessions of this problem, which are told how far this one is; None if it plays alone.
+        horizon: most answer turns, where that is fewer than `EpisodeConfig.horizon`.
 
     Returns:
         The episode, with at least one turn.
@@ -69,7 +72,8 @@ async def run_episode(
     Raises:
         FeedbackUnavailable: only with `on_error="raise"`.
     """
-    session = _Session(rules, policy, problem, tuple(messages), session_id, validate, seed_of, group)
+    most = rules.episode.horizon
+    session = _Session(rules, policy, problem, tuple(messages), session_id, validate, seed_of, group, horizon or most)
     try:
         first = await policy.encode(messages)
         root = await session.play(first, tuple(messages), before=(), branch=0)
@@ -77,7 +81,8 @@ async def run_episode(
         if group is not None:
             group.ended(session_id)
     turns = shaped(_flat(root), rules.reward)
-    return Episode(problem, session_id, tuple(turns), session.num_shortened)
+    cut_to = session.horizon if session.horizon < most else None
+    return Episode(problem, session_id, tuple(turns), session.num_shortened, cut_to)
 
 
 @dataclass
@@ -100,6 +105,7 @@ class _Session:
     validate: bool
     seed_of: Callable[[str], int]
     group: Group | None
+    horizon: int
     num_shortened: int = 0
 
     async def play(
@@ -119,19 +125,17 @@ class _Session:
             return _Node(turn)
         if turn.grade.correct and self._stop_when_solved():
             return _Node(replace(turn, stop="solved"))
-        if len(before) + 1 == self.rules.episode.horizon:
+        if len(before) + 1 == self.horizon:
             return _Node(replace(turn, stop="horizon"))
         if not await self._is_asked(turn, len(before)):
             return _Node(replace(turn, stop="not_asked"))
         try:
-            feedback, withheld = await self._feedback((*before, turn), branch)
+            turn, revision = await self._revision(turn, before, messages, branch)
         except FeedbackUnavailable as error:
             if self.rules.on_error == "raise":
                 raise
             return _Node(replace(turn, stop="feedback_unavailable", error=str(error), withheld=error.withheld))
-        revision = await revise(self.policy, self.rules.episode, messages, self.question, turn, feedback)
         self.num_shortened += revision.shortened
-        turn = replace(turn, feedback=with_span(feedback, revision), withheld=withheld)
         if revision.ids is None:
             return _Node(replace(turn, stop="prompt_too_long"))
         branches = range(self._width(len(before))) if self._width(len(before)) > 1 else (branch,)
@@ -155,21 +159,42 @@ class _Session:
         episode = self.rules.episode
         return episode.branch_width if episode.branch_turn == turn + 1 and not self.validate else 1
 
-    async def _feedback(self, turns: tuple[Turn, ...], branch: int) -> tuple[Feedback, Feedback | None]:
-        """What is said of the last of the turns, and what was kept back in its place."""
-        seed = self.seed_of(place_of(len(turns) - 1, branch, "feedback"))
+    async def _revision(
+        self, turn: Turn, before: tuple[Turn, ...], messages: tuple[Message, ...], branch: int
+    ) -> tuple[Turn, Revision]:
+        """The turn with its feedback, and the prompt that quotes both.
+
+        Raises:
+            FeedbackUnavailable: there is no feedback, or none that a prompt can be made of.
+        """
+        seed = self.seed_of(place_of(len(before), branch, "feedback"))
         request = FeedbackRequest(
-            self.rules.env, self.problem, self.question, turns, self.session_id, self.policy, seed, self.group
+            self.rules.env, self.problem, self.question, (*before, turn), self.session_id, self.policy, seed, self.group
         )
-        start, withheld = time.monotonic(), None
+        start = time.monotonic()
         try:
-            feedback = await ask(self.rules.provider, request)
+            return await self._revised(turn, await ask(self.rules.provider, request), messages, start)
         except FeedbackUnavailable as error:
             if self.rules.on_error != "correctness":
                 raise
-            withheld = error.withheld
-            feedback = replace(await make_provider("correctness").feedback(request), fallback=True)
-        return replace(feedback, latency_s=time.monotonic() - start), withheld
+            turn = replace(turn, withheld=error.withheld)
+            fallback = replace(await make_provider("correctness").feedback(request), fallback=True)
+            return await self._revised(turn, fallback, messages, start)
+
+    async def _revised(
+        self, turn: Turn, feedback: Feedback, messages: tuple[Message, ...], start: float
+    ) -> tuple[Turn, Revision]:
+        """As `_revision`, with this feedback, which was asked for at `start`."""
+        feedback = replace(feedback, latency_s=time.monotonic() - start)
+        try:
+            revision = await revise(self.policy, self.rules.episode, messages, self.question, turn, feedback)
+        except Exception as error:  # a text that no tokenizer takes must not cost the session, nor verl its group
+            where = f"session {self.session_id} of problem {self.problem.index}"
+            lost.name("no prompt could be made of feedback", where, error)
+            raise FeedbackUnavailable(
+                feedback.provider, f"no prompt could be made of it: {type(error).__name__}: {error}"
+            ) from error
+        return replace(turn, feedback=with_span(feedback, revision)), revision
 
 
 async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:

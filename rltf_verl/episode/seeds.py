@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 
 
-def sampling_seed(base: int, *, validate: bool, step: int, index: int, session_id: int, place: str) -> int:
+def sampling_seed(base: int, *, validate: bool, step: int, source: str, index: int, session_id: int, place: str) -> int:
     """A 63-bit seed that depends on all arguments and on nothing else (no process state, no Python hash salt).
 
     Args:
         base: `rltf.seed`.
         validate: validation or training session.
         step: global step.
+        source: `data_source` of the problem: concatenated datasets share indices.
         index: of the problem.
         session_id: within the group.
         place: which sample of the session (`place_of`).
     """
-    text = f"{base}/{'val' if validate else 'train'}/{step}/{index}/{session_id}/{place}"
+    split = "val" if validate else "train"
+    text = json.dumps([base, split, step, source, index, session_id, place])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -27,15 +30,19 @@ def place_of(turn: int, branch: int = 0, what: str = "") -> str:
 
 
 def seeds_of_session(
-    base: int, *, validate: bool, step: int, index: int, session_id: int, pair_sessions: bool
+    base: int | None, *, validate: bool, step: int, source: str, index: int, session_id: int, pair_sessions: bool
 ) -> Callable[[str], int]:
     """Place in the session -> its seed; the arguments are those of `sampling_seed`.
+
+    Without a base (`rltf.seed=null`) the seeds are those of base 0: the engine gets none of them, providers do.
 
     Sessions 2i and 2i+1 of a run with `rltf.episode.pair_sessions` share their first answer, and nothing else.
     """
 
     def seed_of(place: str) -> int:
         own = session_id - session_id % 2 if pair_sessions and place == place_of(0) else session_id
-        return sampling_seed(base, validate=validate, step=step, index=index, session_id=own, place=place)
+        return sampling_seed(
+            base or 0, validate=validate, step=step, source=source, index=index, session_id=own, place=place
+        )
 
     return seed_of

@@ -105,8 +105,8 @@ class Player:
     async def _session(self, row: int, session_id: int, group: Group) -> None:
         question, config = self.questions[row], self.evaluation.rltf
         seed_of = seeds_of_session(
-            config.seed, validate=True, step=self.evaluation.step, index=question.problem.index, session_id=session_id,
-            pair_sessions=config.episode.pair_sessions,
+            config.seed, validate=True, step=self.evaluation.step, source=question.source,
+            index=question.problem.index, session_id=session_id, pair_sessions=config.episode.pair_sessions,
         )  # fmt: skip
         async with self._slots:
             policy = EndpointPolicy(self._runtime, self.evaluation.prompt_budget)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -33,7 +33,8 @@ def curves(records: Sequence[Record]) -> list[dict[str, Any]]:
         `{"label", "help", "share", "train": [(step, value or None)…], "val": […]}`; no points if no step has a value.
     """
     steps = by_steps(records, 1)
-    later = [_standing(k) for k in range(1, max((len(s.turns) for s in steps), default=0))]
+    cut = {record["step"] for record in records if record["split"] == "val" and record.get("horizon")}
+    later = [_standing(k, cut) for k in range(1, max((len(s.turns) for s in steps), default=0))]
     return [
         {"label": label, "help": told, "share": share, **{split: _points(steps, split, value) for split in SPLITS}}
         for label, told, share, value in (FIRST, *later, *OTHERS)
@@ -50,9 +51,13 @@ def _points(steps: Sequence[Stats], split: str, value: Value) -> list[tuple[int 
     return points if any(v is not None for _, v in points) else []
 
 
-def _standing(k: int) -> Curve:
-    told = "Sessions whose last answer by this turn is right."
-    return f"Right after turn {k + 1}", told, True, lambda s: _of_turn(s, k, "standing")
+def _standing(k: int, cut: Container[int]) -> Curve:
+    """`cut`: steps whose validation was of first answers only."""
+
+    def value(s: Stats) -> float | None:
+        return None if s.split == "val" and s.first_step in cut else _of_turn(s, k, "standing")
+
+    return f"Right after turn {k + 1}", "Sessions whose last answer by this turn is right.", True, value
 
 
 def _of_turn(s: Stats, k: int, name: str) -> float | None:

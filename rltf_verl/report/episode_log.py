@@ -53,7 +53,7 @@ class EpisodeLog:
         step: int,
         validate: bool,
         uid: str,
-        seed: int = 0,
+        seed: int | None = 0,
         context: Sequence[Message] = (),
     ) -> None:
         """Write one session. While the disk refuses, sessions wait in memory; the run goes on.
@@ -64,7 +64,7 @@ class EpisodeLog:
             step: global step.
             validate: validation or training.
             uid: of the problem in this step.
-            seed: base of the sampling seeds, `rltf.seed`.
+            seed: base of the sampling seeds, `rltf.seed`; None if the engine got none.
             context: messages of the first prompt before the question.
         """
         if not (validate or is_written(uid, self._share)):

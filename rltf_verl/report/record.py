@@ -23,6 +23,7 @@ def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
         "task": _task(episode.problem),
         "num_shortened": episode.num_shortened,
         "turns": [turn_record(turn) | (_ids(turn.attempt) if ids else {}) for turn in episode.turns],
+        **({} if episode.horizon is None else {"horizon": episode.horizon}),
     }
 
 

@@ -51,9 +51,9 @@ class TurnStats:
     """Of the attempts: an answer was found and the policy ended the text itself."""
     revisions: Revisions
     solved: float | None
-    """Of the sessions: a right attempt by this turn, whatever followed it. Never falls from turn to turn."""
+    """Of the sessions that may reach this turn: a right attempt by it, whatever followed it."""
     standing: float | None
-    """Of the sessions: the last answer by this turn is right (verl's `acc_turn_k`)."""
+    """Of the sessions that may reach this turn: the last answer by it is right (verl's `acc_turn_k`)."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def stats(records: Sequence[Record], split: str) -> Stats:
         first_step=min(steps, default=None),
         last_step=max(steps, default=None),
         sessions=len(records),
-        turns=tuple(_turn(k, by_turn[k], sessions) for k in sorted(by_turn)),
+        turns=tuple(_turn(k, by_turn[k], _may_reach(records, sessions, k)) for k in sorted(by_turn)),
         revisions=_revisions(attempts),
         friction=_per_session(sessions, _still_wrong),
         feedback=_feedback(records),
@@ -122,6 +122,11 @@ def by_steps(records: Iterable[Record], width: int) -> list[Stats]:
     for record in records:
         groups[record["split"], (record["step"] - first) // width].append(record)
     return [stats(groups[key], key[0]) for key in sorted(groups)]
+
+
+def _may_reach(records: Sequence[Record], sessions: list[list[Line]], k: int) -> list[list[Line]]:
+    """The sessions that were to have a turn k: not those of validations of first answers only."""
+    return [lines for record, lines in zip(records, sessions, strict=True) if k <= (record.get("horizon") or k)]
 
 
 def _turn(k: int, attempts: Sequence[Line], sessions: Sequence[Sequence[Line]]) -> TurnStats:

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from rltf_verl.adapters.columns import session_facts, sessions_of
 from rltf_verl.adapters.session_metrics import session_metrics
-from rltf_verl.adapters.validation import averaged_info, sampled_sessions, told_info, validation_metrics
+from rltf_verl.adapters.validation import (
+    averaged_info,
+    first_answers_only,
+    sampled_sessions,
+    told_info,
+    validation_lost_shares,
+    validation_metrics,
+)  # fmt: skip
 from rltf_verl.report.curves import curves
 from rltf_verl.report.evaluation import evaluate
 from rltf_verl.report.record import episode_record
@@ -141,6 +148,34 @@ def test_sources_are_kept_apart_and_other_loops_left_out():
     found = validation_metrics(["a", "b", "b", "c"], [facts("42"), facts("42"), facts("1"), None], 2)
     assert (found["rltf_val/a/turn_1/acc"], found["rltf_val/b/turn_1/acc"]) == (1.0, 0.5)
     assert not any("/c/" in name for name in found)
+
+
+@given(st.lists(lines(), min_size=1, max_size=6))
+def test_first_answers_say_the_same_in_both_kinds_of_validation(episodes):
+    """One of first answers only reports fewer numbers, and those with the value that they have with feedback."""
+    cut = [replace(e, turns=(replace(e.turns[0], feedback=None, stop=e.turns[0].stop or "horizon"),)) for e in episodes]
+    whole, first = (
+        [told_info(e, horizon, None)["rltf_facts"] for e in played]
+        for horizon, played in ((HORIZON, episodes), (1, cut))
+    )
+    assert (first_answers_only(whole, HORIZON), first_answers_only(first, HORIZON)) == (False, True)
+    sources = ["sums"] * len(episodes)
+    with_feedback, alone = (validation_metrics(sources, facts, HORIZON) for facts in (whole, first))
+    assert alone.keys() <= with_feedback.keys()
+    of_answers = {name: value for name, value in alone.items() if "/turn_1/" in name or name.endswith("session/total")}
+    assert of_answers == {name: with_feedback[name] for name in of_answers}
+    assert {name.partition("sums/")[2].partition("/")[0] for name in alone} == {"turn_1", "session", "grader"}
+    infos = [averaged_info(e, 1) for e in cut]
+    assert all(info.keys() == {"acc", "format_ok"} for info in infos)
+    assert [i["acc"] for i in infos] == [averaged_info(e, HORIZON)["acc"] for e in episodes]
+
+
+def test_sessions_that_never_came_back_are_counted():
+    expected = {("a", "u1"): 4, ("a", "u2"): 4, ("b", "u3"): 2}
+    assert validation_lost_shares(["a"] * 6 + ["b"] * 2, expected) == {
+        "rltf_val/a/session/lost_share": 0.25, "rltf_val/b/session/lost_share": 0.0,
+    }  # fmt: skip
+    assert validation_lost_shares([], {("a", "u1"): 2}) == {"rltf_val/a/session/lost_share": 1.0}
 
 
 def test_the_table_shows_whole_sessions_and_the_same_problems_every_time():

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from transformers import AutoTokenizer
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.adapters.agent_loop import VerlPolicy
 
@@ -14,12 +15,13 @@ POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 QUESTION = [{"role": "user", "content": "0 1\n1 0"}]
 
 
-def policy_of(loop, tokenizer, response_length=30):
-    config = SimpleNamespace(prompt_length=64, response_length=response_length, name="transformers")
+def policy_of(loop, tokenizer, response_length=30, engine=None, full_determinism=False, send_seeds=True):
+    config = SimpleNamespace(prompt_length=64, response_length=response_length, name="transformers",
+                             full_determinism=full_determinism)  # fmt: skip
     builder = create_continuous_token_builder(tokenizer=tokenizer, processor=None)
     return VerlPolicy(SimpleNamespace(
-        loop=loop, tokenizer=tokenizer, rollout_config=config, continuous_token_builder=builder,
-    ), {})  # fmt: skip
+        loop=loop, tokenizer=tokenizer, rollout_config=config, continuous_token_builder=builder, server_manager=engine,
+    ), {"temperature": 1.0}, "uid_3", send_seeds=send_seeds)  # fmt: skip
 
 
 @pytest.fixture
@@ -32,6 +34,49 @@ def run(work, tokenizer, **settings):
         return await work(policy_of(asyncio.get_running_loop(), tokenizer, **settings))
 
     return asyncio.run(main())
+
+
+class Engine:
+    """Keeps what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def generate(self, *, request_id, prompt_ids, sampling_params):
+        self.asked.append((request_id, sampling_params))
+        return SimpleNamespace(token_ids=[5], log_probs=[-1.0], stop_reason="completed", extra_fields={})
+
+
+def asked_of_engine(tokenizer, **settings):
+    engine = Engine()
+
+    async def work(policy):
+        await asyncio.gather(*(policy.sample((1, 2), seed) for seed in (11, 12)))
+
+    run(work, tokenizer, engine=engine, **settings)
+    return engine.asked
+
+
+def test_all_requests_of_a_session_go_to_the_replica_that_has_its_prefix(tokenizer):
+    """verl routes by request id, and gives the engine's own requests ids of their own, but with full determinism."""
+    assert [request_id for request_id, _ in asked_of_engine(tokenizer)] == ["uid_3", "uid_3"]
+    asked = [request_id for request_id, _ in asked_of_engine(tokenizer, full_determinism=True)]
+    assert asked == ["000000000000000b", "000000000000000c"], "unique in flight and the same in every run"
+
+
+def test_verl_still_gives_every_engine_request_an_id_of_its_own():
+    config = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(full_determinism=False)))
+    client = LLMServerClient(config)
+    assert client._vllm_request_id("uid_3") != client._vllm_request_id("uid_3")
+    config.actor_rollout_ref.rollout.full_determinism = True
+    assert client._vllm_request_id("uid_3") == "uid_3"
+
+
+def test_seeds_are_sent_unless_the_run_has_none(tokenizer):
+    assert [params for _, params in asked_of_engine(tokenizer)] == [
+        {"temperature": 1.0, "seed": 11}, {"temperature": 1.0, "seed": 12},
+    ]  # fmt: skip
+    assert [params for _, params in asked_of_engine(tokenizer, send_seeds=False)] == [{"temperature": 1.0}] * 2
 
 
 def test_an_appended_conversation_is_what_the_chat_template_makes_of_all_its_messages(tokenizer):

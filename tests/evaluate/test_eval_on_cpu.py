@@ -100,7 +100,9 @@ def test_turns_samples_seeds_and_files(server: JudgeServer, data: Path, tmp_path
         ("m", 1.0, 2048)
     }
     seeds = {
-        sampling_seed(0, validate=True, step=0, index=q.problem.index, session_id=s, place=place_of(k))
+        sampling_seed(
+            0, validate=True, step=0, source=q.source, index=q.problem.index, session_id=s, place=place_of(k)
+        )
         for q in questions for s in range(2) for k in range(3)
     }  # fmt: skip
     assert {body["seed"] for body in server.bodies} == seeds, "those of the trainer, whole"
@@ -236,7 +238,10 @@ def test_siblings_are_found_also_by_a_run_that_goes_on(
     server: JudgeServer, data: Path, tmp_path: Path, questions
 ) -> None:
     """Session 1 quotes the solution that session 0 had before the run was killed."""
-    solved = sampling_seed(0, validate=True, step=0, index=questions[0].problem.index, session_id=0, place=place_of(0))
+    solved = sampling_seed(
+        0, validate=True, step=0, source=questions[0].source, index=questions[0].problem.index, session_id=0,
+        place=place_of(0),
+    )  # fmt: skip
     server.reply = knows(questions, lambda row, body: body["seed"] == solved)
     words = ["feedback.provider=peer", "feedback.guard.action=none", "feedback.acknowledge_leaks=true", "-n", 2,
              "--problems", 1]  # fmt: skip

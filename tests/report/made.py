@@ -27,11 +27,11 @@ def line(*answers, stop="horizon", feedback=HINT):
     )
 
 
-def write(folder, sessions, step=1, validate=False, env="sums", question="What is 6 times 7?"):
+def write(folder, sessions, step=1, validate=False, env="sums", question="What is 6 times 7?", horizon=None):
     """One file of sessions."""
     log = EpisodeLog(folder, "w")
     for i, turns in enumerate(sessions):
-        episode = Episode(Problem(env, i, {}, "42"), 0, tuple(turns))
+        episode = Episode(Problem(env, i, {}, "42"), 0, tuple(turns), horizon=horizon)
         log.append(episode, question=question, step=step, validate=validate, uid=f"u{step}-{i}")
     return folder
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rltf_verl.report.curves import curves
 from rltf_verl.report.episode_log import read_episodes
 from rltf_verl.report.stats import by_steps, stats
 from tests.report.made import EMPTY, HINT, LEAKY, line, records, turn, write
@@ -30,6 +31,28 @@ def test_early_stops_leave_the_turns_that_they_did_not_play(tmp_path):
     assert (second.revisions.fixed, second.revisions.broken, second.revisions.corrected) == (0.5, 0.0, 0.5)
     assert s.friction == 0.5  # who got no feedback resisted none
     assert s.stops == {"solved": 1, "feedback_unavailable": 1, "horizon": 2}
+
+
+def test_validations_of_first_answers_only_say_nothing_of_later_turns(tmp_path):
+    """Read together with one that gave feedback: each number keeps the denominator that it has alone."""
+    alone = of(tmp_path / "alone", line("1", "42"), line("42", "42"), line("1", "2"), line("42", stop="solved"))
+    both = write(tmp_path / "both", [line("1", "42"), line("42", "42"), line("1", "2"), line("42", stop="solved")])
+    write(both, [line("1"), line("42"), line("42", stop="solved"), line("2")], step=2, horizon=1)
+    s = stats(read_episodes(both), "train")
+    assert (alone.turns[1].solved, alone.turns[1].standing) == (0.75, 0.75)
+    assert (s.turns[0].num, s.turns[0].accuracy) == (8, 0.5)
+    assert s.turns[1] == alone.turns[1]
+    assert (s.friction, s.revisions) == (alone.friction, alone.revisions)
+
+
+def test_a_curve_has_no_point_where_there_was_no_second_turn(tmp_path):
+    for step, answers in ((0, ("1", "42")), (5, ("42",)), (10, ("42", "42"))):
+        cut = None if len(answers) == 2 else 1
+        write(tmp_path, [line(*answers), line(*answers)], step=step, validate=True, horizon=cut)
+    drawn = {c["label"]: c["val"] for c in curves(read_episodes(tmp_path))}
+    assert drawn["First answer right"] == [(0, 0.0), (5, 1.0), (10, 1.0)]
+    assert drawn["Right after turn 2"] == [(0, 1.0), (5, None), (10, 1.0)]
+    assert drawn["Friction"] == [(0, 0.0), (5, None), (10, None)]
 
 
 def test_three_turns(tmp_path):

@@ -1,0 +1,28 @@
+"""Failures that cost an episode, or a part of one: each kind is logged once, with an example."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+logger = logging.getLogger(__name__)
+
+_named: set[tuple[str, str, str]] = set()
+
+
+def name(what: str, where: str, error: BaseException) -> None:
+    """Log one line, unless this process has logged one for the same type of error from the same line of code.
+
+    Args:
+        what: is lost.
+        where: which episode.
+        error: the cause.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
+    kind = (what, type(error).__name__, place)
+    if kind in _named:
+        return
+    _named.add(kind)
+    cause = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+    logger.warning("%s: %s: %s (%s). Later ones of this kind are counted, not logged", what, where, cause, place)

@@ -1,0 +1,103 @@
+"""What raises after an answer costs the rest of its branch: not the session, and not the group."""
+
+import logging
+
+import pytest
+from fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, ScriptedProvider, play, seed_of_place, stops
+
+from rltf_verl.config import EpisodeConfig
+from rltf_verl.episode import lost
+from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.group import Group
+
+HALF = "half a pair: \ud83d"
+
+
+class StrictPolicy(ScriptedPolicy):
+    """Encodes as a real tokenizer does: not every Python text is one."""
+
+    async def encode(self, messages):
+        for message in messages:
+            message["content"].encode()
+        return await super().encode(messages)
+
+
+@pytest.fixture(autouse=True)
+def nothing_named():
+    lost._named.clear()
+
+
+@pytest.mark.parametrize("form", [{}, {"context": "append", "revise": "compact_append"}])
+async def test_feedback_that_cannot_be_encoded_ends_the_session_with_its_cause(form):
+    episode = await play(StrictPolicy(["no", "yes"]), ScriptedProvider(HALF), **form)
+    (turn,) = episode.turns
+    assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)
+    assert turn.error.startswith("scripted: no prompt could be made of it: UnicodeEncodeError: ")
+
+
+async def test_it_is_replaced_by_the_verdict_where_that_is_asked_for():
+    provider = ScriptedProvider(HALF)
+    episode = await play(StrictPolicy(["no", "yes"]), provider, on_error="correctness")
+    feedback = episode.turns[0].feedback
+    assert (feedback.text, feedback.fallback) == ("Your previous attempt was incorrect.", True)
+    assert stops(episode) == [None, "solved"]
+
+
+async def test_it_raises_where_that_is_asked_for():
+    with pytest.raises(FeedbackUnavailable, match="no prompt could be made of it"):
+        await play(StrictPolicy(["no"]), ScriptedProvider(HALF), on_error="raise")
+
+
+async def test_other_branches_and_siblings_are_played():
+    answers = {"0": "a", "1": "b", "1.1": "c", "2": "yes", "2.1": "yes"}
+    provider = ScriptedProvider("f", HALF, "g")
+    episode = await play(StrictPolicy(answers), provider, horizon=3, branch_turn=1, branch_width=2)
+    assert sorted(map(str, stops(episode))) == ["None", "None", "feedback_unavailable", "solved"]
+
+    group, rules = Group(2), EpisodeRules(EchoEnv(), ScriptedProvider(HALF), EpisodeConfig(revise="compact"))
+    await run_episode(
+        rules, StrictPolicy(["no"]), PROBLEM, QUESTION, session_id=0, validate=False, seed_of=seed_of_place,
+        group=group,
+    )  # fmt: skip
+    assert not await group.failed(0, 0.0) or group._graded[0] > 1, "the sibling does not wait for it"
+
+
+async def test_each_kind_is_logged_once_with_its_cause(caplog):
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            await play(StrictPolicy(["no"]), ScriptedProvider(HALF))
+    (record,) = caplog.records
+    assert "session 3 of problem 7: UnicodeEncodeError: " in record.getMessage()
+
+
+def test_other_kinds_have_lines_of_their_own(caplog):
+    def failure(kind):
+        try:
+            raise kind("a\nb" * 1000)
+        except Exception as error:
+            return error
+
+    with caplog.at_level(logging.WARNING):
+        for kind in (ValueError, KeyError, ValueError):
+            lost.name("an episode was lost", "session 0 of row 1", failure(kind))
+        lost.name("something else", "session 0 of row 1", failure(ValueError))
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 3
+    assert all("\n" not in line and len(line) < 900 for line in lines)
+
+
+async def test_a_policy_that_cannot_sample_loses_the_session():
+    """There is nothing to train on: the worker names it, and the trainer counts it."""
+
+    class Down(ScriptedPolicy):
+        async def sample(self, prompt_ids, seed):
+            raise RuntimeError("the engine is down")
+
+    group = Group(1)
+    rules = EpisodeRules(EchoEnv(), ScriptedProvider("f"), EpisodeConfig(revise="compact"))
+    with pytest.raises(RuntimeError, match="the engine is down"):
+        await run_episode(
+            rules, Down([]), PROBLEM, QUESTION, session_id=0, validate=False, seed_of=seed_of_place, group=group
+        )
+    assert await group.solutions(1, 5, 0.0) == []
