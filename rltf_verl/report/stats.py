@@ -124,7 +124,7 @@ def by_steps(records: Iterable[Record], width: int) -> list[Stats]:
     return [stats(groups[key], key[0]) for key in sorted(groups)]
 
 
-def _may_reach(records: Sequence[Record], sessions: list[list[Line]], k: int) -> list[list[Line]]:
+def _may_reach(records: Sequence[Record], sessions: Sequence[Sequence[Line]], k: int) -> Sequence[Sequence[Line]]:
     """The sessions that were to have a turn k: not those of validations of first answers only."""
     return [lines for record, lines in zip(records, sessions, strict=True) if k <= (record.get("horizon") or k)]
 

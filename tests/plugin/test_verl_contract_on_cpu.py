@@ -65,6 +65,8 @@ KEYS = [
     "algorithm.use_kl_in_reward", "data.max_prompt_length", "data.max_response_length", "data.train_batch_size",
     "data.train_files", "data.val_files", "trainer.critic_warmup", "trainer.default_local_dir", "trainer.device",
     "trainer.experiment_name", "trainer.log_val_generations", "trainer.logger", "trainer.project_name",
+    "trainer.test_freq", "trainer.total_training_steps", "trainer.val_only",
+    "actor_rollout_ref.rollout.full_determinism",
     "trainer.use_v1", "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units",
     *(f"actor_rollout_ref.actor.{key}" for key in (
         "calculate_entropy", "data_loader_seed", "entropy_coeff", "fsdp_config.pad_to_length",
