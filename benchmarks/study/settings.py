@@ -18,7 +18,7 @@ REVISE = "compact"
 NUM_TRAIN, NUM_TEST = 4000, 100
 
 LEVELS = {
-    "full": ["rltf.feedback.level=full"],
+    "full": ["rltf/feedback=verifier_full"],
     "correctness": ["rltf/feedback=correctness"],
 }
 """Feedback: all that can be said, or right and wrong only."""

@@ -34,6 +34,7 @@ SETTINGS = [
     "rltf/hardware=cpu",
     f"actor_rollout_ref.model.path={HERE / 'policy'}",
     "rltf.env.style=compact",
+    "rltf/feedback=verifier_full",
     "rltf.episode.revise=compact_guide",
     "data.max_prompt_length=64",
     "data.max_response_length=20",

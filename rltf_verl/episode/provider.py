@@ -8,7 +8,7 @@ from rltf_verl.config import ConfigError, FeedbackConfig, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.feedback.base import FeedbackProvider, tells_answer_of
 from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
@@ -29,6 +29,13 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
     """
     name, guard = config.provider.name, config.guard
     provider = make_provider(name, **config.provider.options)
+    meant = config.acknowledge_leaks and guard.action in ("none", "warn")
+    if tells_answer_of(provider) and guard.action != "redact" and not meant:
+        raise ConfigError(
+            f"rltf.feedback.provider={name}: it states the answer on purpose (a verifier at level=full, a sibling's "
+            "solution); choose a verifier's level=hint, or, if it is meant, rltf.feedback.acknowledge_leaks=true "
+            "rltf.feedback.guard.action=none (as rltf/feedback=verifier_full)"
+        )
     if provider.sees_reference and guard.action == "none" and not config.acknowledge_leaks:
         raise ConfigError(
             f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and nobody checks whether it "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rltf_verl.envs.base import Env
 from rltf_verl.feedback.group import Group
@@ -51,8 +51,16 @@ class FeedbackRequest:
     """The other sessions of this problem, for providers that show one what another found; None if it plays alone."""
 
 
+Subject = Literal["attempt", "question", "answer"]
+"""What feedback is about: the attempt (it cannot be understood without it), the question (a guide for a fresh start),
+or the answer, which it states."""
+
+
 class FeedbackProvider(Protocol):
-    """Turns an attempt into text feedback. One instance per process, shared by all its sessions."""
+    """Turns an attempt into text feedback. One instance per process, shared by all its sessions.
+
+    Two more attributes are optional: `subject` (`subject_of`) and `tells_answer` (`tells_answer_of`).
+    """
 
     name: str
     sees_reference: bool
@@ -63,6 +71,19 @@ class FeedbackProvider(Protocol):
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """Feedback on the last of the request's turns. Raises FeedbackUnavailable."""
         ...
+
+
+def subject_of(provider: FeedbackProvider) -> Subject | None:
+    """What the provider's feedback is about, also behind a guard or a record; None if it does not say."""
+    while hasattr(provider, "inner"):
+        provider = provider.inner
+    subject: Subject | None = getattr(provider, "subject", None)
+    return subject
+
+
+def tells_answer_of(provider: FeedbackProvider) -> bool:
+    """Whether the provider states the answer on purpose, always or at some turn; False if it does not say."""
+    return bool(getattr(provider, "tells_answer", False))
 
 
 async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:

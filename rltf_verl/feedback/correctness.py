@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltf_verl.feedback.base import FeedbackRequest
+from rltf_verl.feedback.base import FeedbackRequest, Subject
 from rltf_verl.types import Feedback
 
 CORRECT = "Your previous attempt was correct."
@@ -18,6 +18,7 @@ class CorrectnessProvider:
     name = "correctness"
     sees_reference = False
     constant = True
+    subject: Subject = "attempt"
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The verdict on the last of the turns."""

@@ -8,8 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
-from rltf_verl.feedback.blocks import provider_of_block
+from rltf_verl.feedback.base import (
+    FeedbackProvider,
+    FeedbackRequest,
+    FeedbackUnavailable,
+    Subject,
+    ask,
+    subject_of,
+    tells_answer_of,
+)
+from rltf_verl.feedback.blocks import common_subject, provider_of_block
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback
 
@@ -47,6 +55,8 @@ class EnsembleProvider:
             )
         self.rule = rule
         self.sees_reference = any(member.sees_reference for member in self.members)
+        self.tells_answer = any(map(tells_answer_of, self.members))
+        self.subject: Subject | None = common_subject(map(subject_of, self.members))
         self.constant = all(member.constant for member in self.members)
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.calls import call_key
 from rltf_verl.feedback.inbox import Answers
 from rltf_verl.jsonl import append_line
@@ -33,6 +33,7 @@ class HumanProvider:
 
     name = "human"
     constant = False
+    subject: Subject = "attempt"
 
     def __init__(
         self, inbox: str, deadline_s: float = 3600.0, poll_s: float = 1.0, show_reference: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rltf_verl.feedback.base import FeedbackRequest
+from rltf_verl.feedback.base import FeedbackRequest, Subject
 from rltf_verl.feedback.correctness import CORRECT, INCORRECT
 from rltf_verl.prompts import render
 from rltf_verl.prompts.quote import defused, fence_around
@@ -25,6 +25,8 @@ class Style:
     """What the feedback follows in the reply."""
     conversation: bool = False
     """The judge sees all attempts of the session and what it said to each, not just the last attempt."""
+    subject: Subject = "attempt"
+    """What it writes about."""
 
 
 STYLES = {
@@ -34,7 +36,7 @@ STYLES = {
     "main_mistake": Style(80, reference=True),
     "hint": Style(200, reference=True),
     "strong_hint": Style(300, reference=True),
-    "guide": Style(100, reference=True, marker="Guide:"),
+    "guide": Style(100, reference=True, marker="Guide:", subject="question"),
     "steps": Style(200, reference=True),
     "rubric": Style(200, reference=True),
     "teacher": Style(100, reference=True, marker="Hint:", conversation=True),

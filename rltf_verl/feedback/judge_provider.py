@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.judge_prompt import STYLES, judge_messages
 from rltf_verl.judge.gateway import Call, Gateway, JudgeUnavailable, Reply, open_gateway
 from rltf_verl.judge.parsing import Parsed, parse_reply
@@ -44,6 +44,7 @@ class JudgeProvider:
         require_choice("rltf.feedback.style", style, STYLES)
         self.style = style
         self.constant = style == "verdict"  # one of two sentences: nothing to model
+        self.subject: Subject = STYLES[style].subject
         self.sees_reference = STYLES[style].reference if reference is None else reference
         self.settings = judge_settings({"endpoint": endpoint, "limits": limits, "price": price, "cache_dir": cache_dir})
         self._gateway: Gateway = open_gateway(self.settings)

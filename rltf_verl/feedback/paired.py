@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltf_verl.feedback.base import FeedbackRequest
-from rltf_verl.feedback.blocks import provider_of_block
+from rltf_verl.feedback.base import FeedbackRequest, Subject, subject_of, tells_answer_of
+from rltf_verl.feedback.blocks import common_subject, provider_of_block
 from rltf_verl.types import Feedback
 
 
@@ -26,6 +26,8 @@ class PairedProvider:
     def __init__(self, even: Mapping[str, Any], odd: Mapping[str, Any]) -> None:
         self.pair = (provider_of_block("even", even), provider_of_block("odd", odd))
         self.sees_reference = any(provider.sees_reference for provider in self.pair)
+        self.tells_answer = any(map(tells_answer_of, self.pair))
+        self.subject: Subject | None = common_subject(map(subject_of, self.pair))
         self.constant = all(provider.constant for provider in self.pair if provider.name != "policy")
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:

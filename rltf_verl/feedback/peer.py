@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.correctness import CORRECT, INCORRECT
 from rltf_verl.types import Feedback
 
@@ -28,6 +28,8 @@ class PeerProvider:
     name = "peer"
     sees_reference = True
     constant = False
+    subject: Subject = "attempt"
+    tells_answer = True
 
     def __init__(self, wait_s: float = 60.0, num_words: int | None = None) -> None:
         if not wait_s >= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.prompts import require_template
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.types import Feedback
@@ -24,6 +24,7 @@ class PolicyProvider:
     name = "policy"
     sees_reference = False
     constant = False
+    subject: Subject = "attempt"
 
     def __init__(self, critic: str = "critique") -> None:
         require_template("rltf.feedback.critic", "critic", critic)

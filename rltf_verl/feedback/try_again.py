@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltf_verl.feedback.base import FeedbackRequest
+from rltf_verl.feedback.base import FeedbackRequest, Subject
 from rltf_verl.feedback.correctness import CORRECT
 from rltf_verl.types import Feedback
 
@@ -20,6 +20,7 @@ class TryAgainProvider:
     name = "try_again"
     sees_reference = False
     constant = True
+    subject: Subject = "attempt"
 
     def __init__(self, text: str = "Let's try again.") -> None:
         if not isinstance(text, str) or not text.strip():

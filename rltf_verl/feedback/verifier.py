@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltf_verl.envs.base import LEVELS, FeedbackLevel
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback
 
@@ -14,8 +14,8 @@ class VerifierProvider:
     """`Env.explain` at one level of detail, or at one after the other.
 
     The verifier always compares with the reference. What counts as seeing it is whether the *text* may hold it: by the
-    contract of `Env.explain` only `full` does, so only `full` has `sees_reference`. It states the answer on purpose:
-    a leak guard that drops leaks drops all of it. `verdict` is one sentence, so it is `constant`.
+    contract of `Env.explain` only `full` does, so only `full` has `sees_reference`. It states the answer on purpose
+    (`tells_answer`): a leak guard that drops leaks drops all of it. `verdict` is one sentence, so it is `constant`.
 
     Args:
         level: `verdict`, `location`, `hint` or `full`; each says more than the one before. A list is by turn: the k-th
@@ -33,7 +33,8 @@ class VerifierProvider:
             raise ValueError(f"rltf.feedback.level=[]: must be one of {', '.join(LEVELS)}, or a list of them by turn")
         for each in self.levels:
             require_choice("rltf.feedback.level", each, LEVELS)
-        self.sees_reference = "full" in self.levels
+        self.sees_reference = self.tells_answer = "full" in self.levels
+        self.subject: Subject = "answer" if set(self.levels) == {"full"} else "attempt"
         self.constant = set(self.levels) == {"verdict"}
 
     def level_of(self, turn: int) -> FeedbackLevel:

@@ -309,12 +309,13 @@ def probes():
     return [{**row, "raw_prompt": row["prompt"]} for row in rows]
 
 
+TELLS = ["rltf.feedback.level=full", "rltf.feedback.acknowledge_leaks=true", "rltf.feedback.guard.action=none"]
 COMPACT = ["rltf.env.style=compact", "rltf.env.n_min=3", "rltf.env.n_max=3", "rltf.episode.revise=compact"]
 
 
 def test_a_prompt_budget_too_small_for_the_revise_prompt_says_what_is_needed(verl_config, probes):
     def check(budget, *overrides, num=40):
-        config = verl_config(*COMPACT, f"data.max_prompt_length={budget}", *overrides)
+        config = verl_config(*COMPACT, *TELLS, f"data.max_prompt_length={budget}", *overrides)
         checks.check_prompt_budget(config, checks.check_config(config), probes[:num], CharTokenizer())
 
     with pytest.raises(ConfigError) as refused:

@@ -15,7 +15,7 @@ from rltf_verl.feedback import provider_names
 
 FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "feedback"
 OURS = {"provider", "ask", "ask_wait_s", "on_error", "guard", "acknowledge_leaks", "record_dir"}
-SETTINGS = ("teacher", "execution", "escalating")
+SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 """Of a judge, and of the verifier."""
 
 NEW = ("ensemble", "human", "peer", "replay", "try_again")

@@ -41,6 +41,10 @@ RECORDED = [
 ]  # fmt: skip
 
 
+OTHER_FEEDBACK = ("self_critique", "dual_critique", "release/dual_critique", "ufo", "guided", "rl2f")
+"""Presets whose feedback is not the verifier's. Of the others' the tiny policy knows level full only."""
+
+
 @dataclass
 class Run:
     """One run, in a folder of its own."""
@@ -108,10 +112,11 @@ def start(
         "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), "RLTF_RECORD_DIR": str(folder / "record"),
         "VERL_USE_EXTERNAL_MODULES": recorder, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT)]),
     }  # fmt: skip
+    own = method in OTHER_FEEDBACK or any(word.startswith(("rltf/feedback=", "rltf.feedback.l")) for word in overrides)
     command = [
         sys.executable, "-u", "-m", "verl.trainer.main_ppo", f"--config-name=rltf_{method}", *SETTINGS,
         *(["rltf.env.style=compact"] if env is None else [f"rltf/env={env}"]),
-        f"rltf/hardware={hardware}", *(f"{k}={v}" for k, v in data.items()),
+        *([] if own else ["rltf/feedback=verifier_full"]), f"rltf/hardware={hardware}", *(f"{k}={v}" for k, v in data.items()),
         f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}", *overrides,
     ]  # fmt: skip
     log = (folder / "log.txt").open("ab")

@@ -67,6 +67,7 @@ def test_the_endpoint_gives_what_the_trainer_gave(played: dict[str, Any], tmp_pa
         result = CliRunner().invoke(app, [
             "eval", str(played["data"]), f"endpoint.base_url={server.url}", "endpoint.model=tiny",
             f"endpoint.max_tokens={runs.RESPONSE_LENGTH}", "episode.revise=compact_guide", "feedback.provider=verifier",
+            "feedback.level=full", "feedback.acknowledge_leaks=true", "feedback.guard.action=none",
             "-n", str(SAMPLES), "--rounds", str(ROUNDS), "--step", str(STEPS), "--out", str(tmp_path),
         ])  # fmt: skip
     assert result.exit_code == 0, result.output

@@ -25,12 +25,13 @@ SMALL = [
     "actor_rollout_ref.rollout.n=4", "data.train_batch_size=6", "rltf.feedback_modeling.critic=compact",
     "actor_rollout_ref.actor.optim.lr=1e-4",
 ]  # fmt: skip
+TOLD = ["rltf.feedback.even.level=full", "rltf.feedback.acknowledge_leaks=true", "rltf.feedback.guard.action=none"]
 SPECIAL = {
     "fm_inline": ["rltf.episode.revise=compact_append"],
     "ufo": ["rltf.episode.revise=compact_append"],
     "self_critique": ["rltf.feedback.critic=compact"],
-    "dual_critique": ["rltf.feedback.odd.critic=compact"],
-    "release/dual_critique": ["rltf.feedback.odd.critic=compact"],
+    "dual_critique": ["rltf.feedback.odd.critic=compact", *TOLD],
+    "release/dual_critique": ["rltf.feedback.odd.critic=compact", *TOLD],
 }
 MIXED = ["actor_rollout_ref.rollout.temperature=2"]
 """At temperature 1 all first answers are wrong and all second ones right: against its own siblings no turn then has an

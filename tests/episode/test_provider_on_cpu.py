@@ -109,7 +109,8 @@ async def test_regenerated_feedback_is_what_the_next_turn_reads():
 
 
 def test_who_is_guarded():
-    assert isinstance(build_provider(config("peer")), GuardedProvider)
+    assert isinstance(build_provider(config()), GuardedProvider)
+    assert isinstance(build_provider(config("peer", {"action": "redact"})), GuardedProvider)
     assert not isinstance(build_provider(config("verifier", level="hint")), GuardedProvider)
     assert isinstance(build_provider(config("verifier", {"check_all": True}, level="hint")), GuardedProvider)
     told = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
@@ -118,12 +119,37 @@ def test_who_is_guarded():
 
 def test_a_provider_that_may_tell_needs_a_guard_or_an_acknowledgement():
     with pytest.raises(ConfigError, match=re.escape(
-        "rltf.feedback.guard.action=none: provider verifier sees the reference answer and nobody checks whether it "
+        "rltf.feedback.guard.action=none: provider judge_of_tests sees the reference answer and nobody checks whether it "
         "tells; set it to drop, redact, regenerate or warn, or, if it is meant to tell, "
         "rltf.feedback.acknowledge_leaks=true"
     )):  # fmt: skip
-        build_provider(config("verifier", {"action": "none"}, level="full"))
+        build_provider(config(guard={"action": "none"}))
     build_provider(config("verifier", {"action": "none"}, level="hint"))
+
+
+@pytest.mark.parametrize("action", ["drop", "regenerate", "warn", "none", "redact"])
+@pytest.mark.parametrize("meant", [False, True])
+@pytest.mark.parametrize(
+    ("provider", "options"),
+    [
+        ("verifier", {"level": "full"}),
+        ("verifier", {"level": ["full"]}),
+        ("peer", {}),
+        ("ensemble", {"members": [{"provider": "correctness"}, {"provider": "verifier", "level": "full"}]}),
+        ("paired", {"even": {"provider": "verifier", "level": "full"}, "odd": {"provider": "policy"}}),
+    ],
+)
+def test_the_answer_is_told_only_where_that_is_meant(provider: str, options: dict[str, Any], meant: bool, action: str):
+    told = config(provider, {"action": action}, acknowledge_leaks=meant, **options)
+    if action == "redact" or (meant and action in ("none", "warn")):
+        build_provider(told)
+        return
+    with pytest.raises(ConfigError, match=re.escape(
+        f"rltf.feedback.provider={provider}: it states the answer on purpose (a verifier at level=full, a sibling's "
+        "solution); choose a verifier's level=hint, or, if it is meant, rltf.feedback.acknowledge_leaks=true "
+        "rltf.feedback.guard.action=none (as rltf/feedback=verifier_full)"
+    )):  # fmt: skip
+        build_provider(told)
 
 
 @pytest.mark.parametrize(
