@@ -29,9 +29,9 @@ OFF = ["rltf.episode_log.dir=null"]
 WAYS = {"without": OFF, "with": [], "without_again": OFF}
 SETTINGS = [
     "--config-name=rltf_sd", "rltf/hardware=cpu", "rltf.env.style=compact", "rltf/feedback=verifier_full",
-    "rltf.episode.revise=compact_guide", "data.max_prompt_length=512", "data.seed=0", "actor_rollout_ref.actor.optim.lr=0",
-    "actor_rollout_ref.actor.optim.weight_decay=0", "trainer.logger=[file]", "trainer.val_before_train=false",
-    "trainer.test_freq=-1", "trainer.save_freq=-1", "trainer.resume_mode=disable",
+    "rltf.episode.revise=compact_guide", "data.max_prompt_length=512", "data.seed=0",
+    "actor_rollout_ref.actor.optim.lr=0", "actor_rollout_ref.actor.optim.weight_decay=0", "trainer.logger=[file]",
+    "trainer.val_before_train=false", "trainer.test_freq=-1", "trainer.save_freq=-1", "trainer.resume_mode=disable",
 ]  # fmt: skip
 
 

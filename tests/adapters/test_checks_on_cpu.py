@@ -37,9 +37,9 @@ REFUSED = {  # what is set, and how the message starts
     "option out of range": ("rltf.env.n_min=1", "rltf.env.n_min=1 must be a whole number, at least 2"),
     "unknown provider": ("rltf.feedback.provider=jugde", "rltf.feedback.provider='jugde' is not known; known: "),
     "unknown level": ("rltf.feedback.level=fully", "rltf.feedback.level='fully' is not known; known: "),
-    "a provider that may tell and nobody looks": (
-        "rltf.feedback.acknowledge_leaks=false",
-        "rltf.feedback.guard.action=none: provider verifier sees the reference answer and nobody checks",
+    "a provider that states the answer, and nobody said that it is meant to": (
+        "rltf.feedback.level=full",
+        "rltf.feedback.provider=verifier: it states the answer on purpose (",
     ),
     "unknown guard": ("rltf.feedback.guard.action=off", "rltf.feedback.guard.action=False: must be one of drop, "),
     "unknown template": ("rltf.episode.revise=guid", "rltf.episode.revise='guid' is not known; known: "),

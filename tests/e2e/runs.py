@@ -116,7 +116,8 @@ def start(
     command = [
         sys.executable, "-u", "-m", "verl.trainer.main_ppo", f"--config-name=rltf_{method}", *SETTINGS,
         *(["rltf.env.style=compact"] if env is None else [f"rltf/env={env}"]),
-        *([] if own else ["rltf/feedback=verifier_full"]), f"rltf/hardware={hardware}", *(f"{k}={v}" for k, v in data.items()),
+        *([] if own else ["rltf/feedback=verifier_full"]),
+        f"rltf/hardware={hardware}", *(f"{k}={v}" for k, v in data.items()),
         f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}", *overrides,
     ]  # fmt: skip
     log = (folder / "log.txt").open("ab")
