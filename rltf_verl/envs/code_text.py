@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*$", re.MULTILINE)
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)")
 LANGUAGES = ("", "python", "python3", "py")
 
 READS_INPUT = "Write a Python program that reads standard input and prints to standard output."
@@ -24,23 +24,45 @@ class Block:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """A line, `text[start:end]`, that opens or closes a block."""
+
+    start: int
+    end: int
+    marks: str
+    """Its backticks or tildes."""
+    info: str
+    """The word behind them."""
+
+
 def blocks(text: str) -> Iterator[Block]:
     """The fenced blocks that can be Python, in order. One that is never closed goes up to the end of the text."""
-    opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
+    opened: _Fence | None = None
+    for fence in _fences(text):
         if opened is None:
             opened = fence
-        elif not fence[2] and fence[1].startswith(opened[1]):
-            yield from _block(text, opened, fence.start(), fence.end())
+        elif not fence.info and fence.marks.startswith(opened.marks):
+            yield from _block(text, opened, fence.start, fence.end)
             opened = None
     if opened is not None:
         yield from _block(text, opened, len(text), len(text))
 
 
-def _block(text: str, opened: re.Match[str], stop: int, end: int) -> Iterator[Block]:
-    source = text[opened.end() + 1 : stop].rstrip("\n")
-    if opened[2].lower() in LANGUAGES and source.strip():
-        yield Block(opened.start(), end, source)
+def _fences(text: str) -> Iterator[_Fence]:
+    """Line by line: one expression for whole lines would try every split of a line that is no fence in the end."""
+    start = 0
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if found is not None and "`" not in line[found.end() :]:
+            yield _Fence(start, start + len(line), found[1], found[2])
+        start += len(line) + 1
+
+
+def _block(text: str, opened: _Fence, stop: int, end: int) -> Iterator[Block]:
+    source = text[opened.end + 1 : stop].rstrip("\n")
+    if opened.info.lower() in LANGUAGES and source.strip():
+        yield Block(opened.start, end, source)
 
 
 def last_program(text: str) -> str | None:

@@ -6,6 +6,7 @@ import gc
 import os
 import platform
 import socket
+import struct
 import tempfile
 import threading
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from rltf_verl.envs.code import Code
 from rltf_verl.envs.code_text import fenced
-from rltf_verl.envs.sandbox import local
+from rltf_verl.envs.sandbox import local, make_sandbox
 from rltf_verl.envs.sandbox.base import Program
 from rltf_verl.envs.sandbox.syscalls import syscall_filter
 from rltf_verl.types import Problem
@@ -181,6 +182,76 @@ def test_it_is_nobody_here_and_cannot_become_root_anywhere():
         pytest.skip(f"no filter of system calls for {platform.machine()}")
     printed = run_once("bubblewrap", RIGHTS).output
     assert printed == "True\n-1 -1 -1\n-1 1\n-1 38\nno\n"
+
+
+OUTSIDE = """
+import ctypes, errno, os, socket
+libc, far = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p(-1).value
+buffer = ctypes.create_string_buffer(64)
+here = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 64)
+def tried(name, *arguments):
+    ctypes.set_errno(0)
+    call = getattr(libc, name)
+    call.restype = ctypes.c_void_p
+    worked = call(*arguments) not in (far, 2**32 - 1)
+    print(name, 'works' if worked else errno.errorcode[ctypes.get_errno()])
+tried('shmget', 0, ctypes.c_size_t(2**30), 0o1600)
+tried('shmat', 0, None, 0)
+tried('shmctl', 0, 14, buffer)
+tried('semget', 0, 1, 0o1600)
+tried('semop', 0, buffer, ctypes.c_size_t(1))
+tried('semctl', 0, 0, 19, buffer)
+tried('msgget', 0, 0o1600)
+tried('msgctl', 0, 12, buffer)
+tried('mq_open', b'/x', 0o102, 0o600, None)
+tried('memfd_create', b'x', 0)
+tried('process_vm_readv', os.getppid(), here, 1, here, 1, 0)
+tried('process_vm_writev', os.getppid(), here, 1, here, 1, 0)
+tried('ptrace', 16, os.getppid(), None, None)
+tried('personality', 0x0040000)
+for family in ('AF_INET', 'AF_INET6', 'AF_NETLINK', 'AF_VSOCK', 'AF_PACKET', 'AF_ALG', 'AF_CAN', 'AF_TIPC'):
+    try: socket.socket(getattr(socket, family), socket.SOCK_DGRAM)
+    except OSError as error: print(family, errno.errorcode[error.errno])
+    else: print(family, 'works')
+for number in range(424, 520):  # the same on all machines
+    ctypes.set_errno(0)
+    answer = libc.syscall(number, -1, 0, 0, 0, 0), ctypes.get_errno()
+    if number not in (436, 437, 439, 441, 452) and answer != (-1, 38): print(number, answer)
+"""
+
+
+def test_no_memory_queue_process_or_network_is_reached_outside_of_it():
+    outcome = run_once("bubblewrap", OUTSIDE)
+    answers = dict(line.split(" ", 1) for line in outcome.output.splitlines())
+    sockets = {name: answers.pop(name) for name in list(answers) if name.startswith("AF_")}
+    assert outcome.ending == "ok", outcome
+    assert len(sockets) == 8
+    assert set(sockets.values()) == {"EAFNOSUPPORT"}
+    assert len(answers) == 14
+    assert set(answers.values()) == {"EPERM"}, answers
+
+
+def test_a_filter_knows_its_machine():
+    programs = [syscall_filter(machine) for machine in ("x86_64", "aarch64", "riscv64")]
+    assert [program is None for program in programs] == [False, False, True]
+    for program in programs[:2]:
+        steps = list(struct.iter_unpack("=HBBI", program))
+        assert len(steps) < 4096  # the kernel's limit
+        ends = [i + 1 + skip for i, (code, *skips, _) in enumerate(steps) if code & 7 == 5 for skip in skips]
+        assert max(ends) < len(steps)
+
+
+def test_on_an_unknown_machine_bubblewrap_is_refused(monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    trouble = make_sandbox("bubblewrap", LIMITS).trouble()
+    assert trouble.startswith("rltf.env.sandbox=bubblewrap: ")
+    assert "riscv64" in trouble
+    assert "sandbox_fusion" in trouble
+
+
+def test_pairs_of_local_sockets_stay():
+    source = "import socket\na, b = socket.socketpair()\na.send(b'x')\nprint(b.recv(1))"
+    assert run_once("bubblewrap", source).output == "b'x'\n"
 
 
 def test_a_fork_bomb_goes_out():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import secrets
 import select
 import shutil
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.envs.sandbox.base import SandboxError
-from rltf_verl.envs.sandbox.local import ENVIRONMENT, START_S, LocalSandbox, Started, ended
+from rltf_verl.envs.sandbox.local import ENVIRONMENT, START_S, LocalSandbox, Started, ended, input_file
 from rltf_verl.envs.sandbox.syscalls import syscall_filter
 
 CAP_SYS_ADMIN = 21
@@ -30,6 +31,10 @@ MISSING = (
     "rltf.env.sandbox=bubblewrap: the command bwrap is not installed; apt-get install bubblewrap, or set "
     "rltf.env.sandbox=sandbox_fusion with rltf.env.url, or, only for programs that you would run yourself, "
     "rltf.env.sandbox=unsafe_process"
+)
+NO_FILTER = (
+    "rltf.env.sandbox=bubblewrap: there is no filter of system calls for {machine}, and without "
+    "one a program has memory that nothing bounds; set rltf.env.sandbox=sandbox_fusion with rltf.env.url"
 )
 _PREFIXES = "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]))"
 
@@ -41,6 +46,8 @@ class BubblewrapSandbox(LocalSandbox):
         """See `Sandbox.trouble`."""
         if shutil.which("bwrap") is None:
             return MISSING
+        if syscall_filter() is None:
+            return NO_FILTER.format(machine=platform.machine())
         found = super().trouble()
         return None if found is None else f"rltf.env.sandbox=bubblewrap: {found}"
 
@@ -49,15 +56,16 @@ class BubblewrapSandbox(LocalSandbox):
         if shutil.which("bwrap") is None:
             raise SandboxError(MISSING)
         uid = _own_uid() if _is_privileged() else None
-        process, first = self._launch(user_namespace=uid is None)
+        with input_file() as stdin:
+            process, first = self._launch(stdin, user_namespace=uid is None)
         try:
-            with ended(Started(process, lambda: _kill(process, first), alone=True, uid=uid)) as started:
+            with ended(Started(process, lambda: _kill(process, first), stdin, alone=True, uid=uid)) as started:
                 yield started
         finally:
             if first is not None:
                 os.close(first)
 
-    def _launch(self, user_namespace: bool) -> tuple[subprocess.Popen[bytes], int | None]:
+    def _launch(self, stdin: int, user_namespace: bool) -> tuple[subprocess.Popen[bytes], int | None]:
         """bwrap, and a pidfd of the first process inside: with that ends everything inside. None if bwrap failed."""
         info_read, info_write = os.pipe()
         filters = _filter_file()
@@ -67,7 +75,7 @@ class BubblewrapSandbox(LocalSandbox):
                 [*self._wrapped(info_write, user_namespace), *seccomp, "--", *self._command()],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 env={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},
-                pass_fds=(info_write, *filters), start_new_session=True,
+                pass_fds=(info_write, stdin, *filters), start_new_session=True,
             )  # fmt: skip
         except BaseException:
             os.close(info_read)

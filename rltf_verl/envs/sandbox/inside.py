@@ -166,7 +166,9 @@ def _write_all(fd: int, data: bytes) -> None:
 
 def _test(job: dict[str, Any], given: Any) -> dict[str, Any]:
     """One test in a process of its own; afterwards nothing else is alive."""
-    stdin = os.memfd_create("stdin")
+    stdin = job["stdin"]
+    os.ftruncate(stdin, 0)
+    os.lseek(stdin, 0, os.SEEK_SET)
     _write_all(stdin, given.encode("utf-8", "replace") if job["entry"] is None else b"")
     os.lseek(stdin, 0, os.SEEK_SET)
     out_read, out_write = os.pipe()
@@ -177,8 +179,8 @@ def _test(job: dict[str, Any], given: Any) -> dict[str, Any]:
             _child(job, given, (stdin, out_write, say_write))
         finally:
             os._exit(1)
-    for fd in (stdin, out_write, say_write):
-        os.close(fd)
+    os.close(out_write)
+    os.close(say_write)
     try:
         return _collect(job, pid, out_read, say_read)
     finally:
@@ -192,7 +194,7 @@ def _child(job: dict[str, Any], given: Any, fds: tuple[int, int, int]) -> None:
     stdin, out, say = (os.dup2(fd, 60 + k) for k, fd in enumerate(fds))  # clear of the numbers they shall get
     for target, fd in ((0, stdin), (1, out), (2, nothing), (SAY, say)):
         os.dup2(fd, target)
-    os.closerange(SAY + 1, NUM_FDS)
+    os.closerange(SAY + 1, max(NUM_FDS, job["stdin"] + 1))
     _limit(job["limits"], job["alone"])
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -63,6 +64,9 @@ class Started:
     process: subprocess.Popen[bytes]
     kill: Callable[[], None]
     """End it and all that it has started, now."""
+    stdin: int
+    """A file in memory, under its number there: the program's standard input. Made here, since a program that can make
+    such files has memory that no limit counts."""
     alone: bool
     """It can signal nothing but what it has started."""
     uid: int | None = None
@@ -81,7 +85,8 @@ class LocalRun:
         self._channel = Channel(stdin.fileno(), stdout.fileno(), 2**16 + 26 * 1024 * limits.output_kb)
         self._deadline = time.monotonic() + START_S
         self._ended: Outcome | None = None
-        job = {"alone": started.alone, "uid": started.uid, "limits": asdict(limits), **asdict(program)}
+        box = {"alone": started.alone, "uid": started.uid, "stdin": started.stdin}
+        job = {**box, "limits": asdict(limits), **asdict(program)}
         try:
             self._channel.send(json.dumps(job).encode(), self._deadline)
             self._channel.receive(self._deadline)
@@ -156,6 +161,16 @@ class LocalSandbox:
     def _command(self) -> list[str]:
         """Where the text of `inside` is run."""
         return [self._python, "-s", "-X", "utf8", "-c", f"{INSIDE}\nserve()"]
+
+
+@contextmanager
+def input_file() -> Iterator[int]:
+    """A file in memory for `Started.stdin`, to be passed on."""
+    fd = os.memfd_create("stdin")
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 @contextmanager

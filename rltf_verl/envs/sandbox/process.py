@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rltf_verl.envs.sandbox.local import ENVIRONMENT, LocalSandbox, Started, ended
+from rltf_verl.envs.sandbox.local import ENVIRONMENT, LocalSandbox, Started, ended, input_file
 
 SWEEPS = 100
 QUIET = 3
@@ -29,12 +29,13 @@ class ProcessSandbox(LocalSandbox):
 
     @contextmanager
     def _started(self) -> Iterator[Started]:
-        with _scratch_folder() as folder:
+        with _scratch_folder() as folder, input_file() as stdin:
             process = subprocess.Popen(
                 self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 env={**ENVIRONMENT, "HOME": folder, "TMPDIR": folder}, cwd=folder, start_new_session=True,
+                pass_fds=(stdin,),
             )  # fmt: skip
-            with ended(Started(process, lambda: _kill(process), alone=False)) as started:
+            with ended(Started(process, lambda: _kill(process), stdin, alone=False)) as started:
                 yield started
 
 
