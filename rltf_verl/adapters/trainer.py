@@ -26,6 +26,7 @@ from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.metrics import role_metrics, sampling_metrics, with_grad_shares
 from rltf_verl.adapters.row_log import RowLog
 from rltf_verl.adapters.session_metrics import lost_share, session_metrics
+from rltf_verl.adapters.stamp import check_resume, write_stamp
 from rltf_verl.adapters.step_rows import read_rows, write_tokens
 from rltf_verl.adapters.teacher import ask_teacher, teacher_metrics
 from rltf_verl.adapters.validation import (
@@ -79,7 +80,12 @@ class RLTFTrainerMixin:
             loss = partial(loss_with_logits, loss, self.rltf.logit_distill)
         self.actor_rollout_wg.set_loss_fn(loss)
 
+    def _save_checkpoint(self) -> None:
+        write_stamp(self.config, self.rltf, self.global_steps)
+        super()._save_checkpoint()
+
     def _load_checkpoint(self) -> None:
+        check_resume(self.config, self.rltf)
         super()._load_checkpoint()
         self.resumed_at = int(self.global_steps)
         folder = self.rltf.episode_log.dir

@@ -44,6 +44,7 @@ OVERRIDDEN = {
     "_init_dataloader": ["self"],
     "_setup": ["self"],
     "_load_checkpoint": ["self"],
+    "_save_checkpoint": ["self"],
     "_get_required_batch_multiple": ["self", "dp_size"],
     "_compute_advantage": ["self", "batch", "metrics"],
     "_update_actor": ["self", "batch", "metrics"],
@@ -67,6 +68,7 @@ KEYS = [
     "trainer.experiment_name", "trainer.log_val_generations", "trainer.logger", "trainer.project_name",
     "trainer.test_freq", "trainer.total_training_steps", "trainer.val_only",
     "actor_rollout_ref.rollout.full_determinism",
+    "trainer.resume_from_path", "trainer.resume_mode", "data.prompt_key", "data.seed",
     "trainer.use_v1", "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units",
     *(f"actor_rollout_ref.actor.{key}" for key in (
         "calculate_entropy", "data_loader_seed", "entropy_coeff", "fsdp_config.pad_to_length",
@@ -81,6 +83,13 @@ KEYS = [
         "checkpoint_engine.update_weights_bucket_megabytes", "log_prob_micro_batch_size_per_gpu", "n_gpus_per_node",
         "name", "nnodes", "prompt_length", "temperature")),
 ]  # fmt: skip
+
+
+def test_a_checkpoint_lies_where_we_put_its_stamp() -> None:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    source = " ".join(inspect.getsource(PPOTrainer._save_checkpoint).split())
+    assert 'self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"' in source
 
 
 def resolve(module: str, path: str):
