@@ -150,6 +150,22 @@ def _own_combinations(config: DictConfig, rltf: RLTFConfig, provider: FeedbackPr
         (not episode.pair_sessions or rollout.name in ENGINES_WITH_SEEDS,
          f"rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its seed, which the engine "
          f"{rollout.name} does not take; use {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false"),
+        *_refill_combinations(config, rltf),
+    ]  # fmt: skip
+
+
+def _refill_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
+    """The same for `rltf.refill_rounds`, which plays single further problems when all sessions have ended."""
+    key, off = f"rltf.refill_rounds={rltf.refill_rounds}", "or rltf.refill_rounds=0"
+    mode, size = str(config.trainer.v1.trainer_mode), config.data.get("gen_batch_size")
+    return [
+        (not rltf.refill_rounds or not mode.endswith("_async"),
+         f"{key}: with trainer.v1.trainer_mode={mode} a batch is what is ready, and no round ever ends; use rltf_sync, "
+         "or set it to 0"),
+        (not rltf.refill_rounds or size in (None, 1),
+         f"data.gen_batch_size={size}: {key} plays single further problems; set it to null, {off}"),
+        (not rltf.refill_rounds or not OmegaConf.select(config, "skip.rollout_tq.enable"),
+         f"skip.rollout_tq.enable=True: a batch of {key} is not what was recorded; set it to False, {off}"),
     ]  # fmt: skip
 
 

@@ -116,6 +116,19 @@ REFUSED = {  # what is set, and how the message starts
     "distillation": ("distillation.enabled=true", "distillation.enabled=True: "),
     "no log-probs": (f"{ROLLOUT}.calculate_log_probs=false", f"{ROLLOUT}.calculate_log_probs=False: "),
     "filter_groups": ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.enable=True: "),
+    "rounds without an end": (
+        "rltf.refill_rounds=2 trainer.v1.trainer_mode=rltf_colocate_async",
+        "rltf.refill_rounds=2: with trainer.v1.trainer_mode=rltf_colocate_async a batch is what is ready, ",
+    ),
+    "fetches of several problems": (
+        "rltf.refill_rounds=2 data.gen_batch_size=8",
+        "data.gen_batch_size=8: rltf.refill_rounds=2 plays single further problems; set it to null, ",
+    ),
+    "recorded batches": (
+        "rltf.refill_rounds=2 skip.rollout_tq.enable=true",
+        "skip.rollout_tq.enable=True: a batch of rltf.refill_rounds=2 is not what was recorded; ",
+    ),
+    "negative rounds": ("rltf.refill_rounds=-1", "rltf.refill_rounds=-1: must be from 0 (off) to 1000"),
     "verl's trainer": ("trainer.v1.trainer_mode=sync", "trainer.v1.trainer_mode=sync: with an rltf: block it must be "),
     "verl's worker": (
         f"{ROLLOUT}.agent.agent_loop_manager_class=null",
