@@ -8,7 +8,7 @@ from setuptools import find_namespace_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "rltf_verl" / "__init__.py").read_text()).group(1)
 
-JUDGE = ["openai>=2", "tenacity>=9"]
+JUDGE = ["httpx>=0.27", "tenacity>=9"]
 MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
 PLOT = ["matplotlib>=3.9"]

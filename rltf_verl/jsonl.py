@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.redaction import cleaned, secrets_here
+
 logger = logging.getLogger(__name__)
 
 
@@ -30,8 +32,7 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     Raises:
         OSError: the disk refuses, or takes only a part; then the file is as it was.
     """
-    # A log must not fail for what a user's grader put into it: what JSON has no form for is written as Python shows it.
-    text = "".join(json.dumps(r, ensure_ascii=False, default=repr) + "\n" for r in records)
+    text = "".join(map(_line, records))
     lines = text.encode("utf-8", "replace")
     fd = _locked_end(path)
     try:
@@ -83,6 +84,18 @@ class PatientWriter:
         if self._refused:
             logger.warning("%s: written again; %d records were lost", self._name, self._lost)
         self._refused, self._lost = False, 0
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    """One line, in which no secret of this process leaves it.
+
+    A log must not fail for what a user's grader put into it: what JSON has no form for is written as Python shows it.
+    """
+    secrets = secrets_here()
+    line = json.dumps(record, ensure_ascii=False, default=repr)
+    return (
+        json.dumps(cleaned(json.loads(line), secrets), ensure_ascii=False) if secrets.found_in(line) else line
+    ) + "\n"
 
 
 def _locked_end(path: Path) -> int:

@@ -13,6 +13,8 @@ class Policy(Protocol):
 
     prompt_budget: int
     """Longest prompt in tokens."""
+    special_tokens: tuple[str, ...] | None
+    """Texts that its tokenizer reads as control tokens, which nothing that is quoted may hold; None: not known."""
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Token ids of a conversation, with the header of the answer to come."""

@@ -1,4 +1,4 @@
-"""The nouns of the project: what crosses a process boundary or a layer. Frozen data, no behaviour.
+"""The nouns of the project: what crosses a process boundary or a layer. Frozen data.
 
 `K` turns of one session: attempt y_k, grade r_k, feedback f_k about it, which leads to turn k+1.
 """
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
+
+from rltf_verl.texts import clean_text
 
 Message = dict[str, str]
 """One chat message, `{"role": …, "content": …}`."""
@@ -91,6 +93,17 @@ class Feedback:
     """What the leak guard found: the kind, then the passage (`answer: 0 1 …`). Empty: nothing. None: nobody looked."""
     original: str | None = None
     """What the provider had said, where the leak guard put other words in its place."""
+
+    def __post_init__(self) -> None:
+        """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged and shown.
+
+        Raises:
+            TypeError: the text is none.
+        """
+        object.__setattr__(self, "text", clean_text(self.text))
+        for name in ("leak", "original"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, value if value is None else clean_text(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ WORDS = 150
 """Limit of a critique that the judge is told."""
 
 _SCORE = re.compile(
-    r"^[\s>#*_-]*score[*_\s]*:[*_\s]*(-?[0-9]+(?:\.[0-9]+)?)\s*(?:/\s*([0-9]+)|out of ([0-9]+))?[*_\s.]*$",
+    r"^(?:[^\S\n]|[>#*_-]){0,20}score[*_ \t]{0,8}:[*_\s]{0,8}(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)"
+    r"[ \t]{0,4}(?:/[ \t]{0,4}([0-9]{1,9})|out of ([0-9]{1,9}))?[*_ \t.]{0,20}$",
     re.IGNORECASE | re.MULTILINE,
 )
+"""Every run is bounded: what a judge says decides nothing about how long it is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from rltf_verl.config import EpisodeConfig
 from rltf_verl.policy import Policy
 from rltf_verl.prompts import render
 from rltf_verl.prompts.fit import fitted_prompt
+from rltf_verl.prompts.quote import quoted
 from rltf_verl.types import Feedback, Message, Turn
 
 
@@ -46,15 +47,16 @@ async def revise(
     if config.context == "fresh":
         fitted = await fitted_prompt(policy, question, template, attempt=turn.attempt.text, feedback=feedback.text)
         return Revision(fitted.ids, tuple(question), fitted.text, fitted.shortened)
+    attempt = quoted(policy, turn.attempt.text)
     so_far = (*conversation, {"role": "assistant", "content": turn.attempt.text})
     before = turn.attempt.prompt_ids + turn.attempt.response_ids
 
     async def extended(text: str) -> tuple[tuple[int, ...], Message]:
-        content = render(template, question=question[-1]["content"], attempt=turn.attempt.text, feedback=text)
+        content = render(template, question=question[-1]["content"], attempt=attempt, feedback=text)
         message = {"role": "user", "content": content}
         return await policy.extend(before, so_far, message), message
 
-    ids, message = await extended(feedback.text)
+    ids, message = await extended(quoted(policy, feedback.text))
     if len(ids) > policy.prompt_budget:
         return Revision(None, so_far, message["content"])
     without, _ = await extended("")

@@ -51,6 +51,7 @@ class EndpointPolicy:
     def __init__(self, gateway: Gateway, prompt_budget: int | None = None) -> None:
         self._gateway = gateway
         self.prompt_budget = prompt_budget or NO_BUDGET
+        self.special_tokens: tuple[str, ...] | None = None
         self.unavailable: str | None = None
         """Why the endpoint gave no reply, if it once did not: who asked may have taken that for an answer."""
 
@@ -78,7 +79,6 @@ class EndpointPolicy:
         except JudgeUnavailable as error:
             self.unavailable = error.cause.replace("rltf.feedback.", "")
             raise
-        text = reply.text.encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair, a request cannot
-        ids = await self.encode_answer(text)
+        ids = await self.encode_answer(reply.text)
         counted = {"num_tokens": reply.completion_tokens, "prompt_tokens": reply.prompt_tokens or None}
-        return Attempt(prompt_ids, ids, None, text, reply.complete, counted)
+        return Attempt(prompt_ids, ids, None, reply.text, reply.complete, counted)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from rltf_verl.envs.base import Env
 from rltf_verl.feedback.group import Group
 from rltf_verl.policy import Policy
+from rltf_verl.redaction import WITHHELD, secrets_here
+from rltf_verl.texts import one_line
 from rltf_verl.types import Feedback, Message, Problem, Turn
+
+LONGEST_CAUSE = 1000
 
 
 class FeedbackUnavailable(Exception):
@@ -17,14 +22,14 @@ class FeedbackUnavailable(Exception):
 
     Args:
         provider: the provider's name.
-        cause: one line that says what failed and what to change.
+        cause: what failed and what to change; becomes one clean line of at most `LONGEST_CAUSE` characters.
         withheld: what was said, if the leak guard dropped it.
     """
 
     def __init__(self, provider: str, cause: str, withheld: Feedback | None = None) -> None:
-        super().__init__(f"{provider}: {cause}")
-        self.provider = provider
-        self.cause = cause
+        self.provider = one_line(str(provider), 80)
+        self.cause = secrets_here().quote(str(cause), LONGEST_CAUSE)
+        super().__init__(f"{self.provider}: {self.cause}")
         self.withheld = withheld
 
     def __reduce__(self) -> tuple[type[FeedbackUnavailable], tuple[str, str, Feedback | None]]:
@@ -87,13 +92,41 @@ def tells_answer_of(provider: FeedbackProvider) -> bool:
 
 
 async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
-    """`provider.feedback`, with whatever it raises as FeedbackUnavailable.
+    """`provider.feedback`, without secrets, and with whatever it raises as FeedbackUnavailable.
 
     A provider is user code; how it fails must not decide what happens to the session.
     """
     try:
-        return await provider.feedback(request)
+        said = await provider.feedback(request)
+        if isinstance(said, Feedback):
+            return _without_secrets(said)
+        failure = FeedbackUnavailable(provider.name, f"it returned {type(said).__name__}, which is no Feedback")
     except FeedbackUnavailable:
         raise
     except Exception as error:
-        raise FeedbackUnavailable(provider.name, f"{type(error).__name__}: {error}") from error
+        failure = because(provider.name, "", error)
+    raise failure
+
+
+def because(provider: str, what: str, error: Exception) -> FeedbackUnavailable:
+    """No feedback because of an exception, which is kept as the cause unless its traceback would tell a secret.
+
+    To be raised outside of the `except` block, where Python would add the exception as its context.
+
+    Args:
+        provider: the provider's name.
+        what: what failed, as the beginning of a sentence; may be empty.
+        error: what was raised.
+    """
+    failure = FeedbackUnavailable(provider, f"{what}{type(error).__name__}: {error}")
+    if not secrets_here().found_in("".join(traceback.format_exception(error))):
+        failure.__cause__ = error
+    return failure
+
+
+def _without_secrets(said: Feedback) -> Feedback:
+    text = secrets_here().clean(said.text)
+    if text == WITHHELD:
+        raise FeedbackUnavailable(said.provider, "what it said quotes a secret of this process")
+    # The tokens of a critique would be those of the words that are gone.
+    return said if text == said.text else replace(said, text=text, attempt=None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltf_verl.envs.base import LEVELS, FeedbackLevel
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject, because
 from rltf_verl.registry import require_choice
+from rltf_verl.texts import clean_text
 from rltf_verl.types import Feedback
 
 
@@ -46,10 +47,12 @@ class VerifierProvider:
         env, turn = request.env, request.turns[-1]
         level = self.level_of(len(request.turns) - 1)
         try:
-            text = env.explain(request.problem, turn.attempt.text, turn.grade, level)
+            text = clean_text(env.explain(request.problem, turn.attempt.text, turn.grade, level))
         except Exception as error:  # environments are user code; their failure must not cost the session
-            cause = f"explain() of environment {env.name} failed: {type(error).__name__}: {error}"
-            raise FeedbackUnavailable(self.name, cause) from error
-        if not text.strip():
-            raise FeedbackUnavailable(self.name, f"explain() of environment {env.name} said nothing at level {level}")
-        return Feedback(text, self.name, sees_reference=level == "full")
+            failure = because(self.name, f"explain() of environment {env.name} failed: ", error)
+        else:
+            if text.strip():
+                return Feedback(text, self.name, sees_reference=level == "full")
+            cause = f"explain() of environment {env.name} said nothing at level {level}"
+            failure = FeedbackUnavailable(self.name, cause)
+        raise failure

@@ -109,7 +109,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     """The line's record, or None if it is not a whole one."""
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     whole = isinstance(record, dict) and isinstance(record.get("key"), str) and isinstance(record.get("text"), str)
     return record if whole else None
@@ -119,9 +119,13 @@ def _reply(record: Mapping[str, Any]) -> Reply:
     return Reply(
         text=record["text"],
         complete=bool(record.get("complete", True)),
-        prompt_tokens=int(record.get("prompt_tokens", 0)),
-        completion_tokens=int(record.get("completion_tokens", 0)),
+        prompt_tokens=_count(record.get("prompt_tokens")),
+        completion_tokens=_count(record.get("completion_tokens")),
     )
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _append(path: Path, line: bytes) -> int:

@@ -1,22 +1,37 @@
-"""One request to an OpenAI-compatible endpoint, and what became of it: a reply, or a fault of a named kind."""
+"""One request to an OpenAI-compatible endpoint, and what became of it: a reply, or a fault of a named kind.
+
+What the endpoint sends is cleaned here: it may quote the API key, in an error, in a reply, in any encoding.
+"""
 
 from __future__ import annotations
 
 import json
-import re
+import logging
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
+from rltf_verl.judge.body import BodyError, read_body
 from rltf_verl.judge.gateway import Reply, ScoredReply
 from rltf_verl.judge.settings import Endpoint
+from rltf_verl.redaction import WITHHELD, Secrets, clean_log, secrets_here
 
 TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply", "empty")
 """Kinds of faults that another try may not meet; `refused` it will."""
 
 OF_THE_ENDPOINT = ("server_error", "timeout", "connection", "bad_reply")
 """Kinds that say that the endpoint is not well, which the breaker watches."""
+
+LONGEST_REPLY = 400_000
+"""Characters of a reply that are kept: no model says more at once."""
+
+MOST_TOKENS = 10**9
+"""Of a prompt or a reply, as an endpoint counts them; more is no count."""
+
+LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks")
+"""Those of the HTTP library: they log addresses and headers."""
 
 
 class Fault(Exception):
@@ -39,62 +54,90 @@ class JudgeClient:
     Args:
         endpoint: where to, and with which key.
         timeout_s: of the parts of a request; the runtime has an eye on the whole.
+        reply_bytes: longest body that is read.
 
     Raises:
-        ValueError: the package `openai` or the API key is missing.
+        ValueError: a package or the API key is missing, or the key cannot be sent.
     """
 
-    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+    def __init__(self, endpoint: Endpoint, timeout_s: float, reply_bytes: int) -> None:
         require_packages()
-        from openai import AsyncOpenAI
+        import httpx
 
-        self._key = endpoint.api_key()
-        self._may_say_nothing = endpoint.may_say_nothing
-        client = AsyncOpenAI(api_key=self._key, base_url=endpoint.base_url, max_retries=0, timeout=timeout_s)
-        # Looked up here: the package imports half of itself then, and in a request that would hold up all others.
-        self._completions = client.chat.completions.with_raw_response
-        self._client = client
+        key = endpoint.api_key().strip()
+        if not (key.isascii() and key.isprintable()):
+            raise ValueError(
+                f"rltf.feedback.endpoint.api_key_env={endpoint.api_key_env}: the key in it holds characters that no "
+                "HTTP header may; export it again"
+            )
+        self._secrets = secrets_here([key])
+        for name in LOGGERS:
+            logging.getLogger(name).addFilter(clean_log(self._secrets))
+        self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
+        self._base_url, self._may_say_nothing = endpoint.base_url, endpoint.may_say_nothing
+        self._reply_bytes = reply_bytes
+        # Not asked for compressed: what a reply saves by it is little, and what it may unpack to is not known before.
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Accept-Encoding": "identity"}
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+        self._client = httpx.AsyncClient(headers=headers, timeout=timeout_s, limits=limits, follow_redirects=False)
 
     async def request(self, body: Mapping[str, Any]) -> Reply:
-        """One request. Raises Fault."""
-        import openai
-
-        rest = {k: v for k, v in body.items() if k not in ("model", "messages")}
-        try:
-            response = await self._completions.create(model=body["model"], messages=body["messages"], extra_body=rest)
-            text = response.text
-        except openai.APIStatusError as error:
-            raise self._status_fault(error.status_code, error.response.headers, error.response.text) from None
-        except openai.APITimeoutError:
-            raise Fault("timeout", "no answer in time") from None
-        except openai.APIConnectionError as error:
-            raise Fault("connection", self._clean(str(error.__cause__ or error))) from None
-        except openai.OpenAIError as error:
-            raise Fault("bad_reply", self._clean(str(error))) from None
-        return read_reply(text, self._may_say_nothing)
+        """One request. Raises Fault, which holds on to nothing of the request."""
+        outcome = await self._outcome(json.dumps(body).encode())
+        if isinstance(outcome, Fault):
+            raise outcome
+        return outcome
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._client.aclose()
+
+    async def _outcome(self, content: bytes) -> Reply | Fault:
+        """A fault is returned: raised in here, it would carry the request with its headers as its context."""
+        import httpx
+
+        try:
+            async with self._client.stream("POST", self._url, content=content) as response:
+                if 300 <= response.status_code < 400:
+                    return self._redirected(response.status_code, response.headers.get("location", ""))
+                text = await read_body(response, self._reply_bytes)
+        except httpx.TimeoutException:
+            return Fault("timeout", "no answer in time")
+        except BodyError as error:
+            return Fault("bad_reply", self._secrets.quote(str(error)))
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+            return Fault("connection", self._secrets.quote(f"{type(error).__name__}: {error}"))
+        if response.status_code >= 400:
+            return self._status_fault(response.status_code, response.headers, text)
+        return self._read(text)
+
+    def _read(self, text: str) -> Reply | Fault:
+        try:
+            return read_reply(text, self._may_say_nothing, self._secrets)
+        except Fault as fault:
+            return Fault(fault.kind, fault.what)
+
+    def _redirected(self, status: int, location: str) -> Fault:
+        try:
+            host = urlsplit(location).hostname or "another path of the same host"
+        except ValueError:
+            host = "a place that is no URL"
+        what = f"HTTP {status}: it redirects to {self._secrets.quote(host, 80)}, which is not followed; set "
+        return Fault("refused", f"{what}base_url={self._base_url} to where the endpoint itself is")
 
     def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> Fault:
-        what = f"HTTP {status}: {self._clean(text)}"
+        what = f"HTTP {status}: {self._secrets.quote(text) or 'no details'}"
         if status == 429:
             return Fault("rate_limited", what, retry_after(headers))
         if status >= 500 or status in (408, 409):
             return Fault("server_error", what, retry_after(headers))
         return Fault("refused", what)
 
-    def _clean(self, text: str) -> str:
-        """One short line without the key: endpoints quote it in their errors."""
-        line = " ".join(re.sub(r"\b(sk|key|tok)-[\w*.\-]+", "***", text.replace(self._key, "***")).split())
-        return line[:200] or "no details"
-
 
 def require_packages() -> None:
     """Raise ValueError unless the packages of the extra `judge` are there."""
     try:
-        import openai  # noqa: F401
+        import httpx  # noqa: F401
         import tenacity  # noqa: F401
     except ImportError as error:
         raise ValueError(
@@ -104,13 +147,13 @@ def require_packages() -> None:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that the endpoint asks for, in any of the three ways there are; None if it does not."""
-    if (told := _number(headers.get("retry-after-ms"))) is not None:
-        return told / 1000
-    if (told := _number(headers.get("retry-after"))) is not None:
-        return told
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    if (seconds := _number(headers.get("retry-after"))) is not None:
+        return seconds
     try:
         return max(0.0, parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         return None
 
 
@@ -123,29 +166,53 @@ def _number(text: str | None) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
-def read_reply(text: str, may_say_nothing: bool = False) -> Reply:
-    """The reply in a response body. Raises Fault."""
+def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None = None) -> Reply:
+    """The reply in a response body.
+
+    Args:
+        text: the body.
+        may_say_nothing: no text is a reply too.
+        secrets: what is cut out of it.
+
+    Raises:
+        Fault: it is none.
+    """
+    secrets = secrets or secrets_here()
     try:
         data = json.loads(text)
         choice = data["choices"][0]
         content, usage = choice["message"]["content"], data.get("usage") or {}
-        tokens = [max(0, int(usage.get(f"{part}_tokens") or 0)) for part in ("prompt", "completion")]
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise Fault("bad_reply", f"not a chat completion: {text[:80]!r}") from None
+        finish = choice.get("finish_reason")
+        tokens = [_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion")]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise Fault("bad_reply", f"not a chat completion: {secrets.quote(text, 80)}") from None
     if may_say_nothing and content is None:  # all its tokens were thoughts, which the endpoint keeps apart
         content = ""
     if not isinstance(content, str) or not (may_say_nothing or content.strip()):
-        raise Fault("empty", f"the reply has no text (finish_reason {choice.get('finish_reason')!r})")
-    reply = (content, choice.get("finish_reason") != "length", tokens[0], tokens[1])
+        raise Fault("empty", f"the reply has no text (finish_reason {secrets.quote(str(finish), 40)})")
+    content = secrets.clean(content[:LONGEST_REPLY])
+    if content == WITHHELD:
+        raise Fault("bad_reply", "the reply quotes a secret, such as the API key")
+    reply = (content, finish != "length", tokens[0], tokens[1])
     if data.get("prompt_logprobs"):
-        return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"]))
+        return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"], secrets))
     return Reply(*reply)
 
 
-def _prompt_log_probs(places: Any) -> tuple[tuple[str, float], ...]:
+def _count(value: object) -> int:
+    """A number of tokens; 0 for what is none, and never more than any request has."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        return 0
+    return int(min(value, MOST_TOKENS))
+
+
+def _prompt_log_probs(places: Any, secrets: Secrets) -> tuple[tuple[str, float], ...]:
     """Of each place the token that stands there, which comes first. Raises Fault."""
     try:
         tokens = [next(iter(place.values())) for place in places if place]
-        return tuple((str(token["decoded_token"]), float(token["logprob"])) for token in tokens)
-    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
+        scored = tuple((str(token["decoded_token"]), float(token["logprob"])) for token in tokens)
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration, OverflowError):
         raise Fault("bad_reply", "prompt_logprobs are not as vLLM's") from None
+    if secrets.found_in("".join(token for token, _ in scored)):
+        raise Fault("bad_reply", "the prompt_logprobs quote a secret, such as the API key")
+    return scored

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rltf_verl.judge.settings import JudgeSettings
+from rltf_verl.texts import clean_text
 from rltf_verl.types import Message
 
 
@@ -28,6 +29,10 @@ class Reply:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached: bool = False
+
+    def __post_init__(self) -> None:
+        """Whatever comes in from an endpoint, or from a cache, can be tokenised and logged."""
+        object.__setattr__(self, "text", clean_text(self.text))
 
 
 @dataclass(frozen=True)

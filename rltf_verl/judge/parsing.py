@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rltf_verl.texts import clean_text, without_chat_tokens
+
 SLACK = 2
 """A critique may be so many times as long as the judge was told before it is cut."""
 
 LETTERS_PER_WORD = 12
 """Bounds texts that have no spaces."""
 
-_SPECIAL = re.compile(
-    r"<[|\uff5c][^<>\n]{0,40}[|\uff5c]>|</?s>|<(?:start|end)_of_turn>|\[/?INST\]|<pad>|<eos>|<bos>", re.I
-)
+LONGEST = 200_000
+"""Characters of a reply that are looked at; feedback is what comes last in it."""
+
 _SENTENCE_END = re.compile(r"[.!?。！？](?=\s|$|[\"')])|\n")
 
 
@@ -39,7 +41,7 @@ def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parse
         words: the limit that the judge was told.
         complete: False if the reply was cut off at the token limit.
     """
-    said = _SPECIAL.sub("", _after_thinking(reply)).strip()
+    said = without_chat_tokens(_after_thinking(clean_text(reply))[-LONGEST:]).strip()
     noted = [] if complete else ["cut_off"]
     text = _after_marker(said, marker)
     if text is None:
@@ -63,9 +65,12 @@ def _after_thinking(reply: str) -> str:
 
 
 def _after_marker(text: str, marker: str) -> str | None:
-    """What follows the last line that begins with the marker, else its last occurrence anywhere."""
+    """What follows the last line that begins with the marker, else its last occurrence anywhere.
+
+    Nothing in front of the marker may reach over a line end: every line would be read to the end of all blank ones.
+    """
     word = re.escape(marker.removesuffix(":"))
-    at_line = list(re.finditer(rf"^[\s>#*_-]*{word}[*_\s]*:[*_]*", text, re.IGNORECASE | re.MULTILINE))
+    at_line = list(re.finditer(rf"^(?:[^\S\n]|[>#*_-])*{word}(?:[^\S\n]|[*_])*:[*_]*", text, re.I | re.M))
     anywhere = at_line or list(re.finditer(rf"{word}[*_]*:[*_]*", text))
     return text[anywhere[-1].end() :] if anywhere else None
 

@@ -21,12 +21,13 @@ from rltf_verl.judge.gateway import Call, JudgeUnavailable, Reply
 from rltf_verl.judge.pace import Pace
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.stats import Stats
+from rltf_verl.judge.tokens import guessed_tokens, possible
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-CHARACTERS_PER_TOKEN = 3.0
-"""For a prompt whose tokens nobody has counted yet; the endpoint's own count replaces it."""
+LIFTED_S = 1.0
+"""What is left of a pause when another request is answered: the endpoint is not closed."""
 
 
 class Client(Protocol):
@@ -57,12 +58,15 @@ class JudgeRuntime:
         limits = settings.limits
         self.settings = settings
         self.stats = Stats()
-        self._client: Client = client or JudgeClient(settings.endpoint, limits.request_timeout_s)
+        self._client: Client = client or JudgeClient(
+            settings.endpoint, limits.request_timeout_s, limits.max_reply_bytes
+        )
         self._cache = ReplyCache(Path(settings.cache_dir).expanduser()) if settings.cache_dir else None
         self._slots = asyncio.Semaphore(limits.max_concurrency)
         self._turn = asyncio.Lock()
         self._paces = (Pace(limits.requests_per_minute), Pace(limits.tokens_per_minute))
         self._paused_until = 0.0
+        self._longest_pause = min(limits.retry_after_cap_s, limits.deadline_s / 4)
         self.breaker = Breaker(limits.breaker_failures, limits.breaker_after_s, limits.breaker_probe_s)
         self._asking: dict[str, asyncio.Task[Reply]] = {}
         self._random = random.Random()
@@ -122,6 +126,8 @@ class JudgeRuntime:
             raise self._gives_up("deadline", trying.why_late()) from None
         except Fault as fault:
             raise self._gives_up(fault.kind, self._after_all(fault, trying.num_requests)) from None
+        except Exception as error:  # a call ends with a reply or as JudgeUnavailable, whatever breaks in here
+            raise self._gives_up("internal", f"{type(error).__name__} in the judge's runtime") from None
         if self._cache is not None:
             self._cache.put(key, reply)
         return reply
@@ -144,12 +150,13 @@ class JudgeRuntime:
         waiting = True
         try:
             async with self._slots:
-                estimate = self._tokens(body)
+                estimate = guessed_tokens(body)
                 await self._when_due(estimate)
                 self.stats.leaves_queue()
                 waiting = False
-                reply: Reply = await send()
-                self._paces[1].correct(reply.prompt_tokens + reply.completion_tokens - estimate)
+                reply = possible(await send(), body)
+                used = reply.prompt_tokens + reply.completion_tokens
+                self._paces[1].correct((used or guessed_tokens(body, reply)) - estimate)
                 return reply
         finally:
             if waiting:
@@ -159,39 +166,37 @@ class JudgeRuntime:
         """Sleep until pauses and paces allow one more request; first come, first served."""
         async with self._turn:
             while (wait := self._wait(time.monotonic())) > 0:  # noqa: ASYNC110  time is what it waits for
-                await asyncio.sleep(wait)
+                await asyncio.sleep(min(wait, LIFTED_S))  # a pause may end sooner than it was said to
             for pace, amount in zip(self._paces, (1.0, tokens), strict=True):
                 pace.take(time.monotonic(), amount)
 
     def _wait(self, now: float) -> float:
         return max(self._paused_until - now, *(pace.wait(now) for pace in self._paces))
 
-    def _tokens(self, body: dict[str, Any]) -> float:
-        characters = sum(len(message["content"]) for message in body["messages"])
-        return characters / CHARACTERS_PER_TOKEN + (self.settings.endpoint.max_tokens or 0)
-
     async def send(self, body: dict[str, Any]) -> Reply:
         """One request, counted whatever becomes of it. Raises Fault."""
         self.stats.count("requests")
         self.stats.request_starts()
+        limit = self.settings.limits.request_timeout_s
         try:
-            reply = await asyncio.wait_for(self._client.request(body), self.settings.limits.request_timeout_s)
+            outcome: Reply | Fault = await asyncio.wait_for(self._client.request(body), limit)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
-            raise self._counted(
-                Fault("timeout", f"no answer in {self.settings.limits.request_timeout_s:g} s")
-            ) from None
+            outcome = Fault("timeout", f"no answer in {limit:g} s")
         except Fault as fault:
-            raise self._counted(fault) from None
+            outcome = fault
         except asyncio.CancelledError:
             self.stats.count("faults/abandoned")
             raise
         except Exception as error:  # whatever else a client library raises is a fault like others, never a lost session
-            raise self._counted(Fault("connection", type(error).__name__)) from None
+            outcome = Fault("connection", type(error).__name__)
         finally:
             self.stats.request_ends()
+        if isinstance(outcome, Fault):  # raised here, it does not carry what the library raised, which holds the key
+            raise self._counted(outcome)
         self.stats.count("answered_requests")
         self.breaker.succeeded()
-        return reply
+        self._paused_until = min(self._paused_until, time.monotonic() + LIFTED_S)
+        return outcome
 
     def _counted(self, fault: Fault) -> Fault:
         now = time.monotonic()
@@ -201,10 +206,8 @@ class JudgeRuntime:
         else:
             self.breaker.succeeded()
         if fault.retry_after_s:
-            # The endpoint speaks to the client, not to one request: everybody waits. A call's deadline bounds it.
-            self._paused_until = max(
-                self._paused_until, now + min(fault.retry_after_s, self.settings.limits.deadline_s)
-            )
+            # The endpoint speaks to the client, not to one request: everybody waits, within bounds.
+            self._paused_until = max(self._paused_until, now + min(fault.retry_after_s, self._longest_pause))
         return fault
 
     def backoff(self, state: RetryCallState) -> float:
@@ -212,8 +215,8 @@ class JudgeRuntime:
         limits = self.settings.limits
         fault = state.outcome.exception() if state.outcome else None
         asked = fault.retry_after_s if isinstance(fault, Fault) else None
-        longest = min(limits.backoff_cap_s, limits.backoff_s * 2 ** (state.attempt_number - 1))
-        return min(asked or 0.0, limits.deadline_s) + self._random.uniform(0.0, longest)
+        longest = min(limits.backoff_cap_s, limits.backoff_s * 2.0 ** min(state.attempt_number - 1, 60))
+        return min(asked or 0.0, self._longest_pause) + self._random.uniform(0.0, longest)
 
 
 class _Trying:

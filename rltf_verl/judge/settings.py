@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from rltf_verl.registry import build_block
+from rltf_verl.texts import clean_text
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Endpoint:
 
     def body(self, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
         """The request body. A judge without randomness gets no seed, so that equal questions have equal bodies."""
-        fields: dict[str, Any] = {"model": self.model, "messages": messages}
+        sent = [{name: clean_text(text) for name, text in message.items()} for message in messages]
+        fields: dict[str, Any] = {"model": self.model, "messages": sent}
         if self.temperature is not None:
             fields["temperature"] = self.temperature
         if self.max_tokens is not None:
@@ -98,6 +100,10 @@ class Limits:
     """The wait before the second request is random up to this, doubling from request to request."""
     backoff_cap_s: float = 30.0
     """Longest wait between two requests, unless the endpoint asks for a longer one (Retry-After)."""
+    retry_after_cap_s: float = 10.0
+    """Longest Retry-After that is obeyed, and at most a quarter of `deadline_s`: all requests wait for it."""
+    max_reply_bytes: int = 4_000_000
+    """Longest body of a reply that is read."""
     breaker_failures: int = 8
     """The breaker opens after that many failed requests in a row …"""
     breaker_after_s: float = 20.0
@@ -109,8 +115,16 @@ class Limits:
         _number("limits.max_concurrency", self.max_concurrency, at_least=1, at_most=1000, whole=True)
         for name in ("requests_per_minute", "tokens_per_minute"):
             _number(f"limits.{name}", getattr(self, name), above=0, optional=True)
-        for name in ("request_timeout_s", "deadline_s", "backoff_s", "backoff_cap_s", "breaker_probe_s"):
+        for name in (
+            "request_timeout_s",
+            "deadline_s",
+            "backoff_s",
+            "backoff_cap_s",
+            "breaker_probe_s",
+            "retry_after_cap_s",
+        ):
             _number(f"limits.{name}", getattr(self, name), above=0)
+        _number("limits.max_reply_bytes", self.max_reply_bytes, at_least=10_000, at_most=2**30, whole=True)
         _number("limits.max_attempts", self.max_attempts, at_least=1, whole=True)
         _number("limits.breaker_failures", self.breaker_failures, at_least=1, whole=True)
         _number("limits.breaker_after_s", self.breaker_after_s, at_least=0)

@@ -138,6 +138,7 @@ class _Scripted:
 
     responses: Sequence[str]
     prompt_budget: int = 1
+    special_tokens: tuple[str, ...] | None = None
     num_sampled: int = field(default=0, init=False)
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:

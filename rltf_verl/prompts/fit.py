@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rltf_verl.policy import Policy
 from rltf_verl.prompts import render
+from rltf_verl.prompts.quote import quoted
 from rltf_verl.types import Message
 
 
@@ -27,6 +28,8 @@ async def fitted_prompt(
 ) -> Fitted:
     """The conversation with its last message replaced by a rendered template.
 
+    Attempt and feedback are quoted as characters: none of them can be read as a special token (`quote.defused`).
+
     When it exceeds the budget the quoted attempt is cut from the front (its answer stands at the end), never the
     question or the feedback.
 
@@ -37,11 +40,12 @@ async def fitted_prompt(
         attempt: the text that is quoted.
         feedback: what was said about it.
     """
+    attempt, feedback = quoted(policy, attempt), quoted(policy, feedback)
 
-    async def quote(quoted: str) -> Fitted:
-        text = render(template, question=messages[-1]["content"], attempt=quoted, feedback=feedback)
+    async def quote(tail: str) -> Fitted:
+        text = render(template, question=messages[-1]["content"], attempt=tail, feedback=feedback)
         ids = await policy.encode([*messages[:-1], {**messages[-1], "content": text}])
-        return Fitted(ids if len(ids) <= policy.prompt_budget else None, text, shortened=quoted != attempt)
+        return Fitted(ids if len(ids) <= policy.prompt_budget else None, text, shortened=tail != attempt)
 
     return await _longest_tail(quote, attempt)
 

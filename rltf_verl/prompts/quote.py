@@ -1,9 +1,17 @@
-"""Text of a policy or a dataset inside a prompt, where it can neither end its block nor pose as instructions."""
+"""Text of a policy, a judge or a dataset inside a prompt, where it ends neither its block nor its message."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from rltf_verl.policy import Policy
+from rltf_verl.texts import CHAT_TOKENS, clean_text
+
+_ANY_CHAT_TOKEN = re.compile(rf"(?=<[|\uff5c]|{CHAT_TOKENS.pattern})[<\[]", re.IGNORECASE)
+_ROUNDS = 4
+"""The space that breaks a token makes another one only if a tokenizer has tokens that differ by a space."""
 
 
 def fence_around(texts: Sequence[str]) -> str:
@@ -12,16 +20,45 @@ def fence_around(texts: Sequence[str]) -> str:
     return "~" * max(8, longest + 1)
 
 
-_CHAT_TOKENS = re.compile(
-    r"<(?=\||/?s>|/?think>|(?:start|end)_of_turn>|<SYS>>|</SYS>>|[\uff5c])|\[(?=/?INST\])|(?<=<)<(?=SYS)", re.IGNORECASE
-)
+def defused(text: str, tokens: Sequence[str] | None = None) -> str:
+    """Clean text (`texts.clean_text`) that is encoded as the characters that it consists of.
 
+    A conversation is tokenised at once, so `<|im_end|>` inside a message would end that message: a space is put behind
+    the first character of whatever would be a special token.
 
-def defused(text: str) -> str:
-    """Text of a policy or dataset, in which nothing is a control character or a token of a chat template.
-
-    An endpoint tokenises the whole conversation at once, so `<|im_end|>` inside a message would end that message.
+    Args:
+        text: what is quoted.
+        tokens: the special tokens of the tokenizer that will read it; None: whatever looks like one of a chat template.
     """
-    lines = re.sub(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]", "\n", text)
-    plain = "".join(c for c in lines if c in "\n\t" or c.isprintable())
-    return _CHAT_TOKENS.sub(lambda found: f"{found[0]} ", plain)
+    plain = clean_text(text)
+    pattern = _ANY_CHAT_TOKEN if tokens is None else _beginning_of(tuple(tokens))
+    for _ in range(_ROUNDS):
+        broken = pattern.sub(lambda first: f"{first[0]} ", plain)
+        if broken == plain or tokens is None:
+            return broken
+        plain = broken
+    return plain
+
+
+def quoted(policy: Policy, text: str) -> str:
+    """`defused` for a prompt to this policy; one that does not name its special tokens may have any."""
+    return defused(text, getattr(policy, "special_tokens", None))
+
+
+def control_tokens(added: Mapping[str, bool]) -> tuple[str, ...]:
+    """The tokens of a tokenizer that a quotation must not hold.
+
+    Args:
+        added: the text of each token that was added to its vocabulary, and whether it is marked as special. One that
+            is not may be ordinary text (a run of spaces, `\\boxed{`) and counts only if it looks like one of a chat
+            template (`<think>`).
+    """
+    return tuple(
+        sorted(t for t, special in added.items() if len(t.strip()) > 1 and (special or CHAT_TOKENS.fullmatch(t)))
+    )
+
+
+@lru_cache(maxsize=16)
+def _beginning_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches the first character of each of the tokens; nothing if there are none."""
+    return re.compile(rf"(?=(?:{'|'.join(map(re.escape, tokens)) or '(?!)'})).", re.DOTALL)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.config import FeedbackModelingConfig, RLTFConfig
 from rltf_verl.episode.rows import session_rows
+from rltf_verl.texts import clean_text
 from rltf_verl.types import Role
 
 CONFIG = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1, critic="compact"))
@@ -100,4 +101,4 @@ async def test_inline_there_are_no_extra_rows():
 @given(st.text(max_size=20))
 async def test_any_text_can_be_modelled(text):
     (row,) = await feedback_rows(ScriptedPolicy(["no", "yes"]), ScriptedProvider(text), horizon=2)
-    assert text_of(row.response_ids) == f"{text}\0"
+    assert text_of(row.response_ids) == f"{clean_text(text)}\0"

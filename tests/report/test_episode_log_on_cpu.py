@@ -9,6 +9,7 @@ import pytest
 
 from rltf_verl.report.episode_log import EpisodeLog, read_episodes, read_wrong_attempts
 from rltf_verl.report.log_files import set_aside_after
+from rltf_verl.texts import clean_text
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 
@@ -109,7 +110,8 @@ def test_hostile_text_comes_back_unchanged(tmp_path, text):
     with path.open(encoding="utf-8", newline="\n") as file:  # what any other reader of JSON lines sees
         assert len([json.loads(line) for line in file]) == 2
     first, second = read_episodes(tmp_path)
-    assert first["turns"][0]["text"] == first["turns"][0]["feedback"]["text"] == first["uid"] == text
+    assert first["turns"][0]["text"] == first["uid"] == text
+    assert first["turns"][0]["feedback"]["text"] == clean_text(text), "feedback is clean before it is logged"
     assert second["turns"][0]["text"] == "next"
 
 

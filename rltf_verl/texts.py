@@ -1,0 +1,68 @@
+"""Text from elsewhere (a judge, a person, a record, an environment), made fit for tokenizers, logs and terminals."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 1_000_000
+"""Characters that are kept of a text. No prompt holds more, and whatever reads it stays quick."""
+
+_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Control characters, marks of writing direction, invisible ones. The two joiners stay: scripts and emoji need them."""
+
+_CHAT_TOKEN = (
+    r"<[|\uff5c][^<>\s]{0,40}[|\uff5c]>|</?s>|</?think>|<(?:start|end)_of_turn>|<</?SYS>>|<(?:pad|eos|bos|unk)>|</?tool_(?:call|response)>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
+)
+CHAT_TOKENS = re.compile(_CHAT_TOKEN, re.IGNORECASE)
+"""Tokens of the chat templates that are in use. Each ends with `>` or `]` and has at most 44 characters."""
+
+_CHAT_TOKEN_LAST = re.compile(rf"(?:{_CHAT_TOKEN})\Z", re.IGNORECASE)
+_CHAT_TOKEN_LENGTH = 44
+
+
+def clean_text(text: str, longest: int = LONGEST) -> str:
+    """The text with `\\n` as its only line end, without half surrogate pairs and characters that nobody sees.
+
+    Innocent text stays as it is, character by character. Idempotent.
+
+    Args:
+        text: any text, however long; time grows with its length at most.
+        longest: characters that are kept.
+
+    Raises:
+        TypeError: not a text.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"must be a text, not {type(text).__name__}")
+    plain = _LINE_ENDS.sub("\n", text[:longest])
+    if _SURROGATES.search(plain):
+        plain = plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _UNSEEN.sub("", plain)
+
+
+def one_line(text: str, longest: int) -> str:
+    """The beginning of a text as one line, for causes and logs."""
+    line = " ".join(clean_text(text, 20 * longest).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def without_chat_tokens(text: str) -> str:
+    """The text without tokens of chat templates, nor any that would come up when those are gone: `<|<|x|>im_end|>`.
+
+    Goes through the text once: whenever a token ends, it is taken back from what was kept.
+    """
+    if CHAT_TOKENS.search(text) is None:
+        return text
+    kept: list[str] = []
+    for piece in re.split(r"(?<=[>\]])", text):
+        kept.extend(piece)
+        end = "".join(kept[-_CHAT_TOKEN_LENGTH:])
+        if token := _CHAT_TOKEN_LAST.search(end):
+            del kept[len(kept) - len(token[0]) :]
+    return "".join(kept)

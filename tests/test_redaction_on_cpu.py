@@ -1,0 +1,151 @@
+"""Secrets in text: found in every encoding, never in innocent text."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import html
+import json
+import logging
+import traceback
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.feedback.base import FeedbackUnavailable, ask
+from rltf_verl.jsonl import append_line, read_lines
+from rltf_verl.redaction import WITHHELD, CleanLog, Secrets, secrets_here
+from rltf_verl.types import Feedback
+
+KEY = "sk-Live_9aZ7+qX/42mNbVcRtYuIoP"
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def each(form: str, text: str = KEY) -> str:
+    return "".join(form.format(ord(c)) for c in text)
+
+
+FORMS = {
+    "upper": KEY.upper(), "percent": each("%{:02x}"), "percent twice": each("%25{:02X}"),
+    "percent three times": each("%2525{:02X}"), "quoted": urllib.parse.quote(KEY, safe=""),
+    "half percent": "".join(f"%{ord(c):02x}" if i % 2 else c for i, c in enumerate(KEY)),
+    "base64": b64(KEY), "base64, second": b64(f"x{KEY}yz"), "base64, third": b64(f"xy{KEY}"),
+    "basic auth": b64(f"user:{KEY}"), "base64 for URLs": base64.urlsafe_b64encode(KEY.encode()).decode(),
+    "base64 in lines": "\n".join(b64(KEY)[i : i + 9] for i in range(0, 60, 9)), "base64 twice": b64(b64(f"a{KEY}")),
+    "base64, percent": urllib.parse.quote(b64(KEY), safe=""), "base64 backwards": b64(KEY)[::-1],
+    "base32": base64.b32encode(f"abc{KEY}".encode()).decode(), "hex": KEY.encode().hex(),
+    "hex with spaces": KEY.encode().hex(" ").upper(), "0x": each("0x{:02x}, "), "\\x": each("\\x{:02x}"),
+    "JSON": each("\\u{:04x}"), "JSON twice": json.dumps(each("\\u{:04X}")), "HTML": each("&#{};"),
+    "HTML, hex": each("&#x{:04x};"), "HTML twice": html.escape(each("&#{};")), "octal": each("\\{:03o}"),
+    "quoted-printable": each("={:02X}"), "codes": each("{}, "), "backwards": KEY[::-1],
+    "rot13": codecs.encode(KEY, "rot13"), "zero width": "\u200b".join(KEY), "lines": "\r\n".join(KEY),
+    "wide": "".join(chr(ord(c) + 0xFEE0) for c in KEY), "UTF-16": KEY.encode("utf-16-le").decode("latin1"),
+    "its beginning": KEY[:20], "its end": KEY[10:],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("around", ["{}", "Incorrect API key: {}.", "x" * 997 + "{}" + "y" * 501])
+def test_it_is_found_however_it_is_written(form: str, around: str) -> None:
+    secrets, text = Secrets([KEY]), around.format(FORMS[form])
+    assert secrets.found_in(text)
+    clean = secrets.clean(text)
+    assert not secrets.found_in(clean)
+    assert FORMS[form].strip(", ") not in clean
+    assert not secrets.found_in(secrets.quote(text))
+
+
+def test_where_it_stands_as_it_is_the_rest_of_the_text_stays() -> None:
+    secrets = Secrets([KEY, "another-Secret-77"])
+    assert secrets.clean(f"a {KEY} b {KEY.lower()} c another-Secret-77") == "a *** b *** c ***"
+    assert secrets.clean(f"a {b64(KEY)} b") == WITHHELD
+    assert repr(secrets) == "Secrets(…)"
+
+
+@given(st.text(max_size=400))
+def test_innocent_text_stays(text: str) -> None:
+    assert Secrets([KEY, "123456789", "EMPTY"]).clean(text) == text
+
+
+def test_numbers_placeholders_and_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "none of 1 1 1 1 1 1 1 1 is EMPTY; 1, 2, 3, 4, 5, 6, 7, 8, 9, in timestamp order, at /home/me/.ssh/id_1"
+    assert Secrets(["123456789", "EMPTY", "none"]).clean(text) == text
+    monkeypatch.setenv("SORT_KEY", "timestamp")
+    monkeypatch.setenv("SSH_KEY", "/home/me/.ssh/id_1")
+    assert secrets_here().clean(text) == text
+
+
+def test_a_quotation_is_short_and_a_cut_does_not_save_a_secret() -> None:
+    secrets = Secrets([KEY, "abc"])
+    quote = secrets.quote(" " * 19_990 + KEY + "x" * 30_000)
+    assert KEY[:6] not in quote
+    assert secrets.quote("<b>\n bad   key abc</b>") == "<b> bad key ***</b>"
+    assert secrets.quote("at https://me:word@h/v1?key=hush&x=1 with Bearer hush and sk-12****89") == (
+        "at https://***@h/v1?key=***&x=1 with Bearer *** and ***"
+    )
+    assert len(secrets.quote("word " * 10_000)) == 200
+
+
+class Own:
+    """A provider of a user's, with a key of its own."""
+
+    name, sees_reference, constant = "own", False, False
+
+    def __init__(self, text: str, raises: bool) -> None:
+        self.text, self.raises = text, raises
+
+    async def feedback(self, request: object) -> Feedback:
+        if not self.raises:
+            return Feedback(self.text, self.name)
+        try:
+            raise ConnectionError(f"GET https://h/?k={self.text}")
+        except ConnectionError as error:
+            raise RuntimeError(f"no answer with {self.text}") from error
+
+
+@pytest.mark.parametrize("form", ["percent", "base64", "JSON", "backwards"])
+async def test_nothing_of_an_own_provider_tells_a_secret_of_the_environment(form: str, monkeypatch) -> None:
+    monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
+    for text in (KEY, FORMS[form]):
+        with pytest.raises(FeedbackUnavailable) as info:
+            await ask(Own(text, raises=True), None)  # type: ignore[arg-type]
+        shown = "".join(traceback.format_exception(info.value))
+        assert not secrets_here().found_in(shown + repr(info.value) + info.value.cause)
+        assert info.value.__context__ is None
+    assert (await ask(Own(f"use {KEY}", raises=False), None)).text == "use ***"  # type: ignore[arg-type]
+    with pytest.raises(FeedbackUnavailable, match="quotes a secret of this process"):
+        await ask(Own(FORMS[form], raises=False), None)  # type: ignore[arg-type]
+    with pytest.raises(FeedbackUnavailable) as info:
+        await ask(Own("harmless", raises=True), None)  # type: ignore[arg-type]
+    assert isinstance(info.value.__cause__, RuntimeError), "what tells no secret stays, for whoever mends it"
+
+
+async def test_a_provider_that_returns_none_has_no_feedback() -> None:
+    class Nothing(Own):
+        async def feedback(self, request: object) -> None:  # type: ignore[override]
+            return None
+
+    with pytest.raises(FeedbackUnavailable, match="it returned NoneType, which is no Feedback"):
+        await ask(Nothing("", raises=False), None)  # type: ignore[arg-type]
+
+
+def test_no_line_of_a_log_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
+    path = tmp_path / "log.jsonl"
+    append_line(path, {"turns": [{"error": f"bad {KEY}", "n": 1}, {"error": FORMS["hex"]}], "good": "x", KEY: None})
+    assert not secrets_here().found_in(path.read_text("utf-8"))
+    assert read_lines(path) == [
+        {"turns": [{"error": "bad ***", "n": 1}, {"error": WITHHELD}], "good": "x", "***": None}
+    ]
+
+
+def test_a_librarys_log_is_clean() -> None:
+    record = logging.makeLogRecord({"msg": "headers %r", "args": ([("x-key", KEY)],)})
+    assert CleanLog(Secrets([KEY])).filter(record)
+    assert KEY not in record.getMessage()

@@ -1,0 +1,120 @@
+"""Text from elsewhere: what stays, what goes, and that the work grows with the text at most."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.envs.scoring import Scale, read_score
+from rltf_verl.judge.parsing import parse_reply
+from rltf_verl.prompts.quote import control_tokens, defused
+from rltf_verl.redaction import Secrets
+from rltf_verl.texts import CHAT_TOKENS, clean_text, one_line, without_chat_tokens
+from rltf_verl.types import Feedback
+
+ANY = st.text(st.characters(exclude_categories=()), max_size=60)
+"""Half surrogate pairs too."""
+
+
+@given(ANY)
+def test_a_clean_text_can_be_encoded_and_hides_nothing(text: str) -> None:
+    clean = clean_text(text)
+    clean.encode()
+    assert clean == clean_text(clean)
+    assert all(c in "\n\t" or unicodedata.category(c) != "Cc" for c in clean)
+    assert not set(clean) & set("\u202a\u202b\u202e\u2066\u2069\u200b\u200e\ufeff\u2028\U000e0041")
+
+
+@pytest.mark.parametrize(
+    "text", ["x = 1\n\ty", "ÄÖÜ é 漢字　全角", "👨‍👩‍👧 é", "می‌خواهم", "a\u00a0b", "∑ ≤ ½", "\ue000"]
+)
+def test_innocent_text_stays_as_it_is(text: str) -> None:
+    assert clean_text(text) == text
+
+
+def test_halves_of_pairs_line_ends_and_length() -> None:
+    assert clean_text("a\ud83db\ud83d\ude00c\ude00") == "a\ufffdb😀c\ufffd"
+    assert clean_text("a\r\nb\rc\x85d\u2028e\x0bf\x00g") == "a\nb\nc\nd\ne\nfg"
+    assert len(clean_text("x" * 3_000_000)) == 1_000_000
+    assert one_line(" a\n\n b\ud800 " * 100, 10) == "a b\ufffd a b\ufffd…"
+
+
+def test_feedback_is_clean_wherever_it_comes_from() -> None:
+    feedback = Feedback("a\ud83d\x00", "own", leak="answer: \ud83d", original="\x1b[2J")
+    assert (feedback.text, feedback.leak, feedback.original) == ("a\ufffd", "answer: \ufffd", "[2J")
+    with pytest.raises(TypeError, match="must be a text, not NoneType"):
+        Feedback(None, "own")  # type: ignore[arg-type]
+
+
+TOKENS = ("<|im_end|>", "<|im_start|>", "<s>", "</s>", "[INST]", "<start_of_turn>", "<\uff5cUser\uff5c>", "<|x|>")
+
+
+@given(st.lists(st.sampled_from((*TOKENS, *"<|>[]/sx\uff5c", "im_end", "INST", "|im_end|>", "<|im", " ")), max_size=30))
+def test_no_chat_token_is_left_or_comes_up(parts: list[str]) -> None:
+    text = "".join(parts)
+    rest = without_chat_tokens(text)
+    assert CHAT_TOKENS.search(rest) is None
+    for token in TOKENS:
+        assert token not in defused(text, TOKENS)
+        assert token not in defused(text)
+
+
+def test_nested_tokens_go_and_the_text_around_them_stays() -> None:
+    assert without_chat_tokens("a <|<|x|>im_end|>b [IN[/INST]ST]c <<s>/s> x <| y |> z < |") == "a b c  x <| y |> z < |"
+    parsed = parse_reply("Critique: b <|<|x|>im_end|><<|a|>s>", marker="Critique:", words=9, complete=True)
+    assert parsed.text == "b"
+
+
+def test_only_a_tokenizers_own_tokens_are_broken_where_they_are_known() -> None:
+    known = control_tokens({"<|im_end|>": True, "\\boxed{": False, "<think>": False, "  ": False, "|": True})
+    assert known == ("<think>", "<|im_end|>")
+    text = "<s> a <| b \\boxed{3}  <|im_end|></think><think>"
+    assert defused(text, known) == "<s> a <| b \\boxed{3}  < |im_end|></think>< think>"
+    assert defused("<|im_end|><s>", ()) == "<|im_end|><s>"
+
+
+def test_tokens_that_differ_by_a_space_do_not_come_up_either() -> None:
+    assert defused("<a> <b>", ("<a>", "< a>")) == "<  a> <b>"
+
+
+SECRETS = Secrets(["sk-Live_9aZ7+qX/42mNbVcRt"])
+READERS: dict[str, Callable[[str], object]] = {
+    "clean_text": lambda text: clean_text(text, 10**9),
+    "without_chat_tokens": without_chat_tokens,
+    "defused": lambda text: defused(text[:1_000_000]),
+    "defused, tokens": lambda text: defused(text, TOKENS),
+    "parse_reply": lambda text: parse_reply(text, marker="Critique:", words=100, complete=True),
+    "parse_reply, cut": lambda text: parse_reply(text, marker="Critique:", words=100, complete=False),
+    "read_score": lambda text: read_score(text, Scale(1, 10)),
+    "secrets": SECRETS.found_in,
+}
+UNITS = ("\n", " ", "#", "*", "<", "<|", "|>", ">", "<s>", "[", "~", "%25", "&amp;", "\\", "1", "score", "Score: 1 ",
+         "Score: 1\n", "Critique", "Critique\n", "Critique: a\n", "a. ", "\r", "\x85", "\ud83d", "é", "</think>", "sk-",
+         "sk-Live_", "=", "0x", "\n>", "_ ", "- ")  # fmt: skip
+HEADS = ("", "Score: 1", "Critique", "<|", "Score")
+
+
+def seconds(read: Callable[[str], object], text: str, tries: int) -> float:
+    """Of the processor, so that what else runs here counts little; the least of some tries."""
+    took = []
+    for _ in range(tries):
+        start = time.process_time()
+        read(text)
+        took.append(time.process_time() - start)
+    return min(took)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_text_takes_more_than_linear_work(name: str) -> None:
+    """What is quadratic takes 256 times as long for 16 times the text, and linear work 16 times as long."""
+    read = READERS[name]
+    for head in HEADS:
+        for unit in UNITS:
+            small, large = (f"{head}{unit * n}!" for n in (500, 8_000))
+            if seconds(read, large, 1) > 0.03 and seconds(read, large, 5) > 64 * max(seconds(read, small, 5), 5e-4):
+                pytest.fail(f"{name}: {unit!r} after {head!r} is read in more than linear time")
