@@ -56,7 +56,7 @@ THIRD_PARTY = {
     "parity": {"torch"},
     "report": {"rich", "numpy", "matplotlib", "pyarrow"},
     "evaluate": {"omegaconf", "yaml"},
-    "searchpath": {"hydra"},
+    "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},
     "cli": {"typer"},
     "cli_compare": {"typer"},

@@ -8,21 +8,23 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+from verl.utils.fs import copy_to_local
+from verl.utils.model import get_generation_config
 
 from rltf_verl.adapters.checks import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.columns import RowOutput, row_columns, session_facts
 from rltf_verl.adapters.compat import warn_once
 from rltf_verl.adapters.pieces import pieces
 from rltf_verl.adapters.validation import averaged_info, told_info
-from rltf_verl.config import EpisodeConfig, RLTFConfig
-from rltf_verl.data.schema import problem_from_row
+from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
+from rltf_verl.data.schema import problem_from_row, text_of
 from rltf_verl.envs import make_env
 from rltf_verl.episode.provider import build_provider
 from rltf_verl.episode.rows import attempt_rows, session_rows
@@ -71,6 +73,20 @@ def _plain_text_tokenizer(tokenizer: Any) -> Any:
     return copy.deepcopy(tokenizer)
 
 
+def _first_prompt(raw: Sequence[Mapping[str, Any]], index: int) -> list[Message]:
+    try:
+        return [{"role": str(message["role"]), "content": text_of(message["content"])} for message in raw]
+    except ValueError as error:
+        raise ConfigError(f"data.train_files or data.val_files, problem {index}: {error}") from error
+
+
+@cache
+def _end_tokens_of_model(path: str, trust_remote_code: bool) -> frozenset[int]:
+    """`eos_token_id` of the model's generation config, which engines stop at beside the tokenizer's."""
+    ids = getattr(get_generation_config(copy_to_local(path), trust_remote_code), "eos_token_id", None)
+    return frozenset(ids if isinstance(ids, list) else () if ids is None else (ids,))
+
+
 @cache
 def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
     return control_tokens({str(token): token.special for token in tokenizer.added_tokens_decoder.values()})
@@ -97,7 +113,7 @@ class RLTFAgentLoop(AgentLoopBase):
             shared.config.seed, validate=validate, step=step, source=str(kwargs["data_source"]), index=problem.index,
             session_id=session_id, pair_sessions=shared.config.episode.pair_sessions,
         )  # fmt: skip
-        messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in kwargs["raw_prompt"]]
+        messages = _first_prompt(kwargs["raw_prompt"], problem.index)
         policy = VerlPolicy(
             self, sampling_params, f"{kwargs['uid']}_{session_id}", send_seeds=shared.config.seed is not None
         )
@@ -207,7 +223,7 @@ class VerlPolicy:
             response_ids=ids,
             log_probs=tuple(output.log_probs) if output.log_probs else None,
             text=self._loop.tokenizer.decode(ids, skip_special_tokens=True),
-            ended=self._ended(ids),
+            ended=ids[-1] in self._end_tokens(),
             info={k: output.extra_fields.get(k) for k in ("min_global_steps", "max_global_steps")},
         )
 
@@ -219,7 +235,10 @@ class VerlPolicy:
         """
         return f"{seed:016x}" if self._loop.rollout_config.full_determinism else self._session
 
-    def _ended(self, ids: tuple[int, ...]) -> bool:
-        """The policy stopped by itself: it ended before the limit, or exactly at it with its end token."""
-        limit = int(self._loop.rollout_config.response_length)
-        return len(ids) < limit or ids[-1] == self._loop.tokenizer.eos_token_id
+    def _end_tokens(self) -> set[int]:
+        """What the engine stops at. It stops at its own limits too and reports both the same way."""
+        model = self._loop.config.actor_rollout_ref.model
+        path = str(model.get("hf_config_path") or model.path)
+        of_model = _end_tokens_of_model(path, bool(model.get("trust_remote_code")))
+        asked = self._sampling_params.get("stop_token_ids") or ()
+        return {self._loop.tokenizer.eos_token_id, *of_model, *asked}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.adapters.cpu.vllm_ready import trouble_of
 from rltf_verl.adapters.modes import mode_combinations
+from rltf_verl.adapters.stamp import check_resume
 from rltf_verl.adapters.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
-from rltf_verl.data.schema import check_parquet, problem_from_row
+from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of, problem_from_row, text_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env, NeedsMachine
 from rltf_verl.episode.provider import build_provider
@@ -32,11 +35,16 @@ NUM_BUDGET_PROBES = 32
 def check_driver(config: DictConfig) -> None:
     """All checks that need neither Ray nor a tokenizer; run in the driver by `validate_config`."""
     resolve_files(config)
+    config.trainer.experiment_name = str(config.trainer.experiment_name)  # the config's name is known here only
     rltf = check_config(config)
     check_platform(config)
-    check_machine(make_env(rltf.env.name, **rltf.env.options))
-    for path in _files(config.data.train_files) + _files(config.data.val_files):
-        check_parquet(Path(path).expanduser())
+    env = make_env(rltf.env.name, **rltf.env.options)
+    check_machine(env)
+    for key in ("data.train_files", "data.val_files"):
+        for path in files_of(OmegaConf.select(config, key)):
+            check_dataset(key, path, env.name)
+    check_folders(rltf)
+    check_resume(config, rltf)
 
 
 def resolve_files(config: DictConfig) -> None:
@@ -45,6 +53,57 @@ def resolve_files(config: DictConfig) -> None:
         path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
         if separator and path.endswith(".py"):
             OmegaConf.update(config, key, f"{Path(path).expanduser().resolve()}:{name}")
+
+
+def check_dataset(key: str, path: str, env_name: str) -> None:
+    """Raise ConfigError unless the file of config `key` holds rows that the environment can grade."""
+    try:
+        check_parquet(path)
+        names = environments_of(path)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{key}={path}: no such file, seen from {Path.cwd()}; {FIX}") from error
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"{key}: {error}") from error
+    others = sorted(names - {env_name})
+    if others:
+        raise ConfigError(
+            f"{key}={path}: its rows were made for the environment {', '.join(others)} (extra_info.env), and "
+            f"rltf.env.name is {env_name}; add rltf/env={others[0]}, or name a file of {env_name}"
+        )
+
+
+def check_folders(rltf: RLTFConfig) -> None:
+    """Raise ConfigError if a folder that the run writes to cannot be made or written."""
+    feedback = {"record_dir": rltf.feedback.record_dir, "guard": {"judge": rltf.feedback.guard.judge},
+                **rltf.feedback.provider.options}  # fmt: skip
+    blocks = {"episode_log": {"dir": rltf.episode_log.dir}, "feedback": feedback, "env": rltf.env.options}
+    for key, folder in _folders("rltf", blocks):
+        trouble = _write_trouble(folder)
+        if trouble is not None:
+            raise ConfigError(f"{key}={folder}: cannot be written ({trouble}); name another folder")
+
+
+def _write_trouble(folder: str) -> str | None:
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return str(error.strerror)
+
+
+FOLDERS = ("dir", "record_dir", "cache_dir", "inbox")
+"""Keys of the `rltf:` block, at any depth, that name a folder to write to."""
+
+
+def _folders(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in items:
+        inner_key = f"{key}[{name}]" if isinstance(name, int) else f"{key}.{name}"
+        if name in FOLDERS and isinstance(inner, str):
+            yield inner_key, inner
+        else:
+            yield from _folders(inner_key, inner)
 
 
 def check_config(config: DictConfig) -> RLTFConfig:
@@ -91,6 +150,22 @@ def _own_combinations(config: DictConfig, rltf: RLTFConfig, provider: FeedbackPr
         (not episode.pair_sessions or rollout.name in ENGINES_WITH_SEEDS,
          f"rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its seed, which the engine "
          f"{rollout.name} does not take; use {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false"),
+        *_refill_combinations(config, rltf),
+    ]  # fmt: skip
+
+
+def _refill_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
+    """The same for `rltf.refill_rounds`, which plays single further problems when all sessions have ended."""
+    key, off = f"rltf.refill_rounds={rltf.refill_rounds}", "or rltf.refill_rounds=0"
+    mode, size = str(config.trainer.v1.trainer_mode), config.data.get("gen_batch_size")
+    return [
+        (not rltf.refill_rounds or not mode.endswith("_async"),
+         f"{key}: with trainer.v1.trainer_mode={mode} a batch is what is ready, and no round ever ends; use rltf_sync, "
+         "or set it to 0"),
+        (not rltf.refill_rounds or size in (None, 1),
+         f"data.gen_batch_size={size}: {key} plays single further problems; set it to null, {off}"),
+        (not rltf.refill_rounds or not OmegaConf.select(config, "skip.rollout_tq.enable"),
+         f"skip.rollout_tq.enable=True: a batch of {key} is not what was recorded; set it to False, {off}"),
     ]  # fmt: skip
 
 
@@ -165,19 +240,32 @@ def check_machine(env: Env) -> None:
 def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, tokenizer: Any) -> None:
     """Refuse a `data.max_prompt_length` that cannot hold a second prompt even if the attempt had no tokens at all.
 
-    Measures the first problems of the training set with what the environment says of an empty answer.
+    Measures the first problems of the training set with what the environment says of an empty answer. A first prompt
+    above the limit is refused too: nothing cuts it, so its answer would be cut by as much.
     """
-    if rltf.episode.horizon == 1:
-        return
     limit, env = int(config.data.max_prompt_length), make_env(rltf.env.name, **rltf.env.options)
+    options = dict(config.data.get("apply_chat_template_kwargs") or {})
     longest, worst = 0, None
+
+    def length(messages: list[Message]) -> int:
+        return len(tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=True, return_dict=False, **options
+        ))  # fmt: skip
+
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
         problem = problem_from_row(row["extra_info"], row["reward_model"])
-        messages = _second_prompt(rltf, row["raw_prompt"], _sample_feedback(rltf, env, problem))
-        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
-        if len(ids) > longest:
-            longest, worst = len(ids), problem.index
+        question = [{"role": str(m["role"]), "content": text_of(m["content"])} for m in row["raw_prompt"]]
+        if length(question) > limit:
+            raise ConfigError(
+                f"data.max_prompt_length={limit}: the first prompt of problem {problem.index} has {length(question)} "
+                "tokens; raise it, or leave such problems out with data.filter_overlong_prompts=True"
+            )
+        if rltf.episode.horizon == 1:
+            continue
+        needed = length(_second_prompt(rltf, question, _sample_feedback(rltf, env, problem)))
+        if needed > longest:
+            longest, worst = needed, problem.index
     if longest > limit:
         raise ConfigError(
             f"data.max_prompt_length={limit}: the revise prompt of template {rltf.episode.revise} needs {longest} "
@@ -201,7 +289,3 @@ def _sample_feedback(rltf: RLTFConfig, env: Env, problem: Problem) -> str:
     grade = env.grade(problem, "")
     levels = [level] if isinstance(level, str) else level
     return max((env.explain(problem, "", grade, each) for each in levels), key=len)
-
-
-def _files(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(v) for v in value]

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from packaging.specifiers import SpecifierSet
 
@@ -132,7 +133,12 @@ def check_before_start(verl_config: ModuleType) -> None:
         if config.get("rltf") is not None:
             from rltf_verl.adapters.checks import check_driver
 
-            check_driver(config)
+            try:
+                check_driver(config)
+            except ValueError as error:  # ConfigError is one
+                if HydraConfig.initialized():  # a program started by a user; Hydra would print where it was raised
+                    raise SystemExit(" ".join(f"rltf: {error}".split())) from None
+                raise
         return original(config, *args, **kwargs)
 
     validate_config.rltf_checked = True  # type: ignore[attr-defined]

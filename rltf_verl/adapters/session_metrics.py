@@ -14,6 +14,9 @@ from rltf_verl.adapters.columns import SESSION_FACTS
 from rltf_verl.algos.sessions import Sessions, depth, num_revisions, on_line
 from rltf_verl.feedback import provider_names
 
+SPENT = ("rltf/session/total", "rltf/session/tokens/total")
+"""Those of a step that also count what was played and not trained on (`live_groups`)."""
+
 
 def session_metrics(sessions: Sessions, facts: torch.Tensor, horizon: int) -> dict[str, float]:
     """Metrics of a batch of sessions.

@@ -68,24 +68,33 @@ def read_columns(batch: KVBatchMeta, rows: Sequence[int], fields: Sequence[str])
     return {f: data[f] for f in fields}
 
 
-def read_rows(batch: KVBatchMeta, rows: Sequence[int]) -> StepRows:
-    """The rows as the equations want them; sessions and groups numbered in order of appearance."""
-    columns = read_columns(batch, rows, [ROLE, TURN, FACTS, "old_log_probs", "rollout_log_probs", "entropy"])
+def read_rows(batch: KVBatchMeta, rows: Sequence[int], *, scored: bool = True) -> StepRows:
+    """The rows as the equations want them; sessions and groups numbered in order of appearance.
+
+    Args:
+        batch: all rows.
+        rows: which of them.
+        scored: the actor has scored them. Before that the sampler's log-probs stand for its own, and the entropy is 0.
+    """
+    of_actor = ["old_log_probs", "entropy"] if scored else []
+    columns = read_columns(batch, rows, [ROLE, TURN, FACTS, "rollout_log_probs", *of_actor])
     session, group = session_numbers([batch.keys[i] for i in rows])
     first_row = torch.full_like(group, len(rows)).scatter_reduce_(0, session, torch.arange(len(rows)), "amin")
     facts = tokens(columns.pop(FACTS)).view(len(rows), -1, len(SESSION_FACTS))[first_row]
     lengths = token_counts(columns[ROLE])
     # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which numpy does not know.
     column = {name: _in_single(tokens(values)).unsqueeze(1) for name, values in columns.items()}
+    sampler = column["rollout_log_probs"]
     batch_of_tokens = RowBatch(
         role=column[ROLE],
         turn=column[TURN],
         session=torch.from_numpy(np.repeat(session.int().numpy(), lengths.numpy())),
         sessions=sessions_of(facts, group),
-        old_log_probs=column["old_log_probs"],
-        sampler_log_probs=column["rollout_log_probs"],
+        old_log_probs=column.get("old_log_probs", sampler),
+        sampler_log_probs=sampler,
     )
-    return StepRows(batch_of_tokens, lengths, facts, column["entropy"])
+    entropy = column["entropy"] if scored else torch.zeros_like(sampler)
+    return StepRows(batch_of_tokens, lengths, facts, entropy)
 
 
 def write_tokens(batch: KVBatchMeta, rows: Sequence[int], fields: Mapping[str, torch.Tensor]) -> KVBatchMeta:

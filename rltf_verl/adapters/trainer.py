@@ -21,12 +21,14 @@ from rltf_verl.adapters.columns import SAMPLER_LOG_PROBS, real_rows
 from rltf_verl.adapters.compat import keep_earlier_metrics, required_batch_multiple
 from rltf_verl.adapters.correction import rollout_correction
 from rltf_verl.adapters.judge_actor import JudgeOfTheJob
+from rltf_verl.adapters.live_groups import LiveGroups
 from rltf_verl.adapters.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.metrics import role_metrics, sampling_metrics, with_grad_shares
 from rltf_verl.adapters.row_log import RowLog
-from rltf_verl.adapters.session_metrics import lost_share, session_metrics
-from rltf_verl.adapters.step_rows import read_rows, write_tokens
+from rltf_verl.adapters.session_metrics import SPENT, lost_share, session_metrics
+from rltf_verl.adapters.stamp import check_resume, write_stamp
+from rltf_verl.adapters.step_rows import StepRows, read_rows, write_tokens
 from rltf_verl.adapters.teacher import ask_teacher, teacher_metrics
 from rltf_verl.adapters.validation import (
     FACTS,
@@ -36,10 +38,17 @@ from rltf_verl.adapters.validation import (
     validation_lost_shares,
     validation_metrics,
 )  # fmt: skip
-from rltf_verl.algos.targets import compute_targets, objective_weight, role_weights, sampled_tokens
+from rltf_verl.algos.targets import (
+    compute_targets,
+    live_groups,
+    objective_weight,
+    role_weights,
+    sampled_tokens,
+)  # fmt: skip
 from rltf_verl.episode.provider import judged_parts
 from rltf_verl.judge.gateway import gateways_of
 from rltf_verl.report.log_files import set_aside_after
+from rltf_verl.types import Role
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +72,15 @@ class RLTFTrainerMixin:
             config.trainer.v1.trainer_mode = self.verl_mode
         super().__init__(config, *args, **kwargs)
         self.replay_buffer.poll_interval = self.rltf.poll_interval_s
+        if self.rltf.refill_rounds:
+            self.replay_buffer.sample = LiveGroups(
+                self.replay_buffer.sample, self._add_prompts_to_generate, self._live_groups, self.rltf.refill_rounds
+            )
 
     def _init_dataloader(self) -> None:
+        if self.rltf.refill_rounds:
+            with open_dict(self.config):  # verl hands out whole fetches of its loader
+                self.config.data.gen_batch_size = 1
         super()._init_dataloader()
         with open_dict(self.config):  # the agent loops want to know which validation is the last one
             self.config.trainer.total_training_steps = self.total_training_steps
@@ -79,7 +95,12 @@ class RLTFTrainerMixin:
             loss = partial(loss_with_logits, loss, self.rltf.logit_distill)
         self.actor_rollout_wg.set_loss_fn(loss)
 
+    def _save_checkpoint(self) -> None:
+        write_stamp(self.config, self.rltf, self.global_steps)
+        super()._save_checkpoint()
+
     def _load_checkpoint(self) -> None:
+        check_resume(self.config, self.rltf)
         super()._load_checkpoint()
         self.resumed_at = int(self.global_steps)
         folder = self.rltf.episode_log.dir
@@ -104,7 +125,7 @@ class RLTFTrainerMixin:
         packed = step.batch
         sampled = sampled_tokens(packed.role)
         metrics.update(sampling_metrics(packed, step.entropy, sampled))
-        weights = role_weights(self.rltf, self.global_steps - 1, self.total_training_steps, self.resumed_at)
+        weights = self._role_weights()
         targets = compute_targets(packed, self.rltf, weights)
         columns = {"advantages": targets.advantages, "returns": targets.advantages}
         # The sampler's log-probs of what was sampled elsewhere belong to another prompt; under `rollout_log_probs` they
@@ -120,7 +141,9 @@ class RLTFTrainerMixin:
             metrics.update(corrected)
         batch = write_tokens(batch, rows, {k: v.squeeze(1) for k, v in columns.items()})
         metrics.update(role_metrics(packed, targets, weights, step.lengths))
+        replaced = {name: metrics.get(name, 0.0) for name in SPENT}
         metrics.update(session_metrics(packed.sessions, step.facts, self.rltf.episode.horizon))
+        metrics.update({name: metrics[name] + spent for name, spent in replaced.items()})
         metrics["rltf/session/lost_share"] = lost_share(packed.sessions.group.shape[0], self._num_sessions())
         metrics.update(self.judge.metrics())
         self.row_log.write(batch, rows, step, targets, self.global_steps)
@@ -130,9 +153,7 @@ class RLTFTrainerMixin:
 
     def _ask_teacher(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The policy before the update, given the feedback, about the first attempts (`rltf.logit_distill`)."""
-        weight = objective_weight(
-            self.rltf.logit_distill, self.global_steps - 1, self.total_training_steps, self.resumed_at
-        )
+        weight = self._logit_weight()
         if weight == 0:
             return batch
         batch, taught = ask_teacher(
@@ -145,6 +166,17 @@ class RLTFTrainerMixin:
         if num_tokens:
             batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens / self.rltf.updates_per_batch})
         return batch
+
+    def _role_weights(self) -> dict[Role, float]:
+        return role_weights(self.rltf, self.global_steps - 1, self.total_training_steps, self.resumed_at)
+
+    def _logit_weight(self) -> float:
+        return objective_weight(
+            self.rltf.logit_distill, self.global_steps - 1, self.total_training_steps, self.resumed_at
+        )
+
+    def _live_groups(self, step: StepRows) -> torch.Tensor:
+        return live_groups(step.batch, self.rltf, self._role_weights(), self._logit_weight())
 
     def _num_sessions(self) -> int:
         """Sessions that a batch has if none is lost."""

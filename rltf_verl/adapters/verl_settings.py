@@ -35,7 +35,8 @@ USELESS: dict[str, str] = {
     "algorithm.use_pf_ppo": "rows are not resampled; set it to False",
     "distillation.enabled": "verl's teacher distillation does not know our rows; set it to False",
     "algorithm.use_kl_in_reward": f"not supported with per-turn rewards; use {ACTOR}.use_kl_loss",
-    "algorithm.filter_groups.enable": "verl filters by the reward of single rows; set it to False",
+    "algorithm.filter_groups.enable": "verl filters by the reward of single rows; set it to False and "
+        "rltf.refill_rounds to the most rounds of further problems",
     "algorithm.rollout_correction.bypass_mode":
         "old log-probs would be the sampler's, which for distillation rows belong to another prompt; set it to False",
     f"{ACTOR}.loss_scale_factor":

@@ -6,7 +6,7 @@ This is the code path of training *and* of `rltf parity`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import torch
@@ -20,6 +20,8 @@ from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config import RLTFConfig, Scheduled
 from rltf_verl.types import SAMPLED, Role
 
+ROUNDING = 1e-6
+"""Advantages of equal rewards need not be exactly 0."""
 BLOCK = 1 << 16
 """Tokens that are looked up at a time."""
 
@@ -140,6 +142,32 @@ def compute_targets(batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, 
     if config.distill.reference == "sampler":
         ref_log_probs = torch.where(batch.tokens(Role.DISTILL), batch.sampler_log_probs, ref_log_probs)
     return RowTargets(advantages, ref_log_probs, below_floor)
+
+
+def live_groups(
+    batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, float], logit_weight: float
+) -> torch.Tensor:
+    """Groups that an objective gets something from: some token of their rows has an advantage that is not 0.
+
+    It can be asked before the actor has scored the rows, so the log-prob floor of distillation is not applied.
+
+    Args:
+        batch: the rows.
+        config: as of `compute_targets`.
+        weights: as of `compute_targets`.
+        logit_weight: coefficient of `rltf.logit_distill`, which trains where a second turn follows.
+
+    Returns:
+        [G] bool.
+    """
+    sessions = batch.sessions
+    no_floor = replace(config, distill=replace(config.distill, log_prob_floor=None))
+    advantages = compute_targets(batch, no_floor, weights).advantages
+    rows = (advantages.abs() > ROUNDING).any(dim=1).long()
+    num = torch.zeros(sessions.num_groups, dtype=torch.long).index_add_(0, sessions.group[batch.session.long()], rows)
+    if logit_weight > 0:
+        num.index_add_(0, sessions.group, sessions.valid[:, 1:].any(dim=1).long())
+    return num > 0
 
 
 def _look_up(tables: torch.Tensor, session: torch.Tensor, table: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:

@@ -122,6 +122,9 @@ class RLTFConfig:
     """Discount per turn of the attempt returns, in [0, 1]. 0.1 in every script of the release."""
     updates_per_batch: int = 1
     """Optimiser updates per training batch, however many rows its sessions produced."""
+    refill_rounds: int = 0
+    """Dynamic sampling: most rounds in which further problems take the place of groups that no objective gets anything
+    from; 0 trains on the batch as it comes."""
     poll_interval_s: float = 0.05
     """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
@@ -148,6 +151,7 @@ class RLTFConfig:
         )
         require(0 <= self.gamma <= 1, "gamma", self.gamma, "must be in [0, 1]")
         require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
+        require(0 <= self.refill_rounds <= 1000, "refill_rounds", self.refill_rounds, "must be from 0 (off) to 1000")
         require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
         self._check_second_turn()
         self._check_feedback()

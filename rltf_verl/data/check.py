@@ -105,6 +105,8 @@ def _faults(row: dict[str, Any]) -> Iterator[str]:
     try:
         if not all(isinstance(m["role"], str) for m in prompt) or not question_of(prompt).strip():
             yield "its prompt has no text"
+    except ValueError as error:
+        yield str(error)
     except (TypeError, LookupError, AttributeError):
         yield "its prompt is no list of chat messages"
     if row["agent_name"] != AGENT_NAME:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from rltf_verl.data.schema import FIX, check_parquet, problem_from_row
+from rltf_verl.data.schema import FIX, check_parquet, problem_from_row, text_of
 from rltf_verl.types import Message, Problem
 
 
@@ -40,7 +40,7 @@ def _question(row: dict[str, Any], where: str) -> Question:
         problem = problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    messages = tuple({"role": str(m["role"]), "content": str(m["content"])} for m in row["prompt"] or ())
+    messages = tuple({"role": str(m["role"]), "content": text_of(m["content"])} for m in row["prompt"] or ())
     if not messages:
         raise ValueError(f"{where}: the prompt is empty; {FIX}")
     return Question(problem, messages, str(row["data_source"]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from rltf_verl.types import Problem
 
 AGENT_NAME = "rltf"
 PROVENANCE_KEY = b"rltf"
-FIX = "make the dataset with `rltf data build`"
+FIX = "make the dataset with `rltf data build`, or from a file in verl's form with `rltf data wrap`"
+REQUIRED = ("data_source", "prompt", "reward_model", "extra_info", "agent_name")
+MEDIA = ("images", "videos", "audios")
+"""Columns that verl turns into parts of a prompt which are no text."""
 
 SCHEMA = pa.schema(
     {
@@ -67,11 +71,37 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
     )
 
 
-def check_parquet(path: str | Path) -> None:
-    """Check that a file holds rows of ours. Reads its schema and its first row only.
+def text_of(content: Any) -> str:
+    """The text of a message; of one in parts, their texts one after the other, as chat templates write them.
 
     Raises:
-        ValueError: not parquet, empty, or a column or field is missing; names the file, what is missing and the fix.
+        ValueError: it holds something that is no text, an image say.
+    """
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, (list, tuple)) or not all(_is_text(part) for part in content):
+        raise ValueError("the prompt holds more than text: images, videos and audio cannot be asked about; drop them")
+    return "".join(part["text"] for part in content)
+
+
+def _is_text(part: Any) -> bool:
+    """Columns of structs give every part all fields, those of others as None."""
+    if not isinstance(part, Mapping) or not isinstance(part.get("text"), str):
+        return False
+    return all(value is None or name in ("type", "text") for name, value in part.items())
+
+
+def files_of(value: Any) -> list[str]:
+    """The paths of `data.train_files` or `data.val_files`, which may be one or a list."""
+    return [str(Path(path).expanduser()) for path in ([value] if isinstance(value, str) else value)]
+
+
+def check_parquet(path: str | Path) -> None:
+    """Check that a file holds rows of ours: its columns, its first row, and in all rows what a prompt is made of.
+
+    Raises:
+        ValueError: not parquet, empty, a column or field is missing, or a prompt is not text; names the file and the
+            fix.
         FileNotFoundError: no such file.
     """
     try:
@@ -79,9 +109,10 @@ def check_parquet(path: str | Path) -> None:
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a parquet file ({error}): {FIX}") from error
     with file:
-        missing = [name for name in SCHEMA.names if name not in file.schema_arrow.names]
+        missing = [name for name in REQUIRED if name not in file.schema_arrow.names]
         if missing:
             raise ValueError(f"{path} has no column {', '.join(missing)}: {FIX}")
+        _check_prompts(file, path)
         first = next(file.iter_batches(batch_size=1, columns=["extra_info", "reward_model"]), None)
     if first is None or first.num_rows == 0:
         raise ValueError(f"{path} has no rows: {FIX}")
@@ -90,6 +121,32 @@ def check_parquet(path: str | Path) -> None:
         problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
     except ValueError as error:
         raise ValueError(f"{path}, first row: {error}") from error
+
+
+def environments_of(path: str | Path) -> set[str]:
+    """The environments that the rows of a checked file were made for (`extra_info.env`)."""
+    with pq.ParquetFile(path) as file:
+        batches = file.iter_batches(columns=["extra_info.env"])
+        return {str(name) for batch in batches for name in batch.column(0).field("env").unique().to_pylist()}
+
+
+def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
+    """Raise ValueError if a row asks with anything but text."""
+    media = [name for name in MEDIA if name in file.schema_arrow.names]
+    for name in media:
+        for batch in file.iter_batches(columns=[name]):
+            if any(batch.column(0).to_pylist()):
+                raise ValueError(f"{path}: the column {name} is not empty, and only text can be asked about: drop it")
+    if file.schema_arrow.field("prompt").type == SCHEMA.field("prompt").type:
+        return
+    prompts = (prompt for batch in file.iter_batches(columns=["prompt"]) for prompt in batch.column(0).to_pylist())
+    try:
+        for message in chain.from_iterable(prompts):
+            text_of(message["content"])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    except (TypeError, LookupError) as error:
+        raise ValueError(f"{path}: a prompt is no list of chat messages: {FIX}") from error
 
 
 def content_sha256(table: pa.Table) -> str:

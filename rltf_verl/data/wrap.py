@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.data.build import versions, write_table
-from rltf_verl.data.schema import AGENT_NAME
+from rltf_verl.data.schema import AGENT_NAME, text_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import TakesRows
 
@@ -56,11 +56,8 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
 
 
 def question_of(prompt: Any) -> str:
-    """The text of a chat's last message; of a multimodal one, its parts of text."""
-    content = prompt[-1]["content"]
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
+    """The text of a chat's last message. Raises ValueError if it holds anything else."""
+    return text_of(prompt[-1]["content"])
 
 
 def _wrapped(table: pa.Table, env: TakesRows, env_name: str, where: str) -> pa.Table:
@@ -96,6 +93,8 @@ def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
         raise ValueError(f"{where}, row {i}: reward_model.ground_truth is missing")
     try:
         question = question_of(row["prompt"])
+    except ValueError as error:
+        raise ValueError(f"{where}, row {i}: {error}") from error
     except (TypeError, LookupError, AttributeError) as error:
         raise ValueError(f"{where}, row {i}: prompt is no list of chat messages") from error
     return json.dumps(dict(env.data_of(question, row)), sort_keys=True, ensure_ascii=False)

@@ -7,6 +7,7 @@ import re
 import pyarrow.parquet as pq
 import pytest
 import torch
+from omegaconf import OmegaConf
 from verl.trainer.ppo import core_algos
 from verl.utils.config import omega_conf_to_dataclass
 
@@ -115,6 +116,19 @@ REFUSED = {  # what is set, and how the message starts
     "distillation": ("distillation.enabled=true", "distillation.enabled=True: "),
     "no log-probs": (f"{ROLLOUT}.calculate_log_probs=false", f"{ROLLOUT}.calculate_log_probs=False: "),
     "filter_groups": ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.enable=True: "),
+    "rounds without an end": (
+        "rltf.refill_rounds=2 trainer.v1.trainer_mode=rltf_colocate_async",
+        "rltf.refill_rounds=2: with trainer.v1.trainer_mode=rltf_colocate_async a batch is what is ready, ",
+    ),
+    "fetches of several problems": (
+        "rltf.refill_rounds=2 data.gen_batch_size=8",
+        "data.gen_batch_size=8: rltf.refill_rounds=2 plays single further problems; set it to null, ",
+    ),
+    "recorded batches": (
+        "rltf.refill_rounds=2 skip.rollout_tq.enable=true",
+        "skip.rollout_tq.enable=True: a batch of rltf.refill_rounds=2 is not what was recorded; ",
+    ),
+    "negative rounds": ("rltf.refill_rounds=-1", "rltf.refill_rounds=-1: must be from 0 (off) to 1000"),
     "verl's trainer": ("trainer.v1.trainer_mode=sync", "trainer.v1.trainer_mode=sync: with an rltf: block it must be "),
     "verl's worker": (
         f"{ROLLOUT}.agent.agent_loop_manager_class=null",
@@ -280,8 +294,66 @@ def test_the_driver_checks_the_files_too(verl_config, platform, dataset, tmp_pat
         ValueError, match=r"broken.parquet has no column reward_model: make the dataset with `rltf data build`"
     ):
         checks.check_driver(verl_config(*good, f"data.val_files={broken}"))
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.parquet"):
-        checks.check_driver(verl_config(*good, f"data.train_files={tmp_path}/nowhere.parquet"))
+    nowhere = tmp_path / "nowhere.parquet"
+    with pytest.raises(ConfigError, match=f"^data.train_files={nowhere}: no such file, seen from .*; make the dataset"):
+        checks.check_driver(verl_config(*good, f"data.train_files={nowhere}"))
+    (tmp_path / "text.parquet").write_text("no parquet")
+    with pytest.raises(ConfigError, match=r"^data.val_files: .*text.parquet is not a parquet file .*: make "):
+        checks.check_driver(verl_config(*good, f"data.val_files={tmp_path}/text.parquet"))
+
+
+def test_rows_of_another_environment_are_refused_in_both_files(verl_config, platform, dataset, tmp_path):
+    platform("cpu")
+    other = build_parquet("knights_knaves", tmp_path / "kk", 0, 4, 4, n_people=2)
+    good = {"data.train_files": dataset.train, "data.val_files": dataset.test}
+    for key, path in (("data.train_files", other.train), ("data.val_files", other.test)):
+        message = (
+            f"{key}={path}: its rows were made for the environment knights_knaves (extra_info.env), and rltf.env.name "
+            "is binary_matrix; add rltf/env=knights_knaves, or name a file of binary_matrix"
+        )
+        with pytest.raises(ConfigError, match="^" + re.escape(message)):
+            checks.check_driver(verl_config(*(f"{k}={v}" for k, v in {**good, key: path}.items())))
+
+
+FOLDERS = {
+    "episode log": ("rltf.episode_log.dir", []),
+    "record": ("rltf.feedback.record_dir", []),
+    "judge": (
+        "rltf.feedback.cache_dir",
+        ["rltf.feedback.provider=judge", "rltf.feedback.endpoint={base_url: http://j/v1, model: m}",
+         "rltf.feedback.guard.action=drop"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FOLDERS)
+def test_a_folder_that_cannot_be_made_is_refused_and_one_that_can_is_there(verl_config, tmp_path, case):
+    key, others = FOLDERS[case]
+    (tmp_path / "file").write_text("in the way")
+    bad, good = tmp_path / "file" / "log", tmp_path / "new" / "log"
+
+    def check(folder):
+        config = verl_config(f"rltf.episode_log.dir={tmp_path}", *others)
+        if others:
+            del config.rltf.feedback["level"]
+        OmegaConf.update(config, key, str(folder))
+        checks.check_folders(checks.check_config(config))
+
+    with pytest.raises(ConfigError, match=re.escape(f"{key}={bad}: cannot be written (Not a directory); name another")):
+        check(bad)
+    check(good)
+    assert list(good.iterdir()) == []
+
+
+def test_a_run_that_hydra_started_ends_with_one_line(verl_config, platform, monkeypatch):
+    """In a process of its own a refusal stays a ConfigError, see below."""
+    from verl.utils import config as verl_utils
+
+    platform("cpu")
+    monkeypatch.setattr("rltf_verl.adapters.compat.HydraConfig.initialized", lambda: True)
+    with pytest.raises(SystemExit) as ended:
+        verl_utils.validate_config(verl_config("rltf.gamma=2", "trainer.experiment_name=x"), False, False)
+    assert ended.value.code == "rltf: rltf.gamma=2: must be in [0, 1]"  # printed to stderr; the exit code is 1
 
 
 def test_verls_own_validation_refuses_for_us_and_leaves_others_alone(verl_config, platform):
@@ -329,5 +401,26 @@ def test_a_prompt_budget_too_small_for_the_revise_prompt_says_what_is_needed(ver
     levels = ["rltf.feedback.level=[location,full]", "rltf.episode.horizon=3"]
     with pytest.raises(ConfigError, match=f"max_prompt_length={needed}: "):
         check(needed, *levels)  # of several levels the longest counts: in this style, that of the place
-    check(1, "rltf.episode.horizon=1", "rltf.distill.weight=0")  # no revise prompt at all
+    check(needed - 1, "rltf.episode.horizon=1", "rltf.distill.weight=0")  # no revise prompt at all
     check(1, num=0)
+
+
+def test_a_first_prompt_above_the_limit_is_refused(verl_config, probes):
+    config = verl_config(*COMPACT, "data.max_prompt_length=5", "rltf.episode.horizon=1", "rltf.distill.weight=0")
+    message = r"data.max_prompt_length=5: the first prompt of problem \d+ has 11 tokens; raise it, or leave such "
+    with pytest.raises(ConfigError, match=message):
+        checks.check_prompt_budget(config, checks.check_config(config), probes, CharTokenizer())
+
+
+def test_the_chat_templates_settings_count_for_the_prompts_length(verl_config, probes):
+    class Thinking(CharTokenizer):
+        def apply_chat_template(self, messages, add_generation_prompt, tokenize, return_dict, thoughts=0):
+            return ["?"] * thoughts + super().apply_chat_template(
+                messages, add_generation_prompt, tokenize, return_dict
+            )
+
+    config = verl_config(*COMPACT, "data.max_prompt_length=500", "data.apply_chat_template_kwargs.thoughts=490")
+    with pytest.raises(
+        ConfigError, match=r"data.max_prompt_length=500: the first prompt of problem \d+ has 501 tokens"
+    ):
+        checks.check_prompt_budget(config, checks.check_config(config), probes, Thinking())

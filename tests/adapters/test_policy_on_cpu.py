@@ -5,23 +5,39 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rltf_verl.adapters.agent_loop import VerlPolicy
+from rltf_verl.adapters.agent_loop import VerlPolicy, _first_prompt
+from rltf_verl.config import ConfigError
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
+MODEL = OmegaConf.create({"actor_rollout_ref": {"model": {"path": str(POLICY), "hf_config_path": None}}})
 QUESTION = [{"role": "user", "content": "0 1\n1 0"}]
 
 
-def policy_of(loop, tokenizer, response_length=30, engine=None, full_determinism=False, send_seeds=True):
+class Engine:
+    """Answers with given tokens and calls every end `completed`, as verl's engines do."""
+
+    def __init__(self, ids):
+        self.ids = ids
+
+    async def generate(self, request_id, prompt_ids, sampling_params):
+        return SimpleNamespace(token_ids=self.ids, log_probs=None, stop_reason="completed", extra_fields={})
+
+
+def policy_of(
+    loop, tokenizer, response_length=30, engine=None, full_determinism=False, send_seeds=True, params=None, model=MODEL
+):
     config = SimpleNamespace(prompt_length=64, response_length=response_length, name="transformers",
                              full_determinism=full_determinism)  # fmt: skip
     builder = create_continuous_token_builder(tokenizer=tokenizer, processor=None)
     return VerlPolicy(SimpleNamespace(
-        loop=loop, tokenizer=tokenizer, rollout_config=config, continuous_token_builder=builder, server_manager=engine,
-    ), {"temperature": 1.0}, "uid_3", send_seeds=send_seeds)  # fmt: skip
+        loop=loop, tokenizer=tokenizer, rollout_config=config, config=model, continuous_token_builder=builder,
+        server_manager=engine,
+    ), {"temperature": 1.0, **(params or {})}, "uid_3", send_seeds=send_seeds)  # fmt: skip
 
 
 @pytest.fixture
@@ -126,3 +142,40 @@ def test_sessions_encode_at_the_same_time(tokenizer):
         await asyncio.gather(*(policy.encode(long) for _ in range(60)), *(answer() for _ in range(10)))
 
     run(work, tokenizer)
+
+
+END = 3
+
+
+@pytest.mark.parametrize(("answer", "params", "ended"), [
+    ([5, 6, END], {}, True),
+    ([5, 6], {}, False),  # shorter than response_length: the engine's context was full
+    ([5] * 29 + [END], {}, True),
+    ([5] * 30, {}, False),
+    ([5, 7], {"stop_token_ids": [7]}, True),
+    ([7, 5], {"stop_token_ids": [7]}, False),
+])  # fmt: skip
+def test_an_answer_has_ended_if_its_last_token_is_one_that_engines_stop_at(tokenizer, answer, params, ended):
+    async def work(policy):
+        return await policy.sample((1, 2), seed=0)
+
+    assert run(work, tokenizer, engine=Engine(answer), params=params).ended is ended
+
+
+def test_the_generation_config_may_name_more_end_tokens(tokenizer, tmp_path):
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [9, 8]}')
+    model = OmegaConf.create({"actor_rollout_ref": {"model": {"path": str(tmp_path)}}})
+
+    async def work(policy):
+        return (await policy.sample((1, 2), seed=0)).ended
+
+    ended = {last: run(work, tokenizer, engine=Engine([5, last]), model=model) for last in (END, 9, 8, 7)}
+    assert ended == {END: True, 9: True, 8: True, 7: False}
+
+
+def test_a_prompt_with_an_image_is_refused_and_not_written_out_as_python():
+    image = [{"role": "user", "content": [{"type": "image", "bytes": b"PNG"}]}]
+    with pytest.raises(ConfigError, match="problem 7: the prompt holds more than text"):
+        _first_prompt(image, 7)
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "image": None}]
+    assert _first_prompt([{"role": "user", "content": parts}], 7) == [{"role": "user", "content": "ab"}]

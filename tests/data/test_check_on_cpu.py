@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,8 @@ from rltf_verl.cli import app
 from rltf_verl.data.budget import load_tokenizer, prompt_lengths
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files
-from rltf_verl.data.schema import read_provenance
+from rltf_verl.data.questions import read_questions
+from rltf_verl.data.schema import check_parquet, read_provenance
 from rltf_verl.prompts import render
 
 TEMPLATE = "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}!{% endif %}"
@@ -169,3 +171,36 @@ def test_wrap_on_the_command_line(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert rltf("data", "check", tmp_path / "b.parquet").exit_code == 0
     assert "The answer is 2." in rltf("data", "show", tmp_path / "b.parquet", "--env-feedback").stdout
+
+
+TEXT = [{"role": "user", "content": "1+1?"}]
+IN_PARTS = [{"role": "user", "content": [{"type": "text", "text": "1+"}, {"type": "text", "text": "1?"}]}]
+WITH_IMAGE = [{"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image", "image": "a.png"}]}]
+
+
+def one_row(path: Path, prompt: list[dict[str, object]], **columns: object) -> Path:
+    info = {"split": "train", "index": 0, "env": "math", "task": "{}"}
+    reward = {"style": "rule", "ground_truth": "2"}
+    row = {"data_source": "x", "prompt": prompt, "reward_model": reward, "extra_info": info, "agent_name": "rltf"}
+    pq.write_table(pa.Table.from_pylist([{**row, **columns}]), path)
+    return path
+
+
+@pytest.mark.parametrize(("prompt", "columns", "message"), [
+    (WITH_IMAGE, {}, "the prompt holds more than text: images, videos and audio cannot be asked about; drop them"),
+    (TEXT, {"images": [{"bytes": b"\x89PNG"}]}, "the column images is not empty, and only text can be asked about: "),
+    (TEXT, {"videos": ["a.mp4"]}, "the column videos is not empty, and only text can be asked about: drop it"),
+    (TEXT, {"audios": ["a.wav"]}, "the column audios is not empty, and only text can be asked about: drop it"),
+])  # fmt: skip
+def test_a_prompt_that_is_more_than_text_is_refused(tmp_path: Path, prompt, columns, message: str) -> None:
+    path = one_row(tmp_path / "x.parquet", prompt, **columns)
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {message}")):
+        check_parquet(path)
+
+
+def test_a_prompt_in_parts_of_text_is_their_text(tmp_path: Path) -> None:
+    path = one_row(tmp_path / "x.parquet", IN_PARTS, images=[])
+    check_parquet(path)  # a file without `ability`, which nothing reads
+    (question,) = read_questions(path)
+    assert question.messages == ({"role": "user", "content": "1+1?"},)
+    assert not check_files([path]).errors

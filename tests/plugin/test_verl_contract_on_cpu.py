@@ -44,6 +44,7 @@ OVERRIDDEN = {
     "_init_dataloader": ["self"],
     "_setup": ["self"],
     "_load_checkpoint": ["self"],
+    "_save_checkpoint": ["self"],
     "_get_required_batch_multiple": ["self", "dp_size"],
     "_compute_advantage": ["self", "batch", "metrics"],
     "_update_actor": ["self", "batch", "metrics"],
@@ -63,10 +64,12 @@ OVERRIDDEN = {
 KEYS = [
     "algorithm.adv_estimator", "algorithm.filter_groups.enable", "algorithm.rollout_correction.bypass_mode",
     "algorithm.use_kl_in_reward", "data.max_prompt_length", "data.max_response_length", "data.train_batch_size",
+    "skip.rollout_tq.enable",
     "data.train_files", "data.val_files", "trainer.critic_warmup", "trainer.default_local_dir", "trainer.device",
     "trainer.experiment_name", "trainer.log_val_generations", "trainer.logger", "trainer.project_name",
     "trainer.test_freq", "trainer.total_training_steps", "trainer.val_only",
     "actor_rollout_ref.rollout.full_determinism",
+    "trainer.resume_from_path", "trainer.resume_mode", "data.prompt_key", "data.seed",
     "trainer.use_v1", "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units",
     *(f"actor_rollout_ref.actor.{key}" for key in (
         "calculate_entropy", "data_loader_seed", "entropy_coeff", "fsdp_config.pad_to_length",
@@ -81,6 +84,13 @@ KEYS = [
         "checkpoint_engine.update_weights_bucket_megabytes", "log_prob_micro_batch_size_per_gpu", "n_gpus_per_node",
         "name", "nnodes", "prompt_length", "temperature")),
 ]  # fmt: skip
+
+
+def test_a_checkpoint_lies_where_we_put_its_stamp() -> None:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    source = " ".join(inspect.getsource(PPOTrainer._save_checkpoint).split())
+    assert 'self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"' in source
 
 
 def resolve(module: str, path: str):
@@ -145,6 +155,28 @@ def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
 
     assert inspect.signature(ReplayBuffer.__init__).parameters["poll_interval"].default == 2.0
     assert "time.sleep(self.poll_interval)" in inspect.getsource(ReplayBuffer)
+
+
+def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
+    """`adapters.live_groups` stands in the place of `replay_buffer.sample`, and plays further problems as verl does."""
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    assert list(inspect.signature(ReplayBuffer.sample).parameters) == [
+        "self",
+        "global_steps",
+        "partition_id",
+        "batch_size",
+    ]
+    assert list(inspect.signature(PPOTrainer._add_prompts_to_generate).parameters) == ["self", "num_prompts"]
+    step, sample = inspect.getsource(PPOTrainer._step_once), inspect.getsource(ReplayBuffer.sample)
+    assert step.index("self.replay_buffer.sample(") < step.index("self.on_sample_end()"), "while the replicas are awake"
+    assert "raise RuntimeError(message)" in sample, "where no row came of any group"
+    assert 'self.config.data.get("gen_batch_size", None)' in inspect.getsource(PPOTrainer._init_dataloader)
+    saved = inspect.getsource(PPOTrainer._save_checkpoint)
+    assert "self.train_dataloader.state_dict()" in saved, (
+        "a resumed run goes on with the problems after the further ones"
+    )
 
 
 def test_the_loss_function_is_still_called_with_the_logits_and_then_with_the_outputs() -> None:

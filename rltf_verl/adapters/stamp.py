@@ -1,0 +1,118 @@
+"""What makes a run another experiment, written into its checkpoints: one of another method is not resumed silently."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from omegaconf import DictConfig, OmegaConf
+from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
+
+from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.data.schema import files_of, read_provenance
+
+logger = logging.getLogger(__name__)
+
+STAMP = "rltf_experiment.json"
+
+VERL_KEYS = (
+    "actor_rollout_ref.actor.policy_loss.loss_mode", "actor_rollout_ref.model.lora.rank",
+    "actor_rollout_ref.model.lora_rank", "actor_rollout_ref.model.path", "actor_rollout_ref.rollout.n",
+    "data.max_prompt_length", "data.max_response_length", "data.seed", "data.train_batch_size",
+)  # fmt: skip
+"""Settings of verl that decide what is trained. Learning rate, number of steps, logging and validation may change."""
+
+MAY_CHANGE = frozenset({
+    "acknowledge_leaks", "api_key_env", "ask_wait_s", "base_url", "cache_dir", "episode_log", "limits",
+    "max_parallel", "num_workers", "poll_interval_s", "price", "python", "record_dir", "stop_when_solved_val",
+    "timeout_s", "url",
+})  # fmt: skip
+"""Keys of the `rltf:` block, at any depth, that decide where and how fast a run works, not what it trains."""
+
+NUM_SHOWN = 5
+
+
+def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
+    """Dotted key -> value, as JSON knows it, of everything that decides what the run trains."""
+    stamp = dict(_flat("rltf", dataclasses.asdict(rltf)))
+    stamp |= {key: OmegaConf.select(config, key) for key in VERL_KEYS}
+    stamp["trainer.v1.trainer_mode"] = str(config.trainer.v1.trainer_mode).removeprefix("rltf_")
+    stamp["data.train_files"] = [_content(Path(path)) for path in files_of(config.data.train_files)]
+    plain: dict[str, Any] = json.loads(json.dumps(stamp, default=str))
+    return plain
+
+
+def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
+    """Raise ConfigError if the checkpoint that verl is about to load belongs to another experiment."""
+    folder = _resumed_folder(config)
+    if folder is None:
+        return
+    path = folder / STAMP
+    try:
+        old = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        logger.warning("%s has no %s: nothing shows that it belongs to this experiment", folder, STAMP)
+        return
+    trouble = _differences(old, experiment_stamp(config, rltf)) if isinstance(old, dict) else ["unreadable"]
+    if trouble:
+        more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
+        raise ConfigError(
+            f"trainer.default_local_dir={config.trainer.default_local_dir}: {folder.name} is of another experiment "
+            f"({'; '.join(trouble[:NUM_SHOWN])}{more}); set another trainer.experiment_name, or "
+            f"trainer.resume_mode=disable to start anew, or delete {path} to resume all the same"
+        )
+
+
+def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
+    """Into the folder of the checkpoint of `step`, which verl is about to fill."""
+    folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(experiment_stamp(config, rltf), indent=1, sort_keys=True)
+    (folder / STAMP).write_text(text + "\n", "utf-8")
+
+
+def _resumed_folder(config: DictConfig) -> Path | None:
+    """The checkpoint that verl will load, by its own rules; None if it starts anew."""
+    if config.trainer.resume_mode == "resume_path":
+        return Path(str(config.trainer.resume_from_path)).absolute()
+    if config.trainer.resume_mode != "auto":
+        return None
+    folder = Path(config.trainer.default_local_dir).absolute()
+    latest = find_latest_ckpt_path(str(folder)) if folder.is_dir() else None
+    return None if latest is None else Path(latest)
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs. A key that only one version of this package knows is no difference, one option more is."""
+    keys = sorted(key for key in old.keys() | new.keys() if (key in old and key in new) or ".options." in key)
+    return [f"{key}: {old.get(key)} there, {new.get(key)} here" for key in keys if old.get(key) != new.get(key)]
+
+
+def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, Mapping):
+        yield key, value
+        return
+    for name, inner in value.items():
+        if name not in MAY_CHANGE:
+            yield from _flat(f"{key}.{name}", inner)
+
+
+def _content(path: Path) -> str | None:
+    """Rows and digest of a file, wherever it lies; None where it cannot be read."""
+    try:
+        num_rows = pq.read_metadata(path).num_rows
+        digest = read_provenance(path).get("content_sha256") or _digest(path)
+    except (OSError, ValueError):
+        return None
+    return f"{num_rows} rows, sha256 {digest[:16]}"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

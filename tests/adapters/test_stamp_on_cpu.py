@@ -1,0 +1,127 @@
+"""A checkpoint of another method or dataset is not resumed silently: the real functions on composed configurations."""
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+import verl  # noqa: F401  # registers our search path with Hydra
+from hydra import compose, initialize_config_module
+from hydra.core.hydra_config import HydraConfig
+
+from rltf_verl.adapters import stamp
+from rltf_verl.adapters.checks import check_config
+from rltf_verl.config import ConfigError
+from rltf_verl.data.build import build_parquet
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return build_parquet("binary_matrix", tmp_path_factory.mktemp("data"), 0, 4, 2)
+
+
+@pytest.fixture
+def run(tmp_path, data):
+    """A config by name and overrides, in one folder of checkpoints."""
+
+    def make(name, *overrides):
+        with initialize_config_module("verl.trainer.config", version_base=None):
+            return compose(name, [
+                "rltf/hardware=cpu", "actor_rollout_ref.model.path=/model", f"trainer.default_local_dir={tmp_path}",
+                f"data.train_files={data.train}", f"data.val_files={data.test}", *overrides,
+            ])  # fmt: skip
+
+    return make
+
+
+def saved(config, step=2):
+    """What the trainer leaves after a checkpoint."""
+    folder = Path(config.trainer.default_local_dir)
+    stamp.write_stamp(config, check_config(config), step)
+    (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
+    return folder / f"global_step_{step}"
+
+
+def resume(config):
+    stamp.check_resume(config, check_config(config))
+
+
+def test_another_method_in_the_same_folder_is_refused_in_one_line(run):
+    folder = saved(run("rltf_grpo"))
+    resume(run("rltf_grpo"))
+    with pytest.raises(ConfigError) as refused:
+        resume(run("rltf_sd"))
+    message = str(refused.value)
+    assert message.startswith(f"trainer.default_local_dir={folder.parent}: global_step_2 is of another experiment (")
+    assert "rltf.distill.weight: 0.0 there, 0.1 here" in message
+    assert (
+        f"trainer.resume_mode=disable to start anew, or delete {folder / stamp.STAMP} to resume all the same" in message
+    )
+    assert "\n" not in message
+    resume(run("rltf_sd", "trainer.resume_mode=disable"))
+    with pytest.raises(ConfigError, match="is of another experiment"):
+        resume(run("rltf_sd", "trainer.resume_mode=resume_path", f"trainer.resume_from_path={folder}"))
+    (folder / stamp.STAMP).unlink()
+    resume(run("rltf_sd"))
+
+
+@pytest.mark.parametrize("override", [
+    "trainer.total_training_steps=99", "trainer.logger=[file]", "trainer.save_freq=7", "trainer.test_freq=3",
+    "trainer.n_gpus_per_node=2", "rltf.episode_log.share=0.5", "rltf.poll_interval_s=1.0", "rltf.feedback.record_dir=r",
+    "actor_rollout_ref.actor.optim.lr=1e-5", "rltf.episode.stop_when_solved_val=true",
+])  # fmt: skip
+def test_what_may_change_does_not_make_another_experiment(run, override):
+    saved(run("rltf_sd"))
+    resume(run("rltf_sd", override))
+
+
+@pytest.mark.parametrize(("override", "difference"), [
+    ("actor_rollout_ref.model.path=/other", "actor_rollout_ref.model.path: /model there, /other here"),
+    ("rltf.seed=1", "rltf.seed: 0 there, 1 here"),
+    ("+rltf.env.n_max=4", "rltf.env.options.n_max: None there, 4 here"),
+    ("actor_rollout_ref.rollout.n=4", "actor_rollout_ref.rollout.n: 8 there, 4 here"),
+    ("trainer.v1.trainer_mode=rltf_colocate_async", "trainer.v1.trainer_mode: sync there, colocate_async here"),
+])  # fmt: skip
+def test_what_decides_what_is_trained_is_named_with_both_values(run, override, difference):
+    saved(run("rltf_sd"))
+    with pytest.raises(ConfigError, match=re.escape(f"({difference})")):
+        resume(run("rltf_sd", override))
+
+
+def test_the_same_rows_elsewhere_are_the_same_data_and_others_are_not(run, tmp_path):
+    saved(run("rltf_sd"))
+    again = build_parquet("binary_matrix", tmp_path / "again", 0, 4, 2)
+    resume(run("rltf_sd", f"data.train_files=[{again.train}]"))
+    other = build_parquet("binary_matrix", tmp_path / "other", 1, 4, 2)
+    with pytest.raises(ConfigError, match=r"data.train_files: \['4 rows, sha256 \w{16}'\] there, \['4 rows, sha256"):
+        resume(run("rltf_sd", f"data.train_files={other.train}"))
+
+
+def test_a_checkpoint_of_an_older_version_is_one_warning(run, caplog):
+    folder = saved(run("rltf_sd"))
+    (folder / stamp.STAMP).unlink()
+    with caplog.at_level(logging.WARNING, stamp.__name__):
+        resume(run("rltf_sd"))
+    (record,) = [r for r in caplog.records if r.name == stamp.__name__]
+    assert record.getMessage() == f"{folder} has no {stamp.STAMP}: nothing shows that it belongs to this experiment"
+
+
+def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):
+    folder = saved(run("rltf_sd"))
+    old = json.loads((folder / stamp.STAMP).read_text())
+    del old["rltf.distill.clip_low"]
+    (folder / stamp.STAMP).write_text(json.dumps({**old, "rltf.gone": 1}))
+    resume(run("rltf_sd"))
+
+
+@pytest.mark.parametrize(("name", "experiment"), [("rltf_sd", "rltf_sd"), ("rltf_release/sd", "rltf_release_sd")])
+def test_a_run_is_called_like_its_config(name, experiment):
+    try:
+        with initialize_config_module("verl.trainer.config", version_base=None):
+            config = compose(name, return_hydra_config=True)
+            HydraConfig.instance().set_config(config)
+            assert config.trainer.experiment_name == experiment
+            assert config.trainer.default_local_dir == f"checkpoints/rltf/{experiment}"
+    finally:
+        HydraConfig.instance().cfg = None
