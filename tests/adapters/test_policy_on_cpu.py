@@ -52,7 +52,7 @@ def run(work, tokenizer, **settings):
     return asyncio.run(main())
 
 
-class Engine:
+class AskedEngine:
     """Keeps what it was asked."""
 
     def __init__(self):
@@ -64,7 +64,7 @@ class Engine:
 
 
 def asked_of_engine(tokenizer, **settings):
-    engine = Engine()
+    engine = AskedEngine()
 
     async def work(policy):
         await asyncio.gather(*(policy.sample((1, 2), seed) for seed in (11, 12)))
