@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,14 @@ def _ends_in_half_a_line(fd: int) -> bool:
     return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
 
 
+Line = tuple[int, bytes]
+"""A line of a file and its number, from 1."""
+Trouble = Callable[[Mapping[str, Any]], str | None]
+"""What is wrong with a record, in a few words; None if it can be read."""
+MOST_NAMED = 3
+"""Lines that one warning names."""
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The records of a file. What is no JSON object (half a line of a killed writer) is skipped with a warning."""
     return parse_lines(path.read_bytes(), path)
@@ -121,17 +129,46 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def parse_lines(data: bytes, path: Path) -> list[dict[str, Any]]:
     """The records in `data`, a stretch of whole lines of the file at `path`."""
+    return parse(numbered(data), path)
+
+
+def numbered(data: bytes, first: int = 1) -> list[Line]:
+    """The lines that are not blank; `first`: number of the first one."""
     # Not splitlines(): it also splits at U+2028 and other line ends that may stand inside a text.
-    records = [_parsed(line) for line in data.split(b"\n") if line.strip()]
-    good = [record for record in records if record is not None]
-    if len(good) < len(records):
-        logger.warning("%s: skipped %d unreadable lines of %d", path, len(records) - len(good), len(records))
+    return [(k, line) for k, line in enumerate(data.split(b"\n"), first) if line.strip()]
+
+
+def parse(lines: Sequence[Line], path: Path, trouble: Trouble | None = None) -> list[dict[str, Any]]:
+    """The records of some lines of a file. What cannot be read is skipped with a warning.
+
+    Args:
+        lines: of the file.
+        path: the file, for the warning.
+        trouble: what may be wrong with a record.
+    """
+    good: list[dict[str, Any]] = []
+    bad: list[str] = []
+    for number, line in lines:
+        record = _parsed(line)
+        cause = "no JSON object" if record is None else trouble and trouble(record)
+        if record is not None and not cause:
+            good.append(record)
+        else:
+            bad.append(f"line {number}: {cause}")
+    if bad:
+        more = f"; and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
+        logger.warning(
+            "%s: skipped %d unreadable lines of %d (%s%s)",
+            path, len(bad), len(lines), "; ".join(bad[:MOST_NAMED]), more,
+        )  # fmt: skip
     return good
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
+        if b"\\ud" in line.lower():  # half a surrogate pair would stop whoever writes the text again
+            record = json.loads(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None

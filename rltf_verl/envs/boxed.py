@@ -22,7 +22,7 @@ def extract_boxed(text: str) -> str:
     'a{b}c'
     """
     opened: list[int] = []
-    found: str | None = None
+    found: slice | None = None  # cut out at the end: boxes in boxes are long
     for brace in _BRACE.finditer(text):
         if brace[0] == "{":
             opened.append(brace.start())
@@ -31,13 +31,13 @@ def extract_boxed(text: str) -> str:
             raise ValueError(f"unmatched }} at character {brace.start()}")
         start = opened.pop()
         if text.endswith("\\boxed", 0, start):
-            found = text[start + 1 : brace.start()]
-    if found is None:
-        bare = _BARE.search(text)
-        if bare is None:
-            raise ValueError("no \\boxed{} in the text")
-        found = bare[1]
-    return found
+            found = slice(start + 1, brace.start())
+    if found is not None:
+        return text[found]
+    bare = _BARE.search(text)
+    if bare is None:
+        raise ValueError("no \\boxed{} in the text")
+    return bare[1]
 
 
 def last_box(text: str) -> str | None:

@@ -1,10 +1,11 @@
-"""JSON that gives back what it was given: tuples, sets and keys that are no text survive."""
+"""JSON that gives back what it was given: tuples, sets, fractions and keys that are no text survive."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
-_TUPLE, _SET, _PAIRS = "__tuple__", "__set__", "__pairs__"
+_TUPLE, _SET, _PAIRS, _FRACTION = "__tuple__", "__set__", "__pairs__", "__fraction__"
 
 
 def encode(value: Any) -> Any:
@@ -25,9 +26,11 @@ def encode(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return {_SET: [encode(item) for item in sorted(value, key=repr)]}
     if isinstance(value, dict):
-        if all(isinstance(key, str) for key in value) and not {_TUPLE, _SET, _PAIRS} & value.keys():
+        if all(isinstance(key, str) for key in value) and not {_TUPLE, _SET, _PAIRS, _FRACTION} & value.keys():
             return {str(key): encode(item) for key, item in value.items()}
         return {_PAIRS: [[encode(key), encode(item)] for key, item in value.items()]}
+    if isinstance(value, Fraction):
+        return {_FRACTION: str(value)}
     if hasattr(value, "tolist"):  # numpy, without importing it
         return encode(value.tolist())
     raise TypeError(f"a {type(value).__name__} is not data")
@@ -49,6 +52,8 @@ def decode(value: Any) -> Any:
         return {decode(item) for item in value[_SET]}
     if value.keys() == {_PAIRS}:
         return {decode(key): decode(item) for key, item in value[_PAIRS]}
+    if value.keys() == {_FRACTION}:
+        return Fraction(value[_FRACTION])
     return {key: decode(item) for key, item in value.items()}
 
 

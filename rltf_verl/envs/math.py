@@ -35,7 +35,7 @@ SHOWN = 100
 WHOLE = "a whole number"
 """As `math_worker` calls it."""
 
-_TOLD = re.compile(r"\banswer(?:\s+is\b\s*:?|\s*[:=])\s*([^\n]+)", re.IGNORECASE)
+_TOLD = re.compile(r"\banswer(?:\s+is\b(?:\s*:)?|\s*[:=])\s*([^\n]+)", re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?(?:[0-9]{1,30}|[0-9]{1,3}(?:,[0-9]{3}){1,9})")
 
 

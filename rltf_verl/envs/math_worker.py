@@ -13,7 +13,7 @@ from math_verify import parse, verify
 from sympy import Basic, FiniteSet, Float, Integer, Interval, MatrixBase, Rational, Set, Symbol, Tuple, Union
 from sympy.core.relational import Equality, Relational
 
-_WORDS = re.compile(r"\\?\$?(?:\\(?:text|textbf|mathrm|mbox)\s*)?\{?\s*[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?")
+_WORDS = re.compile(r"\\?\$?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?")
 
 
 def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:

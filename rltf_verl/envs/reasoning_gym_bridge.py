@@ -39,11 +39,13 @@ REFUSED = {
     "boxnet": "its items come without a solution",
     "rush_hour": "its items come without a solution",
     "game_of_life_halting": "its scorer takes every answer for right",
+    "propositional_logic": "its scorer takes a premise of the question for a conclusion, and one "
+    "formula for half of all problems",
     "composite": "it mixes other tasks: build a dataset of each and give verl all the files",
 }
 """Tasks that cannot be had here, and why."""
 
-_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _TEXT = re.compile(r"\s*\\(?:text|mathrm|mathtt|texttt)\s*\{(.*)\}\s*", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
@@ -199,11 +201,23 @@ def _answer(text: str) -> tuple[str, bool]:
     if box is not None:
         wrapped = _TEXT.fullmatch(box)
         return (wrapped[1] if wrapped else box).strip(), True
-    tags = _TAG.findall(text)
-    if tags:
-        return str(tags[-1]).strip(), True
+    tagged = _last_tagged(text)
+    if tagged is not None:
+        return tagged.strip(), True
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (lines[-1] if lines else ""), False
+
+
+def _last_tagged(text: str) -> str | None:
+    """What stands in the last `<answer>…</answer>`; None if no such tag is closed."""
+    start: int | None = None
+    found: slice | None = None
+    for tag in _TAG.finditer(text):
+        if not tag[1] and start is None:
+            start = tag.end()
+        elif tag[1] and start is not None:
+            start, found = None, slice(start, tag.start())
+    return None if found is None else text[found]
 
 
 def _reading(grade: Grade) -> str:

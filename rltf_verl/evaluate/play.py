@@ -32,7 +32,7 @@ def finished(folder: Path, num_rows: int, samples: int) -> dict[Place, Record]:
     """Sessions of the first rows and samples that a log holds, each once."""
     found: dict[Place, Record] = {}
     for record in read_episodes(folder) if folder.is_dir() else []:
-        if int(record["uid"]) < num_rows and record["session_id"] < samples:
+        if record["uid"].isdecimal() and int(record["uid"]) < num_rows and record["session_id"] < samples:
             found.setdefault((record["uid"], record["session_id"]), record)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltf_verl.envs.base import LEVELS, FeedbackLevel
+from rltf_verl.envs.waiting import graded_part
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject, because
 from rltf_verl.registry import require_choice
 from rltf_verl.texts import clean_text
@@ -47,7 +48,8 @@ class VerifierProvider:
         env, turn = request.env, request.turns[-1]
         level = self.level_of(len(request.turns) - 1)
         try:
-            text = clean_text(env.explain(request.problem, turn.attempt.text, turn.grade, level))
+            attempt = graded_part(turn.attempt.text)
+            text = clean_text(env.explain(request.problem, attempt, turn.grade, level))
         except Exception as error:  # environments are user code; their failure must not cost the session
             failure = because(self.name, f"explain() of environment {env.name} failed: ", error)
         else:

@@ -10,6 +10,7 @@ import logging
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,11 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
         wrong = next((turn for turn in record["turns"] if not turn["grade"]["correct"]), None)
         if wrong is not None and record["task"] is not None and len(found) < num:
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
-            found.append((problem, record["question"], wrong["text"], Grade(**wrong["grade"])))
+            found.append((problem, record["question"], wrong["text"], _grade(wrong["grade"])))
     if not found:
         raise ValueError(f"{folder}: no wrong attempt in it; the run's config names its log as rltf.episode_log.dir")
     return found
+
+
+def _grade(found: dict[str, Any]) -> Grade:
+    return Grade(**{field.name: found[field.name] for field in fields(Grade) if field.name in found})

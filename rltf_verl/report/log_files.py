@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+import io
+import logging
 import os
 import re
+import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from rltf_verl.jsonl import parse_lines
+from rltf_verl.jsonl import Line, numbered, parse
+from rltf_verl.report.valid import rows_trouble, session_trouble
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["train", "val", "rows"]
 _NAME = re.compile(r"(\d{8})\.(train|val|rows)\.(?:[^.]+\.)?jsonl(?:\.gz)?")
@@ -47,29 +53,47 @@ def read_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
         by_place[place(path)].append(path)
     for files in by_place.values():
-        lines = _lines_once(files)
-        for path, own in lines.items():
-            yield from parse_lines(b"\n".join(own), path)
+        for path, own in _lines_once(files).items():
+            yield from read_some(own, path)
 
 
-def _lines_once(files: list[Path]) -> dict[Path, list[bytes]]:
-    found: dict[Path, list[bytes]] = {}
+def read_some(lines: Sequence[Line], path: Path) -> list[dict[str, Any]]:
+    """The records of some lines of a file of the log; what is not as it was written is skipped with a warning."""
+    return parse(lines, path, rows_trouble if place(path)[1] == "rows" else session_trouble)
+
+
+def _lines_once(files: list[Path]) -> dict[Path, list[Line]]:
+    found: dict[Path, list[Line]] = {}
     known: set[bytes] = set()
     for path in sorted(files, key=lambda p: not packed(p)):
-        own = [line for line in read_bytes(path).split(b"\n") if line.strip() and line not in known]
+        own = [(k, line) for k, line in numbered(read_bytes(path)) if line not in known]
         if len(files) > 1 and packed(path):
-            known.update(own)
+            known.update(line for _, line in own)
         found[path] = own
     return found
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds, unpacked; nothing if it was packed or set aside a moment ago."""
+    """What a file holds, unpacked; nothing if it was packed or set aside a moment ago.
+
+    Of a packed file that is damaged: what stands before the damage, with a warning.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return b""
-    return gzip.decompress(data) if packed(path) else data
+    return _unpacked(data, path) if packed(path) else data
+
+
+def _unpacked(data: bytes, path: Path) -> bytes:
+    whole = bytearray()
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            while piece := file.read1():
+                whole += piece
+    except (EOFError, zlib.error, OSError) as error:
+        logger.warning("%s: damaged after line %d (%s)", path, whole.count(b"\n"), error)
+    return bytes(whole)
 
 
 def size(folder: Path) -> int:
@@ -127,7 +151,7 @@ def _pack(files: list[Path], target: Path) -> None:
     with ExitStack() as held:
         for path in files:
             held.enter_context(_locked(path))
-        lines = [line for own in _lines_once([*files, target]).values() for line in own]
+        lines = [line for own in _lines_once([*files, target]).values() for _, line in own]
         part = target.with_name(f".{target.name}.part")
         with part.open("wb") as file:
             file.write(gzip.compress(b"\n".join([*lines, b""]), compresslevel=6, mtime=0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from rltf_verl.jsonl import parse_lines
-from rltf_verl.report.log_files import log_files, packed, place, read_bytes
+from rltf_verl.jsonl import Line, numbered
+from rltf_verl.report.log_files import log_files, packed, place, read_bytes, read_some
 from rltf_verl.report.session import Record
 
 
@@ -24,33 +24,34 @@ class Tail:
         found: list[Record] = []
         for path in reversed(log_files(self._folder)):
             if len(found) < num or not packed(path):
-                found = [*parse_lines(self._new_lines(path), path), *found]
+                found = [*read_some(self._new_lines(path), path), *found]
             else:
                 self._read_to[path] = path.stat().st_size
         return found[-num:]
 
     def new(self) -> list[Record]:
         """The sessions that were written since the last call."""
-        return [record for path in log_files(self._folder) for record in parse_lines(self._new_lines(path), path)]
+        return [record for path in log_files(self._folder) for record in read_some(self._new_lines(path), path)]
 
-    def _new_lines(self, path: Path) -> bytes:
+    def _new_lines(self, path: Path) -> list[Line]:
         try:
             size = path.stat().st_size
         except FileNotFoundError:  # packed, or set aside by a run that was resumed
-            return b""
+            return []
         start = self._read_to.get(path, 0)
         # Beside a packed file, a file of the same name may be another one: its lines tell what is new.
         again = _packed_beside(path).exists()
         if size == start and (packed(path) or not again):
-            return b""
+            return []
         start = 0 if again or size < start else start
         data = read_bytes(path)
         whole = data[start : data.rfind(b"\n") + 1]
         self._read_to[path] = size if packed(path) else start + len(whole)
         known = self._lines[place(path)]
-        lines = [line for line in whole.split(b"\n") if line and not (again and hash(line) in known)]
-        known.update(map(hash, lines))
-        return b"\n".join(lines)
+        lines = numbered(whole, data.count(b"\n", 0, start) + 1)
+        new = [(k, line) for k, line in lines if not (again and hash(line) in known)]
+        known.update(hash(line) for _, line in new)
+        return new
 
 
 def _packed_beside(path: Path) -> Path:

@@ -22,7 +22,6 @@ TASKS = [name for name in names() if name not in REFUSED]
 ENV = ReasoningGym(timeout_s=60, num_workers=2)
 # Their scorers give the question's own items to eval, never the answer.
 OWN_ITEMS = {"basic_arithmetic", "bitwise_arithmetic"}
-OWN_PARSER = {"propositional_logic"}
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats(allow_nan=False),
@@ -69,7 +68,7 @@ def test_no_scorer_evaluates_an_answer() -> None:
         source = inspect.getsource(inspect.getmodule(DATASETS[task][0]))
         if re.search(r"(?<![\w.])(?:eval|exec)\(|parse_expr\(|sympify\(|pickle", source):
             evaluating.add(task)
-    assert evaluating - {"codeio"} - OWN_ITEMS - OWN_PARSER == {*LITERALS, *EXPRESSIONS}
+    assert evaluating - {"codeio"} - OWN_ITEMS - {"propositional_logic"} == {*LITERALS, *EXPRESSIONS}
 
 
 @pytest.mark.parametrize("task", [*LITERALS, *EXPRESSIONS])

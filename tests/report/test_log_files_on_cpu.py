@@ -178,7 +178,7 @@ def test_tokens_on_request(tmp_path):
 def test_rows_stand_beside_the_session_that_they_train(tmp_path):
     play(tmp_path, (1,))
     play(tmp_path, (1,), validate=True)
-    part = {"role": "distill", "turn": 1, "tokens": 2}
+    part = {"role": "distill", "turn": 1, "tokens": 2} | dict.fromkeys(("advantage", "masked", "log_prob", "gap"), 0.0)
     write_rows(tmp_path, 1, [{"step": 1, "uid": "w-1-1", "session_id": 0, "rows": [{"parts": [part]}]}])
     trained, *_ = [record for record in read_episodes(tmp_path) if "rows" in record]
     assert (trained["uid"], trained["split"], roles(trained)) == ("w-1-1", "train", {"distill"})

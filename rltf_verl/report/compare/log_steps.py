@@ -65,4 +65,4 @@ def _tokens(trained: Sequence[Record]) -> int | None:
     said = [feedback for turn in turns for feedback in (turn["feedback"], turn.get("withheld")) if feedback]
     if any(feedback["provider"] == OWN_FEEDBACK for feedback in said):
         return None
-    return sum(int(turn["num_tokens"]) for turn in turns)
+    return sum(turn.get("num_tokens") or 0 for turn in turns)

@@ -219,7 +219,7 @@ def _lengths(records: Sequence[Record]) -> dict[str, Spread | None]:
     prompts = [turn.get("prompt_tokens") for turn in turns if turn["parent"] is not None]
     return {
         "feedback_words": spread(words),
-        "answer_tokens": spread([turn["num_tokens"] for turn in turns if turn["num_tokens"]]),
+        "answer_tokens": spread([turn["num_tokens"] for turn in turns if turn.get("num_tokens")]),
         "later_prompt_tokens": spread([tokens for tokens in prompts if tokens is not None]),
     }
 

@@ -1,0 +1,149 @@
+"""Logs that are damaged or forged: every reader skips the line, says which, and goes on."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import random
+
+import pytest
+from typer.testing import CliRunner
+
+from rltf_verl.cli import app
+from rltf_verl.jsonl import append_lines
+from rltf_verl.report.compare.log_steps import read_log
+from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.report.row_log import write_rows
+from rltf_verl.report.valid import MOST_DEPTH, rows_trouble, session_trouble
+from tests.report.made import LEAKY, line, row, turn, write
+
+VALUES = [
+    None, True, False, -1, 0, 1, 7, 10**30, -(10**30), 0.5, float("nan"), float("inf"), "", "x", "\ud83d", "\x1b[31m",
+    "train", "val", [], [1], [[]], [{}], {}, {"text": 1}, "9" * 5000,
+]  # fmt: skip
+READERS = [
+    ["log", "stats"], ["log", "stats", "--json"], ["log", "tail", "-n", "99"], ["log", "grep", "so"], ["inspect"],
+    ["judge", "audit"], ["view", "-o", "{out}"], ["log", "export", "--as", "turns", "--out", "{out}"],
+    ["log", "export", "--as", "answers", "--out", "{out}"], ["log", "export", "--as", "dialogues", "--out", "{out}"],
+    ["log", "export", "--as", "preferences", "--out", "{out}"],
+]  # fmt: skip
+SESSIONS = [
+    line("41", "42"), line("41", "40", "41", feedback=LEAKY),
+    (turn("1"), turn("2", parent=0, stop="horizon"), turn("42", parent=0, stop="correct")),
+]  # fmt: skip
+
+
+def run(folder, reader, out):
+    words = [word.format(out=out) for word in reader]
+    arguments = ["log", "grep", words[2], str(folder)] if words[:2] == ["log", "grep"] else [*words, str(folder)]
+    return CliRunner().invoke(app, arguments)
+
+
+def valid(tmp_path):
+    """The lines of a sound log, and one of what a session was trained on."""
+    folder = write(tmp_path / "sound", SESSIONS)
+    trained = {"step": 1, "uid": "u1-0", "session_id": 0, "rows": [row("distill", 1, 0.5, "a", "b")]}
+    return folder, [json.loads(text) for text in next(folder.glob("*.train.*")).read_text().splitlines()], trained
+
+
+def places(value, path=()):
+    """Every place in a record."""
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*path, key))
+
+
+def mutated(record, rng):
+    """A copy with one odd field, and where it is."""
+    record = copy.deepcopy(record)
+    path = rng.choice(list(places(record)))
+    at = record
+    for key in path[:-1]:
+        at = at[key]
+    if rng.random() < 0.2:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = rng.choice(VALUES)
+    return record, path
+
+
+def test_an_odd_field_stops_no_reader(tmp_path):
+    """300 records, each with one odd field, through all that reads a log; what is skipped is counted aloud."""
+    _, records, trained = valid(tmp_path)
+    rng, folder, num_bad = random.Random(0), tmp_path / "log", 0
+    folder.mkdir()
+    broken = []
+    for _ in range(300):
+        record, _ = mutated(rng.choice(records), rng)
+        broken.append(record)
+        num_bad += session_trouble(json.loads(json.dumps(record))) is not None
+    (folder / "00000001.train.w.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [records[0], *broken]))
+    rows = [mutated(trained, rng)[0] for _ in range(100)]
+    (folder / "00000001.rows.trainer.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    assert 100 < num_bad < 300
+    assert 1 < len(read_episodes(folder)) <= 301 - num_bad
+    assert read_log(folder)[1].sessions > 0  # what `rltf compare` reads
+    for reader in READERS:
+        outcome = run(folder, reader, tmp_path / "out")
+        assert outcome.exception is None or isinstance(outcome.exception, SystemExit), (reader, outcome.exception)
+        assert outcome.exit_code in (0, 1), (reader, outcome.output)
+        assert "Traceback" not in outcome.output
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("parent", [0, 1, 5, -1, "0", 0.0, True])
+def test_a_turn_that_is_its_own_parent_or_a_later_one_s_ends_nobody(reader, parent, tmp_path, caplog):
+    folder, records, _ = valid(tmp_path)
+    records[0]["turns"][0]["parent"] = parent
+    append_lines(folder / "00000001.train.x.jsonl", records[:1])
+    assert run(folder, reader, tmp_path / "out").exit_code == 0
+    assert "00000001.train.x.jsonl: skipped 1 unreadable lines of 1 (line 1: turns[0].parent=" in caplog.text
+
+
+def test_a_damaged_line_is_named(tmp_path, caplog):
+    folder, _, _ = valid(tmp_path)
+    path = next(folder.glob("*.train.*"))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], "", lines[1][:50], lines[2], "[1]", ""]))
+    assert len(read_episodes(folder)) == 2
+    assert f"{path}: skipped 2 unreadable lines of 4 (line 3: no JSON object; line 5: no JSON object)" in caplog.text
+
+
+def test_a_packed_file_that_is_cut_off_gives_what_it_has(tmp_path, caplog):
+    rng = random.Random(0)
+    folder = write(tmp_path, [line(str(rng.random()), str(rng.random())) for _ in range(200)])
+    path = next(folder.glob("*.train.*"))
+    whole = gzip.compress(path.read_bytes())
+    path.unlink()
+    (folder / "00000001.train.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    assert 10 < len(read_episodes(folder)) < 200
+    assert "00000001.train.jsonl.gz: damaged after line" in caplog.text
+
+
+def test_lines_of_a_growing_file_keep_their_numbers(tmp_path, caplog):
+    from rltf_verl.report.tail import Tail
+
+    folder, records, _ = valid(tmp_path)
+    tail = Tail(folder)
+    assert len(tail.last(9)) == 3
+    append_lines(next(folder.glob("*.train.*")), [records[0], {"step": 1}])
+    assert len(tail.new()) == 1
+    assert "(line 5: split is missing)" in caplog.text
+
+
+def test_what_the_writers_write_can_be_read(tmp_path):
+    folder, records, trained = valid(tmp_path)
+    write_rows(folder, 1, [trained])
+    assert [session_trouble(record) for record in records] == [None] * 3
+    assert rows_trouble(json.loads(json.dumps(trained))) is None
+    assert sum("rows" in record for record in read_episodes(folder)) == 1
+
+
+def test_a_session_without_an_end_is_refused(tmp_path):
+    _, records, _ = valid(tmp_path)
+    long = {**records[0], "turns": [{**records[0]["turns"][0], "parent": k - 1 if k else None} for k in range(3000)]}
+    assert session_trouble(long) == f"turns[{MOST_DEPTH + 1}].parent: more than {MOST_DEPTH} revisions in a row"
+    assert session_trouble({**records[0], "turns": []}).startswith("turns has 0 entries")

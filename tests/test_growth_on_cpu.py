@@ -1,0 +1,150 @@
+"""Reading a text takes time in proportion to its length: nothing else may hold up a worker's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from rltf_verl.envs import code_compare, math_worker, reasoning_gym_bridge
+from rltf_verl.envs import math as math_env
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs.boxed import extract_boxed, last_box
+from rltf_verl.envs.code_text import _fences, last_program
+from rltf_verl.envs.knights_knaves import KnightsKnaves
+from rltf_verl.envs.reasoning_gym_worker import plain_expression
+from rltf_verl.envs.shortest_path import ShortestPath
+from rltf_verl.envs.waiting import MOST_READ, grade
+from rltf_verl.report.audit import says_nothing
+from rltf_verl.types import Grade, Problem
+
+Reader = Callable[[str], object]
+
+SHORT, LONG = 1_000, 8_000
+NOTICEABLE_S = 0.1
+"""Processor time of the long text below which its growth is nobody's business. A quadratic reader takes seconds."""
+MOST_TIMES = 24
+"""The long text has 8 times the characters: 64 times the time would be quadratic."""
+
+BITS = [
+    *"~`\n\r \t09aAR-+.,:;|$\\{}[]()<>*_#='\"^/%&?!→é١\u2028\x1c",
+    "\\\\", "\\boxed{", "\\boxed ", "{}", "[]", "[0,", "```\n", "~~~\n", "``` ", "\\begin{a}", "\\begin{", "\\text{",
+    "\\text", "\\frac{", "<answer>", "</answer>", "answer is ", "answer:", "answer ", "1 2 3\n", "1. ", "\n\n", "\r\n",
+    "right, down, ", "no ", "not ", "is ", "infeasible ", "Emma is a knight. ", "knight ", "and ", "a\n", "0 1 ", "- ",
+    "->", "your answer ", "is wrong ", "the ", "try ", "1,", "1/", "1e",
+]  # fmt: skip
+AROUND = [
+    ("", ""), ("\\boxed{", ""), ("\\boxed{", "}"), ("answer is", "\n"), ("~", "`"), ("\\text", "1"), ("<answer>", ""),
+]  # fmt: skip
+
+
+def puzzles() -> dict[str, Reader]:
+    made = [
+        env(mode=mode, style=style)
+        for env in (BinaryMatrix, ShortestPath, KnightsKnaves)
+        for mode, style in (("strict", "official"), ("strict", "compact"), ("official", "official"))
+    ]
+    names = ["matrix", "matrix compact", "matrix official", "path", "path compact", "path official", "knights",
+             "knights compact", "knights official"]  # fmt: skip
+    return {name: grades_and_explains(env, env.build(0, 1, 0).train[0]) for name, env in zip(names, made, strict=True)}
+
+
+def grades_and_explains(env: object, problem: Problem) -> Reader:
+    def read(text: str) -> None:
+        env.explain(problem, text, env.grade(problem, text), LEVELS[2])
+
+    return read
+
+
+def boxed(text: str) -> str:
+    try:
+        return extract_boxed(text)
+    except ValueError:
+        return ""
+
+
+READERS: Mapping[str, Reader] = {
+    **puzzles(),
+    "extract_boxed": boxed,
+    "last_box": last_box,
+    "last_program": last_program,
+    "math": lambda text: (math_env._human_answer(text), math_env._plainly(text, text)),
+    "math words": math_worker._WORDS.fullmatch,
+    "reasoning_gym": reasoning_gym_bridge._answer,
+    "reasoning_gym said": lambda text: reasoning_gym_bridge._reading(Grade(False, True, parsed=text)),
+    "reasoning_gym shape": reasoning_gym_bridge._shape,
+    "reasoning_gym expression": plain_expression,
+    "printed output": lambda text: code_compare.same_text(text, "1.5 " * 99, 1e-6),
+    "feedback audit": says_nothing,
+}
+
+
+def seconds(read: Reader, text: str) -> float:
+    """Of this thread on a processor: others on a busy machine do not count."""
+    start = time.thread_time()
+    read(text)
+    return time.thread_time() - start
+
+
+def grows(read: Reader, make: Callable[[int], str]) -> float:
+    """How many times as long the long text takes; 0 if it takes next to nothing."""
+    if seconds(read, make(LONG)) < NOTICEABLE_S:
+        return 0
+    short = min(seconds(read, make(SHORT)) for _ in range(5))
+    return min(seconds(read, make(LONG)) for _ in range(3)) / max(short, 1e-4)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_time_grows_with_the_length(name):
+    for bit in BITS:
+        for before, after in AROUND:
+            times = grows(READERS[name], lambda n, a=before, b=bit, c=after: a + b * (n // len(b)) + c)
+            assert times < MOST_TIMES, (before, bit, after)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_time_grows_with_the_depth(name):
+    for left, right in (("\\boxed{", "}"), ("{", "}"), ("[", "]"), ("(", ")"), ("<answer>", "</answer>")):
+        size = len(left) + len(right)
+        times = grows(READERS[name], lambda n, a=left, b=right, k=size: a * (n // k) + b * (n // k))
+        assert times < MOST_TIMES, (left, right)
+
+
+def test_the_measure_knows_a_quadratic_reader():
+    pattern = re.compile(r"\s+x")
+    assert grows(lambda text: pattern.findall(text), lambda n: " " * n) > MOST_TIMES
+
+
+def test_a_long_box_of_boxes_is_copied_once():
+    depth = 100_000  # a copy per box would be 80 GB
+    text = "\\boxed{" * depth + "1" + "}" * depth
+    assert len(extract_boxed(text)) == len(text) - len("\\boxed{}")
+
+
+def test_an_answer_without_an_end_is_read_from_its_end():
+    env = BinaryMatrix()
+    problem = env.build(0, 1, 0).train[0]
+    long = " " * (2 * MOST_READ) + f"\\boxed{{{problem.reference}}}"
+    assert asyncio.run(grade(env, problem, long)).correct
+    cut_out = f"\\boxed{{{problem.reference}}}" + " " * (2 * MOST_READ)
+    assert not asyncio.run(grade(env, problem, cut_out)).format_ok
+
+
+WHOLE_LINES = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*$", re.MULTILINE)
+"""What a fence is, in one expression that takes too long on some lines."""
+
+
+def test_fences_are_what_they_always_were():
+    rng, num = random.Random(0), 0
+    bits = ["`", "~", "```", "~~~", " ", "\t", "\n", "a", "py", "\r", "\x0b", "\x1c", "\u2028"]
+    for _ in range(20_000):
+        text = "".join(rng.choices(bits, k=rng.randint(0, 14)))
+        wanted = [(m.start(), m.end(), m[1], m[2]) for m in WHOLE_LINES.finditer(text)]
+        assert [(f.start, f.end, f.marks, f.info) for f in _fences(text)] == wanted, text
+        num += len(wanted)
+    assert num > 1000
