@@ -20,6 +20,41 @@ def read(**block):
         ({"gamma": -0.1}, "rltf.gamma=-0.1: must be in [0, 1]"),
         ({"gamma": float("nan")}, "rltf.gamma=nan: must be in [0, 1]"),
         ({"updates_per_batch": 0}, "rltf.updates_per_batch=0: must be at least 1"),
+        ({"max_staleness": -1}, "rltf.max_staleness=-1: counts training steps; must be at least 0, or null"),
+        ({"max_staleness": 1.5}, "rltf.max_staleness=1.5: must be a whole number or null"),
+        ({"distill": {"answer": "first"}}, "rltf.distill.answer=first: must be one of last, first_right"),
+        (
+            {"distill": {"weight": 0.1, "answer": "first_right", "baseline": "joined"}},
+            "rltf.distill.answer=first_right: with rltf.distill.baseline=joined an answer is compared by its return",
+        ),
+        ({"distill": {"floor": "sof"}}, "rltf.distill.floor=sof: must be one of hard, soft"),
+        *(
+            (
+                {"distill": {"weight": 0.1, "grad_share": share}},
+                f"rltf.distill.grad_share={shown}: is a share of the whole gradient; must be at least 0 and",
+            )
+            for share, shown in (
+                (1.0, "1.0"),
+                (-0.1, "-0.1"),
+                (float("nan"), "nan"),
+                (float("inf"), "inf"),
+                ([0.1, 1.0], "(0.1, 1.0)"),
+                ([0.1, float("nan")], "(0.1, nan)"),
+            )
+        ),
+        (
+            {"imitate": {"grad_share": 0.2}},
+            "rltf.imitate.weight=0.0: must be positive with rltf.imitate.grad_share=0.2",
+        ),
+        (
+            {"distill": {"weight": 0.1, "grad_share": 0.5}, "attempt": {"weight": 0}},
+            "rltf.distill.grad_share=0.5: rltf.attempt.weight=0 leaves nothing for it to be a share beside",
+        ),
+        (
+            {"distill": {"weight": 1, "grad_share": 0.5}, "critique": {"grad_share": [0.2, 0.5]}},
+            "rltf.distill.grad_share=0.5: with the shares of the others this makes 1; together they must stay below 1",
+        ),
+        ({"logit_distill": {"grad_share": 0.5}}, "rltf.logit_distill.grad_share=0.5: unknown key"),
         ({"poll_interval_s": 0}, "rltf.poll_interval_s=0: must be positive (seconds)"),
         ({"episode": {"horizon": 0}}, "rltf.episode.horizon=0: must be at least 1"),
         (

@@ -16,6 +16,7 @@ from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.adapters.cpu.vllm_ready import trouble_of
 from rltf_verl.adapters.modes import mode_combinations
 from rltf_verl.adapters.stamp import check_resume
+from rltf_verl.adapters.trust_region import trust_region_warnings
 from rltf_verl.adapters.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of, problem_from_row, text_of
@@ -127,7 +128,7 @@ def check_config(config: DictConfig) -> RLTFConfig:
     for ok, message in combinations:
         if not ok:
             raise ConfigError(message)
-    for message in ignored_settings(config):
+    for message in ignored_settings(config) + trust_region_warnings(config, rltf):
         logger.warning(message)
     return rltf
 

@@ -22,7 +22,7 @@ from rltf_verl.feedback import provider_names
 from rltf_verl.report.audit import says_nothing
 from rltf_verl.report.record import turn_record
 from rltf_verl.report.session import Record, answer, line_to
-from rltf_verl.types import CONTEXT, TECHNICAL_STOPS, Episode, Feedback, Row
+from rltf_verl.types import CONTEXT, TECHNICAL_STOPS, Attempt, Episode, Feedback, Row
 
 ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = "rltf_role", "rltf_turn", "rltf_facts", "rltf_sampler_log_probs"
 
@@ -30,7 +30,7 @@ SESSION_FACTS = (
     "parent", "correct", "format_ok", "ended", "reward", "response_tokens",
     "feedback", "feedback_words", "feedback_latency_s", "feedback_fallback", "feedback_failed",
     "grader_error", "ungraded", "prompt_too_long", "feedback_leak", "feedback_provider", "changed", "repeated", "no_op",
-    "own_feedback_tokens", "not_asked", "graded", "cut",
+    "own_feedback_tokens", "not_asked", "graded", "cut", "version",
 )  # fmt: skip
 
 
@@ -81,8 +81,29 @@ def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
             *_answer_facts(line_to(records, k)), float(feedback is not None and says_nothing(feedback.text)),
             float(len(feedback.attempt.response_ids)) if feedback and feedback.attempt else 0.0,
             float(turn.stop == "not_asked"), turn.graded, float(turn.stop in TECHNICAL_STOPS),
+            _version(turn.attempt),
         ])  # fmt: skip
     return facts
+
+
+def _version(attempt: Attempt) -> float:
+    """Training step of the oldest parameters that sampled it; −1 where the engine does not say."""
+    oldest = attempt.info.get("min_global_steps")
+    return -1.0 if oldest is None else float(oldest)
+
+
+def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tensor | None:
+    """[S, M] bool: turns sampled by parameters more than `limit` steps older than those that `step` updates.
+
+    Args:
+        facts: [S, M, F].
+        step: training step, from 1; its update starts from the parameters of step − 1.
+        limit: `rltf.max_staleness`; without one there is nothing to tell.
+    """
+    if limit is None:
+        return None
+    version = facts[..., SESSION_FACTS.index("version")]
+    return (version >= 0) & (step - 1 - version > limit)
 
 
 def _answer_facts(line: Sequence[Record]) -> tuple[float, float]:

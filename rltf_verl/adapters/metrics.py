@@ -7,6 +7,7 @@ of a step by their sample count.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +18,11 @@ from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from rltf_verl.algos.sessions import Sessions
-from rltf_verl.algos.targets import RowBatch, RowTargets
+from rltf_verl.algos.targets import STALE_ROLES, RowBatch, RowTargets
+from rltf_verl.config import DistillConfig
 from rltf_verl.types import Role
+
+logger = logging.getLogger(__name__)
 
 FORBIDDEN_SUBSTRINGS = ("max", "min", "sum", "total")
 
@@ -73,12 +77,55 @@ def role_metrics(
         if role is Role.ATTEMPT:
             metrics[f"{name}/sampler_log_prob_diff/max"] = float(gap.abs().max())
         if role is Role.DISTILL:
-            metrics[f"{name}/floor_masked"] = _mean(targets.floor_masked.take(place))
+            below = targets.floor_masked.take(place)
+            metrics[f"{name}/floor_masked"] = _mean(below)
+            right = of_turns(batch, batch.sessions.correct).take(place)
+            if bool(right.any()):
+                metrics[f"{name}/floor_masked_right"] = _mean(below[right])
             metrics[f"{name}/log_prob_gap"] = _mean(gap)
             metrics[f"{name}/ess"] = _effective_share(-gap)
         if role is Role.FEEDBACK:
             metrics[f"{name}/perplexity"] = math.exp(-metrics[f"{name}/log_prob_mean"])
     return metrics | _dead_groups(batch.sessions)
+
+
+def of_turns(batch: RowBatch, turns: torch.Tensor) -> torch.Tensor:
+    """[S, M] values of turns -> [N, T], that of the turn which each token is credited with."""
+    return turns[batch.session.unsqueeze(1).long(), batch.turn.long()]
+
+
+def stale_metrics(batch: RowBatch, stale: torch.Tensor | None) -> dict[str, float]:
+    """`rltf/<role>/stale_share`: of the role's tokens, those that are too old to count (`rltf.max_staleness`)."""
+    if stale is None:
+        return {}
+    old = of_turns(batch, stale)
+    tokens = {role_name(role): batch.tokens(role) for role in STALE_ROLES}
+    return {f"{name}/stale_share": _mean(old[mask]) for name, mask in tokens.items() if bool(mask.any())}
+
+
+class FloorWatch:
+    """Warns when the log-prob floor keeps out what is to be learnt, every `EVERY` steps while it lasts.
+
+    Distillation then goes on without a word while nothing comes of it: the tokens that make a second answer right are
+    those that the first prompt makes unlikely.
+    """
+
+    SHARE, STEPS, EVERY = 0.1, 5, 50
+
+    def __init__(self, config: DistillConfig) -> None:
+        self._config, self._blocked = config, 0
+
+    def look(self, metrics: Mapping[str, float]) -> None:
+        """At a step's metrics: is `floor_masked_right` above `SHARE` and no first answer right, for `STEPS` on end?"""
+        share = metrics.get("rltf/distill/floor_masked_right", 0.0)
+        blocked = self._config.floor == "hard" and share > self.SHARE and metrics.get("rltf/turn_1/acc") == 0.0
+        self._blocked = self._blocked + 1 if blocked else 0
+        if self._blocked % self.EVERY == self.STEPS:
+            logger.warning(
+                "rltf.distill.log_prob_floor=%s keeps out %.0f %% of the tokens of right second answers, and no first "
+                "answer has been right for %d steps: what is to be learnt may lie below it. Set rltf.distill.floor="
+                "soft, or the floor lower or to null", self._config.log_prob_floor, 100 * share, self._blocked,
+            )  # fmt: skip
 
 
 def _dead_groups(sessions: Sessions) -> dict[str, float]:

@@ -17,14 +17,14 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 
 from rltf_verl.adapters.checks import check_config, check_prompt_budget
-from rltf_verl.adapters.columns import SAMPLER_LOG_PROBS, real_rows
+from rltf_verl.adapters.columns import SAMPLER_LOG_PROBS, real_rows, stale_turns
 from rltf_verl.adapters.compat import keep_earlier_metrics, required_batch_multiple
 from rltf_verl.adapters.correction import rollout_correction
 from rltf_verl.adapters.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.live_groups import LiveGroups
 from rltf_verl.adapters.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
-from rltf_verl.adapters.metrics import role_metrics, sampling_metrics, with_grad_shares
+from rltf_verl.adapters.metrics import FloorWatch, role_metrics, sampling_metrics, stale_metrics, with_grad_shares
 from rltf_verl.adapters.row_log import RowLog
 from rltf_verl.adapters.session_metrics import SPENT, lost_share, session_metrics
 from rltf_verl.adapters.stamp import check_resume, write_stamp
@@ -38,10 +38,11 @@ from rltf_verl.adapters.validation import (
     validation_lost_shares,
     validation_metrics,
 )  # fmt: skip
+from rltf_verl.algos.grad_share import shared_targets
 from rltf_verl.algos.targets import (
-    compute_targets,
     live_groups,
     objective_weight,
+    role_shares,
     role_weights,
     sampled_tokens,
 )  # fmt: skip
@@ -89,6 +90,7 @@ class RLTFTrainerMixin:
     def _setup(self) -> None:
         super()._setup()
         self.row_log = RowLog(self.rltf.episode_log, self.tokenizer)
+        self.floor_watch = FloorWatch(self.rltf.distill)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)
         if self.rltf.logit_distill.enabled:
@@ -125,8 +127,10 @@ class RLTFTrainerMixin:
         packed = step.batch
         sampled = sampled_tokens(packed.role)
         metrics.update(sampling_metrics(packed, step.entropy, sampled))
-        weights = self._role_weights()
-        targets = compute_targets(packed, self.rltf, weights)
+        stale = stale_turns(step.facts, self.global_steps, self.rltf.max_staleness)
+        trusted, corrected = self._rollout_correction(step)
+        shares = role_shares(self.rltf, *self._now())
+        targets, weights = shared_targets(packed, self.rltf, self._role_weights(), shares, stale, trusted)
         columns = {"advantages": targets.advantages, "returns": targets.advantages}
         # The sampler's log-probs of what was sampled elsewhere belong to another prompt; under `rollout_log_probs` they
         # would pass for this row's.
@@ -134,22 +138,30 @@ class RLTFTrainerMixin:
         columns["rollout_log_probs"] = torch.where(sampled, packed.sampler_log_probs, packed.old_log_probs)
         if self.rltf.distill.reference == "sampler":
             columns["old_log_probs"] = targets.ref_log_probs
-        correction = self.config.algorithm.get("rollout_correction")
-        if correction and (correction.get("rollout_is") or correction.get("rollout_rs")):
-            trusted, corrected = rollout_correction(step.padded(), correction)
-            columns["rollout_is_weights"] = step.unpadded(trusted)
+        if trusted is not None:
+            columns["rollout_is_weights"] = trusted
             metrics.update(corrected)
         batch = write_tokens(batch, rows, {k: v.squeeze(1) for k, v in columns.items()})
         metrics.update(role_metrics(packed, targets, weights, step.lengths))
         replaced = {name: metrics.get(name, 0.0) for name in SPENT}
         metrics.update(session_metrics(packed.sessions, step.facts, self.rltf.episode.horizon))
         metrics.update({name: metrics[name] + spent for name, spent in replaced.items()})
+        metrics.update(stale_metrics(packed, stale))
+        self.floor_watch.look(metrics)
         metrics["rltf/session/lost_share"] = lost_share(packed.sessions.group.shape[0], self._num_sessions())
         metrics.update(self.judge.metrics())
         self.row_log.write(batch, rows, step, targets, self.global_steps)
         batch = self._ask_teacher(batch, metrics)
         batch.extra_info[DENOMINATOR] = self._denominator(packed.sessions.group.shape[0])
         return batch
+
+    def _rollout_correction(self, step: StepRows) -> tuple[torch.Tensor | None, dict[str, float]]:
+        """[L, 1] weights of verl's rollout correction and its metrics, where it is on."""
+        correction = self.config.algorithm.get("rollout_correction")
+        if not correction or not (correction.get("rollout_is") or correction.get("rollout_rs")):
+            return None, {}
+        trusted, metrics = rollout_correction(step.padded(), correction)
+        return step.unpadded(trusted), metrics
 
     def _ask_teacher(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The policy before the update, given the feedback, about the first attempts (`rltf.logit_distill`)."""
@@ -167,13 +179,15 @@ class RLTFTrainerMixin:
             batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens / self.rltf.updates_per_batch})
         return batch
 
+    def _now(self) -> tuple[int, int, int]:
+        """What schedules are functions of."""
+        return self.global_steps - 1, self.total_training_steps, self.resumed_at
+
     def _role_weights(self) -> dict[Role, float]:
-        return role_weights(self.rltf, self.global_steps - 1, self.total_training_steps, self.resumed_at)
+        return role_weights(self.rltf, *self._now())
 
     def _logit_weight(self) -> float:
-        return objective_weight(
-            self.rltf.logit_distill, self.global_steps - 1, self.total_training_steps, self.resumed_at
-        )
+        return objective_weight(self.rltf.logit_distill, *self._now())
 
     def _live_groups(self, step: StepRows) -> torch.Tensor:
         return live_groups(step.batch, self.rltf, self._role_weights(), self._logit_weight())

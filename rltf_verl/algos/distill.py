@@ -79,3 +79,26 @@ def floor_mask(log_probs: torch.Tensor, floor: float | None) -> torch.Tensor:
         tensor([[ True,  True, False]])
     """
     return torch.ones_like(log_probs, dtype=torch.bool) if floor is None else log_probs >= floor
+
+
+def soft_floor(log_probs: torch.Tensor, floor: float) -> torch.Tensor:
+    """m_t = min(1, π_old(y_t | x_0, y_<t) / exp(floor)): an unlikely token is imitated the less, the less likely it is.
+
+    Instead of ℓ = log π the loss then has, below the floor, its tangent at the floor in π,
+
+        floor − 1 + π / exp(floor),      so that ∂/∂ℓ = π / exp(floor) = m_t:
+
+    continuous at the floor, bounded below by a · (floor − 1), and without a token that can never be learnt.
+
+    Args:
+        log_probs: [N, T] log-probs of the second answer under the *first* prompt, nats.
+        floor: where it begins to bend.
+
+    Returns:
+        [N, T] in [0, 1].
+
+    Example:
+        >>> soft_floor(torch.tensor([[-1.0, -5.0, -6.0]]), -5.0)
+        tensor([[1.0000, 1.0000, 0.3679]])
+    """
+    return (log_probs - floor).clamp(max=0.0).exp()

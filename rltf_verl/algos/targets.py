@@ -12,7 +12,7 @@ from functools import reduce
 import torch
 
 from rltf_verl.algos.advantages import turn_advantages
-from rltf_verl.algos.distill import distill_advantages, floor_mask
+from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.schedule import scheduled_weight
 from rltf_verl.algos.sessions import Sessions, by_graded_rewards
@@ -22,6 +22,10 @@ from rltf_verl.types import SAMPLED, Role
 
 ROUNDING = 1e-6
 """Advantages of equal rewards need not be exactly 0."""
+
+STALE_ROLES = (Role.DISTILL, Role.FEEDBACK)
+"""Roles that `RLTFConfig.max_staleness` is about."""
+
 BLOCK = 1 << 16
 """Tokens that are looked up at a time."""
 
@@ -62,7 +66,7 @@ class RowTargets:
     ref_log_probs: torch.Tensor
     """[N, T] the denominator of the ratio (not read for reference `current`)."""
     floor_masked: torch.Tensor
-    """[N, T] bool: tokens of distillation rows below the log-prob floor."""
+    """[N, T] bool: tokens of distillation rows below the log-prob floor, whatever it makes of them."""
 
 
 def has_role(role: torch.Tensor, *roles: Role) -> torch.Tensor:
@@ -83,6 +87,19 @@ def objective_weight(objective: Scheduled, step: int, num_steps: int, resumed_at
     return scheduled_weight(objective.weight, step, objective.ramp_steps or num_steps, start)
 
 
+def role_shares(config: RLTFConfig, step: int, num_steps: int, resumed_at: int = 0) -> dict[Role, float]:
+    """The share of the gradient of each role that has one (`Shareable.grad_share`); arguments as `objective_weight`."""
+    objectives = {
+        Role.DISTILL: config.distill, Role.CRITIQUE: config.critique,
+        Role.FEEDBACK: config.feedback_modeling, Role.IMITATE: config.imitate,
+    }  # fmt: skip
+    return {
+        role: objective_weight(replace(own, weight=own.grad_share), step, num_steps, resumed_at)
+        for role, own in objectives.items()
+        if own.grad_share is not None
+    }
+
+
 def role_weights(config: RLTFConfig, step: int, num_steps: int, resumed_at: int = 0) -> dict[Role, float]:
     """The coefficient of every role at a step; arguments as `objective_weight`."""
 
@@ -98,18 +115,21 @@ def role_weights(config: RLTFConfig, step: int, num_steps: int, resumed_at: int 
     }
 
 
-def compute_targets(batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, float]) -> RowTargets:
+def compute_targets(
+    batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, float], stale: torch.Tensor | None = None
+) -> RowTargets:
     """Advantages of every token (paper Algorithm 1: g_RL + g_SD, and the terms of section 4).
 
     attempt, critique: weight · A of the turn (`advantages.turn_advantages`).
-    distill: weight · a of the turn · m_t (`distill.distill_advantages`, `distill.floor_mask`), from rewards before
-        shaping: a first prompt knows no turn before it.
+    distill: weight · a of the turn · m_t (`distill.distill_advantages`, `distill.floor_mask` or `soft_floor`), from
+        rewards before shaping: a first prompt knows no turn before it.
     feedback: weight. imitate: weight · 1[correct].
 
     Args:
         batch: the rows.
         config: γ, estimators, baselines, floor.
         weights: coefficient of each role at this step (`role_weights`).
+        stale: [S, M] bool: turns whose answer is too old to be distilled, or its feedback to be modelled.
 
     Returns:
         RowTargets, [N, T] each.
@@ -128,6 +148,8 @@ def compute_targets(batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, 
         Role.FEEDBACK: torch.ones_like(returns),
         Role.IMITATE: sessions.correct.to(returns.dtype),
     }
+    if stale is not None:
+        tables.update({r: tables[r].masked_fill(stale, 0.0) for r in STALE_ROLES})
     # Role by role, and ahead of the first one the zeros that CONTEXT = −1 finds.
     stacked = torch.stack([torch.zeros_like(returns), *(weights[r] * tables[r] for r in Role)], dim=1)  # [S, 1 + R, M]
     advantages = torch.empty(batch.role.shape)
@@ -136,7 +158,11 @@ def compute_targets(batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, 
         role, old = batch.role[at], batch.old_log_probs[at]
         below_floor[at] = has_role(role, Role.DISTILL) & ~floor_mask(old, config.distill.log_prob_floor)
         found = _look_up(stacked, batch.session[at], role + 1, batch.turn[at])
-        advantages[at] = found.masked_fill_(below_floor[at], 0.0)
+        if config.distill.floor == "soft" and config.distill.log_prob_floor is not None:
+            found = torch.where(below_floor[at], found * soft_floor(old, config.distill.log_prob_floor), found)
+        else:
+            found = found.masked_fill_(below_floor[at], 0.0)
+        advantages[at] = found
 
     ref_log_probs = batch.old_log_probs
     if config.distill.reference == "sampler":

@@ -125,6 +125,9 @@ class RLTFConfig:
     refill_rounds: int = 0
     """Dynamic sampling: most rounds in which further problems take the place of groups that no objective gets anything
     from; 0 trains on the batch as it comes."""
+    max_staleness: int | None = None
+    """Distillation and feedback rows of an answer that was sampled, in part, by parameters more than so many training
+    steps older than the newest weigh 0; null: none is too old."""
     poll_interval_s: float = 0.05
     """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
@@ -152,6 +155,12 @@ class RLTFConfig:
         require(0 <= self.gamma <= 1, "gamma", self.gamma, "must be in [0, 1]")
         require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
         require(0 <= self.refill_rounds <= 1000, "refill_rounds", self.refill_rounds, "must be from 0 (off) to 1000")
+        require(
+            self.max_staleness is None or self.max_staleness >= 0,
+            "max_staleness",
+            self.max_staleness,
+            "counts training steps; must be at least 0, or null",
+        )
         require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
         self._check_second_turn()
         self._check_feedback()
@@ -163,6 +172,7 @@ class RLTFConfig:
             "no objective is left; give it or rltf.distill, rltf.feedback_modeling, rltf.imitate, rltf.logit_distill a "
             "weight",
         )
+        self._check_shares()
         inline = self.feedback_modeling.enabled and self.feedback_modeling.form == "inline"
         require(
             not inline or self.episode.context == "append",
@@ -192,6 +202,25 @@ class RLTFConfig:
             "rltf.logit_distill takes its teacher's prompt from the second attempt's row; set it to all, or "
             "rltf.logit_distill.weight=0",
         )
+
+    def _check_shares(self) -> None:
+        own = {name: getattr(self, name) for name in ("distill", "feedback_modeling", "imitate", "critique")}
+        shares = {f"{name}.grad_share": max(o.shares) for name, o in own.items() if o.shares}
+        for key, share in shares.items():
+            require(
+                self.attempt.weight > 0,
+                key,
+                share,
+                "rltf.attempt.weight=0 leaves nothing for it to be a share beside; give attempts a weight, or set it "
+                "to null",
+            )
+            require(
+                sum(shares.values()) < 1,
+                key,
+                share,
+                f"with the shares of the others this makes {sum(shares.values()):g}; together they must stay below 1, "
+                "what is left is the attempts'",
+            )
 
     def _check_feedback(self) -> None:
         branch, horizon = self.episode.branch_turn, self.episode.horizon

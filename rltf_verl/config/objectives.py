@@ -71,8 +71,47 @@ class Scheduled:
 
 
 @dataclass(frozen=True)
-class DistillConfig(Scheduled):
-    """RLTF-SD: an extra row (first prompt, last answer)."""
+class Shareable(Scheduled):
+    """A coefficient that may also be set by how hard the objective is to pull."""
+
+    grad_share: float | tuple[float, float] | None = None
+    """Share of Σ|∂L/∂log π| over all trained tokens that the objective is to have, or [start, end] of a linear ramp;
+    the coefficient then follows at every step (`algos.grad_share`), and `weight` is that of steps at which no other
+    objective has a gradient. null: the coefficient is `weight`."""
+
+    def check(self, prefix: str) -> None:
+        """As `Scheduled.check`."""
+        super().check(prefix)
+        if self.grad_share is None:
+            return
+        require(
+            all(0 <= share < 1 for share in self.shares),
+            f"{prefix}grad_share",
+            self.grad_share,
+            "is a share of the whole gradient; must be at least 0 and below 1, or null",
+        )
+        require(
+            self.enabled,
+            f"{prefix}weight",
+            self.weight,
+            f"must be positive with rltf.{prefix}grad_share={self.grad_share}: it is the coefficient of steps at which "
+            "no other objective has a gradient; set it, or grad_share to null",
+        )
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Start and end of the share; empty without one."""
+        if self.grad_share is None:
+            return ()
+        return self.grad_share if isinstance(self.grad_share, tuple) else (self.grad_share,)
+
+
+@dataclass(frozen=True)
+class DistillConfig(Shareable):
+    """RLTF-SD: an extra row (first prompt, later answer)."""
+
+    answer: Literal["last", "first_right"] = "last"
+    """Which answer of a line is distilled: its last one (paper), or its first right one, the last if none is right."""
 
     baseline: Baseline = "first_turn"
     """Subtracted from the last answer's reward: the group's mean first-turn reward (paper), or another."""
@@ -88,6 +127,8 @@ class DistillConfig(Scheduled):
     """Absolute upper bound of the ratio."""
     log_prob_floor: float | None = -5.0
     """Tokens whose log π_old(y|x_0) is below it (nats) are not imitated; null keeps every token."""
+    floor: Literal["hard", "soft"] = "hard"
+    """Weight of a token below the floor: 0 (release), or π_old(y|x_0) / exp(log_prob_floor)."""
 
     def __post_init__(self) -> None:
         self.check("distill.")
@@ -109,6 +150,13 @@ class DistillConfig(Scheduled):
             self.reference,
             "is not read by rltf.distill.loss=shaped, which knows the policy's own probability only; set it to current",
         )
+        require(
+            self.answer == "last" or self.baseline not in ("joined", "second_turn", "second_turn_padded"),
+            "distill.answer",
+            self.answer,
+            f"with rltf.distill.baseline={self.baseline} an answer is compared by its return, which holds what came "
+            "after it; set answer to last, or baseline to first_turn, leave_one_out, none or rejection",
+        )
         require(self.shaping > 0, "distill.shaping", self.shaping, "must be positive; the papers have 0.1")
         require(
             self.log_prob_floor is None or self.log_prob_floor <= 0,
@@ -119,7 +167,7 @@ class DistillConfig(Scheduled):
 
 
 @dataclass(frozen=True)
-class FeedbackModelingConfig(Scheduled):
+class FeedbackModelingConfig(Shareable):
     """RLTF-FM: the policy learns to predict the feedback."""
 
     form: Literal["rows", "inline"] = "rows"
@@ -133,7 +181,7 @@ class FeedbackModelingConfig(Scheduled):
 
 
 @dataclass(frozen=True)
-class ImitateConfig(Scheduled):
+class ImitateConfig(Shareable):
     """Supervised fine-tuning of the first prompt on correct answers."""
 
     source: Literal["revised", "all"] = "revised"
@@ -145,7 +193,7 @@ class ImitateConfig(Scheduled):
 
 
 @dataclass(frozen=True)
-class CritiqueConfig(Scheduled):
+class CritiqueConfig(Shareable):
     """Self-critique RL: a critique that the policy wrote is credited with the turn that it led to."""
 
     weight: float | tuple[float, float] = 1.0

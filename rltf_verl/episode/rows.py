@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from rltf_verl.config import MentionsConfig, RLTFConfig
 from rltf_verl.episode.mentions import mentioning_tokens, mentions
@@ -32,7 +33,7 @@ async def session_rows(policy: Policy, messages: Sequence[Message], episode: Epi
     if config.critique.enabled:
         extra += critique_rows(episode)
     if config.distill.enabled:
-        extra += distill_rows(episode)
+        extra += distill_rows(episode, config.distill.answer)
     if config.imitate.enabled:
         extra += imitate_rows(episode, first_turn_too=config.imitate.source == "all")
     extra = [kept for row in extra if (kept := _without_mentions(row, policy, config.mentions)) is not None]
@@ -78,10 +79,17 @@ def critique_rows(episode: Episode) -> list[Row]:
     return rows
 
 
-def distill_rows(episode: Episode) -> list[Row]:
-    """(x_0, y_K) for every line of two or more turns, right or wrong, but not if nobody could say which."""
-    ends = [k for k in _last_turns(episode) if k > 0 and episode.turns[k].stop != "ungraded"]
-    return [_first_prompt_row(episode, k, Role.DISTILL) for k in ends]
+def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "last") -> list[Row]:
+    """(x_0, y_K) for every line of two or more turns, right or wrong, but not if nobody could say which.
+
+    With `first_right` y_K is the line's first right answer instead, if there is one. One that lines of a tree share is
+    one row. A first attempt is none: it stands behind the first prompt already.
+    """
+    ends = list(_last_turns(episode))
+    if answer == "first_right":
+        ends = list(dict.fromkeys(_first_right(episode, end) for end in ends))
+    kept = [k for k in ends if k > 0 and episode.turns[k].stop != "ungraded"]
+    return [_first_prompt_row(episode, k, Role.DISTILL) for k in kept]
 
 
 def imitate_rows(episode: Episode, *, first_turn_too: bool) -> list[Row]:
@@ -110,6 +118,17 @@ async def _feedback_rows(policy: Policy, messages: Sequence[Message], episode: E
 def _last_turns(episode: Episode) -> Iterable[int]:
     revised = {turn.parent for turn in episode.turns}
     return (k for k in range(len(episode.turns)) if k not in revised)
+
+
+def _first_right(episode: Episode, end: int) -> int:
+    """The first right turn of the line to `end`; `end` if none is."""
+    found, at = end, end
+    while True:
+        turn = episode.turns[at]
+        found = at if turn.grade.correct else found
+        if turn.parent is None:
+            return found
+        at = turn.parent
 
 
 def _first_prompt_row(episode: Episode, turn: int, role: Role) -> Row:

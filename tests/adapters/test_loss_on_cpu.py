@@ -7,7 +7,10 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor
 
 from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
-from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS
+from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, with_grad_shares
+from rltf_verl.algos.grad_share import shared_targets
+from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.targets import RowBatch, role_shares, role_weights
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
 from rltf_verl.types import CONTEXT, Role
 
@@ -166,6 +169,56 @@ def test_gradients_of_the_roles_are_those_of_their_tokens_and_add_up_over_micro_
         assert own > 0
         parts = [batch.loss(config, CURRENT, part)[1] for part in ([0, 1], [2, 3], [4, 5, 6])]
         assert sum(m[f"rltf/{name}/grad"].aggregate() for m in parts) == pytest.approx(own, abs=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["rltf_ppo", "importance_sampling", "vanilla"])
+@pytest.mark.parametrize("distill", [{}, {"reference": "sampler", "loss": "ppo"}, {"loss": "shaped"}])
+def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor, mode, distill):
+    """From rows to weights, to advantages, through the workers' loss in micro-batches, to the metric."""
+    rltf = RLTFConfig(
+        distill=DistillConfig(weight=0.1, grad_share=0.3, log_prob_floor=None, **distill),
+        feedback_modeling=FeedbackModelingConfig(weight=0.1, grad_share=0.2), imitate=ImitateConfig(weight=0.1),
+    )  # fmt: skip
+    batch, index = Batch(ROWS), [i for i, (_, roles) in enumerate(ROWS) for _ in roles]
+    old = [lp.detach()[p - 1 : -1].float() for lp, (p, _) in zip(batch.log_probs, ROWS, strict=True)]
+    column = lambda values: torch.cat(values).unsqueeze(1)  # noqa: E731
+    roles = column([torch.tensor(roles) for _, roles in ROWS])
+    played = torch.ones(len(ROWS), 2, dtype=torch.bool)
+    rewards = torch.tensor([[0.0, 1.0], [0.5, 0.25], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0], [0.0, 1.0]])
+    sessions = in_line(rewards, played, torch.zeros(len(ROWS), dtype=torch.int64))
+    rows = RowBatch(roles, torch.ones_like(roles), torch.tensor(index), sessions, column(old), column(old) - 0.05)
+    weights, shares = role_weights(rltf, 0, 1), role_shares(rltf, 0, 1)
+    targets, used = shared_targets(rows, rltf, weights, shares)
+    lengths = [len(roles) for _, roles in ROWS]
+    batch.fields["advantages"] = list(targets.advantages.squeeze(1).double().split(lengths))
+    batch.fields["old_log_probs"] = list(targets.ref_log_probs.squeeze(1).double().split(lengths))
+    config, metrics = actor(f"policy_loss.loss_mode={mode}"), {}
+    for pick in ([0, 1], [2, 3], [4, 5, 6]):
+        output = {"log_probs": torch.nested.as_nested_tensor([batch.log_probs[i] for i in pick], layout=torch.jagged)}
+        for name, value in rltf_loss(config, rltf, output, batch.data(pick))[1].items():
+            if name.endswith("/grad"):
+                metrics[name] = metrics.get(name, 0.0) + float(value.aggregate())
+    reported = with_grad_shares(metrics)
+    assert reported["rltf/distill/grad_share"] == pytest.approx(0.3, abs=1e-4)
+    assert reported["rltf/feedback_modeling/grad_share"] == pytest.approx(0.2, abs=1e-4)
+    assert used[Role.DISTILL] != weights[Role.DISTILL]
+
+
+def test_the_default_loss_has_the_gradient_of_importance_sampling_where_no_ratio_has_moved(actor):
+    """Bit for bit, at ratio 1 and within the bounds; beyond them it stops."""
+    batch = Batch(ROWS)
+    grads = {}
+    for moved in (0.0, 0.1, 0.5):
+        batch.fields["old_log_probs"] = [
+            lp.detach()[p - 1 : -1] - moved for lp, (p, _) in zip(batch.log_probs, ROWS, strict=True)
+        ]
+        for mode in ("rltf_ppo", "importance_sampling"):
+            grads[moved, mode] = batch.grads(batch.loss(actor(f"policy_loss.loss_mode={mode}"), CURRENT)[0])
+    same = [
+        all(map(torch.equal, grads[moved, "rltf_ppo"], grads[moved, "importance_sampling"]))
+        for moved in (0.0, 0.1, 0.5)
+    ]
+    assert same == [True, True, False]
 
 
 def test_padding_rows_contribute_exactly_nothing(actor):

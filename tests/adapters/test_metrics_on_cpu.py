@@ -20,9 +20,10 @@ from rltf_verl.adapters.columns import (
     session_facts,
     session_of,
     sessions_of,
+    stale_turns,
     token_roles,
 )  # fmt: skip
-from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, role_metrics, with_grad_shares
+from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, FloorWatch, role_metrics, stale_metrics, with_grad_shares
 from rltf_verl.adapters.session_metrics import session_metrics
 from rltf_verl.adapters.validation import averaged_info
 from rltf_verl.algos.pack import pack_rows, pack_sessions
@@ -253,6 +254,7 @@ def test_role_metrics_with_known_answers():
             "rltf/distill/adv_mean": 0.25,
             "rltf/distill/log_prob_mean": -3.0,
             "rltf/distill/floor_masked": 0.0,
+            "rltf/distill/floor_masked_right": 0.0,
             "rltf/distill/log_prob_gap": 2.0,
             "rltf/distill/ess": 1.0,
             "rltf/distill/weight": 0.5,
@@ -365,3 +367,65 @@ def test_gradient_shares():
         "rltf/attempt/grad_share": 0.75, "rltf/distill/grad_share": 0.25, "actor/pg_loss": 5.0,
     }  # fmt: skip
     assert with_grad_shares({"rltf/attempt/grad": 0.0}) == {}
+
+
+def test_the_floor_in_tokens_of_right_answers():
+    """Two sessions: of the right answer's four distilled tokens one is below the floor, of the wrong one's two both."""
+    batch = packed(
+        [session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), turn(False, k=1, tokens=2))], [0, 0]
+    )
+    old = batch.old_log_probs.clone()
+    old[batch.tokens(Role.DISTILL)] = torch.tensor([-1.0, -6.0, -1.0, -1.0, -7.0, -7.0])
+    metrics = metrics_of_roles(replace(batch, old_log_probs=old))
+    assert metrics["rltf/distill/floor_masked"] == pytest.approx(0.5)
+    assert metrics["rltf/distill/floor_masked_right"] == pytest.approx(0.25)
+
+
+BLOCKED = {"rltf/distill/floor_masked_right": 0.2, "rltf/turn_1/acc": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("config", "steps", "num_warnings"),
+    [
+        ({}, [BLOCKED] * 4, 0),
+        ({}, [BLOCKED] * 5, 1),
+        ({}, [BLOCKED] * 54, 1),
+        ({}, [BLOCKED] * 55, 2),
+        ({}, ([BLOCKED] * 4 + [{**BLOCKED, "rltf/turn_1/acc": 0.01}]) * 3, 0),
+        ({}, [{**BLOCKED, "rltf/distill/floor_masked_right": 0.09}] * 9, 0),
+        ({}, [{"rltf/turn_1/acc": 0.0}] * 9, 0),
+        ({"floor": "soft"}, [BLOCKED] * 9, 0),
+    ],
+)
+def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_then(caplog, config, steps, num_warnings):
+    watch = FloorWatch(DistillConfig(weight=0.1, **config))
+    for metrics in steps:
+        watch.look(metrics)
+    warnings = [r.getMessage() for r in caplog.records if "rltf.distill.log_prob_floor=-5.0" in r.getMessage()]
+    assert len(warnings) == num_warnings
+    assert all("keeps out 20 %" in text and "rltf.distill.floor=soft" in text for text in warnings)
+
+
+def test_how_old_answers_are():
+    """Three turns: sampled from step 7 on, over the steps 4 to 9, and by an engine that does not say."""
+    versions = ({"min_global_steps": 7}, {"min_global_steps": 4, "max_global_steps": 9}, {})
+    turns = [turn(False), turn(False, k=1), turn(True, k=2)]
+    played = session(*(replace(t, attempt=replace(t.attempt, info=v)) for t, v in zip(turns, versions, strict=True)))
+    facts = facts_of([played, session(turn(True))], 3)
+    assert stale_turns(facts, 10, None) is None
+    for limit, expected in (
+        (0, [True, True]),
+        (1, [True, True]),
+        (2, [False, True]),
+        (4, [False, True]),
+        (5, [False] * 2),
+    ):
+        found = stale_turns(facts, 10, limit)
+        assert found.tolist() == [[*expected, False], [False] * 3], limit
+
+
+def test_stale_tokens_are_counted():
+    batch = packed([session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), turn(True, k=1))], [0, 0])
+    stale = torch.tensor([[True, True], [True, False]])
+    assert stale_metrics(batch, stale) == {"rltf/distill/stale_share": pytest.approx(4 / 6)}
+    assert stale_metrics(batch, None) == {}

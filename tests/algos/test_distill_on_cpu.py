@@ -5,7 +5,7 @@ import torch
 from hand import HAND, REWARDS, SECOND, TREES, close, line
 
 from rltf_verl.algos.advantages import turn_advantages
-from rltf_verl.algos.distill import distill_advantages, floor_mask
+from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
 from rltf_verl.algos.returns import discounted_returns
 
 THREE = line([[0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
@@ -103,6 +103,22 @@ def test_the_floor_keeps_minus_five_and_drops_what_is_below():
     log_probs = torch.tensor([[-1.0, -6.0, -5.0, -0.3], [-4.999, -5.001, float("-inf"), 0.0]])
     assert floor_mask(log_probs, -5.0).tolist() == [[True, False, True, True], [True, False, False, True]]
     assert floor_mask(log_probs, None).all()
+
+
+def test_the_soft_floor_by_hand():
+    """1 down to the floor, then e^-1 per nat; a token that cannot happen weighs nothing."""
+    log_probs = torch.tensor([[-1.0, -5.0, -5.5, -6.0, -8.0, float("-inf")]])
+    close(soft_floor(log_probs, -5.0), [[1.0, 1.0, 0.6065307, 0.3678794, 0.0497871, 0.0]])
+
+
+def test_the_soft_floor_is_the_gradient_of_the_logarithms_tangent():
+    """Below the floor f the loss is f − 1 + π / e^f, above it log π; its derivative in log π is the weight."""
+    floor = -5.0
+    log_prob = torch.tensor([-0.5, -4.9, -5.1, -9.0], dtype=torch.float64, requires_grad=True)
+    loss = torch.where(log_prob < floor, floor - 1 + (log_prob - floor).exp(), log_prob)
+    (gradient,) = torch.autograd.grad(loss.sum(), log_prob)
+    torch.testing.assert_close(gradient, soft_floor(log_prob.detach(), floor))
+    assert (loss >= floor - 1).all()
 
 
 def test_a_wrong_shape_names_the_argument_and_both_shapes():

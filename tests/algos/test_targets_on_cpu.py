@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import RowBatch, compute_targets, role_weights, sampled_tokens
-from rltf_verl.config import AttemptConfig, CritiqueConfig, ImitateConfig, RLTFConfig
+from rltf_verl.config import AttemptConfig, CritiqueConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows, critique_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
@@ -59,6 +59,40 @@ def test_distillation_rows_of_the_golden_case(baseline, floor, weight, expected)
     targets = targets_of(packed, config(weight=weight, baseline=baseline, log_prob_floor=floor))
     for a, e in zip(of_role(packed, targets.advantages, Role.DISTILL), expected, strict=True):
         assert a == pytest.approx(e, abs=1e-6)
+
+
+def test_distillation_rows_of_the_golden_case_with_a_soft_floor():
+    """Tokens at −6, −5.5, −5.001, −7 below the floor of −5 keep e^-1, e^-0.5, e^-0.001, e^-2 of their advantage."""
+    packed = batch()
+    soft, hard = targets_of(packed, config(floor="soft")), targets_of(packed, config())
+    expected = [
+        [0.07, 0.07 * 0.3678794, 0.07, 0.07], [-0.03, -0.03 * 0.6065307],
+        [0.31 / 3, 0.31 / 3, 0.31 / 3 * 0.9990005], [0.31 / 3 * 0.1353353], [0.28 / 3, 0.28 / 3],
+    ]  # fmt: skip
+    for a, e in zip(of_role(packed, soft.advantages, Role.DISTILL), expected, strict=True):
+        assert a == pytest.approx(e, abs=1e-6)
+    assert torch.equal(soft.floor_masked, hard.floor_masked)
+    kept = ~hard.floor_masked
+    assert torch.equal(soft.advantages[kept], hard.advantages[kept])
+    whole = targets_of(packed, config(floor="soft", log_prob_floor=None))
+    assert torch.equal(whole.advantages, targets_of(packed, config(log_prob_floor=None)).advantages)
+
+
+def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
+    packed = batch()
+    stale = torch.zeros(6, 2, dtype=torch.bool)
+    stale[1], stale[3, 0] = True, True  # session 1's second answer; of session 3 only the first
+    targets = compute_targets(packed, config(), role_weights(config(), 0, 1), stale)
+    plain = targets_of(packed, config())
+    distilled = of_role(packed, targets.advantages, Role.DISTILL)
+    assert distilled == [[0.0] * 4, *of_role(packed, plain.advantages, Role.DISTILL)[1:]]
+    attempts = packed.tokens(Role.ATTEMPT)
+    assert torch.equal(targets.advantages[attempts], plain.advantages[attempts])
+    modelled = replace(packed, role=torch.where(attempts, int(Role.FEEDBACK), packed.role))
+    settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
+    rows = compute_targets(modelled, settings, role_weights(settings, 0, 1), stale).advantages[:, 0]
+    # attempt rows of sessions 0, 1, 1, 2, 2, 3, 3, …
+    assert rows[modelled.role[:, 0] == Role.FEEDBACK][:7].tolist() == [0.5, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5]
 
 
 def test_imitation_rows_of_the_golden_case():

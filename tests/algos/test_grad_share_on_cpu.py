@@ -1,0 +1,132 @@
+"""Coefficients from shares of the gradient, by hand on the golden case."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from golden import batch
+
+from rltf_verl.algos.grad_share import role_pull, shared_targets
+from rltf_verl.algos.targets import compute_targets, role_shares, role_weights
+from rltf_verl.config import AttemptConfig, DistillConfig, ImitateConfig, RLTFConfig
+from rltf_verl.types import Role
+
+ATTEMPTS = (
+    2 * 2 / 3 + 3 * 0.7 / 3 + 4 * 0.5 + 2 * 1.3 / 3 + 2 * 0.5
+    + 2 * 0.11 / 3 + 3 * 0.1 / 3 + 0.11 / 3 + 0.1 / 3 + 2 * 0.22 / 3 + 2 * 0.2 / 3
+)  # fmt: skip
+"""Σ |A_t| over the tokens of the attempts, as test_targets_on_cpu.py lists them."""
+DISTILLED = 3 * 0.7 + 0.3 + 2 * 3.1 / 3 + 2 * 2.8 / 3
+"""Σ |a_t| of the distilled tokens at coefficient 1; four are below the floor."""
+IMITATED = 10.0
+"""Tokens of right last answers."""
+
+
+def settings(distill=0.25, imitate=None, weight=0.1, **attempt):
+    return RLTFConfig(
+        attempt=AttemptConfig(**attempt), distill=DistillConfig(weight=weight, grad_share=distill),
+        imitate=ImitateConfig(weight=0.1, grad_share=imitate),
+    )  # fmt: skip
+
+
+def shared(packed, config, step=0, num_steps=1, trust=None):
+    now = (step, num_steps)
+    return shared_targets(packed, config, role_weights(config, *now), role_shares(config, *now), trust=trust)
+
+
+def share(packed, targets, config, role, trust=None):
+    pulls = {r: role_pull(packed, targets, config, r, trust) for r in Role}
+    return pulls[role] / sum(pulls.values())
+
+
+def test_one_share_by_hand():
+    """Imitation keeps its weight of 0.1, so w = 0.25 / 0.75 · (P_attempt + 0.1 · 10) / P_distill."""
+    config = settings()
+    packed = batch(config)
+    targets, weights = shared(packed, config)
+    assert weights[Role.DISTILL] == pytest.approx((ATTEMPTS + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5)
+    assert (weights[Role.ATTEMPT], weights[Role.IMITATE]) == (1.0, 0.1)
+    assert share(packed, targets, config, Role.DISTILL) == pytest.approx(0.25, abs=1e-6)
+    same = compute_targets(packed, config, weights)
+    torch.testing.assert_close(targets.advantages, same.advantages)
+
+
+def test_two_shares_by_hand():
+    config = settings(0.25, 0.5)
+    packed = batch(config)
+    targets, weights = shared(packed, config)
+    assert weights[Role.DISTILL] == pytest.approx(ATTEMPTS / DISTILLED, rel=1e-5)
+    assert weights[Role.IMITATE] == pytest.approx(2 * ATTEMPTS / IMITATED, rel=1e-5)
+    assert share(packed, targets, config, Role.IMITATE) == pytest.approx(0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "distill",
+    [
+        {"reference": "sampler", "loss": "ppo"}, {"reference": "sampler", "loss": "cispo"}, {"reference": "sampler"},
+        {"reference": "old", "loss": "ppo"}, {"loss": "shaped"}, {"log_prob_floor": None}, {"floor": "soft"},
+    ],
+)  # fmt: skip
+def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
+    """Ratios, clipping and shaping included: the gradient at π_old, here by differences."""
+    config = RLTFConfig(distill=DistillConfig(**{"weight": 1.0, **distill}))
+    packed = batch(config)
+    targets = compute_targets(packed, config, role_weights(config, 0, 1))
+    tokens = packed.tokens(Role.DISTILL)
+    log_prob, ref, a = packed.old_log_probs.double(), targets.ref_log_probs.double(), targets.advantages.double()
+    ratio = (log_prob - ref).exp()
+    expected = {
+        "importance_sampling": ratio * a,
+        "cispo": ratio.clamp(0.8, 1.2) * a,
+        "ppo": torch.where((ratio.clamp(0.8, 1.2) * a < ratio * a), 0.0, ratio * a),
+        "shaped": 0.1 * log_prob.exp() / (log_prob.exp() + 0.1) ** 2 * a,
+    }[config.distill.loss]
+    pull = role_pull(packed, targets, config, Role.DISTILL)
+    assert pull == pytest.approx(expected[tokens].abs().sum().item(), rel=1e-4)
+    assert pull > 0
+
+
+def test_where_attempts_have_no_gradient_the_weight_itself_is_used():
+    """Groups of one: no attempt has an advantage, and no coefficient makes a quarter of nothing else."""
+    config = RLTFConfig(distill=DistillConfig(weight=0.3, grad_share=0.25))
+    packed = batch(config, group=list(range(6)))
+    targets, weights = shared(packed, config)
+    assert weights[Role.DISTILL] == 0.3
+    assert torch.equal(targets.advantages, compute_targets(packed, config, weights).advantages)
+
+
+def test_a_role_without_a_gradient_takes_no_share_from_the_others():
+    """Every answer wrong: nothing to imitate, and distillation still has its quarter."""
+    config = settings(0.25, 0.5)
+    packed = batch(config)
+    wrong = replace(packed.sessions, correct=torch.zeros_like(packed.sessions.correct))
+    packed = replace(packed, sessions=wrong)
+    targets, weights = shared(packed, config)
+    assert weights[Role.IMITATE] == 0.1
+    assert share(packed, targets, config, Role.DISTILL) == pytest.approx(0.25, abs=1e-6)
+
+
+def test_a_share_ramps_on_the_objectives_schedule():
+    distill = DistillConfig(weight=0.1, grad_share=(0.0, 0.4), start_step=2, ramp_steps=7)
+    config = RLTFConfig(distill=distill)
+    packed = batch(config)
+    for step, expected in ((0, 0.0), (1, 0.0), (2, 0.0), (4, 0.2), (6, 0.4), (50, 0.4)):
+        targets, _ = shared(packed, config, step, 100)
+        assert share(packed, targets, config, Role.DISTILL) == pytest.approx(expected, abs=1e-6)
+
+
+def test_weights_of_rollout_correction_are_part_of_the_pull():
+    config = settings()
+    packed = batch(config)
+    trust = torch.where(packed.tokens(Role.ATTEMPT), 0.5, 1.0)
+    targets, weights = shared(packed, config, trust=trust)
+    assert weights[Role.DISTILL] == pytest.approx((ATTEMPTS / 2 + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5)
+    assert share(packed, targets, config, Role.DISTILL, trust) == pytest.approx(0.25, abs=1e-6)
+
+
+def test_without_a_share_nothing_changes():
+    config = settings(None)
+    packed = batch(config)
+    targets, weights = shared(packed, config)
+    assert weights == role_weights(config, 0, 1)
+    assert torch.equal(targets.advantages, compute_targets(packed, config, weights).advantages)
