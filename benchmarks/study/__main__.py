@@ -1,20 +1,22 @@
-"""The study: every method, feedback level and seed, then the table and the picture.
+"""The study: every arm on every policy, then the tables and the picture.
 
-    python -m benchmarks.study [--out outputs/study] [--workers 2] [--quick]
+    python -m benchmarks.study [--out outputs/study] [--workers 2] [--seeds 1 2 3] [--quick | --report]
 
-A run that has its file in `OUT/runs` is not run again. `--quick` is a smoke test and writes nothing outside OUT.
+A run that has its file in OUT is not run again. `--quick` is a smoke test and writes nothing outside OUT. `--report`
+runs nothing and reports what is there.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.study.policy import PHASES
+from benchmarks.study import mechanism
+from benchmarks.study.policy import RECIPES
 from benchmarks.study.report import write_report
 from benchmarks.study.runs import run_all
 from benchmarks.study.settings import QUICK, Scale
@@ -27,17 +29,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seeds", type=int, nargs="+", default=Scale().seeds)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # of the workers; more threads make a model this small slower
-    scale = QUICK if arguments.quick else Scale()
+    scale = QUICK if arguments.quick else replace(Scale(), seeds=tuple(arguments.seeds))
     out = arguments.out or Path("outputs/study-quick" if arguments.quick else "outputs/study")
-    with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
-        run_all(scale, out, pool, [replace(p, steps=2) for p in PHASES] if arguments.quick else PHASES)
+    if not arguments.report:
+        with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
+            run_everything(scale, out, pool, quick=arguments.quick)
     if arguments.quick:
         write_report(out, out / "results.json", out / "study.png")
     else:
         write_report(out, ROOT / "benchmarks" / "study" / "results.json", ROOT / "docs" / "study.png")
+
+
+def run_everything(scale: Scale, out: Path, pool: Executor, *, quick: bool) -> None:
+    """Both experiments."""
+    plan = mechanism.QUICK if quick else mechanism.Plan()
+    recipes = {name: [replace(p, steps=2) for p in phases] if quick else phases for name, phases in RECIPES.items()}
+    for future in [pool.submit(mechanism.run_seed, seed, out, plan, recipes["blank"]) for seed in scale.seeds]:
+        future.result()
+    run_all(scale, out, pool, recipes["vague"])
 
 
 if __name__ == "__main__":

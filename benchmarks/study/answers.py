@@ -2,7 +2,7 @@
 
     python -m benchmarks.study.answers [OUT] [--show ARM]
 
-Prints one line per arm, seeds taken together; `--show full-grpo` also prints ten sessions of each of its seeds.
+Prints one line per arm, seeds taken together; `--show grpo` also prints ten sessions of each of its seeds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,17 @@
-"""The study's tiny policy: the demo's architecture and tokenizer, with a warm start of its own in two phases.
+"""The study's tiny policies: the demo's architecture and tokenizer, warm-started by a recipe and a seed.
 
-The first teaches to read the question and to use feedback on an attempt, towards random changes of it. The second
-teaches what the policy answers before training, a guess: it knows that a 0 stays 0 and has a vague idea of the other
-distances (`KNOWN` of them are told to it, among random ones). Guesses are right now and then, so that rewards differ
-from the first step on. It also teaches the form of a critique, with random content.
+    python -m benchmarks.study.policy FOLDER [--recipe vague] [--seed 0]
+
+`vague`: the first phase teaches to read the question and to use feedback on an attempt, towards random changes of it.
+The second teaches what the policy answers before training, a guess: it knows that a 0 stays 0 and has a vague idea of
+the other distances (`KNOWN` of them are right). So rewards differ from the first step on.
+
+`blank`: a 0 stays 0, every other cell is drawn uniformly from 1 to 3. It knows nothing of distances.
+
+Both also teach the form of a critique, with random content.
+
+The seed decides weights and examples. The same seed gives the same policy on the same machine; elsewhere the CPU's
+kernels round differently, and hundreds of steps turn that into another policy. So results name the start of each one.
 """
 
 from __future__ import annotations
@@ -20,7 +28,6 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from benchmarks.study.settings import REVISE, problems, study_env
 from recipes.demo.make_policy import BOX, make_model, make_tokenizer
 from rltf_verl.envs.binary_matrix import Matrix
-from rltf_verl.feedback.correctness import INCORRECT
 from rltf_verl.prompts import render
 from rltf_verl.types import Grade, Problem
 
@@ -40,15 +47,18 @@ class Phase:
     steps: int
     learning_rate: float
     first: str
-    """What a first answer, and an attempt that feedback is about, looks like: `copy` or `guess`."""
+    """What a first answer, and an attempt that feedback is about, looks like: `copy`, `guess` or `blank`."""
     shares: dict[str, float]
-    """How often an example is a first answer, another try, the use of feedback of a level, or a critique."""
+    """How often an example is a first answer, the use of feedback of a level, or a critique (`marks`: see `critic`)."""
 
 
-PHASES = (
-    Phase(1200, 2e-3, "copy", {"question": 0.2, "correctness": 0.05, "hint": 0.25, "full": 0.5}),
-    Phase(300, 1e-3, "guess", {"question": 0.3, "correctness": 0.1, "hint": 0.15, "full": 0.25, "critique": 0.2}),
-)
+RECIPES = {
+    "vague": (
+        Phase(500, 2e-3, "copy", {"question": 0.2, "hint": 0.2, "full": 0.6}),
+        Phase(150, 1e-3, "guess", {"question": 0.35, "hint": 0.15, "full": 0.3, "critique": 0.2}),
+    ),
+    "blank": (Phase(300, 2e-3, "blank", {"question": 0.5, "marks": 0.5}),),
+}
 
 Example = tuple[str, str]
 """(prompt, answer)."""
@@ -66,22 +76,37 @@ def example(rng: random.Random, problem: Problem, kind: str, first: str) -> Exam
     """One example of a kind (`Phase.shares`)."""
     question = study_env().prompt(problem)
     if kind == "question":
-        return question, _answer(_first(rng, problem, first))
+        return question, answer(_first(rng, problem, first))
     attempt = _first(rng, problem, first)
-    if kind == "correctness":
-        return _revise(question, attempt, INCORRECT), _answer(_first(rng, problem, first))
     target = _noisy(rng, attempt, rng.random() ** 0.5)
-    level = rng.choice(["hint", "full"]) if kind == "critique" else kind
+    level = {"critique": rng.choice(["hint", "full"]), "marks": "hint"}.get(kind, kind)
     pretended = replace(problem, data={**problem.data, "solution": target})
-    marks = study_env().explain(pretended, _answer(attempt), Grade(attempt == target, True), level)
+    marks = study_env().explain(pretended, answer(attempt), Grade(attempt == target, True), level)
     if kind == "critique":
-        return render("critic/compact", question=question, attempt=_answer(attempt)), marks
-    return _revise(question, attempt, marks), _answer(target)
+        return render("critic/compact", question=question, attempt=answer(attempt)), marks
+    if kind == "marks":
+        return critic(question, answer(attempt)), marks
+    return _revise(question, attempt, marks), answer(target)
+
+
+def critic(question: str, attempt: str) -> str:
+    """A critic prompt that ends like the first prompt.
+
+    Mark i is as far behind the question's cell i as answer cell i is; the last line break stands for the opening box.
+    """
+    return f"?{attempt}\n!{question}\n"
+
+
+def guess(rng: random.Random, problem: Problem) -> str:
+    """A first answer of the `blank` policy."""
+    return answer(_first(rng, problem, "blank"))
 
 
 def _first(rng: random.Random, problem: Problem, first: str) -> Matrix:
     if first == "copy":
         return _noisy(rng, problem.data["matrix"], NOISE)
+    if first == "blank":
+        return [[rng.randint(1, 3) if cell else 0 for cell in row] for row in problem.data["solution"]]
     return [[_guess(rng, cell) for cell in row] for row in problem.data["solution"]]
 
 
@@ -95,12 +120,12 @@ def _noisy(rng: random.Random, matrix: Matrix, noise: float) -> Matrix:
     return [[rng.choice(DIGITS) if rng.random() < noise else cell for cell in row] for row in matrix]
 
 
-def _answer(grid: Matrix) -> str:
+def answer(grid: Matrix) -> str:
     return BOX + "\n".join("".join(map(str, row)) for row in grid) + "}"
 
 
 def _revise(question: str, attempt: Matrix, feedback: str) -> str:
-    return render(f"revise/{REVISE}", question=question, attempt=_answer(attempt), feedback=feedback)
+    return render(f"revise/{REVISE}", question=question, attempt=answer(attempt), feedback=feedback)
 
 
 def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, phase: Phase, seed: int) -> None:
@@ -110,7 +135,7 @@ def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, phase: 
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=max(steps, 2), pct_start=0.1)
     stream = examples(phase, seed)
     for step in range(steps):
-        ids, labels = _collate([next(stream) for _ in range(BATCH_SIZE)], tokenizer)
+        ids, labels = collate([next(stream) for _ in range(BATCH_SIZE)], tokenizer)
         loss = model(input_ids=ids, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
@@ -121,7 +146,7 @@ def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, phase: 
             print(f"warm-up step {step:4d}/{steps}  loss {loss.item():.4f}", flush=True)
 
 
-def _collate(batch: list[Example], tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:
+def collate(batch: list[Example], tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:
     """Padded on the right, where a causal model cannot see it."""
     ids, labels = [], []
     for prompt_text, answer in batch:
@@ -133,18 +158,26 @@ def _collate(batch: list[Example], tokenizer: PreTrainedTokenizerFast) -> tuple[
     return pad(ids, batch_first=True), pad(labels, batch_first=True, padding_value=-100)
 
 
-def make_policy(folder: Path, phases: Sequence[Phase] = PHASES, seed: int = 0) -> None:
+def make_policy(folder: Path, phases: Sequence[Phase], seed: int = 0) -> None:
     """Train from scratch and save in Hugging Face's format."""
     torch.set_num_threads(1)
     tokenizer = make_tokenizer()
     model = make_model(len(tokenizer), seed)
     for number, phase in enumerate(phases):
-        warm_up(model, tokenizer, phase, seed + number)
+        warm_up(model, tokenizer, phase, 1000 * number + seed)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    make_policy(parser.parse_args().folder)
+    parser.add_argument("--recipe", choices=RECIPES, default="vague")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    make_policy(arguments.folder, RECIPES[arguments.recipe], arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,54 +1,60 @@
-"""From the runs' files to results.json, the table and the picture."""
+"""From the runs' files to results.json, the tables and the picture."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import random
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import torch
 
-from benchmarks.study.settings import LEVELS
+from benchmarks.study import mechanism
+from benchmarks.study.settings import ARMS
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-Curve = list[dict[str, Any]]
-Arms = dict[str, list[Curve]]
+Record = dict[str, Any]
+Arms = dict[str, dict[int, Record]]
+"""arm -> seed -> what its run wrote."""
 
-KEPT = ("step", "sessions", "attempts", "sampled_tokens", "trained_tokens", "seconds", "acc", "acc_turn_2")
-NAMES = {"grpo_single": "GRPO, one turn", "grpo": "GRPO", "sd": "SD", "fm": "FM", "sd_fm": "SD + FM", "sft": "SFT"}
+KEPT = ("step", "sessions", "sampled_tokens", "trained_tokens", "live_groups", "seconds", "acc", "acc_turn_2")
 COLORS = {
-    "grpo_single": "#999999", "grpo": "#D55E00", "sd": "#0072B2", "fm": "#009E73", "sd_fm": "#CC79A7", "sft": "#E69F00",
+    "grpo": "#D55E00", "sd": "#0072B2", "sft": "#E69F00", "fm 0.02": "#8FD3BC", "fm 0.1": "#009E73",
+    "fm 0.5": "#00503A", "fm 0.1 derange": "#CC79A7", "fm 0.1 marginal": "#56B4E9",
+    "none": "#999999", "fm": "#009E73", "derange": "#CC79A7", "marginal": "#56B4E9",
 }  # fmt: skip
 """Okabe and Ito: told apart by the colour-blind."""
+RESAMPLES = 10_000
 
 
-def read_arms(out: Path) -> Arms:
-    """Curves of all finished runs, by arm, in the order of their seeds."""
-    arms: dict[str, list[Curve]] = defaultdict(list)
-    for path in sorted((out / "runs").glob("*.json")):
+def read_arms(folder: Path, order: Sequence[str]) -> Arms:
+    """All finished runs of a folder."""
+    arms: Arms = defaultdict(dict)
+    for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
-        arms[record["arm"]].append(record["curve"])
-    return dict(arms)
+        arms[record["arm"]][record["seed"]] = record
+    return {arm: arms[arm] for arm in order if arm in arms}
 
 
 def write_report(out: Path, results: Path, picture: Path) -> None:
-    """Write results.json and the picture, print the table."""
-    arms = read_arms(out)
-    budgets = budgets_of(arms)
-    compact = {arm: [[_compact(point) for point in curve] for curve in curves] for arm, curves in arms.items()}
-    text = json.dumps({"machine": machine(), "budgets": budgets, "arms": compact})
-    results.write_text(text.replace("[[", "\n[[").replace("], [{", "],\n [{") + "\n")
-    draw(arms, picture)
-    print(table(arms, budgets))
+    """Write results.json and the picture, print the tables."""
+    methods, marks = read_arms(out / "runs", list(ARMS)), read_arms(out / "mechanism", mechanism.ARMS)
+    tuning = [json.loads(path.read_text()) for path in sorted((out / "tuning").rglob("*.json"))]
+    record = {
+        "machine": machine(), "tuning": tuning, "mechanism": [r for by in marks.values() for r in by.values()],
+        "methods": [{**r, "curve": [_compact(p) for p in r["curve"]]} for by in methods.values() for r in by.values()],
+    }  # fmt: skip
+    results.write_text(json.dumps(record).replace('{"arm"', '\n {"arm"') + "\n")
+    draw(methods, marks, picture)
+    print(method_table(methods), mechanism_table(marks), sep="\n\n")
 
 
 def machine() -> str:
@@ -59,94 +65,105 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {name}, no GPU, Python {platform.python_version()}, torch {torch.__version__}"
 
 
-def budgets_of(arms: Arms) -> dict[str, float]:
-    """Sessions and trained tokens that every run has reached."""
-    return {key: min(curve[-1][key] for curves in arms.values() for curve in curves) for key in X_LABELS}
+def interval(values: Sequence[float]) -> str:
+    """Mean and 95 % bootstrap interval over policies."""
+    mean = f"{statistics.mean(values):.2f}"
+    if len(values) < 2:
+        return mean
+    rng = random.Random(0)
+    means = sorted(statistics.mean(rng.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return f"{mean} [{means[RESAMPLES * 25 // 1000]:.2f}, {means[RESAMPLES * 975 // 1000]:.2f}]"
 
 
-X_LABELS = {"sessions": "training sessions", "trained_tokens": "trained tokens"}
+def paired(ours: dict[int, Record], theirs: dict[int, Record], value: Callable[[Record], float]) -> str:
+    """Mean difference on the policies that both have, with its interval."""
+    both = sorted(ours.keys() & theirs.keys())
+    return interval([value(ours[seed]) - value(theirs[seed]) for seed in both]) if both else ""
 
 
-def value_at(curve: Curve, key: str, budget: float, what: str = "acc") -> float:
-    """Held-out accuracy when `budget` of `key` was used, on the line between two evaluations."""
-    for before, after in pairwise(curve):
-        if after[key] >= budget:
-            share = (budget - before[key]) / (after[key] - before[key])
-            return float(before[what] + share * (after[what] - before[what]))
-    return float(curve[-1][what])
+def last(key: str) -> Callable[[Record], float]:
+    """Of the last evaluation."""
+    return lambda record: float(record["curve"][-1][key])
 
 
-def mean_to(curve: Curve, sessions: float) -> float:
-    """Mean of the held-out accuracies of all evaluations up to `sessions`, without the untrained policy's."""
-    return statistics.mean(point["acc"] for point in curve[1:] if point["sessions"] <= sessions)
+def on_the_way(record: Record) -> float:
+    """Mean of the first-turn accuracies of all evaluations but the untrained policy's."""
+    return statistics.mean(point["acc"] for point in record["curve"][1:])
 
 
-def table(arms: Arms, budgets: dict[str, float]) -> str:
-    """Markdown: mean ± standard deviation over seeds, and the seeds."""
-    sessions, tokens = budgets["sessions"], budgets["trained_tokens"]
+def method_table(arms: Arms) -> str:
+    """Markdown: means over policies with intervals."""
     lines = [
-        f"| feedback | method | first answer at {sessions:.0f} sessions | its seeds | mean on the way there "
-        f"| first answer at {tokens / 1000:.0f}k trained tokens | second answer at {sessions:.0f} sessions "
-        "| trained tokens per session |",
-        "|---|---|---:|---|---:|---:|---:|---:|",
+        "| arm | n | first answer at the end | per policy | minus GRPO | mean on the way | second answer at the end "
+        "| live groups | trained tokens per session |",
+        "|---|---:|---:|---|---:|---:|---:|---:|---:|",
     ]
-    for arm in sorted(arms, key=_order):
-        level, method = arm.split("-", 1)
-        lines.append(f"| {level} | {method} | {' | '.join(_cells(arms[arm], sessions, tokens))} |")
+    for arm, by in arms.items():
+        values = [last("acc")(r) for r in by.values()]
+        ends = [r["curve"][-1] for r in by.values()]
+        cells = [
+            arm, str(len(by)), interval(values), " ".join(f"{v:.2f}" for v in values),
+            paired(by, arms["grpo"], last("acc")) if arm != "grpo" and "grpo" in arms else "",
+            interval([on_the_way(r) for r in by.values()]), interval([e["acc_turn_2"] for e in ends]),
+            f"{statistics.mean(e['live_groups'] for e in ends):.0f}",
+            f"{statistics.mean(e['trained_tokens'] / e['sessions'] for e in ends):.0f}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cells(curves: Sequence[Curve], sessions: float, tokens: float) -> list[str]:
-    ends = [value_at(c, "sessions", sessions) for c in curves]
-    per_session = statistics.mean(c[-1]["trained_tokens"] / c[-1]["sessions"] for c in curves)
-    return [
-        _spread(ends),
-        " ".join(f"{end:.2f}" for end in ends),
-        _spread([mean_to(c, sessions) for c in curves]),
-        _spread([value_at(c, "trained_tokens", tokens) for c in curves]),
-        _spread([value_at(c, "sessions", sessions, "acc_turn_2") for c in curves]),
-        f"{per_session:.0f}",
+def steps(record: Record) -> float:
+    """SFT steps to the target, or all of them where it was not reached."""
+    reached = record["steps_to_target"]
+    return float(reached if reached is not None else record["every"] * (len(record["curve"]) - 1))
+
+
+def mechanism_table(arms: Arms) -> str:
+    """Markdown: SFT steps to the target, per arm."""
+    lines = [
+        f"| before the labels | n | SFT steps to {mechanism.TARGET} | per policy | minus `marginal` | mean on the way "
+        "| loss per mark |",
+        "|---|---:|---:|---|---:|---:|---:|",
     ]
+    for arm, by in arms.items():
+        losses = [r["marks_loss"] for r in by.values() if r["marks_loss"] is not None]
+        cells = [
+            arm, str(len(by)), interval([steps(r) for r in by.values()]),
+            " ".join(f"{steps(r):.0f}" + ("" if r["steps_to_target"] is not None else "+") for r in by.values()),
+            paired(by, arms["marginal"], steps) if arm != "marginal" and "marginal" in arms else "",
+            interval([statistics.mean(r["curve"][1:]) for r in by.values()]),
+            f"{statistics.mean(losses):.2f}" if losses else "",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
-def draw(arms: Arms, picture: Path) -> None:
-    """First-turn accuracy over sessions and over trained tokens, one row per feedback level."""
-    levels = [level for level in LEVELS if any(arm.startswith(level) for arm in arms)]
-    figure, axes = plt.subplots(len(levels), 2, figsize=(10, 3.1 * len(levels)), dpi=120, sharey=True, squeeze=False)
-    for row, level in zip(axes, levels, strict=True):
-        for axis, key in zip(row, X_LABELS, strict=True):
-            for method in NAMES:
-                own = "full" if method == "grpo_single" else level  # hears no feedback: the same at every level
-                if curves := arms.get(f"{own}-{method}"):
-                    _band(axis, curves, key, method)
-            axis.set(xlabel=X_LABELS[key], title=f"feedback: {level}")
-            axis.grid(alpha=0.3)
-        row[0].set_ylabel("first answer right, held out")
-        row[1].legend(frameon=False, fontsize=8)
-        row[0].set_xlim(0, max(c[-1]["sessions"] for a, cs in arms.items() if "single" not in a for c in cs))
+def draw(methods: Arms, marks: Arms, picture: Path) -> None:
+    """First answers over sessions, and over SFT steps after feedback modelling alone."""
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4), dpi=120)
+    for arm, by in methods.items():
+        curves = [[(p["sessions"], p["acc"]) for p in r["curve"]] for r in by.values()]
+        _lines(axes[0], curves, arm)
+    for arm, by in marks.items():
+        curves = [[(i * r["every"], acc) for i, acc in enumerate(r["curve"])] for r in by.values()]
+        _lines(axes[1], curves, arm)
+    axes[0].set(xlabel="training sessions", ylabel="first answer right, held out", title="methods")
+    axes[1].set(xlabel="SFT steps", title="labels after feedback modelling alone")
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False, fontsize=8)
     figure.tight_layout()
     figure.savefig(picture)
     plt.close(figure)
 
 
-def _band(axis: Any, curves: Sequence[Curve], key: str, method: str) -> None:
-    """Mean over seeds and the range of the seeds."""
-    points = list(zip(*curves, strict=False))
-    xs = [statistics.mean(p[key] for p in at) for at in points]
-    ys = [[p["acc"] for p in at] for at in points]
-    axis.plot(xs, [statistics.mean(y) for y in ys], color=COLORS[method], label=NAMES[method])
-    axis.fill_between(xs, [min(y) for y in ys], [max(y) for y in ys], color=COLORS[method], alpha=0.15, lw=0)
+def _lines(axis: Any, curves: Sequence[Sequence[tuple[float, float]]], arm: str) -> None:
+    """Mean over policies, and every policy thin behind it."""
+    for curve in curves:
+        axis.plot(*zip(*curve, strict=True), color=COLORS[arm], lw=0.6, alpha=0.4)
+    points = [tuple(map(statistics.mean, zip(*at, strict=True))) for at in zip(*curves, strict=False)]
+    axis.plot(*zip(*points, strict=True), color=COLORS[arm], lw=2, label=f"{arm} (n = {len(curves)})")
 
 
-def _order(arm: str) -> tuple[int, int, str]:
-    level, method, *_ = arm.split("-")
-    return list(LEVELS).index(level), list(NAMES).index(method), arm
-
-
-def _compact(point: dict[str, Any]) -> dict[str, Any]:
+def _compact(point: Record) -> Record:
     return {k: round(point[k], 4) for k in KEPT}
-
-
-def _spread(values: Sequence[float]) -> str:
-    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.2f}{spread}"

@@ -12,17 +12,17 @@ from typing import Any
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.study.policy import PHASES, Phase, make_policy
-from benchmarks.study.settings import Run, Scale, all_runs, problems, reported_problems
+from benchmarks.study.policy import RECIPES, Phase, make_policy
+from benchmarks.study.settings import ARMS, Run, Scale, all_runs, problems, reported_problems
 from benchmarks.study.train import Trainer, train
 
 
-def run_all(scale: Scale, out: Path, pool: Executor, phases: Sequence[Phase] = PHASES) -> None:
-    """Make the policy and run what has no file yet, saying how long the rest will take."""
-    policy = out / "policy"
-    if not (policy / "tokenizer.json").exists():  # the last file that is written
-        print("making the policy (a minute or two)", flush=True)
-        pool.submit(make_policy, policy, phases).result()
+def run_all(scale: Scale, out: Path, pool: Executor, phases: Sequence[Phase] = RECIPES["vague"]) -> None:
+    """Make the policies and run what has no file yet, saying how long the rest will take."""
+    missing = {run.policy: run.seed for run in all_runs(scale) if not made(out / run.policy)}
+    print(f"making {len(missing)} policies (two minutes each)", flush=True)
+    for future in [pool.submit(make_policy, out / policy, phases, seed) for policy, seed in missing.items()]:
+        future.result()
     todo = [run for run in all_runs(scale) if not result_file(out, run).exists()]
     num_all = len(all_runs(scale))
     print(f"{num_all - len(todo)} of {num_all} runs are there", flush=True)
@@ -42,15 +42,20 @@ def run_one(run: Run, scale: Scale, out: Path) -> dict[str, Any]:
     """One run in this process; writes its file and returns the last point of its curve."""
     torch.set_num_threads(1)
     disable_progress_bar()
-    trainer = Trainer(run.config(scale), out / "policy", problems().train, run.steps(scale))
+    trainer = Trainer(run.config(scale), out / run.policy, problems().train, scale.steps, ARMS[run.arm].control)
     progress = out / "progress" / f"{run.name}.txt"
     progress.parent.mkdir(parents=True, exist_ok=True)
     with progress.open("w") as lines:
         trained = train(trainer, reported_problems(scale), scale.eval_every, lambda point: _say(point, lines))
-    _write(out / "episodes" / f"{run.name}.json", trained.episodes)
+    write(out / "episodes" / f"{run.name}.json", trained.episodes)
     # The result last: its file says that the run is complete.
-    _write(result_file(out, run), {"arm": run.arm, "seed": run.seed, "curve": trained.curve})
+    write(result_file(out, run), {"arm": run.arm, "seed": run.seed, "curve": trained.curve})
     return trained.curve[-1]
+
+
+def made(policy: Path) -> bool:
+    """The policy is complete: this file is written last."""
+    return (policy / "tokenizer.json").exists()
 
 
 def result_file(out: Path, run: Run) -> Path:
@@ -63,7 +68,8 @@ def _say(point: dict[str, Any], lines: Any) -> None:
     lines.flush()
 
 
-def _write(path: Path, content: Any) -> None:
+def write(path: Path, content: Any) -> None:
+    """A JSON file that is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".tmp")
     unfinished.write_text(json.dumps(content) + "\n")

@@ -1,4 +1,4 @@
-"""What is compared: methods, feedback levels, seeds, and everything that all runs share."""
+"""What is compared: arms, seeds, and everything that all runs share."""
 
 from __future__ import annotations
 
@@ -17,73 +17,91 @@ from rltf_verl.types import Problem
 REVISE = "compact"
 NUM_TRAIN, NUM_TEST = 4000, 100
 
-LEVELS = {
-    "full": ["rltf/feedback=verifier_full"],
-    "correctness": ["rltf/feedback=correctness"],
-}
-"""Feedback: all that can be said, or right and wrong only."""
 
-METHODS = {
-    "full": ("grpo_single", "grpo", "sd", "fm", "sd_fm", "sft"),
-    "correctness": ("grpo", "sd", "sft"),
-}
-"""`grpo_single` hears no feedback, so it stands at one level only; feedback modelling refuses a constant sentence."""
+@dataclass(frozen=True)
+class Arm:
+    """What is compared: a preset, what is changed in it, and what feedback modelling learns."""
 
-VARIANTS = {("full", "grpo", "gamma0"): ["rltf.gamma=0"]}
-"""(level, method, name) -> what a sensitivity row changes."""
+    preset: str
+    rate: float
+    """Learning rate, the best of three for this preset on the tuning policy (`tune.py`)."""
+    overrides: tuple[str, ...] = ()
+    control: str = ""
+    """See `controls`."""
+
+
+def _fm(weight: float, control: str = "") -> Arm:
+    return Arm("fm", RATES["fm"], (f"rltf.feedback_modeling.weight={weight}",), control)
+
+
+RATES = {"grpo": 2e-4, "sd": 2e-4, "sft": 2e-4, "fm": 2e-4}
+
+ARMS = {
+    "grpo": Arm("grpo", RATES["grpo"]),
+    "sd": Arm("sd", RATES["sd"]),
+    "sft": Arm("sft", RATES["sft"]),
+    "fm 0.02": _fm(0.02),
+    "fm 0.1": _fm(0.1),
+    "fm 0.5": _fm(0.5),
+    "fm 0.1 derange": _fm(0.1, "derange"),
+    "fm 0.1 marginal": _fm(0.1, "marginal"),
+}
+
+TUNING_SEED = 0
+"""Policy and seed by which learning rates were chosen; reported on nowhere."""
 
 
 @dataclass(frozen=True)
 class Scale:
     """How much is run."""
 
-    steps: int = 80
-    problems: int = 8
+    steps: int = 160
+    problems: int = 4
     """Per step."""
     sessions: int = 4
     """Per problem."""
-    eval_every: int = 20
+    eval_every: int = 40
     num_test: int = 48
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    """Each has a policy of its own."""
 
 
-QUICK = Scale(steps=2, problems=2, sessions=2, eval_every=1, num_test=4, seeds=(0,))
+QUICK = Scale(steps=2, problems=2, sessions=2, eval_every=1, num_test=4, seeds=(1,))
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the study."""
+    """One run of the study: an arm on the policy of a seed."""
 
-    level: str
-    method: str
+    arm: str
     seed: int
-    variant: str = ""
-
-    @property
-    def arm(self) -> str:
-        """What is averaged over seeds."""
-        return "-".join(filter(None, (self.level, self.method, self.variant)))
 
     @property
     def name(self) -> str:
         """Of its file."""
-        return f"{self.arm}-s{self.seed}"
+        return f"{self.arm.replace(' ', '_')}-s{self.seed}"
 
-    def steps(self, scale: Scale) -> int:
-        """One answer per session: twice the sessions for as many attempts as the others can have."""
-        return scale.steps * (2 if self.method == "grpo_single" else 1)
+    @property
+    def policy(self) -> str:
+        """Folder of the policy that it starts from."""
+        return f"policies/vague-{self.seed}"
+
+    @property
+    def preset(self) -> str:
+        """`rltf_<preset>` is its configuration."""
+        return ARMS[self.arm].preset
 
     def overrides(self, scale: Scale) -> list[str]:
         """What stands on the command line of this run."""
         return [
-            *SHARED, *LEVELS[self.level], *VARIANTS.get((self.level, self.method, self.variant), ()),
+            *SHARED, *ARMS[self.arm].overrides, f"actor_rollout_ref.actor.optim.lr={ARMS[self.arm].rate}",
             f"rltf.seed={self.seed}", f"data.seed={self.seed}", f"data.train_batch_size={scale.problems}",
             f"actor_rollout_ref.rollout.n={scale.sessions}",
         ]  # fmt: skip
 
     def config(self, scale: Scale) -> DictConfig:
-        """The configuration that `main_ppo --config-name=rltf_<method>` would have."""
-        return compose_config(self.method, self.overrides(scale))
+        """The configuration that `main_ppo --config-name=rltf_<preset>` would have."""
+        return compose_config(self.preset, self.overrides(scale))
 
 
 SHARED = [
@@ -94,14 +112,13 @@ SHARED = [
     "rltf.feedback_modeling.critic=compact",
     "data.max_prompt_length=96",
     "data.max_response_length=24",
-    "actor_rollout_ref.actor.optim.lr=2e-4",
+    "rltf/feedback=verifier_full",
 ]
 
 
 def all_runs(scale: Scale) -> list[Run]:
     """Seeds outermost, so that a study that is cut short has every arm."""
-    arms = [(level, method, "") for level, methods in METHODS.items() for method in methods]
-    return [Run(level, method, seed, variant) for seed in scale.seeds for level, method, variant in [*arms, *VARIANTS]]
+    return [Run(arm, seed) for seed in scale.seeds for arm in ARMS]
 
 
 def compose_config(method: str, overrides: Sequence[str]) -> DictConfig:
@@ -134,5 +151,5 @@ def reported_problems(scale: Scale) -> list[Problem]:
 
 
 def tuning_problems() -> list[Problem]:
-    """The third of the held-out problems by which the learning rate was chosen."""
+    """The third of the held-out problems by which learning rates were chosen."""
     return list(problems().test[2::3])

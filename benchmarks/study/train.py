@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import torch
 from omegaconf import DictConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks.study.controls import control_rows
 from benchmarks.study.learner import Learner
 from benchmarks.study.rollout import LocalPolicy
 from rltf_verl.adapters.checks import check_config
@@ -39,6 +42,8 @@ class Used:
     sampled_tokens: int = 0
     trained_tokens: int = 0
     """Response tokens of all rows that have a role."""
+    live_groups: int = 0
+    """Groups with right and wrong first answers."""
     seconds: float = 0.0
 
     def add(self, episodes: Sequence[Episode], rows: Sequence[Row]) -> None:
@@ -48,6 +53,10 @@ class Used:
         self.attempts += len(attempts)
         self.sampled_tokens += sum(len(a.response_ids) for a in attempts)
         self.trained_tokens += sum(role != CONTEXT for row in rows for role in row.role)
+        firsts: dict[int, set[bool]] = defaultdict(set)
+        for episode in episodes:
+            firsts[episode.problem.index].add(episode.turns[0].grade.correct)
+        self.live_groups += sum(len(grades) > 1 for grades in firsts.values())
 
 
 @dataclass
@@ -61,11 +70,13 @@ class Trained:
 
 
 class Trainer:
-    """One policy in training; everything follows from the configuration."""
+    """One policy in training; everything but the control (`controls`) follows from the configuration."""
 
-    def __init__(self, config: DictConfig, policy: Path, train: Sequence[Problem], num_steps: int) -> None:
+    def __init__(
+        self, config: DictConfig, policy: Path, train: Sequence[Problem], num_steps: int, control: str = ""
+    ) -> None:
         self.rltf: RLTFConfig = check_config(config)
-        self.train, self.num_steps = train, num_steps
+        self.train, self.num_steps, self.control = train, num_steps, control
         self.problems_per_step, self.sessions = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
         self.env = make_env(self.rltf.env.name, **self.rltf.env.options)
         self.rules = EpisodeRules.of(self.rltf, self.env, build_provider(self.rltf.feedback))
@@ -84,14 +95,22 @@ class Trainer:
         batch = [self.train[i] for i in next(self.order)]
         sessions = [(problem, session) for problem in batch for session in range(self.sessions)]
         played = self.policy.gather([self._session(problem, s, step) for problem, s in sessions])
-        episodes, rows = [e for e, _ in played], [row for _, own in played for row in own]
-        owner = [i for i, (_, own) in enumerate(played) for _ in own]
+        episodes = [e for e, _ in played]
+        rows, owner = self._controlled([(row, i) for i, (_, own) in enumerate(played) for row in own], step)
         groups = [i // self.sessions for i in range(len(episodes))]
         metrics = self.learner.update(rows, owner, pack_sessions(episodes, groups), step)
         self.generator.set_version(step)
         self.used.add(episodes, rows)
         self.used.seconds += time.perf_counter() - start
         return episodes, metrics
+
+    def _controlled(self, owned: list[tuple[Row, int]], step: int) -> tuple[list[Row], list[int]]:
+        """Rows and their sessions, with the feedback that the control puts there."""
+        problem = [session // self.sessions for _, session in owned]
+        rng = random.Random(f"{self.rltf.seed} {step}")
+        instead = control_rows(self.control, [row for row, _ in owned], problem, rng)
+        kept = [(new, owner) for i, (row, owner) in enumerate(owned) if (new := instead.get(i, row)) is not None]
+        return [row for row, _ in kept], [owner for _, owner in kept]
 
     def test(self, problems: Sequence[Problem], step: int) -> list[Episode]:
         """Every problem `SESSIONS_TESTED` times, two turns each, sampled as in training."""

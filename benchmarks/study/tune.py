@@ -1,47 +1,58 @@
-"""How the learning rate of the study was chosen: GRPO and SD at several, on problems and a seed that it does not use.
+"""How the learning rates of the study were chosen: every preset at several, on a policy, seed and problems of its own.
 
-    python -m benchmarks.study.tune OUT [--steps 60]
+    python -m benchmarks.study.tune [--out outputs/study] [--steps 60]
 
-The policy is OUT/policy. The rate with the best mean of both methods' first-turn accuracies (mean of the evaluations)
-on held-out problems that the study does not report on is the one.
+Per preset the rate with the best mean of the first-turn accuracies is the one (`settings.RATES`). A finished run has
+its file in OUT/tuning and is not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.study.settings import Run, Scale, compose_config, problems, tuning_problems
+from benchmarks.study.policy import RECIPES, make_policy
+from benchmarks.study.runs import made, write
+from benchmarks.study.settings import TUNING_SEED, Run, Scale, compose_config, problems, tuning_problems
 from benchmarks.study.train import Trainer, train
 
-SEED, RATES, METHODS = 100, (1e-4, 2e-4, 5e-4), ("grpo", "sd")
+RATES = (2e-4, 5e-4)
+ARMS = ("grpo", "sd", "sft", "fm 0.1")
 
 
-def curve_at(rate: float, method: str, out: Path, scale: Scale) -> list[float]:
-    """Held-out first-turn accuracy at every evaluation."""
-    run = Run("full", method, SEED)
-    config = compose_config(method, [*run.overrides(scale), f"actor_rollout_ref.actor.optim.lr={rate}"])
-    trainer = Trainer(config, out / "policy", problems().train, scale.steps)
+def run_at(rate: float, arm: str, out: Path, scale: Scale) -> dict[str, Any]:
+    """One run; returns what is written."""
+    run = Run(arm, TUNING_SEED)
+    config = compose_config(run.preset, [*run.overrides(scale), f"actor_rollout_ref.actor.optim.lr={rate}"])
+    trainer = Trainer(config, out / run.policy, problems().train, scale.steps)
     trained = train(trainer, tuning_problems(), scale.eval_every, lambda point: None)
-    return [point["acc"] for point in trained.curve]
+    curve = [point["acc"] for point in trained.curve]
+    return {"arm": arm, "rate": rate, "acc": curve, "mean": round(statistics.mean(curve[1:]), 4)}
 
 
 def main() -> None:
-    """Print one line per rate."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("out", type=Path)
+    """Print one line per arm and rate."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("outputs/study"))
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     disable_progress_bar()
-    for rate in arguments.rates:
-        curves = {m: curve_at(rate, m, arguments.out, Scale(steps=arguments.steps)) for m in METHODS}
-        means = {m: sum(curve) / len(curve) for m, curve in curves.items()}
-        print(f"lr {rate:g}: mean of both {sum(means.values()) / len(means):.3f}  {curves}", flush=True)
+    policy = arguments.out / Run(ARMS[0], TUNING_SEED).policy
+    if not made(policy):
+        make_policy(policy, RECIPES["vague"], TUNING_SEED)
+    for arm in ARMS:
+        for rate in RATES:
+            path = arguments.out / "tuning" / f"{arm.replace(' ', '_')}-{rate:g}.json"
+            if not path.exists():
+                record = run_at(rate, arm, arguments.out, Scale(steps=arguments.steps, eval_every=20))
+                write(path, record)
+                print(record, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,57 +1,128 @@
 """The study's loop: it runs, it resumes, and its update is the plain gradient."""
 
 import json
+import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 import torch
 
-from benchmarks.study import settings
+from benchmarks.study import mechanism, settings
+from benchmarks.study.controls import control_rows, shuffle_places
 from benchmarks.study.learner import Learner
-from benchmarks.study.policy import PHASES
-from benchmarks.study.report import value_at, write_report
+from benchmarks.study.policy import RECIPES, make_policy
+from benchmarks.study.report import interval, write_report
 from benchmarks.study.runs import result_file, run_all
-from benchmarks.study.settings import QUICK, Run, problems
+from benchmarks.study.settings import ARMS, QUICK, Run, compose_config, problems
 from benchmarks.study.train import Trainer
 from rltf_verl.algos.targets import compute_targets
-from rltf_verl.config import ConfigError
-from rltf_verl.types import Role
+from rltf_verl.types import Role, Row
 
-METHODS = {"full": ("grpo_single", "sd_fm"), "correctness": ("sft",)}
+PHASES = {name: [replace(phases[-1], steps=2)] for name, phases in RECIPES.items()}
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """A folder with three finished runs of two steps."""
+    """A folder with two finished runs of two steps, and all arms of the other experiment."""
     folder = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
-        patch.setattr(settings, "METHODS", METHODS)
-        patch.setattr(settings, "VARIANTS", {})
-        run_all(QUICK, folder, pool, [replace(PHASES[1], steps=2)])
-        before = {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")}
-        run_all(QUICK, folder, pool, [replace(PHASES[1], steps=2)])
-        assert {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")} == before, "finished runs are skipped"
+        patch.setattr(settings, "ARMS", {arm: ARMS[arm] for arm in ("grpo", "fm 0.1 derange")})
+        for _ in range(2):
+            before = {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")}
+            run_all(QUICK, folder, pool, PHASES["vague"])
+            mechanism.run_seed(1, folder, mechanism.QUICK, PHASES["blank"])
+    assert {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")} == before, "finished runs are skipped"
     return folder
 
 
-def test_a_quick_study_leaves_curves_a_table_and_a_picture(out, capsys):
-    curve = json.loads(result_file(out, Run("full", "sd_fm", 0)).read_text())["curve"]
+def test_a_quick_study_leaves_curves_tables_and_a_picture(out, capsys):
+    curve = json.loads(result_file(out, Run("fm 0.1 derange", 1)).read_text())["curve"]
     assert [point["step"] for point in curve] == [0, 1, 2]
     assert curve[-1]["sessions"] == 8
-    assert curve[-1]["trained_tokens"] > curve[-1]["sampled_tokens"], "distilled and modelled tokens are trained too"
+    assert curve[-1]["trained_tokens"] > curve[-1]["sampled_tokens"], "modelled tokens are trained too"
     write_report(out, out / "results.json", out / "study.png")
-    assert "| full | sd_fm |" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "| fm 0.1 derange | 1 |" in printed
+    assert "| marginal | 1 |" in printed
     assert (out / "study.png").stat().st_size > 10_000
-    assert set(json.loads((out / "results.json").read_text())["arms"]) == {
-        "full-grpo_single", "full-sd_fm", "correctness-sft",
-    }  # fmt: skip
+    results = json.loads((out / "results.json").read_text())
+    assert {r["arm"] for r in results["methods"]} == {"grpo", "fm 0.1 derange"}
+    assert {r["arm"] for r in results["mechanism"]} == set(mechanism.ARMS)
+
+
+def test_a_policy_follows_from_its_seed(tmp_path):
+    weights = [made_from(tmp_path / str(i), seed) for i, seed in enumerate((1, 1, 2))]
+    assert weights[0] == weights[1]
+    assert weights[0] != weights[2]
+
+
+def made_from(folder, seed):
+    make_policy(folder, PHASES["blank"], seed)
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_the_arms_start_from_the_same_policy_and_only_the_marks_differ(out):
+    records = {arm: json.loads((out / "mechanism" / f"{arm}-1.json").read_text()) for arm in mechanism.ARMS}
+    assert len({r["start"] for r in records.values()}) == 1
+    assert records["none"]["curve"][0] == round(records["none"]["start"], 4)
+    assert records["none"]["marks_loss"] is None
+    assert len({r["marks_loss"] for r in records.values()}) == len(mechanism.ARMS)
+
+
+def test_marks_stand_to_the_question_as_the_answer_does(out):
+    """The place of mark i, less that of the question's cell i, is what it is for answer cell i."""
+    problem = problems().train[0]
+    student = mechanism.Student(out / "policies" / "blank-1", 1e-3)
+    question, right = mechanism.label(problem)
+    prompt, marks = next(mechanism.feedback_batches("fm", 1, 0))[0]
+    distances = []
+    for text, target, skip in ((question, right, 1), (prompt, marks, 0)):
+        ids, labels = mechanism.collate([(text, target)], student.tokenizer)
+        start = int((labels[0] != -100).nonzero()[0]) + skip  # behind the box
+        question_at = start - skip - 1 - len(question) - (0 if skip else 1)
+        assert student.tokenizer.decode(ids[0, question_at : question_at + len(question)]) == question
+        distances.append(start - question_at)
+    assert distances[0] == distances[1]
+
+
+def test_marginal_keeps_the_tokens_of_every_place_and_derange_pairs_different_problems():
+    rng = random.Random(0)
+    texts = ["=<>/", "<<=/", "?", ">>>/"]
+    mixed = shuffle_places(texts, rng)
+    assert [len(t) for t in mixed] == [4, 4, 1, 4]
+    for place in range(4):
+        assert sorted(t[place] for t in mixed if len(t) > place) == sorted(t[place] for t in texts if len(t) > place)
+
+    def row(prompt, answer, role):
+        return Row((prompt,), (answer,), (int(role),), (0,), (0.0,), (0.0,))
+
+    rows = [row(p, 10 * p + s, Role.FEEDBACK) for p in (1, 2, 3) for s in range(2)]
+    instead = control_rows("derange", [row(1, 0, Role.ATTEMPT), *rows], [0, 0, 0, 1, 1, 2, 2], rng)
+    assert 0 not in instead, "attempts stay"
+    assert {new.prompt_ids[0] for new in instead.values()} == {1, 2, 3}
+    assert all(new.response_ids[0] // 10 != new.prompt_ids[0] for new in instead.values())
+    assert set(control_rows("derange", rows[:2], [0, 0], rng).values()) == {None}, "no other problem, no row"
+    assert control_rows("", rows, [0] * 6, rng) == {}
+
+
+def test_steps_to_the_target_are_read_between_two_looks():
+    assert mechanism.steps_to([0.1, 0.3, 0.5], 20) == pytest.approx(30)
+    assert mechanism.steps_to([0.5, 0.6], 20) == 0
+    assert mechanism.steps_to([0.1, 0.3], 20) is None
+
+
+def test_an_interval_holds_the_mean_and_needs_two_values():
+    assert interval([0.5]) == "0.50"
+    assert interval([0.2, 0.4]) == "0.30 [0.20, 0.40]"
 
 
 def test_the_update_is_the_sum_of_the_roles_gradients(out, monkeypatch):
     """Row by row from the definition; SGD with learning rate 1 makes the step the gradient."""
-    config = Run("full", "sd_fm", 0).config(replace(QUICK, problems=4))
-    trainer, seen = Trainer(config, out / "policy", problems().train, 1), {}
+    run = Run("sd", 1)
+    scale = replace(QUICK, problems=4)
+    config = compose_config("sd_fm", run.overrides(scale))
+    trainer, seen = Trainer(config, out / run.policy, problems().train, 1), {}
     learner = trainer.learner
     parameters = list(learner.model.parameters())
     learner.optimizer, learner.clip_grad = torch.optim.SGD(parameters, lr=1.0), 1e9
@@ -87,17 +158,6 @@ def _log_prob(model, row):
     return logits.log_softmax(-1).gather(-1, torch.tensor(row.response_ids)[:, None]).squeeze(-1)
 
 
-def test_feedback_modelling_refuses_a_constant_sentence(out):
-    with pytest.raises(ConfigError, match="always says the same"):
-        Trainer(Run("correctness", "fm", 0).config(QUICK), out / "policy", problems().train, 1)
-
-
 def test_held_out_matrices_are_in_no_batch():
     train, test = ({str(p.data["matrix"]) for p in split} for split in (problems().train, problems().test))
     assert not train & test
-
-
-def test_accuracy_is_read_on_the_line_between_two_evaluations():
-    curve = [{"sessions": 0, "acc": 0.0}, {"sessions": 10, "acc": 0.5}, {"sessions": 20, "acc": 0.6}]
-    assert value_at(curve, "sessions", 5) == 0.25
-    assert value_at(curve, "sessions", 20) == 0.6
