@@ -48,7 +48,7 @@ def main() -> None:
 def run_everything(scale: Scale, out: Path, pool: Executor, *, quick: bool) -> None:
     """Both experiments."""
     plan = mechanism.QUICK if quick else mechanism.Plan()
-    recipes = {name: [replace(p, steps=2) for p in phases] if quick else phases for name, phases in RECIPES.items()}
+    recipes = {name: replace(r, steps=2) if quick else r for name, r in RECIPES.items()}
     for future in [pool.submit(mechanism.run_seed, seed, out, plan, recipes["blank"]) for seed in scale.seeds]:
         future.result()
     run_all(scale, out, pool, recipes["vague"])

@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, 
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.study.controls import CONTROLS, shuffle_places
-from benchmarks.study.policy import RECIPES, Example, Phase, answer, collate, critic, guess, make_policy
+from benchmarks.study.policy import RECIPES, Example, Recipe, answer, collate, critic, guess, make_policy
 from benchmarks.study.runs import made, write
 from benchmarks.study.settings import (
     TUNING_SEED,
@@ -46,11 +46,11 @@ class Plan:
     """How much is trained."""
 
     feedback_steps: int = 200
-    feedback_batch: int = 32
-    feedback_rate: float = 5e-4
+    feedback_batch: int = 16
+    feedback_rate: float = 1e-3
     label_steps: int = 240
     label_batch: int = 8
-    label_rate: float = 5e-4
+    label_rate: float = 1e-3
     every: int = 20
     """SFT steps between two looks at the held-out problems."""
 
@@ -151,14 +151,14 @@ def steps_to(curve: Sequence[float], every: int) -> float | None:
 
 
 def run_seed(
-    seed: int, out: Path, plan: Plan, phases: Sequence[Phase], arms: Sequence[str] = ARMS, folder: str = "mechanism"
+    seed: int, out: Path, plan: Plan, recipe: Recipe, arms: Sequence[str] = ARMS, folder: str = "mechanism"
 ) -> None:
     """All arms of one policy; what has its file is not run again."""
     torch.set_num_threads(1)
     disable_progress_bar()
     policy = out / "policies" / f"blank-{seed}"
     if not made(policy):
-        make_policy(policy, phases, seed)
+        make_policy(policy, recipe, seed)
     held_out = tuning_problems() if seed == TUNING_SEED else reported_problems(Scale())
     for arm in arms:
         path = out / folder / f"{arm}-{seed}.json"

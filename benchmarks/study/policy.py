@@ -2,9 +2,8 @@
 
     python -m benchmarks.study.policy FOLDER [--recipe vague] [--seed 0]
 
-`vague`: the first phase teaches to read the question and to use feedback on an attempt, towards random changes of it.
-The second teaches what the policy answers before training, a guess: it knows that a 0 stays 0 and has a vague idea of
-the other distances (`KNOWN` of them are right). So rewards differ from the first step on.
+`vague`: it guesses. A 0 stays 0, and it has a vague idea of the other distances (`KNOWN` of them are right), so rewards
+differ from the first step on. It can use feedback of the level `full` on an attempt, taught towards random changes.
 
 `blank`: a 0 stays 0, every other cell is drawn uniformly from 1 to 3. It knows nothing of distances.
 
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,47 +32,42 @@ from rltf_verl.types import Grade, Problem
 
 DIGITS = range(5)
 BATCH_SIZE = 32
-NOISE = 0.2
-"""Share of random cells in a copy of the question."""
 KNOWN = 0.25
 """Share of right cells in a guess, before the others are drawn from `OTHERS`."""
 OTHERS = {1: 0.6, 2: 0.3, 3: 0.1}
 
 
 @dataclass(frozen=True)
-class Phase:
-    """A stretch of the warm start."""
+class Recipe:
+    """A warm start."""
 
     steps: int
     learning_rate: float
     first: str
-    """What a first answer, and an attempt that feedback is about, looks like: `copy`, `guess` or `blank`."""
+    """What a first answer, and an attempt that feedback is about, looks like: `guess` or `blank`."""
     shares: dict[str, float]
-    """How often an example is a first answer, the use of feedback of a level, or a critique (`marks`: see `critic`)."""
+    """How often an example is a first answer, the use of `full` feedback, or a critique (`marks`: see `critic`)."""
 
 
 RECIPES = {
-    "vague": (
-        Phase(500, 2e-3, "copy", {"question": 0.2, "hint": 0.2, "full": 0.6}),
-        Phase(150, 1e-3, "guess", {"question": 0.35, "hint": 0.15, "full": 0.3, "critique": 0.2}),
-    ),
-    "blank": (Phase(300, 2e-3, "blank", {"question": 0.5, "marks": 0.5}),),
+    "vague": Recipe(400, 2e-3, "guess", {"question": 0.25, "full": 0.6, "critique": 0.15}),
+    "blank": Recipe(300, 2e-3, "blank", {"question": 0.5, "marks": 0.5}),
 }
 
 Example = tuple[str, str]
 """(prompt, answer)."""
 
 
-def examples(phase: Phase, seed: int) -> Iterator[Example]:
+def examples(recipe: Recipe, seed: int) -> Iterator[Example]:
     """Endless warm-up examples on training problems."""
     rng, pool = random.Random(seed), problems().train
-    kinds, shares = list(phase.shares), list(phase.shares.values())
+    kinds, shares = list(recipe.shares), list(recipe.shares.values())
     while True:
-        yield example(rng, rng.choice(pool), rng.choices(kinds, shares)[0], phase.first)
+        yield example(rng, rng.choice(pool), rng.choices(kinds, shares)[0], recipe.first)
 
 
 def example(rng: random.Random, problem: Problem, kind: str, first: str) -> Example:
-    """One example of a kind (`Phase.shares`)."""
+    """One example of a kind (`Recipe.shares`)."""
     question = study_env().prompt(problem)
     if kind == "question":
         return question, answer(_first(rng, problem, first))
@@ -103,8 +97,6 @@ def guess(rng: random.Random, problem: Problem) -> str:
 
 
 def _first(rng: random.Random, problem: Problem, first: str) -> Matrix:
-    if first == "copy":
-        return _noisy(rng, problem.data["matrix"], NOISE)
     if first == "blank":
         return [[rng.randint(1, 3) if cell else 0 for cell in row] for row in problem.data["solution"]]
     return [[_guess(rng, cell) for cell in row] for row in problem.data["solution"]]
@@ -128,12 +120,12 @@ def _revise(question: str, attempt: Matrix, feedback: str) -> str:
     return render(f"revise/{REVISE}", question=question, attempt=answer(attempt), feedback=feedback)
 
 
-def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, phase: Phase, seed: int) -> None:
+def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, seed: int) -> None:
     """Next-token training on the answers."""
-    rate, steps = phase.learning_rate, phase.steps
+    rate, steps = recipe.learning_rate, recipe.steps
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=max(steps, 2), pct_start=0.1)
-    stream = examples(phase, seed)
+    stream = examples(recipe, seed)
     for step in range(steps):
         ids, labels = collate([next(stream) for _ in range(BATCH_SIZE)], tokenizer)
         loss = model(input_ids=ids, labels=labels).loss
@@ -158,13 +150,12 @@ def collate(batch: list[Example], tokenizer: PreTrainedTokenizerFast) -> tuple[t
     return pad(ids, batch_first=True), pad(labels, batch_first=True, padding_value=-100)
 
 
-def make_policy(folder: Path, phases: Sequence[Phase], seed: int = 0) -> None:
+def make_policy(folder: Path, recipe: Recipe, seed: int = 0) -> None:
     """Train from scratch and save in Hugging Face's format."""
     torch.set_num_threads(1)
     tokenizer = make_tokenizer()
     model = make_model(len(tokenizer), seed)
-    for number, phase in enumerate(phases):
-        warm_up(model, tokenizer, phase, 1000 * number + seed)
+    warm_up(model, tokenizer, recipe, seed)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

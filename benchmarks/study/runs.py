@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from concurrent.futures import Executor, as_completed
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,16 @@ from typing import Any
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.study.policy import RECIPES, Phase, make_policy
+from benchmarks.study.policy import RECIPES, Recipe, make_policy
 from benchmarks.study.settings import ARMS, Run, Scale, all_runs, problems, reported_problems
 from benchmarks.study.train import Trainer, train
 
 
-def run_all(scale: Scale, out: Path, pool: Executor, phases: Sequence[Phase] = RECIPES["vague"]) -> None:
+def run_all(scale: Scale, out: Path, pool: Executor, recipe: Recipe = RECIPES["vague"]) -> None:
     """Make the policies and run what has no file yet, saying how long the rest will take."""
     missing = {run.policy: run.seed for run in all_runs(scale) if not made(out / run.policy)}
     print(f"making {len(missing)} policies (two minutes each)", flush=True)
-    for future in [pool.submit(make_policy, out / policy, phases, seed) for policy, seed in missing.items()]:
+    for future in [pool.submit(make_policy, out / policy, recipe, seed) for policy, seed in missing.items()]:
         future.result()
     todo = [run for run in all_runs(scale) if not result_file(out, run).exists()]
     num_all = len(all_runs(scale))

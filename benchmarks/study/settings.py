@@ -38,14 +38,15 @@ RATES = {"grpo": 2e-4, "sd": 2e-4, "sft": 2e-4, "fm": 2e-4}
 
 ARMS = {
     "grpo": Arm("grpo", RATES["grpo"]),
+    "fm 0.1": _fm(0.1),
+    "fm 0.1 derange": _fm(0.1, "derange"),
     "sd": Arm("sd", RATES["sd"]),
     "sft": Arm("sft", RATES["sft"]),
     "fm 0.02": _fm(0.02),
-    "fm 0.1": _fm(0.1),
     "fm 0.5": _fm(0.5),
-    "fm 0.1 derange": _fm(0.1, "derange"),
     "fm 0.1 marginal": _fm(0.1, "marginal"),
 }
+"""`fm` is GRPO and feedback modelling with a weight."""
 
 TUNING_SEED = 0
 """Policy and seed by which learning rates were chosen; reported on nowhere."""
@@ -60,7 +61,7 @@ class Scale:
     """Per step."""
     sessions: int = 4
     """Per problem."""
-    eval_every: int = 40
+    eval_every: int = 80
     num_test: int = 48
     seeds: tuple[int, ...] = (1, 2, 3)
     """Each has a policy of its own."""

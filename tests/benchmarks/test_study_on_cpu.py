@@ -19,7 +19,7 @@ from benchmarks.study.train import Trainer
 from rltf_verl.algos.targets import compute_targets
 from rltf_verl.types import Role, Row
 
-PHASES = {name: [replace(phases[-1], steps=2)] for name, phases in RECIPES.items()}
+SHORT = {name: replace(recipe, steps=2) for name, recipe in RECIPES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def out(tmp_path_factory):
         patch.setattr(settings, "ARMS", {arm: ARMS[arm] for arm in ("grpo", "fm 0.1 derange")})
         for _ in range(2):
             before = {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")}
-            run_all(QUICK, folder, pool, PHASES["vague"])
-            mechanism.run_seed(1, folder, mechanism.QUICK, PHASES["blank"])
+            run_all(QUICK, folder, pool, SHORT["vague"])
+            mechanism.run_seed(1, folder, mechanism.QUICK, SHORT["blank"])
     assert {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")} == before, "finished runs are skipped"
     return folder
 
@@ -58,7 +58,7 @@ def test_a_policy_follows_from_its_seed(tmp_path):
 
 
 def made_from(folder, seed):
-    make_policy(folder, PHASES["blank"], seed)
+    make_policy(folder, SHORT["blank"], seed)
     return (folder / "model.safetensors").read_bytes()
 
 
