@@ -72,18 +72,18 @@ def test_the_arms_start_from_the_same_policy_and_only_the_marks_differ(out):
 
 def test_marks_stand_to_the_question_as_the_answer_does(out):
     """The place of mark i, less that of the question's cell i, is what it is for answer cell i."""
-    problem = problems().train[0]
-    student = mechanism.Student(out / "policies" / "blank-1", 1e-3)
-    question, right = mechanism.label(problem)
+    tokenizer = mechanism.Student(out / "policies" / "blank-1", 1e-3).tokenizer
+    question, right = mechanism.label(problems().train[0])
+    answered = _distance(tokenizer, question, right, question, answer_from=1)  # behind the box
     prompt, marks = next(mechanism.feedback_batches("fm", 1, 0))[0]
-    distances = []
-    for text, target, skip in ((question, right, 1), (prompt, marks, 0)):
-        ids, labels = mechanism.collate([(text, target)], student.tokenizer)
-        start = int((labels[0] != -100).nonzero()[0]) + skip  # behind the box
-        question_at = start - skip - 1 - len(question) - (0 if skip else 1)
-        assert student.tokenizer.decode(ids[0, question_at : question_at + len(question)]) == question
-        distances.append(start - question_at)
-    assert distances[0] == distances[1]
+    assert _distance(tokenizer, prompt, marks, prompt.rpartition("!")[2].strip(), answer_from=0) == answered
+
+
+def _distance(tokenizer, prompt, target, question, answer_from):
+    ids, labels = mechanism.collate([(prompt, target)], tokenizer)
+    wanted = tokenizer(question, add_special_tokens=False)["input_ids"]
+    places = [i for i in range(ids.shape[1]) if ids[0, i : i + len(wanted)].tolist() == wanted]
+    return int((labels[0] != -100).nonzero()[0]) + answer_from - places[-1]
 
 
 def test_marginal_keeps_the_tokens_of_every_place_and_derange_pairs_different_problems():
