@@ -125,7 +125,13 @@ class Trainer:
     async def _play(self, rules: EpisodeRules, problem: Problem, session: int, step: int, *, validate: bool) -> Episode:
         def seed_of(place: str) -> int:
             return sampling_seed(
-                self.rltf.seed, validate=validate, step=step, index=problem.index, session_id=session, place=place
+                self.rltf.seed,
+                validate=validate,
+                step=step,
+                source=f"rltf/{problem.env}",
+                index=problem.index,
+                session_id=session,
+                place=place,
             )
 
         return await run_episode(
