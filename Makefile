@@ -78,7 +78,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/leak_guard.py
 	$(BIN)/python benchmarks/envs.py
 
-# Methods and feedback levels against each other, from one tiny policy (benchmarks/study/README.md); goes on where it stopped.
+# Methods and feedback levels against each other, from tiny policies (benchmarks/study/README.md); goes on where it stopped.
 study: install
 	$(BIN)/python -m benchmarks.study
 

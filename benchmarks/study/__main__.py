@@ -1,6 +1,6 @@
 """The study: every arm on every policy, then the tables and the picture.
 
-    python -m benchmarks.study [--out outputs/study] [--workers 2] [--seeds 1 2 3] [--quick | --report]
+    python -m benchmarks.study [--out outputs/study] [--workers 2] [--seeds 1 2 3 4 5 6] [--quick | --report]
 
 A run that has its file in OUT is not run again. `--quick` is a smoke test and writes nothing outside OUT. `--report`
 runs nothing and reports what is there.

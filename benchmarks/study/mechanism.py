@@ -1,6 +1,6 @@
 """Does predicting feedback make later labels worth more? Feedback modelling alone, then SFT, on a blank policy.
 
-    python -m benchmarks.study.mechanism [--out outputs/study] [--seeds 1 2 3] [--tune]
+    python -m benchmarks.study.mechanism [--out outputs/study] [--seeds 1 2 3 4 5 6] [--tune]
 
 Every seed has a policy of its own (`policy.py`). Every arm but `none` trains it to predict marks on guesses, one mark
 per cell (level `hint`): `fm` the true marks, `derange` and `marginal` as in `controls.py`. Then SFT on right first

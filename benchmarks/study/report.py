@@ -65,20 +65,22 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {name}, no GPU, Python {platform.python_version()}, torch {torch.__version__}"
 
 
-def interval(values: Sequence[float]) -> str:
+def interval(values: Sequence[float], digits: int = 2) -> str:
     """Mean and 95 % bootstrap interval over policies."""
-    mean = f"{statistics.mean(values):.2f}"
+    mean = f"{statistics.mean(values):.{digits}f}"
     if len(values) < 2:
         return mean
     rng = random.Random(0)
     means = sorted(statistics.mean(rng.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    return f"{mean} [{means[RESAMPLES * 25 // 1000]:.2f}, {means[RESAMPLES * 975 // 1000]:.2f}]"
+    return f"{mean} [{means[RESAMPLES * 25 // 1000]:.{digits}f}, {means[RESAMPLES * 975 // 1000]:.{digits}f}]"
 
 
-def paired(ours: dict[int, Record], theirs: dict[int, Record], value: Callable[[Record], float]) -> str:
+def paired(
+    ours: dict[int, Record], theirs: dict[int, Record], value: Callable[[Record], float], digits: int = 2
+) -> str:
     """Mean difference on the policies that both have, with its interval."""
     both = sorted(ours.keys() & theirs.keys())
-    return interval([value(ours[seed]) - value(theirs[seed]) for seed in both]) if both else ""
+    return interval([value(ours[seed]) - value(theirs[seed]) for seed in both], digits) if both else ""
 
 
 def last(key: str) -> Callable[[Record], float]:
@@ -121,16 +123,16 @@ def steps(record: Record) -> float:
 def mechanism_table(arms: Arms) -> str:
     """Markdown: SFT steps to the target, per arm."""
     lines = [
-        f"| before the labels | n | SFT steps to {mechanism.TARGET} | per policy | minus `marginal` | mean on the way "
+        f"| before the labels | n | SFT steps to {mechanism.TARGET} | per policy | minus `derange` | mean on the way "
         "| loss per mark |",
         "|---|---:|---:|---|---:|---:|---:|",
     ]
     for arm, by in arms.items():
         losses = [r["marks_loss"] for r in by.values() if r["marks_loss"] is not None]
         cells = [
-            arm, str(len(by)), interval([steps(r) for r in by.values()]),
+            arm, str(len(by)), interval([steps(r) for r in by.values()], 0),
             " ".join(f"{steps(r):.0f}" + ("" if r["steps_to_target"] is not None else "+") for r in by.values()),
-            paired(by, arms["marginal"], steps) if arm != "marginal" and "marginal" in arms else "",
+            paired(by, arms["derange"], steps, 0) if arm != "derange" and "derange" in arms else "",
             interval([statistics.mean(r["curve"][1:]) for r in by.values()]),
             f"{statistics.mean(losses):.2f}" if losses else "",
         ]  # fmt: skip
@@ -139,17 +141,18 @@ def mechanism_table(arms: Arms) -> str:
 
 
 def draw(methods: Arms, marks: Arms, picture: Path) -> None:
-    """First answers over sessions, and over SFT steps after feedback modelling alone."""
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4), dpi=120)
-    for arm, by in methods.items():
-        curves = [[(p["sessions"], p["acc"]) for p in r["curve"]] for r in by.values()]
-        _lines(axes[0], curves, arm)
-    for arm, by in marks.items():
-        curves = [[(i * r["every"], acc) for i, acc in enumerate(r["curve"])] for r in by.values()]
-        _lines(axes[1], curves, arm)
-    axes[0].set(xlabel="training sessions", ylabel="first answer right, held out", title="methods")
-    axes[1].set(xlabel="SFT steps", title="labels after feedback modelling alone")
-    for axis in axes:
+    """First answers over sessions, and over SFT steps after feedback modelling alone; what has no run has no panel."""
+    panels = [
+        ("methods", "training sessions", methods, lambda r: [(p["sessions"], p["acc"]) for p in r["curve"]]),
+        ("labels after feedback modelling alone", "SFT steps", marks,
+         lambda r: [(i * r["every"], acc) for i, acc in enumerate(r["curve"])]),
+    ]  # fmt: skip
+    panels = [panel for panel in panels if panel[2]]
+    figure, axes = plt.subplots(1, len(panels), figsize=(5.5 * len(panels), 4), dpi=120, squeeze=False)
+    for axis, (title, label, arms, points) in zip(axes[0], panels, strict=True):
+        for arm, by in arms.items():
+            _lines(axis, [points(record) for record in by.values()], arm)
+        axis.set(xlabel=label, ylabel="first answer right, held out", title=title)
         axis.grid(alpha=0.3)
         axis.legend(frameon=False, fontsize=8)
     figure.tight_layout()

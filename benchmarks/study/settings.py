@@ -23,25 +23,24 @@ class Arm:
     """What is compared: a preset, what is changed in it, and what feedback modelling learns."""
 
     preset: str
-    rate: float
-    """Learning rate, the best of three for this preset on the tuning policy (`tune.py`)."""
     overrides: tuple[str, ...] = ()
     control: str = ""
     """See `controls`."""
 
 
 def _fm(weight: float, control: str = "") -> Arm:
-    return Arm("fm", RATES["fm"], (f"rltf.feedback_modeling.weight={weight}",), control)
+    return Arm("fm", (f"rltf.feedback_modeling.weight={weight}",), control)
 
 
 RATES = {"grpo": 2e-4, "sd": 2e-4, "sft": 2e-4, "fm": 2e-4}
+"""Per preset; `tune.py` compares rates on a policy of its own."""
 
 ARMS = {
-    "grpo": Arm("grpo", RATES["grpo"]),
+    "grpo": Arm("grpo"),
     "fm 0.1": _fm(0.1),
     "fm 0.1 derange": _fm(0.1, "derange"),
-    "sd": Arm("sd", RATES["sd"]),
-    "sft": Arm("sft", RATES["sft"]),
+    "sd": Arm("sd"),
+    "sft": Arm("sft"),
     "fm 0.02": _fm(0.02),
     "fm 0.5": _fm(0.5),
     "fm 0.1 marginal": _fm(0.1, "marginal"),
@@ -63,7 +62,7 @@ class Scale:
     """Per problem."""
     eval_every: int = 80
     num_test: int = 48
-    seeds: tuple[int, ...] = (1, 2, 3)
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     """Each has a policy of its own."""
 
 
@@ -95,7 +94,7 @@ class Run:
     def overrides(self, scale: Scale) -> list[str]:
         """What stands on the command line of this run."""
         return [
-            *SHARED, *ARMS[self.arm].overrides, f"actor_rollout_ref.actor.optim.lr={ARMS[self.arm].rate}",
+            *SHARED, *ARMS[self.arm].overrides, f"actor_rollout_ref.actor.optim.lr={RATES[self.preset]}",
             f"rltf.seed={self.seed}", f"data.seed={self.seed}", f"data.train_batch_size={scale.problems}",
             f"actor_rollout_ref.rollout.n={scale.sessions}",
         ]  # fmt: skip
