@@ -64,6 +64,11 @@ def _shared_of(trainer_config: DictConfig) -> _Shared:
     return _shared[key]
 
 
+def announce(trainer_config: DictConfig, uids: Sequence[str], size: int) -> None:
+    """Groups of `size` sessions each that are about to be played together in this process."""
+    _shared_of(trainer_config).groups.announce(uids, size)
+
+
 @cache
 def _plain_text_tokenizer(tokenizer: Any) -> Any:
     """A copy for encoding text in which special tokens are only characters.

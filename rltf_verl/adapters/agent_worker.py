@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import ray
+from tensordict import TensorDict
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
+from rltf_verl.adapters.agent_loop import announce
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.judge_actor import ask_through_the_job
 from rltf_verl.episode import lost
@@ -18,6 +20,14 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         ask_through_the_job()
         super().__init__(*args, **kwargs)
+
+    async def generate_sequences(self, batch: TensorDict) -> None:
+        """Tell the sessions which problems are played beside theirs, then start them as verl does."""
+        rollout = self.config.actor_rollout_ref.rollout
+        validate = bool(batch["validate"]) if "validate" in batch else False
+        size = rollout.val_kwargs.n if validate else rollout.n
+        announce(self.config, [str(uid) for uid in batch["uid"]], int(size))
+        await super().generate_sequences(batch)
 
     async def _run_agent_loop(
         self, sampling_params: dict[str, Any], trajectory: dict[str, Any], *, agent_name: str, **kwargs: Any

@@ -140,6 +140,7 @@ def _own_combinations(config: DictConfig, rltf: RLTFConfig, provider: FeedbackPr
         (not (rltf.feedback_modeling.enabled and (provider.constant or name == "policy")),
          f"rltf.feedback_modeling.weight={rltf.feedback_modeling.weight}: provider {name} always says the same or is "
          "the policy itself, there is nothing to predict; choose one that says what is wrong, or set the weight to 0"),
+        *_control_combinations(config, rltf),
         (episode.branch_turn is None or name not in ("policy", "paired"),
          f"rltf.episode.branch_turn={episode.branch_turn}: revisions share one critique, which could not be credited "
          f"with any of them; choose another rltf.feedback.provider than {name}, or null"),
@@ -152,6 +153,30 @@ def _own_combinations(config: DictConfig, rltf: RLTFConfig, provider: FeedbackPr
          f"rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its seed, which the engine "
          f"{rollout.name} does not take; use {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false"),
         *_refill_combinations(config, rltf),
+    ]  # fmt: skip
+
+
+def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
+    """The same for providers that speak of another problem, of those that a process plays at the same time."""
+    name, branch = rltf.feedback.provider.name, rltf.episode.branch_turn
+    if name not in ("shuffled", "marginal"):
+        return []
+    size, workers = config.data.train_batch_size, config.actor_rollout_ref.rollout.agent.num_workers
+    mode = str(config.trainer.v1.trainer_mode)
+    share = -(-size // workers)  # verl gives each worker that many, and the last one what is left
+    return [
+        (branch is None,
+         f"rltf.episode.branch_turn={branch}: sessions of provider {name} wait for each other turn by turn, and a tree "
+         "has several attempts at one; set it to null"),
+        (not mode.endswith("_async"),
+         f"rltf.feedback.provider={name}: with trainer.v1.trainer_mode={mode} problems are played one by one; use "
+         "rltf_sync"),
+        (share > 1 and size % share != 1,
+         f"data.train_batch_size={size}: with actor_rollout_ref.rollout.agent.num_workers={workers} a worker plays one "
+         f"problem alone, and provider {name} needs another one; set the batch to a multiple of {2 * workers}"),
+        (not rltf.refill_rounds,
+         f"rltf.refill_rounds={rltf.refill_rounds}: further problems are played alone, and provider {name} needs "
+         "another one; set it to 0"),
     ]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ VERL_KEYS = (
 MAY_CHANGE = frozenset({
     "acknowledge_leaks", "api_key_env", "ask_wait_s", "base_url", "cache_dir", "episode_log", "limits",
     "max_parallel", "num_workers", "poll_interval_s", "price", "python", "record_dir", "stop_when_solved_val",
-    "timeout_s", "url",
+    "timeout_s", "url", "val_feedback_every",
 })  # fmt: skip
 """Keys of the `rltf:` block, at any depth, that decide where and how fast a run works, not what it trains."""
 

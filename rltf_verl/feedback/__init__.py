@@ -16,10 +16,12 @@ _PROVIDERS = {
     "judge": "rltf_verl.feedback.judge_provider:JudgeProvider",
     "ensemble": "rltf_verl.feedback.ensemble:EnsembleProvider",
     "human": "rltf_verl.feedback.human:HumanProvider",
+    "marginal": "rltf_verl.feedback.controls:MarginalProvider",
     "paired": "rltf_verl.feedback.paired:PairedProvider",
     "peer": "rltf_verl.feedback.peer:PeerProvider",
     "policy": "rltf_verl.feedback.policy:PolicyProvider",
     "replay": "rltf_verl.feedback.replay:ReplayProvider",
+    "shuffled": "rltf_verl.feedback.controls:ShuffledProvider",
     "try_again": "rltf_verl.feedback.try_again:TryAgainProvider",
     "verifier": "rltf_verl.feedback.verifier:VerifierProvider",
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+
+from rltf_verl.feedback.cohort import Cohort, Remark
 
 ENDED = 1 << 30
 """Progress of a session that plays no more."""
@@ -32,6 +34,10 @@ class Group:
 
     size: int
     """How many sessions there are."""
+    key: Hashable = None
+    """Of the group in its cohort."""
+    cohort: Cohort | None = None
+    """The groups that are played at the same time; None if nobody knows of any."""
     _graded: dict[int, int] = field(default_factory=dict)
     _solutions: set[Solution] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -41,10 +47,17 @@ class Group:
         if correct:
             self._solutions.add(Solution(turn, session_id, text))
         self._advance(session_id, turn)
+        self.past(session_id, turn - 1)
 
     def ended(self, session_id: int) -> None:
         """A session plays no more, however it ended."""
         self._advance(session_id, ENDED)
+        self.past(session_id, ENDED)
+
+    def past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
+        """Tell the cohort (`Cohort.past`)."""
+        if self.cohort is not None:
+            self.cohort.past((self.key, session_id), turn, remark)
 
     async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
         """What other sessions had solved by 0-based `turn`, in a fixed order.
@@ -103,9 +116,18 @@ class Groups:
         self._capacity = capacity
         self._groups: OrderedDict[Hashable, Group] = OrderedDict()
 
+    def announce(self, keys: Sequence[Hashable], size: int) -> None:
+        """Make the groups of a cohort, before any of its sessions is played."""
+        cohort = Cohort(keys, size)
+        for key in keys:
+            self._remember(key, Group(size, key, cohort))
+
     def of(self, key: Hashable, size: int) -> Group:
         """The group of a key, made when it is first asked for."""
-        group = self._groups.pop(key, None) or Group(size)
+        known = self._groups.pop(key) if key in self._groups else None
+        return self._remember(key, known or Group(size, key))
+
+    def _remember(self, key: Hashable, group: Group) -> Group:
         self._groups[key] = group
         if len(self._groups) > self._capacity:
             self._groups.popitem(last=False)

@@ -3,9 +3,13 @@
 import asyncio
 import logging
 
+import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
+from verl.utils import tensordict_utils as tu
 
+from rltf_verl.adapters import agent_worker
 from rltf_verl.adapters.agent_worker import RLTFAgentLoopWorker
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.session_metrics import lost_share
@@ -41,3 +45,23 @@ def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker, capl
 def test_the_share_of_lost_sessions():
     assert [lost_share(n, 8) for n in (8, 6, 0)] == [0.0, 0.25, 1.0]
     assert lost_share(9, 8) == 0.0, "a dataset's own number of sessions may be larger"
+
+
+def test_the_problems_of_a_call_are_a_cohort_before_any_session_starts(worker, monkeypatch):
+    """As verl sends them: one tensordict, `validate` only in validations."""
+    announced, started = [], []
+
+    async def started_by_verl(self, batch):
+        started.append(list(announced))
+
+    monkeypatch.setattr(actor_class(AgentLoopWorkerTQ), "generate_sequences", started_by_verl)
+    monkeypatch.setattr(agent_worker, "announce", lambda config, uids, size: announced.append((uids, size)))
+    worker.config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"n": 4, "val_kwargs": {"n": 2}}}})
+    for validate in (False, True):
+        rows = {"uid": np.array(["a", "b"], dtype=object), "raw_prompt": np.array([[1], [2]], dtype=object)}
+        batch = tu.get_tensordict(rows)
+        if validate:
+            tu.assign_non_tensor_data(batch, "validate", True)
+        asyncio.run(worker.generate_sequences(batch.chunk(1)[0]))
+    assert announced == [(["a", "b"], 4), (["a", "b"], 2)]
+    assert started == [announced[:1], announced]

@@ -1,6 +1,7 @@
 """One YAML per provider: it composes, is accepted, says every option, and has a comment above each key."""
 
 import inspect
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hydra import compose, initialize_config_module
 
 from rltf_verl import feedback
 from rltf_verl.adapters.checks import check_config
-from rltf_verl.config import RLTFConfig
+from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback import provider_names
 
 FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "feedback"
@@ -18,7 +19,7 @@ OURS = {"provider", "ask", "ask_wait_s", "on_error", "guard", "acknowledge_leaks
 SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 """Of a judge, and of the verifier."""
 
-NEW = ("ensemble", "human", "peer", "replay", "try_again")
+NEW = ("ensemble", "human", "marginal", "peer", "replay", "shuffled", "try_again")
 
 
 def text_of(name: str) -> str:
@@ -69,3 +70,40 @@ def test_start_up_accepts_it(name: str, record: Path) -> None:
     assert isinstance(rltf, RLTFConfig)
     assert rltf.feedback.provider.name == name
     assert rltf.feedback.acknowledge_leaks == (name == "peer")
+
+
+WORKERS = "actor_rollout_ref.rollout.agent.num_workers=8"
+ALONE = {
+    "a tree": (
+        ["rltf.episode.horizon=3", "rltf.episode.branch_turn=1"],
+        "rltf.episode.branch_turn=1: sessions of provider {} wait for each other turn by turn, ",
+    ),
+    "problems one by one": (
+        ["trainer.v1.trainer_mode=rltf_colocate_async"],
+        "rltf.feedback.provider={}: with trainer.v1.trainer_mode=rltf_colocate_async problems are played one by one; ",
+    ),
+    "one problem per worker": (
+        ["data.train_batch_size=8", WORKERS],
+        f"data.train_batch_size=8: with {WORKERS} a worker plays one problem alone, ",
+    ),
+    "one problem for the last worker": (
+        ["data.train_batch_size=9", WORKERS],
+        f"data.train_batch_size=9: with {WORKERS} a worker plays one problem alone, ",
+    ),
+    "further problems": (
+        ["rltf.refill_rounds=1"],
+        "rltf.refill_rounds=1: further problems are played alone, and provider {} needs another one; ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["shuffled", "marginal"])
+@pytest.mark.parametrize("case", ALONE)
+def test_a_control_is_refused_where_no_other_problem_is_played(case: str, name: str) -> None:
+    overrides, message = ALONE[case]
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose(
+            "rltf_sd", [f"rltf/feedback={name}", "actor_rollout_ref.model.path=x", "rltf/hardware=cpu", *overrides]
+        )
+    with pytest.raises(ConfigError, match="^" + re.escape(message.format(name))):
+        check_config(config)

@@ -19,12 +19,13 @@ QUESTION = [{"role": "user", "content": "0 1\n1 0"}]
 
 
 class Engine:
-    """Answers with given tokens and calls every end `completed`, as verl's engines do."""
+    """Answers with given tokens and calls every end `completed`, as verl's engines do; keeps what it was asked."""
 
     def __init__(self, ids):
-        self.ids = ids
+        self.ids, self.asked = ids, []
 
     async def generate(self, request_id, prompt_ids, sampling_params):
+        self.asked.append((request_id, sampling_params))
         return SimpleNamespace(token_ids=self.ids, log_probs=None, stop_reason="completed", extra_fields={})
 
 
@@ -52,19 +53,8 @@ def run(work, tokenizer, **settings):
     return asyncio.run(main())
 
 
-class AskedEngine:
-    """Keeps what it was asked."""
-
-    def __init__(self):
-        self.asked = []
-
-    async def generate(self, *, request_id, prompt_ids, sampling_params):
-        self.asked.append((request_id, sampling_params))
-        return SimpleNamespace(token_ids=[5], log_probs=[-1.0], stop_reason="completed", extra_fields={})
-
-
 def asked_of_engine(tokenizer, **settings):
-    engine = AskedEngine()
+    engine = Engine([5])
 
     async def work(policy):
         await asyncio.gather(*(policy.sample((1, 2), seed) for seed in (11, 12)))

@@ -1,0 +1,90 @@
+"""Controls for what the content of feedback is worth: the words of a real provider, about another problem."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.feedback.blocks import provider_of_block
+from rltf_verl.feedback.cohort import Remark
+from rltf_verl.feedback.correctness import CORRECT
+from rltf_verl.types import Feedback
+
+
+class _Control:
+    """Asks the inner provider as usual, and gives a text made of what it said of other problems at the same turn.
+
+    Other problems are those that this process plays at the same time. A correct attempt is told that it was correct,
+    and the inner provider's failures stay failures, so that a run differs from the inner provider's in content alone.
+
+    Args:
+        inner: block `{provider: …, its options}`.
+        wait_s: longest wait for the other problems' sessions.
+
+    Raises:
+        ValueError: a value that cannot be, or what the inner provider raises.
+    """
+
+    name: str
+
+    def __init__(self, inner: Mapping[str, Any], wait_s: float = 600.0) -> None:
+        if not 0 <= wait_s < math.inf:
+            raise ValueError(f"rltf.feedback.wait_s={wait_s}: must be a number of seconds, not negative")
+        self.inner, self.wait_s = provider_of_block("inner", inner), wait_s
+        if self.inner.name in ("policy", "paired", "shuffled", "marginal"):
+            raise ValueError(
+                f"rltf.feedback.inner.provider={self.inner.name}: critiques that the policy writes are trained on, "
+                "and a control of a control says nothing; choose verifier, judge, …"
+            )
+        self.sees_reference, self.constant = self.inner.sees_reference, self.inner.constant
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """A text about another problem. Raises FeedbackUnavailable, also if nothing was said of any other one."""
+        turn, group = len(request.turns) - 1, request.group
+        if group is None or group.cohort is None:
+            raise FeedbackUnavailable(
+                self.name, "this problem is played alone; the control works in training and its validations"
+            )
+        if request.turns[-1].grade.correct:
+            group.past(request.session_id, turn)
+            return Feedback(CORRECT, self.name)
+        remark = None
+        try:
+            said = await ask(self.inner, request)
+            pieces = request.policy.pieces(await request.policy.encode_answer(said.text))
+            remark = Remark(request.problem, said.text, tuple(filter(None, pieces)))
+        finally:
+            group.past(request.session_id, turn, remark)
+        others = await group.cohort.said(turn, request.problem, self.wait_s)
+        if not others:
+            raise FeedbackUnavailable(
+                self.name, "nothing was said of another problem that this process plays at the same time; raise "
+                "data.train_batch_size or lower actor_rollout_ref.rollout.agent.num_workers",
+            )  # fmt: skip
+        text = self._text(others, random.Random(request.seed))
+        return Feedback(text, self.name, sees_reference=said.sees_reference or self.sees_reference)
+
+    def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
+        raise NotImplementedError
+
+
+class ShuffledProvider(_Control):
+    """The inner provider's feedback on another problem: right in form and length, and about something else."""
+
+    name = "shuffled"
+
+    def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
+        return rng.choice(others).text
+
+
+class MarginalProvider(_Control):
+    """Tokens drawn one by one from all that the inner provider said of other problems, as many as one text has."""
+
+    name = "marginal"
+
+    def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
+        num_tokens = len(rng.choice(others).pieces)
+        return "".join(rng.choices([piece for other in others for piece in other.pieces], k=num_tokens))

@@ -1,0 +1,217 @@
+"""Feedback on another problem: never its own, the same whoever is faster, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+import pytest
+from talk import PROBLEM, Scripted, asked, turn
+
+from rltf_verl.config import EpisodeConfig
+from rltf_verl.config.feedback import feedback_config
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.group import Groups
+from rltf_verl.types import Attempt, Feedback, Grade
+
+SIZE = 2
+QUESTION = [{"role": "user", "content": "?"}]
+
+
+class About:
+    """Names the problem, the session and the turn that it speaks of."""
+
+    name, sees_reference, constant = "about", True, False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def feedback(self, request):
+        said = f"p{request.problem.index} s{request.session_id} t{len(request.turns)}"
+        self.asked.append(said)
+        if "silent" in request.turns[-1].attempt.text:
+            raise FeedbackUnavailable(self.name, "nobody there")
+        return Feedback(said, self.name, sees_reference=True)
+
+
+class Env:
+    name = "env"
+
+    def grade(self, problem, text):
+        return Grade(correct=text == "right", format_ok=True)
+
+
+class Policy:
+    """Answers by (problem, session, turn), after a wait that differs from run to run."""
+
+    prompt_budget = 10_000
+
+    def __init__(self, answers, rng):
+        self.answers, self.rng, self.turn = list(answers), rng, 0
+
+    async def encode(self, messages):
+        return tuple(ord(c) for m in messages for c in m["content"])
+
+    async def encode_answer(self, text):
+        return (*map(ord, text), 0)
+
+    def pieces(self, ids):
+        """Words with the space before them, as tokenizers have them."""
+        words = "".join(chr(i) for i in ids if i).split(" ")
+        return (*(w if k == 0 else f" {w}" for k, w in enumerate(words)), "")
+
+    async def sample(self, prompt_ids, seed):
+        await asyncio.sleep(self.rng.random() * 0.01)
+        text = self.answers[self.turn]
+        self.turn += 1
+        return Attempt(tuple(prompt_ids), (1,), None, text, ended=True)
+
+
+def control(name, inner=None, wait_s=20.0):
+    provider = make_provider(name, inner={"provider": "verifier"}, wait_s=wait_s)
+    provider.inner = inner or About()
+    provider.sees_reference = True
+    return provider
+
+
+async def played(provider, sessions, seed=0, problems=None, horizon=3):
+    """Play groups of `SIZE` sessions each: problem -> session -> answers. What each turn's reader was told."""
+    groups, rng = Groups(), random.Random(seed)
+    problems = problems or [replace(PROBLEM, index=i, data={"i": i}) for i in range(len(sessions))]
+    uids = [f"uid{rng.random()}" for _ in sessions]
+    groups.announce(uids, SIZE)
+    rules = EpisodeRules(Env(), provider, EpisodeConfig(horizon=horizon, revise="compact"))
+    runs = [
+        run_episode(
+            rules, Policy(answers, rng), problem, QUESTION, session_id=s, validate=False, group=groups.of(uid, SIZE),
+            seed_of=lambda place, p=problem.index, s=s: hash((p, s, len(place), int(place[0]))),
+        )
+        for uid, problem, group in zip(uids, problems, sessions, strict=True) for s, answers in enumerate(group)
+    ]  # fmt: skip
+    rng.shuffle(runs)
+    episodes = await asyncio.gather(*runs)
+    return {
+        (e.problem.index, e.session_id): [t.feedback.text if t.feedback else (t.stop, t.error) for t in e.turns]
+        for e in episodes
+    }
+
+
+WRONG = ["a", "b", "c"]
+SESSIONS = [[WRONG, WRONG], [["a", "right"], WRONG], [["right"], WRONG]]
+
+
+async def test_every_session_hears_of_another_problem_at_its_own_turn():
+    told = await played(control("shuffled"), SESSIONS)
+    assert len(told) == 6
+    for (problem, _), said in told.items():
+        for k, text in enumerate(said):
+            if isinstance(text, str):
+                assert text.startswith("p")
+                assert f"p{problem} " not in text, "never its own"
+                assert text.endswith(f"t{k + 1}")
+
+
+@pytest.mark.parametrize("name", ["shuffled", "marginal"])
+async def test_it_does_not_depend_on_who_is_faster(name):
+    runs = [await played(control(name), SESSIONS, seed=seed) for seed in range(6)]
+    assert all(run == runs[0] for run in runs)
+
+
+async def test_the_marginal_draws_tokens_of_others_and_as_many_as_a_text_has():
+    told = await played(control("marginal"), [[WRONG, WRONG]] * 4)
+    texts = [text for said in told.values() for text in said if isinstance(text, str)]
+    for (problem, _), said in told.items():
+        for text in said[:-1]:
+            assert len(text.split(" ")) >= 1
+            assert f"p{problem}" not in text.split()
+    assert any(len({w for w in text.split() if w[0] == "p"}) != 1 for text in texts), "not one text as it was"
+
+
+async def test_the_inner_provider_is_asked_as_often_as_without_the_control():
+    alone, inner = About(), About()
+    await played(alone, SESSIONS)
+    await played(control("shuffled", inner), SESSIONS)
+    assert sorted(inner.asked) == sorted(alone.asked)
+
+
+async def test_failures_of_the_inner_provider_stay_failures_and_hold_up_nobody():
+    told = await played(control("shuffled"), [[["silent"], WRONG], [WRONG, WRONG]])
+    assert told[0, 0] == [("feedback_unavailable", "about: nobody there")]
+    assert all(isinstance(text, str) for text in told[1, 0][:-1])
+
+
+async def test_the_same_problem_twice_is_not_another_one():
+    twins = [PROBLEM, PROBLEM]
+    told = await played(control("shuffled"), [[WRONG, WRONG]] * 2, problems=twins)
+    assert {said[0][0] for said in told.values()} == {"feedback_unavailable"}
+    assert all("nothing was said of another problem" in said[0][1] for said in told.values())
+
+
+async def test_right_attempts_are_told_so():
+    group = Groups()
+    group.announce(["a", "b"], 1)
+    said = await control("shuffled").feedback(asked(turn("42"), group=group.of("a", 1)))
+    assert said.text == "Your previous attempt was correct."
+
+
+async def test_the_wait_is_bounded_and_a_session_that_dies_is_not_waited_for():
+    groups = Groups()
+    groups.announce(["a", "b"], 1)
+    request = replace(asked("41", group=groups.of("a", 1)), policy=Policy([], None))
+    with pytest.raises(FeedbackUnavailable, match="shuffled: nothing was said of another problem"):
+        await control("shuffled", wait_s=0.02).feedback(request)
+    waiting = asyncio.create_task(control("shuffled", wait_s=600.0).feedback(request))
+    await asyncio.sleep(0)
+    groups.of("b", 1).ended(0)
+    with pytest.raises(FeedbackUnavailable, match="nothing was said of another problem"):
+        await asyncio.wait_for(waiting, 60)
+
+
+async def test_a_problem_that_is_played_alone_is_refused_with_the_reason():
+    for group in (None, Groups().of("a", 1)):
+        with pytest.raises(FeedbackUnavailable, match="marginal: this problem is played alone"):
+            await control("marginal").feedback(asked("41", group=group))
+
+
+@pytest.mark.parametrize("own_answers", [True, False])
+async def test_the_leak_guard_looks_at_what_is_read(own_answers):
+    """Another problem's answer is no leak; one's own is, wherever it comes from."""
+    block = {"provider": "shuffled", "inner": {"provider": "verifier", "level": "full"}, "guard": {"action": "drop"}}
+    guarded, texts = build_provider(feedback_config(block)), ["The answer is 42.", "The answer is 43."]
+    guarded.inner.inner = Scripted(*(reversed(texts) if own_answers else texts))
+    groups = Groups()
+    groups.announce(["a", "b"], 1)
+    requests = [
+        replace(asked("41", group=groups.of(key, 1), problem=problem), policy=Policy([], None))
+        for key, problem in (("a", PROBLEM), ("b", replace(PROBLEM, index=4, reference="43")))
+    ]
+    heard = await asyncio.gather(*(guarded.feedback(request) for request in requests), return_exceptions=True)
+    assert [isinstance(one, FeedbackUnavailable) for one in heard] == [own_answers] * 2
+    if own_answers:
+        assert [one.withheld.text for one in heard] == texts
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inner": {"provider": "policy"}}, "rltf.feedback.inner.provider=policy: critiques that the policy writes"),
+        ({"inner": {"provider": "shuffled", "inner": {"provider": "verifier"}}}, "inner.provider=shuffled: "),
+        ({"inner": {"level": "hint"}}, "rltf.feedback.inner="),
+        ({"inner": {"provider": "verifier"}, "wait_s": -1}, "rltf.feedback.wait_s=-1: must be a number of seconds"),
+        ({"inner": {"provider": "verifier"}, "wait_s": float("inf")}, "rltf.feedback.wait_s=inf: "),
+    ],
+)
+def test_what_cannot_be_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_provider("shuffled", **options)
+
+
+def test_what_it_is_follows_from_the_inner_provider():
+    for level, sees in (("hint", False), ("full", True)):
+        provider = make_provider("marginal", inner={"provider": "verifier", "level": level})
+        assert (provider.sees_reference, provider.constant) == (sees, False)
+    assert make_provider("shuffled", inner={"provider": "correctness"}).constant
