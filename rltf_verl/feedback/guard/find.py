@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rltf_verl.envs.base import Env, FindsCandidates, HasWorkedSolution
+from rltf_verl.envs.plain_text import MAX_TEXT
+from rltf_verl.envs.readings import readings
 from rltf_verl.feedback.guard.equality import find_reference, same_answer
 from rltf_verl.feedback.guard.overlap import copied_share
 from rltf_verl.feedback.guard.spans import usual_candidates
 from rltf_verl.types import Problem
 
-LeakKind = Literal["answer", "part", "solution", "judged"]
-"""The answer; a part of it; a copy of the worked solution; what only the additional check saw."""
+LeakKind = Literal["answer", "part", "solution", "judged", "unreadable"]
+"""The answer; a part of it; a copy of the worked solution; what only the additional check saw; a text that is too long
+to be read."""
 
 SHOWN = 80
 """Characters of the passage that a verdict quotes."""
@@ -54,36 +57,52 @@ def find_leaks(
         text: the feedback.
         attempt: what it is about, which is wrong.
         settings: what counts.
+
+    A text of more than `plain_text.MAX_TEXT` characters is one leak, `unreadable`: what nobody has read is not passed on.
     """
     settings = settings or GuardSettings()
-    return [*_answers(env, problem, text, attempt, settings), *_copies(env, problem, text, settings)]
+    if len(text) > MAX_TEXT:
+        return [Leak("unreadable", 0, len(text))]
+    is_correct = _Grader(env, problem)
+    leaks = {
+        Leak(leak.kind, *view.origin(leak.start, leak.end))
+        for view in readings(text)
+        for leak in _answers(env, problem, view.text, attempt, settings, is_correct)
+    }
+    ordered = sorted(leaks, key=lambda leak: (leak.kind, leak.start, -leak.end))
+    return [*ordered, *_copies(env, problem, text, settings)]
 
 
-def _answers(env: Env, problem: Problem, text: str, attempt: str, settings: GuardSettings) -> list[Leak]:
+class _Grader:
+    """Grades each answer once. What a grader, which is user code, cannot read is not the answer."""
+
+    def __init__(self, env: Env, problem: Problem) -> None:
+        self._env, self._problem = env, problem
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, answer: str) -> bool:
+        if answer not in self._known:
+            try:
+                self._known[answer] = self._env.grade(self._problem, answer).correct
+            except Exception:
+                self._known[answer] = False
+        return self._known[answer]
+
+
+def _answers(
+    env: Env, problem: Problem, text: str, attempt: str, settings: GuardSettings, is_correct: _Grader
+) -> Iterator[Leak]:
     if isinstance(env, FindsCandidates):
-        candidates = env.candidates(problem, text, attempt)
-        right = {answer for answer in {c.answer for c in candidates} if _is_correct(env, problem, answer)}
-        found = [c for c in candidates if c.answer in right]
-        leaks = {Leak("part" if c.part else "answer", c.start, c.end) for c in found if settings.parts or not c.part}
-    else:
-        leaks = set(_usual_leaks(env, problem, text))
-    return sorted(leaks, key=lambda leak: (leak.kind, leak.start, -leak.end))
-
-
-def _usual_leaks(env: Env, problem: Problem, text: str) -> Iterator[Leak]:
+        for c in env.candidates(problem, text, attempt):
+            if (settings.parts or not c.part) and is_correct(c.answer):
+                yield Leak("part" if c.part else "answer", c.start, c.end)
+        return
     for c in usual_candidates(text):
-        if same_answer(c.answer, problem.reference) or _is_correct(env, problem, c.answer):
+        if same_answer(c.answer, problem.reference) or is_correct(c.answer):
             yield Leak("answer", c.start, c.end)
     repeated = find_reference(text, problem.reference)
     if repeated is not None:
         yield Leak("answer", *repeated)
-
-
-def _is_correct(env: Env, problem: Problem, answer: str) -> bool:
-    try:
-        return env.grade(problem, answer).correct
-    except Exception:  # graders are user code; what they cannot read is not the answer
-        return False
 
 
 def _copies(env: Env, problem: Problem, text: str, settings: GuardSettings) -> list[Leak]:
