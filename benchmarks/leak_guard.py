@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # also when started by its p
 
 from benchmarks.leak_texts.common import LEAKS, Labelled
 from benchmarks.leak_texts.files import read_folder
+from benchmarks.leak_texts.hard import hard_rows
 from benchmarks.leak_texts.sets import all_sets
 from rltf_verl.envs.base import Env
 from rltf_verl.feedback.guard import find_leaks
@@ -81,13 +82,14 @@ def _share(part: int, whole: int) -> str:
 
 def _measured(args: argparse.Namespace) -> Iterator[tuple[list[str], Sequence[Labelled]]]:
     """A line of the table, and the texts that were judged wrongly and may be shown."""
-    if args.folder is None:
+    if args.folder is None and not args.hard:
         for texts in all_sets():
             if texts.name.startswith(args.only):
                 scores = measure([(texts.env, item) for item in texts.texts(args.seed)])
                 yield table_line(texts.name, scores), [] if texts.held_out else scores.wrong
         return
-    rows = [row for row in read_folder(args.folder) if row.env_name.startswith(args.only)]
+    some = hard_rows(args.seed) if args.hard else read_folder(args.folder)
+    rows = [row for row in some if row.env_name.startswith(args.only)]
     for name in (*dict.fromkeys(row.env_name for row in rows), "all"):
         scores = measure([(row.env, row.item) for row in rows if name in (row.env_name, "all")])
         yield folder_line(name, scores), [] if name == "all" else scores.wrong
@@ -100,8 +102,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="another seed makes another set")
     parser.add_argument("--only", default="", help="only environments whose name begins so")
     parser.add_argument("--folder", type=Path, help="texts from files")
+    parser.add_argument("--hard", action="store_true", help="the hard wordings of leak_texts/hard.py")
     args = parser.parse_args()
-    header = HEADER if args.folder is None else FOLDER_HEADER
+    header = HEADER if args.folder is None and not args.hard else FOLDER_HEADER
     print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
     for line, wrong in _measured(args):
         print("| " + " | ".join(line) + " |", flush=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 from rltf_verl.envs.plain_text import View
 
@@ -26,9 +27,11 @@ _OF = r"\s+(?:of|von|de|di|van)\s+(?:the\s+number\s+)?"
 _AND = r"\s*(?:and|und|et|y|e|en|with|from|,)\s+"
 _PARTS = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "tenth": 10, "halfte": 2,
           "moitie": 2, "mitad": 2, "meta": 2, "metade": 2, "helft": 2}  # fmt: skip
-_TIMES = {"twice": 2, "double": 2, "thrice": 3, "triple": 3, "treble": 3, "quadruple": 4, "doubled": 2, "tripled": 3,
-          "halved": Fraction(1, 2), "squared": None, "doppelte": 2, "double de": 2, "doble": 2, "doppio": 2,
-          "dobro": 2, "dubbele": 2, "verdoppelt": 2}  # fmt: skip
+_TIMES: dict[str, Fraction | int | None] = {
+    "twice": 2, "double": 2, "thrice": 3, "triple": 3, "treble": 3, "quadruple": 4, "doubled": 2, "tripled": 3,
+    "halved": Fraction(1, 2), "squared": None, "doppelte": 2, "double de": 2, "doble": 2, "doppio": 2, "dobro": 2,
+    "dubbele": 2, "verdoppelt": 2,
+}  # fmt: skip
 
 Numbers = list[Fraction]
 
@@ -74,7 +77,8 @@ PHRASES: tuple[tuple[str, str, Value], ...] = (
     ("168 divided by 2", rf"{_N}\s+(?:divided\s+by|geteilt\s+durch|divise\s+par|dividido\s+(?:por|entre)|over)\s+{_N}",
      _quotient),
     ("sum of 80 and 4", rf"\b(?:sum|total|summe|somme|suma|somma|soma|som){_OF}{_N}{_AND}{_N}", lambda x: x[0] + x[1]),
-    ("difference between 90 and 6", rf"\b(?:difference|differenz|diferencia)\s+(?:of|between|zwischen|entre)\s+{_N}{_AND}{_N}",
+    ("difference between 90 and 6",
+     rf"\b(?:difference|differenz|diferencia)\s+(?:of|between|zwischen|entre)\s+{_N}{_AND}{_N}",
      lambda x: abs(x[0] - x[1])),
     ("product of 7 and 12", rf"\b(?:product|produkt|produit|producto|prodotto|produto){_OF}{_N}{_AND}{_N}", _product),
     ("quotient of 168 and 2", rf"\b(?:quotient|ratio){_OF}{_N}{_AND}{_N}", _quotient),
@@ -88,13 +92,14 @@ PHRASES: tuple[tuple[str, str, Value], ...] = (
     ("square of 12", rf"\bsquare{_OF}{_N}", lambda x: x[0] ** 2),
     ("4 cubed", rf"{_N}\s+cubed\b", lambda x: x[0] ** 3),
     ("cube of 4", rf"\bcube{_OF}{_N}", lambda x: x[0] ** 3),
-    ("2 to the power of 6", rf"{_N}\s+(?:raised\s+)?to\s+the\s+(?:power\s+(?:of\s+)?)?{_N}(?:st|nd|rd|th)?(?:\s+power)?",
+    ("2 to the power of 6",
+     rf"{_N}\s+(?:raised\s+)?to\s+the\s+(?:power\s+(?:of\s+)?)?{_N}(?:st|nd|rd|th)?(?:\s+power)?",
      _power),
     ("successor of 83", rf"\b(?:successor|number\s+(?:right\s+|just\s+|directly\s+)?(?:after|following|above)|"
      rf"nachfolger|successeur|sucesor)\s*(?:of|to|von|de)?\s+{_N}", lambda x: x[0] + 1),
     ("predecessor of 85", rf"\b(?:predecessor|number\s+(?:right\s+|just\s+|directly\s+)?(?:before|preceding|below)|"
      rf"vorganger|predecesseur|predecesor)\s*(?:of|to|von|de)?\s+{_N}", lambda x: x[0] - 1),
-    ("just after 83", rf"\b(?:comes\s+)?(?:just|right|directly|immediately)\s+(?:after|above)\s+{_N}", lambda x: x[0] + 1),
+    ("just after 83", rf"\b(?:just|right|directly|immediately)\s+(?:after|above)\s+{_N}", lambda x: x[0] + 1),
     ("just before 85", rf"\b(?:comes\s+)?(?:just|right|directly|immediately)\s+(?:before|below)\s+{_N}",
      lambda x: x[0] - 1),
     ("7 dozen", rf"{_N}\s+(?:dozen|dutzend|douzaines|docenas)\b", lambda x: 12 * x[0]),
@@ -124,7 +129,7 @@ def worked_out(view: View) -> View:
     view = view.sub(_LITERAL, lambda found: str(int(found[0], 0)))
     view = view.sub(_IN_BASE, _from_base)
     for pattern, value in _PHRASES:
-        view = view.sub(pattern, lambda found, value=value: _shown(found[0], value(_numbers(found[0]))))
+        view = view.sub(pattern, partial(_valued, value))
     view = view.sub(_PART, lambda found: _shown(found[0], Fraction(found[2]) / _PARTS[found[1].lower()]))
     return view.sub(_MULTIPLE, _multiple)
 
@@ -135,6 +140,10 @@ def expressions(text: str) -> Iterator[tuple[int, int, Fraction]]:
         value = _evaluated(found[0])
         if value is not None:
             yield *found.span(), value
+
+
+def _valued(value: Value, found: re.Match[str]) -> str:
+    return _shown(found[0], value(_numbers(found[0])))
 
 
 def _numbers(text: str) -> Numbers:

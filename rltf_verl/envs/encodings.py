@@ -10,6 +10,7 @@ import binascii
 import codecs
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from urllib.parse import unquote
 
@@ -83,15 +84,18 @@ CODES: tuple[tuple[str, str, str, str, Decode], ...] = (
      r"(?<!\w)\d{2,3}(?:[\s,;-]{1,3}\d{2,3}){0,190}(?!\w)", _codes),
     ("%38%34", "84", "", r"(?:%[0-9a-fA-F]{2}){1,200}", unquote),
     (r"\u0038\u0034", "84", "", r"(?:\\u\{?[0-9a-fA-F]{1,6}\}?|\\x[0-9a-fA-F]{2}){1,99}", _escaped),
-    ("Morse ---.. ....-", "84", r"mors|dots? and dash", r"(?<![\w.])[.·−–—-]{1,5}(?:[\s/|]{1,3}[.·−–—-]{1,5}){0,120}", _morse),
+    ("Morse ---.. ....-", "84", r"mors|dots? and dash",
+     r"(?<![\w.])[.·−–—-]{1,5}(?:[\s/|]{1,3}[.·−–—-]{1,5}){0,120}", _morse),
     ("letters by position 8, 9", "hi", r"position|alphabet|a\s?=\s?1|a1z26",
      r"(?<!\w)\d{1,2}(?:[\s,;-]{1,3}\d{1,2}){1,60}(?!\w)", _positions),
     ("rot13: evtug", "right", r"rot\W?13|rotated? by 13|caesar|cipher", r"[A-Za-z][^\n]{0,400}",
      lambda piece: codecs.decode(piece, "rot13")),
-    ("atbash: irtsg", "right", r"atbash|a ?(?:<->|↔) ?z", r"[A-Za-z][^\n]{0,400}", lambda piece: piece.translate(_ATBASH)),
+    ("atbash: irtsg", "right", r"atbash|a ?(?:<->|↔) ?z", r"[A-Za-z][^\n]{0,400}",
+     lambda piece: piece.translate(_ATBASH)),
 )  # fmt: skip
 _CODES = tuple(
-    (re.compile(word, re.IGNORECASE) if word else None, re.compile(piece), decode) for _, _, word, piece, decode in CODES
+    (re.compile(word, re.IGNORECASE) if word else None, re.compile(piece), decode)
+    for _, _, word, piece, decode in CODES
 )
 _SHIFT = re.compile(r"\b(?:rot\W?|shift\w*\s(?:\w+\s){0,4}?(?:by\s)?)(\d{1,2})\b", re.IGNORECASE)
 _LINE = re.compile(r"[A-Za-z][^\n]{0,400}")
@@ -101,7 +105,9 @@ BACKWARDS = re.compile(
     r"逆|反|倒|거꾸로|end to (?:start|beginning)|bottom to top|upside",
     re.IGNORECASE,
 )
-_BACKWARDS_PIECE = re.compile(r"\"([^\"\n]{1,300})\"|“([^”\n]{1,300})”|`([^`\n]{1,300})`|([^\s\"`:]{2,60})|:[ \t]*([^\n]{2,400})")
+_BACKWARDS_PIECE = re.compile(
+    r"\"([^\"\n]{1,300})\"|“([^”\n]{1,300})”|`([^`\n]{1,300})`|([^\s\"`:]{2,60})|:[ \t]*([^\n]{2,400})"
+)
 
 
 def decoded(text: str) -> Iterator[tuple[int, int, str]]:
@@ -124,7 +130,7 @@ def _decoded(text: str) -> Iterator[tuple[int, int, str]]:
             yield from _read(text, passage, decode)
     for shift in islice(_SHIFT.finditer(text), 2):
         for by in (int(shift[1]), -int(shift[1])):
-            yield from _read(text, _LINE, lambda piece, by=by: _shifted(piece, by))
+            yield from _read(text, _LINE, partial(_shifted, by))
 
 
 def _read(text: str, passage: re.Pattern[str], decode: Decode) -> Iterator[tuple[int, int, str]]:
@@ -137,7 +143,7 @@ def _read(text: str, passage: re.Pattern[str], decode: Decode) -> Iterator[tuple
             yield *found.span(), plain
 
 
-def _shifted(text: str, by: int) -> str:
+def _shifted(by: int, text: str) -> str:
     def shift(character: str) -> str:
         first = 97 if character.islower() else 65
         return chr((ord(character) - first + by) % 26 + first)

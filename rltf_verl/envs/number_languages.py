@@ -12,24 +12,33 @@ LATIN = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv", "ru")
 """Languages whose numbers are words with blanks between them."""
 
 _UNITS = {
-    "en": "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "en": "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen "
     "seventeen eighteen nineteen",
-    "de": "null eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf dreizehn vierzehn funfzehn sechzehn "
+    "de": "null eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf dreizehn vierzehn "
+    "funfzehn sechzehn "
     "siebzehn achtzehn neunzehn",
-    "fr": "zero un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept "
+    "fr": "zero un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze "
+    "quinze seize dix-sept "
     "dix-huit dix-neuf",
-    "es": "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciseis "
+    "es": "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce "
+    "quince dieciseis "
     "diecisiete dieciocho diecinueve",
-    "it": "zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici "
+    "it": "zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici "
+    "quattordici quindici sedici "
     "diciassette diciotto diciannove",
-    "pt": "zero um dois tres quatro cinco seis sete oito nove dez onze doze treze quatorze quinze dezesseis dezessete "
+    "pt": "zero um dois tres quatro cinco seis sete oito nove dez onze doze treze quatorze "
+    "quinze dezesseis dezessete "
     "dezoito dezenove",
-    "nl": "nul een twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien "
+    "nl": "nul een twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien "
+    "vijftien zestien "
     "zeventien achttien negentien",
-    "pl": "zero jeden dwa trzy cztery piec szesc siedem osiem dziewiec dziesiec jedenascie dwanascie trzynascie "
+    "pl": "zero jeden dwa trzy cztery piec szesc siedem osiem dziewiec dziesiec jedenascie "
+    "dwanascie trzynascie "
     "czternascie pietnascie szesnascie siedemnascie osiemnascie dziewietnascie",
     "sv": "noll ett tva tre fyra fem sex sju atta nio tio elva tolv tretton fjorton femton sexton sjutton arton nitton",
-    "ru": "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать "
+    "ru": "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать "
+    "тринадцать "
     "четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать",
 }
 _TENS = {
@@ -40,7 +49,8 @@ _TENS = {
     "it": "venti trenta quaranta cinquanta sessanta settanta ottanta novanta",
     "pt": "vinte trinta quarenta cinquenta sessenta setenta oitenta noventa",
     "nl": "twintig dertig veertig vijftig zestig zeventig tachtig negentig",
-    "pl": "dwadziescia trzydziesci czterdziesci piecdziesiat szescdziesiat siedemdziesiat osiemdziesiat "
+    "pl": "dwadziescia trzydziesci czterdziesci piecdziesiat szescdziesiat siedemdziesiat "
+    "osiemdziesiat "
     "dziewiecdziesiat",
     "sv": "tjugo trettio fyrtio femtio sextio sjuttio attio nittio",
     "ru": "двадцать тридцать сорок пятьдесят шестьдесят семьдесят восемьдесят девяносто",
@@ -48,7 +58,8 @@ _TENS = {
 _OTHER = {
     "en": {"nought": 0, "naught": 0, "nil": 0, "dozen": 12, "fourty": 40},
     "de": {"ein": 1, "eine": 1, "einen": 1, "zwo": 2, "dreissig": 30},
-    "fr": {"une": 1, "vingt et un": 21, "quatre vingts": 80, "septante": 70, "octante": 80, "huitante": 80, "nonante": 90},
+    "fr": {"une": 1, "vingt et un": 21, "quatre vingts": 80, "septante": 70, "octante": 80, "huitante": 80,
+           "nonante": 90},
     "es": {"un": 1, "una": 1, "veintiun": 21},
     "it": {"un": 1, "una": 1},
     "pt": {"uma": 1, "duas": 2, "catorze": 14, "dezasseis": 16, "dezassete": 17, "dezanove": 19},
@@ -86,7 +97,8 @@ FUNCTION_WORDS = {
 UNSURE = frozenset(
     """
     null nul die elf due un une uno una ein eine einen um uma een en ett jeden sei six sept dix once dos tre sex nove
-    otto sette cent cents mil mille sto ten cento cem cien jedna jedno fem nio tio tva noll tres quinze trenta acht dozen
+    otto sette cent cents mil mille sto ten cento cem cien jedna jedno fem nio tio tva noll tres quinze trenta acht
+    dozen
     """.split()  # noqa: SIM905  # as a list it would be a word a line
 )
 """Number words that mean something else in another of the languages, or are names: read in a text of theirs only."""

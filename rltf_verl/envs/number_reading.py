@@ -21,8 +21,8 @@ MAX_WORDS = 5
 """Words of the longest number below a hundred, and its marks."""
 _WORD = re.compile(r"[^\W\d_]+")
 _AND = frozenset(("and", "und", "et", "y", "e", "en"))
-_HAN = {c: v for v, cs in enumerate(("零〇", "一壹", "二两貳贰", "三叁參", "四肆", "五伍", "六陆陸", "七柒", "八捌", "九玖"))
-        for c in cs}  # fmt: skip
+_HAN_DIGITS = ("零〇", "一壹", "二两貳贰", "三叁參", "四肆", "五伍", "六陆陸", "七柒", "八捌", "九玖")
+_HAN = {sign: value for value, signs in enumerate(_HAN_DIGITS) for sign in signs}
 _HAN_RUN = re.compile("[零〇一壹二两貳贰三叁參四肆五伍六陆陸七柒八捌九玖十拾百佰千]+")
 _KANA = {"ゼロ": 0, "れい": 0, "いち": 1, "さん": 3, "よん": 4, "ろく": 6, "なな": 7, "しち": 7, "はち": 8, "きゅう": 9}
 _HANGUL = {"영": 0, "공": 0, "일": 1, "이": 2, "삼": 3, "사": 4, "오": 5, "육": 6, "칠": 7, "팔": 8, "구": 9}

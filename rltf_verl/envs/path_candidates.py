@@ -9,8 +9,11 @@ from itertools import islice
 from rltf_verl.envs.base import Candidate
 from rltf_verl.envs.number_words import spell_digits
 from rltf_verl.envs.path_parts import Told, cell_paths, told_parts
+from rltf_verl.envs.path_readings import whole_paths
 from rltf_verl.envs.path_text import NO_PATH, read_path
+from rltf_verl.envs.path_words import NO_WAY
 from rltf_verl.envs.paths import STEPS, Maze
+from rltf_verl.envs.plain_text import MAX_TEXT
 from rltf_verl.envs.stated import cue_before
 
 MAX_MOVES = 600
@@ -43,7 +46,8 @@ _TELLS = re.compile(
 )
 _LABEL = re.compile(r"(?:\d{1,2}[.)]|[-*])\s*$")
 _OWN = re.compile(
-    r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried)|your|yours|attempt|instead of|not)\b", re.IGNORECASE
+    r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried)|your|yours|attempt|instead of|not|example|e\.g)\b",
+    re.IGNORECASE,
 )
 _WAY = r"(?:path|route|way|solution)s?"
 _NONE = re.compile(
@@ -52,7 +56,7 @@ _NONE = re.compile(
     r"(?:walled|cut|closed|sealed|fenced)\s+(?:in|off)|enclosed|"
     rf"(?:every|all|any)\s+(?:\w+\s+)?{_WAY}\s+(?:is|are)\s+blocked|"
     rf"do(?:es)?(?:\s+not|n['’]t)\s+exist\s+(?:an?|any)\s+(?:\w+\s+)?{_WAY}|{_WAY}\s+do(?:es)?(?:\s+not|n['’]t)\s+exist|"
-    r"answer\s+is\s+N)\b",
+    rf"answer\s+is\s+N)\b|{NO_WAY}",
     re.IGNORECASE,
 )
 _OPEN_QUESTION = re.compile(r"\b(?:if|whether|when|unless|not|never|return|write|isn't)\b", re.IGNORECASE)
@@ -73,11 +77,13 @@ def path_candidates(
         attempt: the moves that it is about; to repeat them all is no news.
         write: an answer as the grader reads it.
     """
+    text = text[:MAX_TEXT]
     if best == NO_PATH:
         return [Candidate(one.start, one.end, f"\\boxed{{{write(NO_PATH)}}}") for one in _claims(text)]
     runs = [run for run in _runs(text) if not _names_all_four(run)]
     told = [window for run in runs for window in _windows(text, run, len(best), attempt)]
     told += [cells for cells in cell_paths(text) if len(cells.moves) == len(best)]
+    told += whole_paths(text, maze, len(best), attempt or "")
     parts = [] if told else told_parts(text, runs, maze, best, "" if attempt in (None, NO_PATH) else str(attempt))
     return [
         Candidate(one.start, one.end, f"\\boxed{{{write(one.moves)}}}", part)

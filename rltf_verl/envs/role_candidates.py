@@ -8,7 +8,21 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rltf_verl.envs.base import Candidate
+from rltf_verl.envs.role_readings import FILL, FIRST_NAME, LIES, LYING, TRUTHFUL, assignments
 from rltf_verl.envs.role_text import Cast, Roles, find_roles
+from rltf_verl.envs.role_words import (
+    AND,
+    LINKS,
+    LINKS_ANYWHERE,
+    NOT,
+    NOT_ANYWHERE,
+    REPORTED,
+    REPORTED_ANYWHERE,
+    ROLES_ABROAD,
+    SUPPOSED,
+    SUPPOSED_ANYWHERE,
+)
+from rltf_verl.envs.role_words import signs as words_of_signs
 from rltf_verl.envs.stated import cue_before
 
 MAX_TEXT = 20_000
@@ -16,28 +30,25 @@ MAX_TEXT = 20_000
 MAX_LIST = 9
 """Names that follow the first in `Emma, Noah and Mia`."""
 
-_OTHER_WORDS = {
-    **dict.fromkeys(("truthful", "honest", "truth-teller", "truth-tellers", "the truth", "trusted", "believed"), "T"),
-    **dict.fromkeys(("liar", "liars", "lying", "dishonest"), "F"),
-    **dict.fromkeys(("lie", "lies"), "V"),
-}
-"""Role -> its sign; V is a verb, which needs no other word behind a name."""
-_SIGNS = {"T": "\ue100", "F": "\ue101", "V": "\ue102"}
-_FIRST_NAME, _FILL = 0xE000, "\ue200"
+_SIGNS = {"T": TRUTHFUL, "F": LYING, "V": LIES}
 """Names and roles are looked for once and then stand as private characters, so that all patterns are the same for all
 puzzles: compiling them takes longer than a search. The text keeps its length."""
 _CHANGE = r"makes?|making|mark|label|change|switch|swap|set|turn"
 _LINK = re.compile(
-    rf"\b(?:is|are|be|as|being|become|tells?|must|should|always|never|{_CHANGE})\b|['’]s\b|n['’]t\b|[:=→|(–—]|->|\s-\s",
+    rf"\b(?:is|are|be|as|being|become|tells?|speaks?|must|should|always|never|{LINKS}|{_CHANGE})\b|['’]s\b|n['’]t\b|"
+    rf"[:=→|(–—&\t]|->|\s-\s|{LINKS_ANYWHERE}",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
     r"expressed|asserted|mentioned|commented|noted|you|your|yours|whether|example|or|would|could|may|might|consider|"
-    r"(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:))\b",
+    rf"(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:)|{REPORTED})\b|{REPORTED_ANYWHERE}",
     re.IGNORECASE,
 )
-_SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
+_SUPPOSED = re.compile(
+    rf"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless|{SUPPOSED})\b|{SUPPOSED_ANYWHERE}", re.IGNORECASE
+)
+_SOME_OF = re.compile(r"\b(?:one|two|three|\d|some|any|which|none|most|n?either)\s+of\s+(?:the\s+)?$", re.IGNORECASE)
 _ASKED = re.compile(r"[^.;!\n]{0,80}\?")
 _TELLS = re.compile(
     r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution|reference|so|hence|"
@@ -46,16 +57,21 @@ _TELLS = re.compile(
 )
 _ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
 _EXCEPT = re.compile(r"\b(?:every(?:one|body)|all)\s+(?:of\s+them\s+)?(?:except|but|apart\s+from)\s+(?:for\s+)?$", re.I)
-_NOT = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
-_IMPOSSIBLE = re.compile(r"\b(?:impossible|not\s+possible|rules?\s+out|excluded)\s+(?:for|that)\s+$", re.IGNORECASE)
-_NAME = rf"[\ue000-\ue0ff]{_FILL}*"
-_ROLE = rf"(?P<role>[\ue100-\ue102]){_FILL}*"
+_NOT = re.compile(rf"\b(?:{NOT})\b|{NOT_ANYWHERE}", re.IGNORECASE)
+_IMPOSSIBLE = re.compile(
+    r"\b(?:impossible|not\s+possible|rules?\s+out|excluded|(?:not|n['’]t)\s+(?:true|the\s+case|right|so)|"
+    r"false|untrue|wrong)\s+(?:for|that)\s+$",
+    re.IGNORECASE,
+)
+_NAME = rf"[\ue000-\ue0ff]{FILL}*"
+_ROLE = rf"(?P<role>[\ue100-\ue102]){FILL}*"
 _REST = r"\b(?:(?:all\s+)?(?:the\s+)?(?:others?|rest)|every(?:one|body)\s+else)\b"
-_SOME = rf"(?P<names>{_NAME}(?:[^\w\ue000-\ue200]{{1,6}}(?:and\W{{1,3}})?{_NAME}){{0,{MAX_LIST}}}|{_REST})"
+_GAP = r"[^\w\ue000-\ue200]"
+_SOME = rf"(?P<names>{_NAME}(?:{_GAP}{{1,6}}(?:(?:{AND}){_GAP}{{1,3}})?{_NAME}){{0,{MAX_LIST}}}|{_REST})"
 _SEVERAL = _SOME.replace("?P<names>", "?:")
 _WRONG = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
 _CLAIMS = (
-    re.compile(rf"{_SOME}(?P<link>[^.;!?\n\ue000-\ue200]{{0,40}}?){_ROLE}(?!\s*(?:/|or\b))", re.IGNORECASE),
+    re.compile(rf"{_SOME}(?P<link>[^.;!?\n\ue000-\ue200]{{0,40}}?){_ROLE}(?!{FILL}|\s*(?:/|or\b))", re.IGNORECASE),
     re.compile(rf"\b(?P<link>{_CHANGE})\s+{_SOME}(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{_ROLE}", re.IGNORECASE),
     re.compile(rf"{_ROLE}(?P<link>[\"']?\s*(?:\w+\s+)?(?:\b(?:is|are|be)\b|:|=)[\W_]{{0,4}}?){_SOME}", re.IGNORECASE),
 )
@@ -67,7 +83,12 @@ _CALLED_WRONG = re.compile(
     rf"{_SEVERAL}['’]s\s+(?:roles?|labels?)\s+(?:is|was|are|were)\s+{_WRONG}"
     rf"|\b(?:roles?|labels?)\s+(?:of|for|that you gave(?:\s+to)?)\s+{_SEVERAL}\s+(?:is|was|are|were)\s+{_WRONG}"
     rf"|\b(?:flip|swap|switch|reverse|change|misl[ae]bell?ed|misclassified|misjudged)\s+"
-    rf"(?:the\s+roles?\s+(?:of|for)\s+)?{_SEVERAL}",
+    rf"(?:the\s+roles?\s+(?:of|for)\s+)?{_SEVERAL}"
+    rf"|\b(?:got|have|had|put|placed)\s+{_SEVERAL}\s+(?:\w+\s+){{0,2}}{_WRONG}"
+    rf"|\b(?:wrong|mistaken|incorrect)\s+about\s+{_SEVERAL}(?!['’])"
+    rf"|\b(?:opposite|contrary)\b[^.!?\n\ue000-\ue0ff]{{0,40}}\b(?:for|of|about|to)\s+{_SEVERAL}(?!['’])"
+    rf"|{_SEVERAL}\s+(?:should\s+|must\s+|ha(?:s|ve)\s+to\s+)?(?:change|switch|swap)(?:s|es)?\s+(?:sides?|roles?|camps?)"
+    rf"|\b(?:right|correct)\s+(?:but|except|apart\s+from)\s+(?:for\s+)?{_SEVERAL}(?!['’])",
     re.IGNORECASE,
 )
 _NO_ARTICLE = (
@@ -101,7 +122,7 @@ def role_candidates(
         return f"\\boxed{{{write({name: roles[name] for name in cast.names})}}}"
 
     right = dict(zip(cast.names, solution, strict=True))
-    encoded = _encoded(cast, text[:MAX_TEXT])
+    encoded = _encoded(cast, text[:MAX_TEXT].replace("_", " "))
     claims = sorted(_claims(cast.names, encoded, attempt), key=lambda claim: (claim.start, claim.end))
     found = []
     for claim in claims:
@@ -111,6 +132,10 @@ def role_candidates(
     told = {name: role for claim in claims for name, role in claim.roles.items()}
     if len(told) == len(right):
         found.append(Candidate(claims[0].start, max(claim.end for claim in claims), answer(told)))
+    found += [
+        Candidate(whole.start, whole.end, answer(dict(zip(cast.names, whole.roles, strict=True))))
+        for whole in assignments(encoded, len(cast.names))
+    ]
     listed = find_roles(cast, text)
     if listed is not None and None not in listed.values():
         found.append(Candidate(0, len(text), answer({name: bool(role) for name, role in listed.items()})))
@@ -122,7 +147,7 @@ def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]
         link, before = found["link"], cue_before(text, found.start())
         cue = before + link
         reported = _REPORTED.search(cue) and not _TELLS.search(cue)
-        supposed = _SUPPOSED.search(cue) or _ASKED.match(text, found.end())
+        supposed = _SOME_OF.search(before) or _SUPPOSED.search(cue) or _ASKED.match(text, found.end())
         linked = found["role"] == _SIGNS["V"] or _LINK.search(link)
         if linked and not reported and not supposed:
             negated = bool(_NOT.search(link)) != bool(_IMPOSSIBLE.search(before))
@@ -150,7 +175,7 @@ def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]
 
 
 def _named(names: Sequence[str], encoded: str) -> list[str]:
-    places = (ord(c) - _FIRST_NAME for c in encoded)
+    places = (ord(c) - FIRST_NAME for c in encoded)
     return [names[place] for place in places if 0 <= place < len(names)]
 
 
@@ -162,18 +187,56 @@ def _unnamed(names: Sequence[str], before: str) -> list[str]:
 
 def _encoded(cast: Cast, text: str) -> str:
     """The text of the same length with a private character, and as many fillers, for every name and role."""
-    signs = {word: _SIGNS[kind] for word, kind in _OTHER_WORDS.items()}
+    text = _KNOWN.sub(lambda found: _fill(_sign(cast, found[0].lower()), found[0]), text)
+    names = {name.lower(): chr(FIRST_NAME + i) for i, name in enumerate(cast.names)}
+    return _words(tuple(cast.names)).sub(lambda found: _fill(names[found[0].lower()], found[0]), text)
+
+
+def _fill(sign: str | None, word: str) -> str:
+    return word if sign is None else sign.ljust(len(word), FILL)
+
+
+def _sign(cast: Cast, word: str) -> str | None:
+    """What a word says: a role, if it is one of this puzzle."""
     for truthful in (True, False):
-        signs |= {f"{cast.word(truthful)}{ending}": _SIGNS["FT"[truthful]] for ending in ("", "s", "es")}
-    signs |= {name.lower(): chr(_FIRST_NAME + i) for i, name in enumerate(cast.names)}
-    words = [*(word for word in signs if len(word) > 1), *filter(lambda name: len(name) == 1, cast.names)]
-    return _words(tuple(words)).sub(lambda m: signs[m[0].lower()].ljust(len(m[0]), _FILL), text)
+        if cast.word(truthful) in _ROLES_OF.get(word, ()):
+            return _SIGNS["FT"[truthful]]
+    kind = _OTHER_WORDS.get(word)
+    return None if kind is None else _SIGNS[kind]
+
+
+def _roles_of() -> dict[str, set[str]]:
+    """Word, in whatever language and with an ending -> the roles that it may stand for."""
+    roles: dict[str, set[str]] = {}
+    for role, abroad in ROLES_ABROAD.items():
+        for stem in (role, *abroad.split()):
+            for ending in _ENDINGS if stem[0] < _UNSPACED else ("",):
+                roles.setdefault(stem + ending, set()).add(role)
+    return roles
+
+
+_UNSPACED = "\u2e80"
+"""From here on scripts that set no blanks between words."""
+_ENDINGS = ("", "s", "es", "n", "e", "en")
+_ROLES_OF, _OTHER_WORDS = _roles_of(), words_of_signs()
+_EDGES = rf"(?<![^\W{_UNSPACED}-\uffff])", rf"(?![^\W{_UNSPACED}-\uffff])"
+
+
+def _known() -> re.Pattern[str]:
+    words = sorted({*_ROLES_OF, *_OTHER_WORDS}, key=len, reverse=True)
+    spaced = "|".join(re.escape(word) for word in words if word[0] < _UNSPACED)
+    unspaced = "|".join(re.escape(word) for word in words if word[0] >= _UNSPACED)
+    return re.compile(rf"{_EDGES[0]}(?i:{spaced}){_EDGES[1]}|{unspaced}")
+
+
+_KNOWN = _known()
 
 
 @lru_cache(maxsize=256)
-def _words(words: tuple[str, ...]) -> re.Pattern[str]:
-    longest_first = sorted(words, key=len, reverse=True)
-    return re.compile(rf"\b(?:{'|'.join(map(_word, longest_first))})\b", re.IGNORECASE)
+def _words(names: tuple[str, ...]) -> re.Pattern[str]:
+    longest_first = sorted(names, key=len, reverse=True)
+    # Plain edges: a set of all letters takes 15 ms to compile, and every puzzle has other names.
+    return re.compile(rf"(?<![A-Za-z0-9])(?i:{'|'.join(map(_word, longest_first))})(?![A-Za-z0-9])")
 
 
 def _word(word: str) -> str:

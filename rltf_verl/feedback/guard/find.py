@@ -58,7 +58,7 @@ def find_leaks(
         attempt: what it is about, which is wrong.
         settings: what counts.
 
-    A text of more than `plain_text.MAX_TEXT` characters is one leak, `unreadable`: what nobody has read is not passed on.
+    A text of more than `plain_text.MAX_TEXT` characters is one leak, `unreadable`: no finder has read it.
     """
     settings = settings or GuardSettings()
     if len(text) > MAX_TEXT:
