@@ -54,13 +54,15 @@ class Endpoint:
         """The key, from the environment.
 
         Raises:
-            ValueError: the variable is not set.
+            ValueError: the variable is not set, or holds what cannot be sent.
         """
         if self.api_key_env is None:
             return "none"
-        key = os.environ.get(self.api_key_env, "")
+        key = os.environ.get(self.api_key_env, "").strip()  # a line end is easily exported with it
         fix = "this environment variable is not set; export it before the run (and before `ray start` on a cluster)"
         _require(bool(key), "endpoint.api_key_env", self.api_key_env, fix)
+        fix = "the key in it holds characters that no HTTP header may; export it again"
+        _require(key.isascii() and key.isprintable() and " " not in key, "endpoint.api_key_env", self.api_key_env, fix)
         return key
 
     def body(self, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
