@@ -98,13 +98,14 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--requests", type=int, nargs="+", default=[16, 64, 256], help="at once")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     size = sum(parameter.numel() for parameter in build_model(args.hidden, args.layers).parameters()) / 1e6
     print(f"{size:.2f} M parameters, {torch.get_num_threads()} threads, tokens/s, best of {args.repeats}")
     print(f"{'requests':>9} {'one by one':>11} {'transformers CB':>16} {'ours':>9} {'/ one':>7} {'/ CB':>7}")
-    for count in (16, 64, 256):
+    for count in args.requests:
         one, theirs, ours = (
             # Continuous batching switches the model's attention, so every run gets a model of its own.
             max(way(build_model(args.hidden, args.layers), workload(count)) for _ in range(args.repeats))

@@ -34,10 +34,12 @@ from rich.table import Table
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.columns import FACTS, ROLE, SAMPLER_LOG_PROBS, TURN, real_rows, row_columns, session_facts
+from rltf_verl.adapters.metrics import FloorWatch
+from rltf_verl.adapters.row_log import RowLog
 from rltf_verl.adapters.step_rows import read_rows, write_tokens
 from rltf_verl.adapters.trainer import RLTFTrainerMixin
 from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
-from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows, distill_rows
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 
@@ -211,12 +213,18 @@ def ours(batch: KVBatchMeta) -> None:
     write_tokens(batch, rows, {name: values.squeeze(1) for name, values in columns.items()})
 
 
-def real_trainer() -> RLTFTrainerMixin:
+def real_trainer(num_groups: int) -> RLTFTrainerMixin:
     """Just enough of the trainer for its method that does this; it also computes every metric of the step."""
     trainer = object.__new__(RLTFTrainerMixin)
     trainer.rltf, trainer.global_steps, trainer.total_training_steps = CONFIG, 1, 1
     trainer.judge = SimpleNamespace(metrics=dict)
-    trainer.config = OmegaConf.create({"algorithm": {}, "data": {"max_response_length": 60}})
+    trainer.row_log = RowLog(EpisodeLogConfig(dir=None), None)
+    trainer.floor_watch = FloorWatch(CONFIG.distill)
+    trainer.parameter_sync_step = 1
+    trainer.config = OmegaConf.create({
+        "algorithm": {}, "data": {"max_response_length": 60, "train_batch_size": num_groups},
+        "actor_rollout_ref": {"rollout": {"n": GROUP}},
+    })  # fmt: skip
     return trainer
 
 
@@ -248,7 +256,7 @@ def measure(num_sessions: int, repeats: int) -> dict[str, Any]:
     tq.kv_batch_get, tq.kv_batch_put = queue.get, queue.put
     ways: dict[str, Callable[[], Any]] = {
         "ours": lambda: ours(queue.batch),
-        "ours with metrics": lambda: real_trainer()._compute_advantage(queue.batch, {}),
+        "ours with metrics": lambda: real_trainer(len(groups))._compute_advantage(queue.batch, {}),
         "loop": lambda: loop(groups, as_tensors),
         "loop, lists only": lambda: loop(groups, lambda datum: datum),
     }

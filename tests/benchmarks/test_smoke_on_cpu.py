@@ -1,0 +1,103 @@
+"""Every benchmark of `make benchmarks` still runs: small sizes, or, of those with the real trainer, all but the run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import verl  # noqa: F401  loads the plugin, which adds the search path
+from hydra import compose, initialize_config_module
+
+from rltf_verl.adapters.checks import check_config
+
+ROOT = Path(__file__).parents[2]
+SMALL = {
+    "cpu_rollout": "--requests 4 --hidden 16 --layers 1 --repeats 1",
+    "targets": "--sessions 64 --repeats 1 --out {out}",
+    "judge": "--latency 0.01 --cap 4 --num 8 --runs 1",
+    "envs": "--problems 200 --seconds 0.001 --out {out}",
+}
+"""Options with which a benchmark takes seconds."""
+SHOWN = {
+    "cpu_rollout": r"^ +4( +\d+){3}( +\d+\.\d){2}$",
+    "targets": r"largest difference of any advantage: \d\.\de-\d\d",
+    "judge": r"answers/s of 400\.0 ideal",
+    "envs": r"shortest_path strict",
+}
+WITH_TRAINER = ("controller", "logging_cost", "scale")
+ELSEWHERE = {"leak_guard": "test_leak_guard_on_cpu.py"}
+
+
+def test_none_of_them_is_forgotten() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\nbenchmarks:")[2].partition("\n\n")[0]
+    assert set(re.findall(r"benchmarks/(\w+)\.py", recipe)) == {*SMALL, *WITH_TRAINER, *ELSEWHERE}
+    assert all((Path(__file__).parent / name).exists() for name in ELSEWHERE.values())
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_benchmark_runs_by_its_command(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, f"benchmarks/{name}.py", *SMALL[name].format(out=tmp_path).split()]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert re.search(SHOWN[name], run.stdout, re.MULTILINE), run.stdout
+
+
+class Runs:
+    """In place of `run_together`: composes what the runs would be started with, and gives each step these metrics."""
+
+    def __init__(self, metrics: Mapping[str, float]) -> None:
+        self.metrics, self.ways = metrics, 0
+
+    def __call__(
+        self, folder: Path, ways: Mapping[str, Sequence[str]], probe: str
+    ) -> dict[str, list[dict[str, float]]]:
+        steps = {}
+        for way, overrides in ways.items():
+            (name,) = [o.removeprefix("--config-name=") for o in overrides if o.startswith("--config-name=")]
+            with initialize_config_module("verl.trainer.config", version_base=None):
+                config = compose(name, [o for o in overrides if not o.startswith("--")])
+            if "rltf" in config:
+                check_config(config)
+            assert Path(config.data.train_files).exists()
+            assert (Path(config.actor_rollout_ref.model.path) / "model.safetensors").exists()
+            log = folder / way / "checkpoints" / "episodes"
+            log.mkdir(parents=True)
+            (log / "00000001.train.jsonl").write_text("{}\n")
+            (folder / way / "probe.trainer.1").write_text("0.5 0.25\n")
+            steps[way] = [dict(self.metrics)] * config.trainer.total_training_steps
+            self.ways += 1
+        assert not probe or (ROOT / "benchmarks" / f"{probe}.py").exists()
+        return steps
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "ways"),
+    [
+        ("controller", "--repeats 1 --steps 4 --warm-up 1 --problems 2 --hidden 16 --layers 1", 2),
+        ("logging_cost", "--steps 4 --warm-up 1 --problems 2", 3),
+        ("scale", "--steps 3 --warm-up 1", 9),
+    ],
+)
+def test_a_benchmark_of_the_real_trainer_up_to_the_run_and_after_it(
+    name: str, options: str, ways: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nightly job starts the trainer; here its configurations are composed and its metrics are given."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    module: Any = importlib.import_module(name)
+    keys = [*getattr(module, "SHOWN", {}).values(), *getattr(module, "MEASURED", {}).values()]
+    runs = Runs(dict.fromkeys(
+        [*keys, "timing_s/step", "rltf/session/total", "controller/rows", "controller/tokens"], 2.0
+    ))  # fmt: skip
+    monkeypatch.setattr(module, "run_together", runs)
+    monkeypatch.setattr(sys, "argv", [name, *options.split(), "--out", str(tmp_path)])
+    module.main()
+    assert runs.ways == ways
+    (written,) = tmp_path.glob("*.json")
+    assert json.loads(written.read_text())["settings"]["steps"] == int(options.partition("--steps ")[2].split()[0])
