@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from benchmarks.study import mechanism, settings
 from benchmarks.study.controls import control_rows, shuffle_places
@@ -52,20 +53,21 @@ def test_a_quick_study_leaves_curves_tables_and_a_picture(out, capsys):
 
 
 def test_a_policy_follows_from_its_seed(tmp_path):
-    weights = [made_from(tmp_path / str(i), seed) for i, seed in enumerate((1, 1, 2))]
-    assert weights[0] == weights[1]
-    assert weights[0] != weights[2]
+    first, again, other = (made_from(tmp_path / str(i), seed) for i, seed in enumerate((1, 1, 2)))
+    assert (first - again).abs().mean() < 1e-4
+    assert (first - other).abs().mean() > 1e-2
 
 
 def made_from(folder, seed):
     make_policy(folder, SHORT["blank"], seed)
-    return (folder / "model.safetensors").read_bytes()
+    return torch.cat([weights.flatten() for weights in load_file(folder / "model.safetensors").values()])
 
 
 def test_the_arms_start_from_the_same_policy_and_only_the_marks_differ(out):
     records = {arm: json.loads((out / "mechanism" / f"{arm}-1.json").read_text()) for arm in mechanism.ARMS}
-    assert len({r["start"] for r in records.values()}) == 1
-    assert records["none"]["curve"][0] == round(records["none"]["start"], 4)
+    start = pytest.approx(records["none"]["start"], rel=1e-3)
+    assert all(r["start"] == start for r in records.values())
+    assert records["none"]["curve"][0] == pytest.approx(records["none"]["start"], abs=1e-4)
     assert records["none"]["marks_loss"] is None
     assert len({r["marks_loss"] for r in records.values()}) == len(mechanism.ARMS)
 
