@@ -20,6 +20,7 @@ from rltf_verl.cli_eval import evaluate, results
 from rltf_verl.cli_log import log
 from rltf_verl.cli_options import parse_options
 from rltf_verl.cli_probe import probe
+from rltf_verl.cli_seeds import seeds
 from rltf_verl.cli_view import view
 
 
@@ -46,6 +47,7 @@ app.command("view")(view)
 app.command("eval")(evaluate)
 app.command()(results)
 app.command()(compare)
+app.command()(seeds)
 app.command()(probe)
 
 
