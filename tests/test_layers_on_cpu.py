@@ -33,13 +33,14 @@ LAYERS = {
                  "registry", "searchpath", "jsonl", "redaction", "texts"},
     "evaluate": {"data", "episode", "feedback", "envs", "judge", "prompts", "report", "config", "types", "registry"},
     "contract": {"envs", "feedback", "types"},
-    "cli": {"cli_compare", "cli_data", "cli_env", "cli_eval", "cli_log", "cli_options", "cli_probe", "cli_view", "data",
+    "cli": {"cli_compare", "cli_data", "cli_env", "cli_eval", "cli_log", "cli_options", "cli_probe", "cli_seeds", "cli_view", "data",
             "envs", "feedback", "parity", "report", "adapters"},
     "cli_compare": {"report"},
     "cli_data": {"cli_options", "data", "prompts", "report"},
     "cli_env": {"cli", "cli_options", "contract", "envs", "report"},
     "cli_eval": {"cli", "cli_options", "data", "evaluate", "report"},
     "cli_log": {"cli", "data", "report"},
+    "cli_seeds": {"cli_compare"},
     "cli_probe": {"cli", "cli_eval", "cli_options", "evaluate", "report"},
     "cli_view": {"cli", "report"},
     "cli_options": set(),
@@ -65,6 +66,7 @@ THIRD_PARTY = {
     "cli_eval": {"typer", "rich"},
     "cli_log": {"typer"},
     "cli_probe": {"typer"},
+    "cli_seeds": {"typer"},
     "cli_view": {"typer"},
 }
 FILES = sorted(ROOT.rglob("*.py"))
