@@ -12,6 +12,7 @@ from rltf_verl.cli_options import parse_options
 data = typer.Typer(no_args_is_help=True, help="Datasets.")
 
 Options = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 
 
 @data.command("build")
@@ -19,13 +20,15 @@ def data_build(
     env: Annotated[str, typer.Argument(help="Environment, e.g. binary_matrix.")],
     options: Options = None,
     out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")] = Path("data"),
+    overwrite: Overwrite = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     num_train: Annotated[int, typer.Option(min=0, help="Rows of train.parquet; of math, at most.")] = 1000,
     num_test: Annotated[int, typer.Option(min=0, help="Rows of test.parquet; of math, problems per test set.")] = 200,
 ) -> None:
     """Write the problems of an environment as parquet files for verl."""
-    from rltf_verl.data.build import build_parquet
+    from rltf_verl.data.build import build_parquet, refuse_existing
 
+    refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
     built = build_parquet(env, out, seed, num_train, num_test, **parse_options(options or []))
     typer.echo(f"{built.num_train} rows: {built.train}\n{built.num_test} rows: {built.test}")
     for note in built.notes:
@@ -38,10 +41,13 @@ def data_wrap(
     env: Annotated[str, typer.Option(help="Environment that grades the answers, e.g. math.")],
     out: Annotated[Path, typer.Option(help="File to write.")],
     options: Options = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Make an existing dataset of verl trainable with rltf: adds what is missing, changes nothing that is there."""
+    from rltf_verl.data.build import refuse_existing
     from rltf_verl.data.wrap import wrap_parquet
 
+    refuse_existing([out], overwrite)
     num = wrap_parquet(file, env, out, **parse_options(options or []))
     typer.echo(f"{num} rows: {out}")
 
@@ -74,8 +80,16 @@ def data_check(
     counts = [
         (path, n.what, n.shortest, n.median, n.longest, n.num_over) for path, found in lengths.items() for n in found
     ]
-    show_check(table, counts, report.notes, report.errors)
-    raise typer.Exit(int(bool(report.errors or any(n.num_over for found in lengths.values() for n in found))))
+    over = [
+        f"{path}: {n.num_over} of its rows have a {n.what} of more than {max_prompt_length} tokens (the longest: "
+        f"{n.longest}): raise data.max_prompt_length or drop these rows"
+        for path, found in lengths.items()
+        for n in found
+        if n.num_over
+    ]
+    errors = [*report.errors, *over]
+    show_check(table, counts, report.notes, errors)
+    raise typer.Exit(int(bool(errors)))
 
 
 @data.command("show")

@@ -10,11 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,15 +79,15 @@ class Run:
         return code
 
 
-def start(method: str, out: Path, data: Any, steps: int) -> Run:
-    """Start `python -m verl.trainer.main_ppo --config-name=rltf_<method>`."""
+def start(method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Run:
+    """Start `python -m verl.trainer.main_ppo --config-name=rltf_<method>`, with Ray's files in `ray_folder`."""
     folder = out / method
     folder.mkdir(parents=True, exist_ok=True)
     env = {
         **os.environ,
         "VERL_PLATFORM": "cpu",
         "OMP_NUM_THREADS": "1",  # two runs share the cores; more threads make a model this small slower
-        "RAY_TMPDIR": tempfile.mkdtemp(prefix="rltf"),  # a cluster of its own
+        "RAY_TMPDIR": str(ray_folder),  # a cluster of its own
         "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
@@ -151,12 +154,31 @@ def _failure(run: Run) -> str:
     return "\n".join([*tail, "", f"the {run.method} run failed; its whole log is {run.folder / 'log.txt'}"])
 
 
+def play(batches: Sequence[Sequence[str]], out: Path, data: Any, steps: int, console: Console) -> list[Run]:
+    """All runs, those of a batch at the same time. However it ends, no process and no file of Ray's is left."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    runs: list[Run] = []
+    with ExitStack() as folders:
+        for batch in batches:
+            for method in batch:
+                ray_folder = Path(tempfile.mkdtemp(prefix="rltf"))  # short: Ray puts sockets in it
+                folders.callback(shutil.rmtree, ray_folder, ignore_errors=True)
+                folders.callback(stop, runs)  # before the folder goes
+                runs.append(start(method, out, data, steps, ray_folder))
+            watch(runs, steps, console)
+    return runs
+
+
 def stop(runs: list[Run]) -> None:
     """End what is still running, Ray's processes with it."""
     for run in runs:
         if run.process.poll() is None:
             os.killpg(run.process.pid, signal.SIGTERM)
-            run.process.wait(timeout=30)
+            try:
+                run.process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                os.killpg(run.process.pid, signal.SIGKILL)
+                run.process.wait()
 
 
 def summary_of(run: Run, steps: int) -> dict[str, float]:
@@ -184,13 +206,8 @@ def main() -> None:
         f"Training one tiny policy twice, {args.steps} steps of {PROBLEMS_PER_STEP} problems x {SESSIONS_PER_PROBLEM} "
         f"sessions; logs in {out}"
     )
-    runs: list[Run] = []
-    try:
-        for batch in [[m] for m in METHODS] if args.one_at_a_time else [list(METHODS)]:
-            runs += [start(method, out, data, args.steps) for method in batch]
-            watch(runs, args.steps, console)
-    finally:
-        stop(runs)
+    batches = [[m] for m in METHODS] if args.one_at_a_time else [list(METHODS)]
+    runs = play(batches, out, data, args.steps, console)
     summary = {run.method: summary_of(run, args.steps) for run in runs}
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     write_report(out, summary, {run.method: run.metrics for run in runs}, console)

@@ -10,7 +10,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from rltf_verl.data.schema import AGENT_NAME, check_parquet, content_sha256, problem_from_row, read_provenance
+from rltf_verl.data.schema import (
+    AGENT_NAME,
+    check_parquet,
+    content_sha256,
+    problem_from_row,
+    read_provenance,
+    same_everywhere,
+)
 from rltf_verl.data.wrap import question_of
 
 MAX_TOLD = 5
@@ -89,6 +96,9 @@ def _check(path: Path) -> CheckedFile:
             splits.add(str(row["extra_info"].get("split")))
     if num_bad > MAX_TOLD:
         errors.append(f"{path}: {num_bad - MAX_TOLD} more bad rows")
+    indices = [(row["extra_info"] or {}).get("index") for row in rows]
+    if same_everywhere(indices):
+        errors.append(f"{path}: extra_info.index is {indices[0]} in all rows, and seeds are made of it: number them")
     said = read_provenance(path).get("content_sha256")
     if said is not None and said != content_sha256(table):
         errors.append(f"{path}: its rows are not those that it was written with (content_sha256 of its provenance)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,23 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
         env=str(_field(extra_info, "extra_info", "env")),
         index=_index(_field(extra_info, "extra_info", "index")),
         data=data,
-        reference=str(_field(reward_model, "reward_model", "ground_truth")),
+        reference=reference_text(_field(reward_model, "reward_model", "ground_truth")),
     )
+
+
+def same_everywhere(indices: Sequence[Any]) -> bool:
+    """Whether several rows have one index: their sessions would be sampled with the same seeds."""
+    return len(indices) > 1 and len(set(map(str, indices))) == 1
+
+
+def reference_text(value: Any) -> str:
+    """A reference answer. Raises ValueError if it is no single value."""
+    if isinstance(value, (bytes, Mapping)) or (hasattr(value, "__len__") and not isinstance(value, str)):
+        raise ValueError(
+            f"reward_model.ground_truth is a {type(value).__name__} ({str(value)[:40]}), and answers are compared with "
+            "one text: write it as the text that a right answer has"
+        )
+    return str(value)
 
 
 def text_of(content: Any) -> str:

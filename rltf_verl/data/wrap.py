@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.data.build import versions, write_table
-from rltf_verl.data.schema import AGENT_NAME, text_of
+from rltf_verl.data.schema import AGENT_NAME, reference_text, same_everywhere, text_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import TakesRows
 
@@ -92,6 +92,7 @@ def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
     if reference is None:
         raise ValueError(f"{where}, row {i}: reward_model.ground_truth is missing")
     try:
+        reference_text(reference)
         question = question_of(row["prompt"])
     except ValueError as error:
         raise ValueError(f"{where}, row {i}: {error}") from error
@@ -113,6 +114,10 @@ def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> 
         if "index" in fields and fields["index"].null_count < len(fields["index"]):
             raise ValueError(f"{where}: extra_info.index is missing in some rows: {FIX}")
         fields["index"] = pa.array(range(table.num_rows), pa.int64())
+    if same_everywhere(fields["index"].to_pylist()):
+        raise ValueError(
+            f"{where}: extra_info.index is {fields['index'][0]} in all rows, and seeds are made of it: {FIX}"
+        )
     fields.update(added)
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
 

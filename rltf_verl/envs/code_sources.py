@@ -15,8 +15,10 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
+
+from rltf_verl.envs.json_files import check_json
 
 Test = dict[str, Any]
 """`input`: standard input, or the list of arguments. `accept`: the outputs that pass, the one to show last."""
@@ -57,6 +59,8 @@ def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
 
     try:
         if kind := FILES.get(PurePath(where).suffix):
+            if kind == "json" and Path(where).is_file():
+                check_json(Path(where))
             yield from load_dataset(kind, data_files=where, split="train")
         else:
             name, _, split = where.partition("@")

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.envs.json_files import check_json
+
 BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 
 
@@ -29,6 +31,8 @@ def read_rows(key: str, path: str, seed: int | None = None) -> Iterator[Mapping[
     if builder is None:
         raise ValueError(f"{key}={path}: must end in {', '.join(BUILDERS)}")
     try:
+        if builder == "json":
+            check_json(file)
         rows = datasets.load_dataset(builder, data_files=str(file), split="train")
     except Exception as error:  # whatever datasets raises about a file that is none
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]

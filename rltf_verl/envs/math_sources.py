@@ -13,6 +13,7 @@ from typing import Any
 
 from rltf_verl.envs.boxed import last_box
 from rltf_verl.envs.files import BUILDERS
+from rltf_verl.envs.json_files import check_json
 from rltf_verl.registry import unknown
 
 Row = Mapping[str, Any]
@@ -86,6 +87,8 @@ class Source:
     first: int | None = None
     """Only so many rows; a negative number leaves the last ones out."""
     keep: Callable[[Row], bool] | None = None
+    own: tuple[str, ...] = ()
+    """Of a user's own file: the columns of question and answer."""
 
 
 _DEEPMATH = Source(
@@ -139,7 +142,8 @@ def find_source(key: str, name: str, known: Mapping[str, Source], fields: tuple[
     if name in known:
         return known[name], None
     if Path(name).suffix in BUILDERS or Path(name).exists():
-        return Source(name, message(fields[0]), column(fields[1]), column("solution"), test_sets=()), name
+        source = Source(name, message(fields[0]), column(fields[1]), column("solution"), test_sets=(), own=fields)
+        return source, name
     raise unknown(key, name, [*known, "a .parquet, .json, .jsonl or .csv file"])
 
 
@@ -157,6 +161,8 @@ def read_items(key: str, name: str, source: Source, path: str | None, seed: int 
         ValueError: it cannot be had, or its columns are others.
     """
     rows = _load(key, name, source, path)
+    for field in source.own:
+        _require_text(key, name, rows, field)
     if source.first is not None and (path is None or source.first >= 0 or len(rows) > -source.first):
         rows = rows.select(range(len(rows))[: source.first])
     if source.keep is not None:
@@ -175,6 +181,18 @@ def read_items(key: str, name: str, source: Source, path: str | None, seed: int 
             f"{key}={name}: no row has a question and an answer; columns: {', '.join(rows.column_names)}. For a file "
             "of your own name them with rltf.env.question_field and rltf.env.answer_field"
         )
+
+
+def _require_text(key: str, name: str, rows: Any, field: str) -> None:
+    """Refuse a row of a user's own file whose question or answer is there and no text; without one it is left out."""
+    for i, value in enumerate(rows[field] if field in rows.column_names else [], 1):
+        first = value[0] if isinstance(value, list) and value else None
+        chat = isinstance(first, dict) and isinstance(first.get("content"), str)
+        nested = isinstance(value, (dict, list)) and not chat
+        if nested or (isinstance(value, str) and not value.strip()):
+            raise ValueError(
+                f"{key}={name}, row {i}: {field}={str(value)[:40]!r} must be text, and not empty; mend or drop the row"
+            )
 
 
 def normalised(question: str) -> str:
@@ -228,6 +246,8 @@ def _load_part(where: str, config: str | None, split: str, *, local: bool) -> An
         builder = BUILDERS.get(path.suffix)
         if builder is None:
             raise ValueError(f"known endings: {', '.join(BUILDERS)}")
+        if builder == "json":
+            check_json(path)
         return datasets.load_dataset(builder, data_files=str(path), split="train")
     if config is not None and config not in datasets.get_dataset_config_names(where):
         # A plain folder with one subfolder per config, without the card that declares them.

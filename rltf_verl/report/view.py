@@ -29,6 +29,11 @@ SCRIPTS = (
 STYLES = ("page.css", "tokens.css")
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""
+MOST_TEXT, MOST_SESSION = 100_000, 300_000
+"""Characters of one text, and of all texts of a session, that the page holds. Of a longer one it has
+beginning and end, and says what is left out: a browser lays a megabyte out for minutes."""
+LEAST_TEXT = 200
+"""What each text has however many there are."""
 UNSHOWN = ("prompt_ids", "response_ids", "log_probs")
 """What the log may hold of a turn (`rltf.episode_log.ids`) and the page has no use for."""
 
@@ -59,10 +64,49 @@ def page(records: Sequence[Record], title: str) -> str:
 def _said(record: Record) -> dict[str, Any]:
     """A session as the page's conversation needs it: without the environment's fields and without tokens."""
     turns = record["turns"]
-    shown = {key: value for key, value in record.items() if key != "task"}
+    shown = {key: value for key, value in record.items() if key not in ("task", "rows")}
     shown["turns"] = [{key: value for key, value in turn.items() if key not in UNSHOWN} for turn in turns]
     shown["names"] = names(turns)
+    shown = _bounded(shown, record["step"])
     return shown | ({"rows": told(record["rows"], turns)} if "rows" in record else {})
+
+
+def _bounded(shown: dict[str, Any], step: int) -> dict[str, Any]:
+    """A session without the middles of its long texts."""
+    most = _most([len(text) for text in _texts(shown)])
+    where = f"rltf inspect LOG --step {step} prints them"
+    return {key: _cut(value, most, where) for key, value in shown.items()}
+
+
+def _most(lengths: Sequence[int]) -> int:
+    """Characters that each text may have for all of them to fit; short ones leave the others more."""
+    left = MOST_SESSION
+    for k, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - k)
+        if length > share:
+            return max(LEAST_TEXT, min(share, MOST_TEXT))
+        left -= length
+    return MOST_TEXT
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for one in inner:
+        yield from _texts(one)
+
+
+def _cut(value: Any, most: int, where: str) -> Any:
+    """`value` with at most about `most` characters of each text in it."""
+    if isinstance(value, str) and len(value) > most:
+        half = most // 2
+        return (
+            f"{value[:half]}\n[… {len(value) - 2 * half} characters are not on this page: {where} …]\n{value[-half:]}"
+        )
+    if isinstance(value, dict):
+        return {key: _cut(one, most, where) for key, one in value.items()}
+    return [_cut(one, most, where) for one in value] if isinstance(value, list) else value
 
 
 def _tokens(record: Record) -> list[Any]:

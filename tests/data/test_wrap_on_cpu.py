@@ -85,15 +85,18 @@ def test_an_index_is_added_where_there_is_none(extra: dict | None, tmp_path: Pat
     if extra == {}:
         for row in rows:
             del row["extra_info"]
+    given = (extra or {}).get("index")
+    indices = [given, given, f"{given}-2" if isinstance(given, str) else given + 1] if given is not None else []
+    for row, index in zip(rows, indices, strict=False):
+        row["extra_info"]["index"] = index
     out = tmp_path / "out.parquet"
     wrap_parquet(write(tmp_path / "x.parquet", rows), "math", out)
     wrapped = pq.read_table(out).to_pylist()
     problems = [problem_from_row(row["extra_info"], row["reward_model"]) for row in wrapped]
-    given = (extra or {}).get("index")
     if given is None:
         assert [p.index for p in problems] == [0, 1, 2]
     else:
-        assert {row["extra_info"]["index"] for row in wrapped} == {given}
+        assert [row["extra_info"]["index"] for row in wrapped] == indices
         assert all(p.index >= 0 for p in problems)
     assert [p.reference for p in problems] == ["1", "2", "3"]
 

@@ -11,7 +11,11 @@ from tests.envs.gym_constants import SLACK, sweep
 TASKS = [name for name in worker.names() if name not in REFUSED]
 REPAIRED = ("coin_flip", "complex_arithmetic", "puzzle24", *worker.EXACT)
 
-FEW_ANSWERS = {}
+FEW_ANSWERS = {
+    "acre": 0.45, "circuit_logic": 0.65, "course_schedule": 0.5, "isomorphic_strings": 0.55, "letter_counting": 0.35,
+    "mahjong_puzzle": 0.45, "polynomial_equations": 0.43, "ransom_note": 0.6, "rectangle_count": 0.35,
+    "self_reference": 0.35, "syllogism": 0.55, "zebra_puzzles": 0.4,
+}  # fmt: skip
 """Task -> mean score of its best constant, as measured, where that is above 0.3."""
 
 

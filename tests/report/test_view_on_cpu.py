@@ -168,3 +168,23 @@ def test_what_a_user_can_mend_is_one_line(tmp_path, log, out, told):
     assert result.exit_code == 1
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "lengths", [(5_000_000,), (1_000_000, 4_000_000), (250_000,) * 20, (40,) * 300, (100_000,) * 3]
+)
+def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
+    """5 MB in one session is what a browser does not lay out in minutes."""
+    said = [turn("1", parent=k - 1 if k else None, text=f"<{k}{'x' * n}{k}>") for k, n in enumerate(lengths)]
+    found = records(tmp_path, [said], question="q" * 500)
+    (shown,) = unpacked(page(found, "t"))[1]["block-0"]
+    texts = [one["text"] for one in shown["turns"]]
+    assert sum(map(len, texts)) <= view.MOST_SESSION + 300 * len(texts)
+    for k, (length, text) in enumerate(zip(lengths, texts, strict=True)):
+        assert text.startswith(f"<{k}")
+        assert text.endswith(f"{k}>")
+        whole = length + 2 + 2 * len(str(k))
+        assert len(text) == whole or f"characters are not on this page: rltf inspect LOG --step {shown['step']}" in text
+    if sum(lengths) < view.MOST_SESSION - 10_000:
+        assert "not on this page" not in "".join(texts)
+    assert shown["question"] == "q" * 500

@@ -1,0 +1,197 @@
+"""Sources that are broken, builds that are killed, files that are there already."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from rltf_verl.cli import app
+from rltf_verl.data.build import build_parquet
+from rltf_verl.data.check import check_files
+from rltf_verl.data.schema import read_provenance
+from rltf_verl.data.wrap import wrap_parquet
+from rltf_verl.envs.code_sources import load_rows
+from rltf_verl.envs.files import read_rows
+from rltf_verl.envs.json_files import check_json
+from rltf_verl.envs.math_sources import SOURCES, find_source, read_items
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from rltf_verl.data.build import build_parquet
+moves = 0
+def counted(name):
+    real = getattr(Path, name)
+    def move(*arguments, **options):
+        global moves
+        if moves == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)
+        moves += 1
+        return real(*arguments, **options)
+    setattr(Path, name, move)
+for name in ("replace", "rename", "unlink"): counted(name)
+build_parquet("binary_matrix", sys.argv[1], 2, 5, 5)
+"""
+
+
+def seeds(folder: Path) -> list[int | None]:
+    return [
+        read_provenance(path)["seed"] if (path := folder / name).exists() else None
+        for name in ("train.parquet", "test.parquet")
+    ]
+
+
+def test_a_build_that_is_killed_leaves_no_mixture_and_the_next_one_cleans_up(tmp_path):
+    """Killed before each of its steps in the file system in turn."""
+    seen = []
+    for step in itertools.count():
+        folder = tmp_path / str(step)
+        build_parquet("binary_matrix", folder, 1, 5, 5)
+        done = subprocess.run([sys.executable, "-c", KILLED, folder, str(step)], check=False, env=os.environ)
+        seen.append(seeds(folder))
+        assert seen[-1] in ([1, 1], [None, 1], [None, 2], [2, 2])
+        build_parquet("binary_matrix", folder, 3, 5, 5)
+        assert sorted(path.name for path in folder.iterdir()) == ["test.parquet", "train.parquet"]
+        assert seeds(folder) == [3, 3]
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+    assert seen[0] == [1, 1]
+    assert seen[-1] == [2, 2]
+    assert len(seen) > 3
+
+
+def command(*words: object):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_what_is_there_is_not_replaced_without_a_word(tmp_path):
+    build = ("data", "build", "binary_matrix", "--num-train", 3, "--num-test", 1, "--out", tmp_path)
+    assert command(*build).exit_code == 0
+    again = command(*build, "--seed", 1)
+    assert again.exit_code != 0
+    assert "--overwrite" in str(again.exception) + again.output
+    assert seeds(tmp_path) == [0, 0]
+    assert command(*build, "--seed", 1, "--overwrite").exit_code == 0
+    assert seeds(tmp_path) == [1, 1]
+
+
+def test_an_empty_split_is_refused(tmp_path):
+    pytest.importorskip("math_verify")
+    path = tmp_path / "own.jsonl"
+    path.write_text("".join(json.dumps({"question": f"Q{i}", "answer": str(i)}) + "\n" for i in range(9)))
+    with pytest.raises(ValueError, match=r"num_train=5: no problem is left for train\.parquet"):
+        build_parquet("math", tmp_path / "out", 0, 5, 200, source=str(path))
+    assert not (tmp_path / "out").exists()
+
+
+ROW = {
+    "data_source": "x", "prompt": [{"role": "user", "content": "What is 1 + 1? Put it into \\boxed{}."}],
+    "reward_model": {"style": "rule", "ground_truth": "2"}, "extra_info": {"index": 7},
+}  # fmt: skip
+
+
+def source(tmp_path, *rows):
+    pq.write_table(pa.Table.from_pylist(list(rows)), tmp_path / "source.parquet")
+    return tmp_path / "source.parquet"
+
+
+def other(**fields):
+    return {**ROW, **fields}
+
+
+def test_a_reference_that_is_a_list_is_refused(tmp_path):
+    rows = [other(reward_model={"style": "rule", "ground_truth": [1, 2]}, extra_info={"index": i}) for i in range(2)]
+    with pytest.raises(ValueError, match=r"row 0: reward_model\.ground_truth is a list .*one text"):
+        wrap_parquet(source(tmp_path, *rows), "math", tmp_path / "out.parquet")
+
+
+def test_one_index_for_all_rows_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"extra_info\.index is 7 in all rows"):
+        wrap_parquet(source(tmp_path, ROW, ROW), "math", tmp_path / "out.parquet")
+
+
+def test_the_check_sees_both_in_a_file_that_somebody_else_made(tmp_path):
+    out = tmp_path / "out.parquet"
+    wrap_parquet(source(tmp_path, *[other(extra_info={"index": i}) for i in range(2)]), "math", out)
+    rows = pq.read_table(out).to_pylist()
+    for row in rows:
+        row["extra_info"]["index"] = 7
+    pq.write_table(pa.Table.from_pylist(rows), out)
+    assert "extra_info.index is 7 in all rows" in " ".join(check_files([out]).errors)
+    rows[1]["reward_model"]["ground_truth"] = "3"
+    for row in rows:
+        row["reward_model"]["ground_truth"] = [row["reward_model"]["ground_truth"]]
+    pq.write_table(pa.Table.from_pylist(rows), out)
+    with pytest.raises(ValueError, match="ground_truth is a list"):
+        check_files([out])
+
+
+def test_prompts_over_the_limit_say_what_to_do(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    transformers = pytest.importorskip("transformers")
+    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="[UNK]")
+    fast.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    fast.save_pretrained(tmp_path / "tokenizer")
+    build_parquet("binary_matrix", tmp_path, 0, 3, 0)
+    found = command(
+        "data", "check", tmp_path / "train.parquet", "--tokenizer", tmp_path / "tokenizer", "--max-prompt-length", 5
+    )
+    assert found.exit_code == 1
+    assert "fine" not in found.output
+    assert "data.max_prompt_length" in found.output
+
+
+BROKEN = {
+    b'{"a": 1}\n{"a": "\xff"}\n': "line 2 is not UTF-8",
+    b'{"a": 1}\n\n{"a": ': "line 3 is not JSON",
+    b'{"a": 1}\n' + b"[" * 100_000: "line 2 is nested more than 100 levels deep",
+    b'{"a": ' + b"[" * 101 + b"]" * 101 + b"}": "line 1 is nested more than 100 levels deep",
+    b'{"a": 1}\n3\n': "line 2 is no JSON object",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_broken_line_is_named(content, tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=BROKEN[content]):
+        check_json(path)
+    with pytest.raises(ValueError, match=BROKEN[content]):
+        next(read_rows("rltf.env.path", str(path)))
+    with pytest.raises(ValueError, match=BROKEN[content]):
+        next(load_rows("rltf.env.path", str(path)))
+    source, file = find_source("rltf.env.source", str(path), SOURCES, ("question", "answer"))
+    with pytest.raises(ValueError, match=BROKEN[content]):
+        next(read_items("rltf.env.source", str(path), source, file, None))
+
+
+def test_a_list_of_objects_is_a_file_too(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('[{"a": 1}, {"a": 2}]')
+    check_json(path)
+    path.write_text('[{"a": 1}, 2]')
+    with pytest.raises(ValueError, match="entry 2 is no JSON object"):
+        check_json(path)
+
+
+@pytest.mark.parametrize("field", ["question", "answer"])
+@pytest.mark.parametrize("value", ["", "  ", {"text": "x"}, [1, 2]])
+def test_questions_and_answers_are_text(field, value, tmp_path):
+    path = tmp_path / "own.jsonl"
+    rows = [{"question": "Q", "answer": "1", field: value}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source, file = find_source("rltf.env.source", str(path), SOURCES, ("question", "answer"))
+    with pytest.raises(ValueError, match=rf"row 1: {field}=.* must be text"):
+        list(read_items("rltf.env.source", str(path), source, file, None))

@@ -1,0 +1,60 @@
+"""The demo's end: however it comes, no process and no folder of Ray's is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+DEMO = Path(__file__).parents[2] / "recipes/demo"
+PLAYED = """
+import subprocess, sys, time
+from pathlib import Path
+from rich.console import Console
+sys.path.insert(0, sys.argv[1])
+import run_demo
+
+def start(method, out, data, steps, ray_folder):
+    (ray_folder / "ray").mkdir()
+    (ray_folder / "ray" / "file").write_text("x")
+    process = subprocess.Popen(["sh", "-c", sys.argv[3]], start_new_session=True)
+    (out / method).mkdir(parents=True)
+    (out / method / "log.txt").write_text("")
+    folders.append(ray_folder)
+    return run_demo.Run(method, out / method, process, time.monotonic())
+
+def watch(runs, *arguments):
+    for run, folder in zip(runs, folders, strict=True):
+        print(folder, run.process.pid, flush=True)
+    watched(runs, *arguments)
+
+folders, watched = [], run_demo.watch
+run_demo.start, run_demo.watch = start, watch
+run_demo.play([["grpo", "sd"]], Path(sys.argv[2]), None, 1, Console(stderr=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("runs", "sent", "code"),
+    [("sleep 600", signal.SIGTERM, 143), ("sleep 600", signal.SIGINT, None), ("exit 3", None, 1), ("exit 0", None, 0)],
+)
+def test_it_leaves_nothing(runs, sent, code, tmp_path):
+    demo = subprocess.Popen(
+        [sys.executable, "-c", PLAYED, DEMO, tmp_path, runs],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    started = [demo.stdout.readline().split() for _ in range(2)]
+    if sent is not None:
+        demo.send_signal(sent)
+    exit_code = demo.wait(120)
+    assert code is None or exit_code == code
+    for folder, pid in started:
+        assert folder.startswith(str(tmp_path))
+        assert not Path(folder).exists()
+        assert not psutil.pid_exists(int(pid))
+    assert not list(tmp_path.glob("rltf*"))
