@@ -137,6 +137,8 @@ def test_the_worker_class_under_the_ray_decorator() -> None:
     assert plain.__module__ == "verl.trainer.ppo.v1.agent_loop_tq"
     run = [name for name in inspect.signature(plain._run_agent_loop).parameters if not name.startswith("_ray")]
     assert run == ["self", "sampling_params", "trajectory", "agent_name", "trace", "kwargs"]
+    start = [name for name in inspect.signature(plain.generate_sequences).parameters if not name.startswith("_ray")]
+    assert start == ["self", "batch"]
     assert hasattr(AgentLoopConfig, "agent_loop_manager_class")
     assert "self.agent_loop_workers_class = AgentLoopWorkerTQ" in inspect.getsource(AgentLoopManagerTQ.__init__)
 
