@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import codecs
 import html
 import json
 import logging
+import sys
 import traceback
 import urllib.parse
 from pathlib import Path
@@ -124,6 +126,31 @@ async def test_nothing_of_an_own_provider_tells_a_secret_of_the_environment(form
     with pytest.raises(FeedbackUnavailable) as info:
         await ask(Own("harmless", raises=True), None)  # type: ignore[arg-type]
     assert isinstance(info.value.__cause__, RuntimeError), "what tells no secret stays, for whoever mends it"
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), RecursionError(), asyncio.CancelledError()])
+async def test_whatever_a_provider_raises_costs_its_feedback_and_no_more(error: BaseException) -> None:
+    class Raises(Own):
+        async def feedback(self, request: object) -> Feedback:
+            raise error
+
+    if isinstance(error, asyncio.CancelledError) and sys.version_info < (3, 11):
+        pytest.skip("Python 3.10 does not say whose end it is")
+    with pytest.raises(FeedbackUnavailable, match=type(error).__name__):
+        await ask(Raises("", raises=True), None)  # type: ignore[arg-type]
+
+
+async def test_a_session_that_is_ended_ends() -> None:
+    class Waits(Own):
+        async def feedback(self, request: object) -> Feedback:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    task = asyncio.create_task(ask(Waits("", raises=True), None))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_a_provider_that_returns_none_has_no_feedback() -> None:

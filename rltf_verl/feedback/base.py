@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -103,12 +104,22 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
         failure = FeedbackUnavailable(provider.name, f"it returned {type(said).__name__}, which is no Feedback")
     except FeedbackUnavailable:
         raise
-    except Exception as error:
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        failure = because(provider.name, "", error)
+    except (Exception, SystemExit) as error:
         failure = because(provider.name, "", error)
     raise failure
 
 
-def because(provider: str, what: str, error: Exception) -> FeedbackUnavailable:
+def _is_cancelled() -> bool:
+    """Whether it is this session that somebody ends, and not a task that the provider waited for."""
+    task = asyncio.current_task()
+    return task is None or not hasattr(task, "cancelling") or task.cancelling() > 0  # Python 3.10 does not say
+
+
+def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailable:
     """No feedback because of an exception, which is kept as the cause unless its traceback would tell a secret.
 
     To be raised outside of the `except` block, where Python would add the exception as its context.

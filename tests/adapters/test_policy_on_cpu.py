@@ -1,6 +1,7 @@
 """`VerlPolicy` on the demo's real tokenizer and verl's real token builder; only the rollout engine is absent."""
 
 import asyncio
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,15 @@ from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.adapters.agent_loop import VerlPolicy, _first_prompt, _special_tokens
 from rltf_verl.config import ConfigError, EpisodeConfig
+from rltf_verl.envs import make_env
 from rltf_verl.episode.revise import revise
+from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.feedback import make_provider
+from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import defused
 from rltf_verl.types import Attempt, Feedback, Grade, Turn
+from tests.feedback.judge_server import InThread, JudgeServer
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 MODEL = OmegaConf.create({"actor_rollout_ref": {"model": {"path": str(POLICY), "hf_config_path": None}}})
@@ -218,3 +224,24 @@ def test_what_is_quoted_never_is_a_special_token_and_can_always_be_encoded(token
 def test_innocent_text_is_quoted_as_it_is(tokenizer):
     text = "0 1 \\boxed{1} <b> a <| b |> [1] äöü\u00a0x\t<think>\n<s>"
     assert defused(text, _special_tokens(tokenizer)) == text
+
+
+async def test_a_judge_that_sends_half_a_pair_loses_no_session(tokenizer, monkeypatch):
+    """From the endpoint's bytes to the ids of the second prompt: real HTTP, real tokenizer, real episode."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    said = "Critique: Look\\ud83d at <end><us<end>er>\\u0000 the 2\\u202end line."
+    with InThread(JudgeServer(reply=lambda body: json.loads(f'"{said}"'))) as thread:
+        provider = make_provider("judge", endpoint={"base_url": thread.server.url, "model": "m"})
+        rules = EpisodeRules(make_env("binary_matrix"), provider, EpisodeConfig(revise="compact"))
+        (problem,) = rules.env.build(0, 1, 0).train
+        policy = policy_of(asyncio.get_running_loop(), tokenizer, engine=Engine([5]))
+        policy.prompt_budget = 10_000
+        episode = await run_episode(
+            rules, policy, problem, QUESTION, session_id=0, validate=False, seed_of=lambda place: 1
+        )
+        await runtime_of(provider.settings).aclose()
+    first, second = episode.turns
+    assert first.feedback.text == "Look\ufffd at <end><us<end>er> the 2nd line."
+    assert (first.stop, first.error) == (None, None)
+    ends = [turn.attempt.prompt_ids.count(tokenizer.eos_token_id) for turn in (first, second)]
+    assert ends[0] == ends[1], "no <end> of the judge's is one"
