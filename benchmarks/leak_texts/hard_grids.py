@@ -58,7 +58,7 @@ class Case:
 
 
 def rows(grid: Grid, cell: str = " ", row: str = "\n", names: str | tuple[str, ...] = "0123456") -> str:
-    return row.join(cell.join(names[v] for v in one) for one in grid)
+    return row.join(cell.join(names[v] if v < len(names) else str(v) for v in one) for one in grid)
 
 
 def cases(seed: int) -> Iterator[Case]:

@@ -135,7 +135,8 @@ class BinaryMatrix:
         def known(row: int, column: int, value: int) -> bool:
             return grid is not None and grid[row][column] == value
 
-        return distance_candidates(problem.data["matrix"], solution, text, known)
+        given = [[-1 if cell is None else cell for cell in row] for row in grid] if grid is not None else None
+        return distance_candidates(problem.data["matrix"], solution, text, known, given)
 
     def _diagnose(self, problem: Problem, text: str, level: FeedbackLevel) -> str:
         solution: Matrix = problem.data["solution"]

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from rltf_verl.envs.base import Candidate
 from rltf_verl.envs.cell_candidates import stated_cells
 from rltf_verl.envs.grid_candidates import stated_grids, stated_lines
+from rltf_verl.envs.grid_readings import whole_grids
+from rltf_verl.envs.plain_text import MAX_TEXT
 from rltf_verl.envs.stated import Matrix, Stated, plain, word_ends
 
 KnownCell = Callable[[int, int, int], bool]
@@ -21,13 +23,16 @@ _TELLS = re.compile(
 )
 
 
-def distance_candidates(matrix: Matrix, solution: Matrix, text: str, known: KnownCell) -> list[Candidate]:
+def distance_candidates(
+    matrix: Matrix, solution: Matrix, text: str, known: KnownCell, attempt: Matrix | None = None
+) -> list[Candidate]:
     """Passages that may give away the solution, or a row, a column or a cell of it.
 
     Numbers that the question shows as well are no news: a matrix or row that equals the question's counts only if the
     text does not introduce it as such, and a cell only if the text says that it should be so. Parts that the attempt
     had right are no news either.
     """
+    text = text[:MAX_TEXT]
     shown, n = plain(text), len(solution)
     cells = list(stated_cells(shown, n))
     grids = [*stated_grids(shown, n), *_complete([cell for cell, _ in cells], n)]
@@ -35,7 +40,8 @@ def distance_candidates(matrix: Matrix, solution: Matrix, text: str, known: Know
         grids += [_transposed(grid) for grid in grids]
     parts = [*_lines(shown, matrix, n), *_cells(cells, matrix)]
     news = [part for part in parts if not all(known(*cell) for cell in part.cells)]
-    told = [*((grid, False) for grid in grids if not _quoted(grid, matrix)), *((part, True) for part in news)]
+    whole = [(grid, False) for grid in whole_grids(text, matrix, solution, attempt)]
+    told = [*whole, *((grid, False) for grid in grids if not _quoted(grid, matrix)), *((part, True) for part in news)]
     ends = word_ends(text)
     return [
         Candidate(stated.start, ends.get(stated.end, stated.end), _as_answer(stated, solution), part)

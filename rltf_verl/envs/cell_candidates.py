@@ -16,19 +16,24 @@ _PLACES = (
     rf"col(?:umn)?\s+COL{_JOIN}row\s+ROW",
     rf"ROW{_NTH}row{_JOIN}COL{_NTH}col(?:umn)?",
     rf"COL{_NTH}col(?:umn)?{_JOIN}ROW{_NTH}row",
-    rf"COL{_NTH}(?:cell|value|entry|number|element){_JOIN}(?:row\s+ROW|(?P<r>\d+){_NTH}row)",
+    rf"COL{_NTH}(?:cell|value|entry|number|element){_JOIN}(?:row\s+ROW|(?<!\d)(?P<r>\d{{1,2}}){_NTH}row)",
 )
-_FORMS = [form.replace("ROW", rf"(?P<r{i}>\d+)").replace("COL", rf"(?P<c{i}>\d+)") for i, form in enumerate(_PLACES)]
+_INDEX = r"(?<!\d)(?P<NAME>\d{1,2})"
+"""Longer numbers name no cell; without the bound a long row of digits would be looked at again from each of them."""
+_FORMS = [
+    form.replace("ROW", _INDEX.replace("NAME", f"r{i}")).replace("COL", _INDEX.replace("NAME", f"c{i}"))
+    for i, form in enumerate(_PLACES)
+]
 _AT = f"(?:{'|'.join(_FORMS)})"
 _ROWS, _COLUMNS = ["r", *(f"r{i}" for i in range(len(_PLACES)))], [f"c{i}" for i in range(len(_PLACES))]
 _MUST = (
     r"(?:(?:should|must|ought\s+to|has\s+to|have\s+to|needs?\s+to|is\s+supposed\s+to|shall|would)\s+"
-    r"(?:\w+\s+){0,2}?(?:be|become|read|equal|hold|have|contain|say|show)"
+    r"(?:\w{1,20}\s+){0,2}?(?:be|become|read|equal|hold|have|contain|say|show)"
     r"|(?:the|a)\s+(?:correct|right|true|actual|proper|expected)\s+(?:value|distance|entry|number|answer)\s*(?:is|:|=)"
     r"|correctly\s+(?:is|has)|is\s+(?:really|actually|in\s+fact|correctly))"
 )
 _VALUE = (
-    r"(?:a\s+|an\s+|the\s+)?(?:value\s+|number\s+|distance\s+)?(?:of\s+)?(?P<value>\d+)\b(?!\s*(?:,|by\b|x|×)\s*\d)"
+    r"(?:a\s+|an\s+|the\s+)?(?:value\s+|number\s+|distance\s+)?(?:of\s+)?(?<!\d)(?P<value>\d{1,3})\b(?!\s*(?:,|by\b|x|×)\s*\d)"
     r"(?!\s+(?:or|more|less|fewer|larger|smaller|greater|bigger|higher|lower)\b)"
 )
 _NOT_YOU = r"(?<!you )(?<!you have )(?<!you had )"

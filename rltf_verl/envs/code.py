@@ -17,8 +17,10 @@ from rltf_verl.envs import code_words
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.code_arithmetic import draw_task
 from rltf_verl.envs.code_compare import same_text, same_value
+from rltf_verl.envs.code_leaks import SHARE, repeated_share
 from rltf_verl.envs.code_sources import READERS, Task, Test, load_rows, tasks_of
 from rltf_verl.envs.code_text import blocks, fenced, last_program, question, shorten
+from rltf_verl.envs.plain_text import MAX_TEXT
 from rltf_verl.envs.sandbox import Backend, make_sandbox
 from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, Run, SandboxError
 from rltf_verl.registry import require_choice
@@ -145,7 +147,11 @@ class Code:
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Programs in a text, for the leak guard."""
         found = list(blocks(text))[-MOST_CANDIDATES:]
-        return [Candidate(block.start, block.end, text[block.start : block.end]) for block in found]
+        programs = [Candidate(block.start, block.end, text[block.start : block.end]) for block in found]
+        solution = str(problem.data["solution"])
+        if text and repeated_share(text[:MAX_TEXT], solution, attempt) >= SHARE:
+            programs.append(Candidate(0, len(text), fenced(solution), part=True))
+        return programs
 
     def worked_solution(self, problem: Problem) -> str:
         """The reference solution; empty if there is none."""

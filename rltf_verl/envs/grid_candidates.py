@@ -83,8 +83,8 @@ def _row_windows(rows: list[_Run], n: int) -> Iterator[list[_Run]]:
 
 _ENDS = {"top": 1, "upper": 1, "leftmost": 1, "last": -1, "bottom": -1, "final": -1, "rightmost": -1}
 _LINE_NAME = re.compile(
-    rf"\b(?:(?P<kind>row|col(?:umn)?)\s+(?:number\s+)?\#?(?P<nth>[0-9]+)"
-    rf"|(?:(?P<th>[0-9]+)(?:st|nd|rd|th)|(?P<end>{'|'.join(_ENDS)}))\s+(?P<kind2>row|line|col(?:umn)?)\b)",
+    rf"\b(?:(?P<kind>row|col(?:umn)?)\s+(?:number\s+)?\#?(?P<nth>[0-9]{{1,4}})"
+    rf"|(?:(?<![0-9])(?P<th>[0-9]{{1,4}})(?:st|nd|rd|th)|(?P<end>{'|'.join(_ENDS)}))\s+(?P<kind2>row|line|col(?:umn)?)\b)",
     re.IGNORECASE,
 )
 

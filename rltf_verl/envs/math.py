@@ -134,7 +134,9 @@ class Math:
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Numbers and expressions of a text that may be the answer, for the leak guard."""
-        return answer_candidates(str(problem.data.get("question", "")), problem.reference, text)
+        return answer_candidates(
+            str(problem.data.get("question", "")), problem.reference, text, self._answer(attempt) or ""
+        )
 
     def subset(self, problem: Problem) -> str:
         """The source or test set."""

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import chain
 
+from rltf_verl.envs.arithmetic_phrases import expressions
 from rltf_verl.envs.base import Candidate
 from rltf_verl.envs.boxed import last_box
+from rltf_verl.envs.math_readings import digit_by_digit, from_attempt
 from rltf_verl.envs.number_words import number_spans, spell_digits
+from rltf_verl.envs.plain_text import MAX_TEXT
 
 Passage = tuple[int, int, str]
 """Where it stands, and what it says."""
@@ -33,8 +37,10 @@ _THOUSANDS = re.compile(r"\b(\d{1,3})\s+thousand(?:\s+(?:and\s+)?(\d{1,3}))?\b",
 _FRACTION = re.compile(r"(-?)\\[dt]?frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(\d+)\s*\}", re.ASCII)
 _CUE = re.compile(
     r"(?:\b(?:answer|result|solution|value|total|sum|should|equals?|gets?|gives?|yields?|obtain|exactly|correct|actually"
-    r"|final|makes?|leads?|comes?|arrive|replace|become|instead|expected|end\s+up|find|write|turns\s+out|remains?)\b"
-    r"|[=≈]|\\boxed\s*\{)[^.!?\n]{0,40}$",
+    r"|final|makes?|leads?|comes?|arrive|replace|become|instead|expected|end\s+up|find|write|turns\s+out|remains?"
+    r"|antwort|ergebnis|losung|lautet|ergibt|reponse|resultat|vaut|donne|respuesta|resultado|solucion|risposta|risultato"
+    r"|soluzione|resposta|solucao|antwoord|uitkomst|odpowiedz|wynik|ответ|результат|решение|равно|svaret|assert|print)\b"
+    r"|答案|结果|答え|正解|答|정답|답은|[=≈]|\\boxed\s*\{)[^.!?\n]{0,40}$",
     re.IGNORECASE,
 )
 _IS = re.compile(r"\b(?:is|are|be|was)\s+\$?$", re.IGNORECASE)
@@ -62,13 +68,22 @@ _BOX = re.compile(r"\\boxed\s*\{")
 _COMMAND = re.compile(r"\\[a-zA-Z]+")
 
 
-def answer_candidates(question: str, reference: str, text: str) -> list[Candidate]:
+def answer_candidates(question: str, reference: str, text: str, attempt: str = "") -> list[Candidate]:
     """Passages that may say `reference`, at most `MAX_CANDIDATES`, each of them as an answer in a box.
 
     A number that the question holds, or a small whole one, counts only where a word says that it is the answer.
+
+    Args:
+        question: the problem's.
+        reference: its answer.
+        text: the feedback.
+        attempt: the answer that it is about: a text may say by how much it is off.
     """
+    text = text[:MAX_TEXT]
     value = _value(reference)
-    found = _numbers(question, value, text) if value is not None else _expressions(question, reference, text)
+    found = _expressions(question, reference, text)
+    if value is not None:
+        found = chain(_numbers(question, value, text), _worked_out(question, value, text, _value(attempt)))
     passages = {(start, end): answer for start, end, answer in (*_boxes(text), *found)}
     some = sorted(passages.items())[:MAX_CANDIDATES]
     return [Candidate(start, end, f"\\boxed{{{answer}}}") for (start, end), answer in some]
@@ -85,6 +100,18 @@ def _numbers(question: str, wanted: Fraction, text: str) -> Iterator[Passage]:
             continue
         if tells or _told(shown, start, end):
             yield start, max(end, ends.get(start, end)), re.sub(r"\s+over\s+", "/", found[0].strip())
+
+
+def _worked_out(question: str, wanted: Fraction, text: str, attempt: Fraction | None) -> Iterator[Passage]:
+    """The answer digit by digit, as a sum that is said to be it, or as the wrong answer with what it is off."""
+    known = {_value(m[0]) for m in _NUMBER.finditer(spell_digits(question))}
+    found = list(digit_by_digit(text)) if wanted not in known and abs(wanted) >= TELLING else []
+    found += [one for one in expressions(text) if _CUE.search(text[max(0, one[0] - 80) : one[0]])]
+    if attempt is not None:
+        found += from_attempt(text, attempt)
+    for start, end, value in found:
+        if value == wanted:
+            yield start, end, str(wanted)
 
 
 def _in_digits(text: str) -> str:

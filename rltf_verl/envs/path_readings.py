@@ -17,6 +17,8 @@ from rltf_verl.envs.stated import cue_before
 
 MIN_MOVES = 3
 """Fewer moves are also listed by chance or as examples: they count only as a list of their own."""
+MIN_CELLS = 3
+"""The start and the destination are no news."""
 MAX_TOKENS = 600
 MAX_GAP = 60
 """Characters between two moves of one list."""
@@ -159,7 +161,7 @@ _AXES: tuple[Callable[[int, int], tuple[int, int]], ...] = (
 
 
 def _as_moves(run: list[tuple[int, int, int, int]], maze: Maze) -> Iterator[Told]:
-    if len(run) < 2:
+    if len(run) < MIN_CELLS:
         return
     for axes in _AXES:
         cells = [axes(a, b) for _, _, a, b in run]

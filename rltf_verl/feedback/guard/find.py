@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rltf_verl.envs.base import Env, FindsCandidates, HasWorkedSolution
+from rltf_verl.envs.math_leaks import answer_candidates
 from rltf_verl.envs.plain_text import MAX_TEXT
 from rltf_verl.envs.readings import readings
 from rltf_verl.feedback.guard.equality import find_reference, same_answer
@@ -18,6 +19,13 @@ LeakKind = Literal["answer", "part", "solution", "judged", "unreadable"]
 """The answer; a part of it; a copy of the worked solution; what only the additional check saw; a text that is too long
 to be read."""
 
+COMMON = frozenset(
+    (
+        "true", "false", "yes", "no", "none", "left", "right", "up", "down", "north", "south", "east", "west", "even",
+        "odd", "both", "neither", "all",
+    )
+)  # fmt: skip
+"""Answers that a text mentions for many reasons: they count only where an answer stands."""
 SHOWN = 80
 """Characters of the passage that a verdict quotes."""
 
@@ -70,7 +78,7 @@ def find_leaks(
         for leak in _answers(env, problem, view.text, attempt, settings, is_correct)
     }
     ordered = sorted(leaks, key=lambda leak: (leak.kind, leak.start, -leak.end))
-    return [*ordered, *_copies(env, problem, text, settings)]
+    return [*ordered, *_copies(env, problem, text, attempt, settings)]
 
 
 class _Grader:
@@ -97,7 +105,13 @@ def _answers(
             if (settings.parts or not c.part) and is_correct(c.answer):
                 yield Leak("part" if c.part else "answer", c.start, c.end)
         return
-    for c in usual_candidates(text):
+    question = str(problem.data.get("question", ""))
+    told = (
+        ()
+        if problem.reference.strip().lower() in COMMON
+        else answer_candidates(question, problem.reference, text, attempt)
+    )
+    for c in (*usual_candidates(text), *told):
         if same_answer(c.answer, problem.reference) or is_correct(c.answer):
             yield Leak("answer", c.start, c.end)
     repeated = find_reference(text, problem.reference)
@@ -105,8 +119,8 @@ def _answers(
         yield Leak("answer", *repeated)
 
 
-def _copies(env: Env, problem: Problem, text: str, settings: GuardSettings) -> list[Leak]:
+def _copies(env: Env, problem: Problem, text: str, attempt: str, settings: GuardSettings) -> list[Leak]:
     if not isinstance(env, HasWorkedSolution):
         return []
-    copied = copied_share(text, env.worked_solution(problem)) > settings.overlap
+    copied = copied_share(text, env.worked_solution(problem), attempt) > settings.overlap
     return [Leak("solution", 0, len(text))] if copied else []
