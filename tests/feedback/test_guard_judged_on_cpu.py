@@ -17,7 +17,7 @@ from rltf_verl.feedback.guard.judged import JudgedLeak, leak_messages
 from rltf_verl.judge.runtime import runtime_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "leak_prompt.txt"
-HIDDEN = "Take the double of twenty-one."
+HIDDEN = "Count the days of six weeks."
 
 
 def judged(server: JudgeServer, **limits: Any) -> JudgedLeak:

@@ -115,16 +115,16 @@ async def test_an_additional_check_sees_what_rules_do_not():
 
     async def check(request: FeedbackRequest, text: str) -> bool:
         seen.append(text)
-        return "double" in text
+        return "weeks" in text
 
-    inner = Scripted("Take the double of 21.", CLEAN, LEAKY)
+    inner = Scripted("Count the days of six weeks.", CLEAN, LEAKY)
     guard = GuardedProvider(inner, also=check)
     error = await refusal(guard, asked())
     assert error.withheld is not None
-    assert error.withheld.leak == "judged: Take the double of 21."
+    assert error.withheld.leak == "judged: Count the days of six weeks."
     assert (await guard.feedback(asked())).leak == ""
     await refusal(guard, asked())
-    assert seen == ["Take the double of 21.", CLEAN], "what the rules find needs no further check"
+    assert seen == ["Count the days of six weeks.", CLEAN], "what the rules find needs no further check"
 
 
 def test_the_wrapper_is_transparent():
