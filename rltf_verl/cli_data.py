@@ -57,7 +57,7 @@ def data_check(
     files: Annotated[list[Path], typer.Argument(help="Parquet files that are used together, e.g. train and test.")],
     tokenizer: Annotated[Path | None, typer.Option(help="Local folder of a tokenizer: counts tokens.")] = None,
     max_prompt_length: Annotated[int | None, typer.Option(min=1, help="data.max_prompt_length.")] = None,
-    revise: Annotated[str, typer.Option(help="Template of the revise prompt, rltf.episode.revise.")] = "guide",
+    revise: Annotated[str, typer.Option(help="Template of the revise prompt, rltf.episode.revise.")] = "critique",
     feedback_tokens: Annotated[int, typer.Option(min=0, help="Tokens allowed for the feedback.")] = 256,
 ) -> None:
     """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something must be mended."""

@@ -20,6 +20,10 @@ class Policy(Protocol):
         """Token ids of a conversation, with the header of the answer to come."""
         ...
 
+    async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """As `encode`, with the empty block that a thinking model's template has before an answer without thoughts."""
+        ...
+
     async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
         """Token ids of a conversation that goes on: `ids`, then `message` and the header of the answer to come.
 

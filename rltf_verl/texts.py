@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+THOUGHTS, THOUGHTS_END = "<think>", "</think>"
+
 LONGEST = 1_000_000
 """Characters that are kept of a text. No prompt holds more, and whatever reads it stays quick."""
 
@@ -50,6 +52,20 @@ def one_line(text: str, longest: int) -> str:
     """The beginning of a text as one line, for causes and logs."""
     line = " ".join(clean_text(text, 20 * longest).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def without_thoughts(text: str) -> str:
+    """What a reasoning model says besides thinking: the text behind the last `</think>`, up to a `<think>` never left.
+
+    The opening `<think>` may be missing: some chat templates put it into the prompt. Without either mark the text is
+    returned as it is.
+
+    >>> without_thoughts("so 12?</think>\\n\\nIt is 12.")
+    'It is 12.'
+    """
+    _, closed, behind = text.rpartition(THOUGHTS_END)
+    answer, opened, _ = behind.partition(THOUGHTS)
+    return answer.strip() if closed or opened else text
 
 
 def without_chat_tokens(text: str) -> str:

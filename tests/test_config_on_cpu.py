@@ -33,8 +33,8 @@ def test_an_almost_empty_block_has_the_papers_defaults():
         format_coef=0.1, intermediate=True, progress_coef=0.0, turn_decay=1.0, repetition_coef=0.0
     )
     assert config.episode == EpisodeConfig(
-        horizon=2, context="fresh", stop_when_solved_train=True, stop_when_solved_val=False, revise="guide",
-        branch_turn=None, pair_sessions=False,
+        horizon=2, context="fresh", stop_when_solved_train=True, stop_when_solved_val=False, revise=None,
+        quote="answer", branch_turn=None, pair_sessions=False,
     )  # fmt: skip
     assert config.attempt == AttemptConfig(weight=1.0, estimator="group_mean", norm_by_std=False)
     assert (config.critique, config.critique.enabled) == (CritiqueConfig(weight=1.0), True)

@@ -32,6 +32,10 @@ class LocalPolicy:
         ids = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, return_dict=False)
         return tuple(ids)
 
+    async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The policy does not think."""
+        return await self.encode(messages)
+
     async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
         """Appended contexts are not studied."""
         raise NotImplementedError

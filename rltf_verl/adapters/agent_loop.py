@@ -18,6 +18,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from verl.utils.fs import copy_to_local
 from verl.utils.model import get_generation_config
 
+from rltf_verl.adapters.chat_form import ChatForm, chat_form
 from rltf_verl.adapters.checks import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.columns import RowOutput, row_columns, session_facts
 from rltf_verl.adapters.compat import warn_once
@@ -195,12 +196,28 @@ class VerlPolicy:
         ids = await self._loop.loop.run_in_executor(None, builder.build_initial_tokens, list(messages))
         return tuple(int(i) for i in ids)
 
+    async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """`encode`, and what the chat template has in place of thoughts."""
+        return await self.encode(messages) + self._chat_form.no_thoughts
+
     async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
-        """verl's own way of going on with a conversation (its token builder knows the family's separators)."""
-        merge = self._loop.continuous_token_builder.merge_context_tokens
-        said = list(messages)
-        merged = await self._loop.loop.run_in_executor(None, merge, said, [*said, message], list(ids))
+        """verl's own way of going on with a conversation (its token builder knows the family's separators).
+
+        An answer that was cut off is ended first: the builder adds what stands between turns, not the end of one.
+        """
+        merge, end = self._loop.continuous_token_builder.merge_context_tokens, self._chat_form.end_of_turn
+        said, ended = list(messages), [*ids, *(() if self._is_stop(ids[-1]) else end)]
+        merged = await self._loop.loop.run_in_executor(None, merge, said, [*said, message], ended)
         return tuple(int(i) for i in merged.token_ids)
+
+    @property
+    def _chat_form(self) -> ChatForm:
+        builder = self._loop.continuous_token_builder
+        return chat_form(self._loop.tokenizer, builder.chat_template_kwargs)
+
+    def _is_stop(self, token: int) -> bool:
+        """Whether an answer that ends with the token has ended."""
+        return token in (self._loop.tokenizer.eos_token_id, *self._chat_form.end_of_turn[-1:])
 
     async def encode_answer(self, text: str) -> tuple[int, ...]:
         """Plain text as an answer, ended by the end token, cut off at `data.max_response_length`."""

@@ -23,11 +23,18 @@ from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of,
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env, NeedsMachine
 from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackProvider
-from rltf_verl.prompts import render, require_template
+from rltf_verl.prompts import is_file, render, require_template, template_of
 from rltf_verl.types import Message, Problem
 
 logger = logging.getLogger(__name__)
+
+TEMPLATE_KEYS = (
+    "rltf.episode.revise", "rltf.feedback_modeling.critic", "rltf.feedback.critic", "rltf.feedback.even.critic",
+    "rltf.feedback.odd.critic",
+)  # fmt: skip
+"""Settings that can name a template file."""
 
 NUM_BUDGET_PROBES = 32
 """Problems of the training set whose revise prompt is measured at start."""
@@ -49,7 +56,11 @@ def check_driver(config: DictConfig) -> None:
 
 
 def resolve_files(config: DictConfig) -> None:
-    """Make `./mine.py:Class` absolute: workers of a cluster start in folders of their own."""
+    """Make `./mine.py:Class` and `./mine.j2` absolute: workers of a cluster start in folders of their own."""
+    for key in TEMPLATE_KEYS:
+        template = OmegaConf.select(config, key)
+        if template is not None and is_file(str(template)):
+            OmegaConf.update(config, key, str(Path(str(template)).expanduser().resolve()))
     for key in ("rltf.feedback.provider", "rltf.env.name"):
         path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
         if separator and path.endswith(".py"):
@@ -116,9 +127,9 @@ def check_config(config: DictConfig) -> RLTFConfig:
     if config.get("rltf") is None:
         raise ConfigError("no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd")
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
-    make_env(rltf.env.name, **rltf.env.options)
+    env = make_env(rltf.env.name, **rltf.env.options)
     provider = build_provider(rltf.feedback)
-    require_template("rltf.episode.revise", "revise", rltf.episode.revise)
+    rltf = with_template(rltf, env, provider)
     require_template("rltf.feedback_modeling.critic", "critic", rltf.feedback_modeling.critic)
     if not verl_is_tested():
         logger.warning("verl %s is outside the tested range %s; run `rltf doctor`", verl_version(), TESTED_VERL)
@@ -302,7 +313,8 @@ def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, toke
 
 def _second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> list[Message]:
     """The conversation of the second turn, after an attempt without text."""
-    text = render(f"revise/{rltf.episode.revise}", question=question[-1]["content"], attempt="", feedback=feedback)
+    template = template_of("revise", rltf.episode.revise or "")
+    text = render(template, question=question[-1]["content"], attempt="", feedback=feedback)
     revise = {"role": "user", "content": text}
     if rltf.episode.context == "append":
         return [*question, {"role": "assistant", "content": ""}, revise]

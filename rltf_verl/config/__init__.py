@@ -49,6 +49,9 @@ class RewardConfig:
         require(0 < self.turn_decay <= 1, "reward.turn_decay", self.turn_decay, "must be in (0, 1]; 1 is no decay")
 
 
+Quote = Literal["answer", "all", "none"]
+
+
 @dataclass(frozen=True)
 class EpisodeConfig:
     """How a session is played."""
@@ -64,8 +67,12 @@ class EpisodeConfig:
     val_feedback_every: int | None = 1
     """Every how many-th validation goes on after the first answer, with feedback, as do the first and the last one; the
     others play first answers only, and ask no judge. 1: all; null: none."""
-    revise: str = "guide"
-    """Template `prompts/revise/<name>.j2` of the prompts of turns 2 and later."""
+    revise: str | None = None
+    """Template of the prompts of turns 2 and later: a name of `prompts/revise`, or a file `./mine.j2`; null takes the
+    one that fits provider and environment (docs/feedback.md)."""
+    quote: Quote = "answer"
+    """What later prompts are shown of an attempt: its answer (without `<think>…</think>`), all of it, or none of it, as
+    in the paper's form B. Critics are shown the same, but with `none` all of it."""
     branch_turn: int | None = None
     """Turn (from 1) whose attempts get several revisions each, in training; null plays one line."""
     branch_width: int = 2

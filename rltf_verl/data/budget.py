@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import track
 
 from rltf_verl.data.wrap import question_of
-from rltf_verl.prompts import render
+from rltf_verl.prompts import render, template_of
 
 BATCH = 512
 """Prompts that are encoded in one call; the tokenizer spreads them over the cores."""
@@ -77,7 +77,7 @@ def _text_only(prompt: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 def _revise(prompt: list[dict[str, Any]], template: str) -> list[dict[str, str]]:
     *before, last = _text_only(prompt)
-    text = render(f"revise/{template}", question=last["content"], attempt="", feedback="")
+    text = render(template_of("revise", template), question=last["content"], attempt="", feedback="")
     return [*before, {**last, "content": text}]
 
 

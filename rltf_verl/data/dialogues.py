@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rltf_verl.prompts import render, require_template
+from rltf_verl.prompts import render, require_template, template_of
 from rltf_verl.report.session import lines
 
 MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
@@ -50,7 +50,10 @@ def _messages(record: Mapping[str, Any], line: Sequence[Mapping[str, Any]], revi
         said.append({"role": "assistant", "content": turn["text"]})
         if turn is not line[-1]:
             told = render(
-                f"revise/{revise}", question=record["question"], attempt=turn["text"], feedback=turn["feedback"]["text"]
+                template_of("revise", revise),
+                question=record["question"],
+                attempt=turn["text"],
+                feedback=turn["feedback"]["text"],
             )
             said.append({"role": "user", "content": told})
     return said

@@ -114,6 +114,21 @@ class HasWorkedSolution(Protocol):
 
 
 @runtime_checkable
+class HasReviseTemplates(Protocol):
+    """An environment whose later prompts have templates of their own. Optional: see `episode.templates.TEMPLATES`."""
+
+    revise_templates: Mapping[str, str]
+    """What feedback is about (`attempt`, `question`, `answer`, `logits`), or `append` -> template."""
+
+
+COMPACT_TEMPLATES = {
+    "attempt": "compact", "question": "compact_guide", "answer": "compact", "logits": "compact_guide",
+    "append": "compact_append",
+}  # fmt: skip
+"""Of environments for small character-level models."""
+
+
+@runtime_checkable
 class HasSubsets(Protocol):
     """An environment whose problems come from several sets, each with validation metrics of its own. Optional."""
 

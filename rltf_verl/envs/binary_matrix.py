@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.binary_matrix_leaks import distance_candidates
 from rltf_verl.envs.boxed import extract_boxed, last_box
 from rltf_verl.envs.grid_text import Cells, find_grid, is_square, read_grid
@@ -69,6 +69,9 @@ class BinaryMatrix:
             if type(value) is not int or value < least:
                 raise ValueError(f"rltf.env.{key}={value!r} must be a whole number, at least {least}")
         self._official, self._compact = mode == "official", style == "compact"
+        # What the verifier says at level full needs no attempt beside it (the paper's form B).
+        compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}
+        self.revise_templates = compact if self._compact else {"answer": "guide"}
         if self._official and self._compact:
             raise ValueError(
                 "rltf.env.style=compact: the release's grader (rltf.env.mode=official) reads no rows of digits; "

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.boxed import extract_boxed, last_box
 from rltf_verl.envs.kk_puzzles import Puzzle, Shape, release_puzzles, strict_puzzles, words
 from rltf_verl.envs.logic import MAX_PEOPLE, formula, letters, read_letters
@@ -67,6 +67,7 @@ class KnightsKnaves:
             if type(value) is not int or not least <= value <= most:
                 raise ValueError(f"rltf.env.{key}={value!r} must be a whole number from {least} to {most}")
         self._official, self._compact = mode == "official", style == "compact"
+        self.revise_templates = COMPACT_TEMPLATES if self._compact else {}
         if self._official and self._compact:
             raise ValueError("rltf.env.style='compact' has no form that rltf.env.mode='official' can grade: set strict")
         self._shape = Shape(n_people, depth, width)

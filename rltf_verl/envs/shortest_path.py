@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.boxed import extract_boxed, last_box
 from rltf_verl.envs.path_candidates import path_candidates
 from rltf_verl.envs.path_feedback import diagnosis, marks
@@ -84,6 +84,9 @@ class ShortestPath:
         if not _is_number(infeasible_share) or not 0 <= infeasible_share <= 1:
             raise ValueError(f"rltf.env.infeasible_share={infeasible_share!r} must be a number from 0 to 1")
         self._official, self._compact = mode == "official", style == "compact"
+        # What the verifier says at level full needs no attempt beside it (the paper's form B).
+        compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}
+        self.revise_templates = compact if self._compact else {"answer": "guide"}
         self._sizes = Sizes((rows_min, rows_max), (cols_min, cols_max), p_blocked)
         self._infeasible_share = infeasible_share
 

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.files import read_rows
@@ -43,6 +43,9 @@ class Writing:
     """
 
     name = "writing"
+    revise_templates: ClassVar = {
+        "attempt": "text", "question": "text", "answer": "text", "logits": "text", "append": "plain_append",
+    }  # fmt: skip
 
     def __init__(
         self,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.policy import Policy
-from rltf_verl.prompts import render
+from rltf_verl.prompts import render, template_of
 from rltf_verl.prompts.fit import fitted_prompt
-from rltf_verl.prompts.quote import quoted
+from rltf_verl.prompts.quote import quoted, shown_of
 from rltf_verl.types import Feedback, Message, Turn
 
 
@@ -37,17 +37,17 @@ async def revise(
 
     Args:
         policy: encodes, and knows the budget.
-        config: form of context and template.
+        config: form of context, and a named template (`templates.with_template`).
         conversation: what `turn` was an answer to.
         question: the first prompt.
         turn: the attempt.
         feedback: what was said about it.
     """
-    template = f"revise/{config.revise}"
+    template, attempt = template_of("revise", config.revise or ""), shown_of(turn.attempt.text, config.quote)
     if config.context == "fresh":
-        fitted = await fitted_prompt(policy, question, template, attempt=turn.attempt.text, feedback=feedback.text)
+        fitted = await fitted_prompt(policy, question, template, attempt=attempt, feedback=feedback.text)
         return Revision(fitted.ids, tuple(question), fitted.text, fitted.shortened)
-    attempt = quoted(policy, turn.attempt.text)
+    attempt = quoted(policy, attempt)
     so_far = (*conversation, {"role": "assistant", "content": turn.attempt.text})
     before = turn.attempt.prompt_ids + turn.attempt.response_ids
 

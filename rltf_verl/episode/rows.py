@@ -9,7 +9,9 @@ from typing import Literal
 from rltf_verl.config import MentionsConfig, RLTFConfig
 from rltf_verl.episode.mentions import mentioning_tokens, mentions
 from rltf_verl.policy import Policy
+from rltf_verl.prompts import template_of
 from rltf_verl.prompts.fit import fitted_prompt
+from rltf_verl.prompts.quote import shown_of
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Role, Row, Turn
 
 
@@ -38,7 +40,7 @@ async def session_rows(policy: Policy, messages: Sequence[Message], episode: Epi
         extra += imitate_rows(episode, first_turn_too=config.imitate.source == "all")
     extra = [kept for row in extra if (kept := _without_mentions(row, policy, config.mentions)) is not None]
     if config.feedback_modeling.enabled and not inline:
-        extra += await _feedback_rows(policy, messages, episode, config.feedback_modeling.critic)
+        extra += await _feedback_rows(policy, messages, episode, config)
     return [*attempts[:-1], *extra, attempts[-1]]
 
 
@@ -98,16 +100,19 @@ def imitate_rows(episode: Episode, *, first_turn_too: bool) -> list[Row]:
     return [_first_prompt_row(episode, k, Role.IMITATE) for k in ends]
 
 
-async def _feedback_rows(policy: Policy, messages: Sequence[Message], episode: Episode, critic: str) -> list[Row]:
+async def _feedback_rows(
+    policy: Policy, messages: Sequence[Message], episode: Episode, config: RLTFConfig
+) -> list[Row]:
     """(critic prompt with y_k, f_k) for every feedback that led to another turn (paper section 4).
 
     Left out: what the policy wrote itself, which it need not learn to predict, and the fixed sentence of `on_error`.
     """
-    rows = []
+    rows, template = [], template_of("critic", config.feedback_modeling.critic)
     for k, turn in enumerate(episode.turns):
         if turn.feedback is None or turn.stop is not None or turn.feedback.attempt or turn.feedback.fallback:
             continue
-        prompt = await fitted_prompt(policy, messages, f"critic/{critic}", attempt=turn.attempt.text)
+        attempt = shown_of(turn.attempt.text, config.episode.quote)
+        prompt = await fitted_prompt(policy, messages, template, attempt=attempt, unthinking=True)
         if prompt.ids is not None:
             ids = await policy.encode_answer(turn.feedback.text)
             unsampled = Attempt(prompt.ids, ids, (0.0,) * len(ids), turn.feedback.text, ended=True)

@@ -15,6 +15,7 @@ from rltf_verl.episode import lost
 from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
+from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.group import Group
@@ -36,8 +37,8 @@ class EpisodeRules:
 
     @classmethod
     def of(cls, config: RLTFConfig, env: Env, provider: FeedbackProvider) -> EpisodeRules:
-        """What the configuration says, with the parts that it names."""
-        feedback = config.feedback
+        """What the configuration says, with the parts that it names. Raises ConfigError, as `with_template`."""
+        config, feedback = with_template(config, env, provider), config.feedback
         return cls(env, provider, config.episode, feedback.on_error, config.reward, feedback.ask, feedback.ask_wait_s)
 
 
@@ -169,8 +170,9 @@ class _Session:
         """
         seed = self.seed_of(place_of(len(before), branch, "feedback"))
         request = FeedbackRequest(
-            self.rules.env, self.problem, self.question, (*before, turn), self.session_id, self.policy, seed, self.group
-        )
+            self.rules.env, self.problem, self.question, (*before, turn), self.session_id, self.policy, seed,
+            self.rules.episode.quote, self.group,
+        )  # fmt: skip
         start = time.monotonic()
         try:
             return await self._revised(turn, await ask(self.rules.provider, request), messages, start)

@@ -59,6 +59,10 @@ class EndpointPolicy:
         """The characters of the messages' JSON."""
         return tuple(map(ord, json.dumps(list(messages), ensure_ascii=False)))
 
+    async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The endpoint's template is its own."""
+        return await self.encode(messages)
+
     async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
         """The messages say all that the ids do."""
         return await self.encode([*messages, message])

@@ -23,6 +23,7 @@ from rltf_verl.evaluate.settings import (
     policy_endpoint,
     rltf_block,
     training_blocks,
+    with_parts,
 )
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.registry import build_block, require_choice
@@ -96,7 +97,7 @@ def plan_to_play(
         key = SIZES["answer_tokens"][0]
         raise ValueError(f"endpoint.max_tokens={endpoint['max_tokens']}: say {key}={endpoint['max_tokens']} instead")
     told["endpoint"] = {**endpoint, "max_tokens": run.answer_tokens}
-    plan = Plan(run, _as_training(told, training_blocks(config), rounds, env), _phrases(config))
+    plan = Plan(run, with_parts(_as_training(told, training_blocks(config), rounds, env)), _phrases(config))
     _ = plan.terms
     return plan, Evaluation(policy_endpoint(told), plan.rltf, 0, prompt_budget)
 

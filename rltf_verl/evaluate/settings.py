@@ -13,9 +13,10 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from rltf_verl.config import RLTFConfig
+from rltf_verl.episode.provider import judged_parts
+from rltf_verl.episode.templates import with_template
 from rltf_verl.evaluate.endpoint_policy import PolicyEndpoint
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
-from rltf_verl.prompts import require_template
 from rltf_verl.registry import require_choice
 
 OF_THE_ENDPOINT = ("endpoint", "limits")
@@ -65,7 +66,7 @@ def evaluation(
     """
     for key in told:
         require_choice("rltf eval", key, (*OF_THE_ENDPOINT, *OF_THE_EPISODE))
-    rltf = rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    rltf = with_parts(rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1}))
     return Evaluation(policy_endpoint(told), rltf, step, prompt_budget)
 
 
@@ -92,9 +93,12 @@ def rltf_block(
     values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
     values["env"] = _component("env", "name", told, blocks, env)
     values["feedback"] = _component("feedback", "provider", told, blocks, {"provider": provider})
-    rltf = RLTFConfig.from_mapping(values)
-    require_template("rltf.episode.revise", "revise", rltf.episode.revise)
-    return rltf
+    return RLTFConfig.from_mapping(values)
+
+
+def with_parts(rltf: RLTFConfig) -> RLTFConfig:
+    """The block with the template that fits its parts. Raises ValueError: a part that cannot be made."""
+    return with_template(rltf, *judged_parts(rltf))
 
 
 def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:

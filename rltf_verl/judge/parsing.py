@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rltf_verl.texts import clean_text, without_chat_tokens
+from rltf_verl.texts import clean_text, without_chat_tokens, without_thoughts
 
 SLACK = 2
 """A critique may be so many times as long as the judge was told before it is cut."""
@@ -41,7 +41,7 @@ def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parse
         words: the limit that the judge was told.
         complete: False if the reply was cut off at the token limit.
     """
-    said = without_chat_tokens(_after_thinking(clean_text(reply))[-LONGEST:]).strip()
+    said = without_chat_tokens(without_thoughts(clean_text(reply))[-LONGEST:]).strip()
     noted = [] if complete else ["cut_off"]
     text = _after_marker(said, marker)
     if text is None:
@@ -56,12 +56,6 @@ def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parse
     if not short:
         noted.append("empty")
     return Parsed(short, tuple(noted))
-
-
-def _after_thinking(reply: str) -> str:
-    """Without the block in which reasoning models think; nothing if they never got out of it."""
-    _, ended, after = reply.rpartition("</think>")
-    return after if ended else reply.partition("<think>")[0]
 
 
 def _after_marker(text: str, marker: str) -> str | None:

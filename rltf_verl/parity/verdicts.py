@@ -118,7 +118,9 @@ async def _play(item: Json) -> Episode:
     rules = EpisodeRules(
         env=make_env(item["env"], mode="official"),
         provider=make_provider("correctness"),
-        episode=EpisodeConfig(horizon=item["horizon"], stop_when_solved_train=item["early_termination"]),
+        episode=EpisodeConfig(
+            horizon=item["horizon"], stop_when_solved_train=item["early_termination"], revise="critique", quote="all"
+        ),
         reward=RewardConfig(intermediate=item["reward_y1"]),
     )
     policy = _Scripted([turn["response"] for turn in item["turns"]])
@@ -143,6 +145,9 @@ class _Scripted:
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         return (0,)
+
+    async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        raise NotImplementedError
 
     async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
         raise NotImplementedError

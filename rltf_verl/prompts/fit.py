@@ -24,8 +24,9 @@ class Fitted:
 
 
 async def fitted_prompt(
-    policy: Policy, messages: Sequence[Message], template: str, *, attempt: str, feedback: str = ""
-) -> Fitted:
+    policy: Policy, messages: Sequence[Message], template: str, *, attempt: str, feedback: str = "",
+    unthinking: bool = False,
+) -> Fitted:  # fmt: skip
     """The conversation with its last message replaced by a rendered template.
 
     Attempt and feedback are quoted as characters: none of them can be read as a special token (`quote.defused`).
@@ -36,15 +37,17 @@ async def fitted_prompt(
     Args:
         policy: encodes, and knows the budget.
         messages: the first prompt; its last message is the question.
-        template: e.g. `revise/guide`; takes question, attempt and feedback.
+        template: as of `render`; takes question, attempt and feedback.
         attempt: the text that is quoted.
         feedback: what was said about it.
+        unthinking: the answer to the prompt is known and has no thoughts (`Policy.encode_unthinking`).
     """
     attempt, feedback = quoted(policy, attempt), quoted(policy, feedback)
+    encode = policy.encode_unthinking if unthinking else policy.encode
 
     async def quote(tail: str) -> Fitted:
         text = render(template, question=messages[-1]["content"], attempt=tail, feedback=feedback)
-        ids = await policy.encode([*messages[:-1], {**messages[-1], "content": text}])
+        ids = await encode([*messages[:-1], {**messages[-1], "content": text}])
         return Fitted(ids if len(ids) <= policy.prompt_budget else None, text, shortened=tail != attempt)
 
     return await _longest_tail(quote, attempt)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Literal
 
 from rltf_verl.policy import Policy
-from rltf_verl.texts import CHAT_TOKENS, clean_text
+from rltf_verl.texts import CHAT_TOKENS, clean_text, without_thoughts
+
+UNFINISHED = "(It ended in the middle of the thoughts, before an answer.)"
+"""What is shown of an attempt that never stopped thinking."""
 
 _ANY_CHAT_TOKEN = re.compile(rf"(?=<[|\uff5c]|{CHAT_TOKENS.pattern})[<\[]", re.IGNORECASE)
 _ROUNDS = 4
@@ -43,6 +47,14 @@ def defused(text: str, tokens: Sequence[str] | None = None) -> str:
 def quoted(policy: Policy, text: str) -> str:
     """`defused` for a prompt to this policy; one that does not name its special tokens may have any."""
     return defused(text, getattr(policy, "special_tokens", None))
+
+
+def shown_of(attempt: str, quote: Literal["answer", "all", "none"]) -> str:
+    """What later prompts and critics are shown of an attempt (`rltf.episode.quote`)."""
+    if quote != "answer":  # with `none` the template of the later prompt does not show it
+        return attempt
+    answer = without_thoughts(attempt)
+    return answer if answer.strip() or not attempt.strip() else UNFINISHED
 
 
 def control_tokens(added: Mapping[str, bool]) -> tuple[str, ...]:

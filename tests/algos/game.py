@@ -159,6 +159,9 @@ class Player:
         before = (*attempt.prompt_ids, *attempt.response_ids)
         return (*before, 50, *said, 51) if self.game.append else (200 + turn, *before, *said)
 
+    async def encode_unthinking(self, messages: list[dict[str, str]]) -> tuple[int, ...]:
+        return await self.encode(messages)
+
     async def encode(self, messages: list[dict[str, str]]) -> tuple[int, ...]:
         return tuple(1000 + ord(c) for m in messages for c in m["content"])
 

@@ -24,7 +24,7 @@ LEARNING_RATE = 0.3
 RESPONSE_LENGTH = 20
 
 SETTINGS = [
-    f"actor_rollout_ref.model.path={POLICY}", "rltf.episode.revise=compact_guide",
+    f"actor_rollout_ref.model.path={POLICY}", "rltf.episode.revise=compact_guide", "rltf.episode.quote=none",
     "data.max_prompt_length=64", f"data.max_response_length={RESPONSE_LENGTH}", "data.train_batch_size=12",
     "actor_rollout_ref.rollout.n=3", "trainer.logger=[file]", "trainer.val_before_train=false",
 ]  # fmt: skip

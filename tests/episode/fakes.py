@@ -47,6 +47,9 @@ class ScriptedPolicy:
     async def encode(self, messages) -> tuple[int, ...]:
         return tuple(ord(c) for m in messages for c in f"<{m['role']}>{m['content']}")
 
+    async def encode_unthinking(self, messages) -> tuple[int, ...]:
+        return await self.encode(messages)
+
     async def extend(self, ids: tuple[int, ...], messages, message) -> tuple[int, ...]:
         said = text_of(await self.encode(messages)).replace("<assistant>", "")
         assert said == text_of(ids).replace("\0", ""), "the messages are those that the ids say"

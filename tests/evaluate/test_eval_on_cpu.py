@@ -51,7 +51,8 @@ def rltf(*words: object) -> Result:
 
 def evaluated(server: JudgeServer, data: Path, out: Path, *words: object) -> Result:
     fast = ["limits.backoff_s=0.01", "limits.max_attempts=2", "limits.breaker_after_s=60"]
-    compact = [] if any("episode.revise" in str(word) for word in words) else ["episode.revise=compact_guide"]
+    template = ["episode.revise=compact_guide", "episode.quote=none"]
+    compact = [] if any("episode.revise" in str(word) for word in words) else template
     return rltf(
         "eval", data, f"endpoint.base_url={server.url}", "endpoint.model=m", *fast, *compact, "--out", out, *words
     )
@@ -264,7 +265,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         "  episode: {horizon: 9, revise: compact_guide, branch_turn: 1, stop_when_solved_val: true}\n"
         "  feedback: {provider: verifier, level: verdict, guard: {action: none}}\n"
     )
-    words = ["--config", config, "episode.revise=compact_guide", "--problems", 1]
+    words = ["--config", config, "episode.revise=compact_guide", "episode.quote=none", "--problems", 1]
     assert evaluated(server, data, tmp_path / "a", *words, "--rounds", 2).exit_code == 0
     kept = json.loads((tmp_path / "a" / "evaluation.json").read_text())["evaluation"]
     assert (kept["seed"], kept["episode"]["horizon"], kept["feedback"]["provider"]["options"]) == (

@@ -69,8 +69,8 @@ def rltf(*words: object) -> Result:
 
 def probed(base: JudgeServer, judge: JudgeServer, data: Path, *words: object) -> Result:
     asked = ["feedback.provider=judge", f"feedback.endpoint.base_url={judge.url}", "feedback.endpoint.model=j"]
-    compact = "episode.revise=compact_guide"  # what is told later counts
-    return rltf("probe", data, f"endpoint.base_url={base.url}", "endpoint.model=m", *FAST, *asked, compact, *words)
+    compact = ["episode.revise=compact_guide", "episode.quote=none"]  # what is told later counts
+    return rltf("probe", data, f"endpoint.base_url={base.url}", "endpoint.model=m", *FAST, *asked, *compact, *words)
 
 
 def said(result: Result) -> Any:

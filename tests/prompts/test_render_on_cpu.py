@@ -23,8 +23,8 @@ def test_revise_templates_quote_their_fields_as_they_are(name: str) -> None:
     assert FIELDS["feedback"] in text
     appended = name.endswith("append")  # there question and attempt stand in the conversation already
     assert (FIELDS["question"] in text) == (not appended)
-    hides = appended or name.endswith("guide")
-    assert (FIELDS["attempt"] in text) == (not hides), "only the guides hide the previous attempt"
+    hides = appended or name.endswith(("guide", "feedback"))
+    assert (FIELDS["attempt"] in text) == (not hides), "only these hide the previous attempt"
     assert not text.endswith("\n")
 
 

@@ -23,8 +23,8 @@ class Setting:
     """`rltf.feedback.guard.action`."""
     acknowledged: bool
     """The provider is meant to tell the answer."""
-    revise: str
-    """`rltf.episode.revise`."""
+    revise: str | None
+    """`rltf.episode.revise`; None where the log does not say which template fitted."""
     context: str
     """`rltf.episode.context`."""
 

@@ -67,7 +67,7 @@ def _complement(e: Estimate) -> Estimate:
     return Estimate(None if e.value is None else 1 - e.value, low, high, e.problems)
 
 
-_STRONGER = {"verdict": "location", "location": "hint", "hint": "full"}
+_STRONGER = {"verdict": "location", "location": "hint"}
 
 
 def stronger_feedback(setting: Setting) -> tuple[str, ...]:
@@ -81,9 +81,9 @@ def stronger_feedback(setting: Setting) -> tuple[str, ...]:
         changes += ["rltf.feedback.style=strong_hint says more"] if style != "strong_hint" else []
     elif setting.provider in ("correctness", "try_again"):
         changes += ["rltf/feedback=verifier says what is wrong; rltf/feedback=judge where no program can"]
-    if setting.context == "fresh" and setting.revise != "critique":
+    if setting.context == "fresh" and setting.revise in ("guide", "feedback"):
         changes += ["rltf.episode.revise=critique quotes the attempt beside the feedback"]
-    elif setting.context == "fresh":
+    elif setting.context == "fresh" and setting.options.get("style") == "guide":
         changes += ["rltf.episode.revise=guide asks for a fresh attempt and does not quote the wrong one"]
     return tuple(changes)
 

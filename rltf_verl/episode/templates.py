@@ -1,0 +1,73 @@
+"""Which template the prompts of turns 2 and later have, and whether it shows what the feedback is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.envs.base import Env
+from rltf_verl.feedback.base import FeedbackProvider, subject_of
+from rltf_verl.prompts import FIELDS, fields_shown, require_template, template_of
+
+TEMPLATES: Mapping[str, str] = {
+    "attempt": "critique",
+    "question": "guide",
+    "answer": "critique",
+    "logits": "feedback",
+    "append": "append",
+    "sentence": "plain_append",
+}
+"""What the feedback is about (`feedback.base.Subject`) -> template of a fresh conversation. `logits`: with
+`rltf.logit_distill`, whose teacher would approve of an attempt that its prompt has quoted. `append`: of an appended
+conversation, whatever it is about; `sentence`: the same where the feedback is one fixed sentence. An environment may
+have others (`envs.base.HasReviseTemplates`)."""
+
+
+def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> RLTFConfig:
+    """The configuration with `rltf.episode.revise` named.
+
+    Raises:
+        ConfigError: no such template, or one that does not show what later turns need.
+    """
+    named = config.episode.revise or fitting_template(config, env, provider)
+    require_template("rltf.episode.revise", "revise", named)
+    if config.episode.horizon == 1:  # no later turn
+        return config
+    _require_shown(config, named, provider)
+    return replace(config, episode=replace(config.episode, revise=named))
+
+
+def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> str:
+    """What `rltf.episode.revise=null` means for this environment and provider."""
+    own: Mapping[str, str] = getattr(env, "revise_templates", {})
+    if config.episode.context == "append":
+        return own.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
+    about = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"
+    about = "logits" if config.logit_distill.enabled else about
+    return own.get(about) or TEMPLATES[about]
+
+
+def _require_shown(config: RLTFConfig, template: str, provider: FeedbackProvider) -> None:
+    episode, name = config.episode, config.feedback.provider.name
+    shown = fields_shown(template_of("revise", template), FIELDS["revise"])
+    key, fix = f"rltf.episode.revise={template}", "or null, which takes the one that fits"
+    if "feedback" not in shown:
+        raise ConfigError(f"{key}: does not show the feedback; choose another template, {fix}")
+    if episode.context == "append":  # question and attempt stand in the conversation
+        return
+    if "question" not in shown:
+        raise ConfigError(
+            f"{key}: does not show the question, and with rltf.episode.context=fresh nothing else does; choose another "
+            f"template, {fix}, or set context=append"
+        )
+    if "attempt" in shown and episode.quote == "none":
+        raise ConfigError(
+            f"rltf.episode.quote=none: template {template} shows the attempt; set it to answer, or revise to guide"
+        )
+    unseen = "attempt" not in shown and episode.quote != "none"
+    if unseen and episode.revise is not None and subject_of(provider) == "attempt":
+        raise ConfigError(
+            f"{key}: does not show the attempt that the feedback of rltf.feedback.provider={name} is about; choose "
+            f"critique or another template that does, {fix}, or, if it is meant, set rltf.episode.quote=none"
+        )
