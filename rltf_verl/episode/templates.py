@@ -43,7 +43,7 @@ def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -
     own: Mapping[str, str] = getattr(env, "revise_templates", {})
     if config.episode.context == "append":
         return own.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
-    about = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"
+    about: str = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"
     about = "logits" if config.logit_distill.enabled else about
     return own.get(about) or TEMPLATES[about]
 
