@@ -171,7 +171,7 @@ class _Session:
         seed = self.seed_of(place_of(len(before), branch, "feedback"))
         request = FeedbackRequest(
             self.rules.env, self.problem, self.question, (*before, turn), self.session_id, self.policy, seed,
-            self.rules.episode.quote, self.group,
+            self.group, self.rules.episode.quote,
         )  # fmt: skip
         start = time.monotonic()
         try:

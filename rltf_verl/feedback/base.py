@@ -53,10 +53,10 @@ class FeedbackRequest:
     """The sampler, for feedback that the policy itself writes."""
     seed: int
     """For all randomness of the provider."""
-    quote: Literal["answer", "all", "none"] = "answer"
-    """What a critic is shown of an attempt (`rltf.episode.quote`); the attempt itself is whole."""
     group: Group | None = None
     """The other sessions of this problem, for providers that show one what another found; None if it plays alone."""
+    quote: Literal["answer", "all", "none"] = "answer"
+    """What a critic is shown of an attempt (`rltf.episode.quote`); the attempt itself is whole."""
 
 
 Subject = Literal["attempt", "question", "answer"]
