@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from rltf_verl.texts import one_line
 
@@ -121,8 +120,8 @@ def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
     for name, value in environment.items():
         if _SECRET_NAME.search(name) and _RANDOM.fullmatch(value):
             yield value
-        elif name.lower().endswith("_proxy") and "@" in value:
-            yield urlsplit(value).password or ""
+        elif name.lower().endswith("_proxy"):  # http://user:password@host; not by urlsplit, which raises on odd values
+            yield value.rpartition("@")[0].rpartition("//")[2].partition(":")[2]
 
 
 @lru_cache(maxsize=8)

@@ -83,6 +83,12 @@ def test_numbers_placeholders_and_words_do_no_harm(monkeypatch: pytest.MonkeyPat
     assert secrets_here().clean(text) == text
 
 
+def test_passwords_of_proxies_are_secrets_and_odd_proxies_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://[odd@x:y")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:Proxy-Word-1@h:80")
+    assert secrets_here().clean("proxy me:proxy-word-1@h refused") == "proxy me:***@h refused"
+
+
 def test_a_quotation_is_short_and_a_cut_does_not_save_a_secret() -> None:
     secrets = Secrets([KEY, "abc"])
     quote = secrets.quote(" " * 19_990 + KEY + "x" * 30_000)
