@@ -108,7 +108,7 @@ def _answers(
     question = str(problem.data.get("question", ""))
     told = (
         ()
-        if problem.reference.strip().lower() in COMMON
+        if not question or problem.reference.strip().lower() in COMMON  # without it no number is known to be new
         else answer_candidates(question, problem.reference, text, attempt)
     )
     for c in (*usual_candidates(text), *told):
