@@ -45,11 +45,14 @@ def data_wrap(
 ) -> None:
     """Make an existing dataset of verl trainable with rltf: adds what is missing, changes nothing that is there."""
     from rltf_verl.data.build import refuse_existing
+    from rltf_verl.data.check import check_files
     from rltf_verl.data.wrap import wrap_parquet
 
     refuse_existing([out], overwrite)
     num = wrap_parquet(file, env, out, **parse_options(options or []))
     typer.echo(f"{num} rows: {out}")
+    for note in check_files([out]).notes:
+        typer.echo(f"warning: {note}", err=True)
 
 
 @data.command("check")

@@ -19,6 +19,7 @@ from rltf_verl.data.schema import (
     same_everywhere,
 )
 from rltf_verl.data.wrap import question_of
+from rltf_verl.envs.boxed import asks_for_hashes
 
 MAX_TOLD = 5
 """Bad rows of a file that are named."""
@@ -36,6 +37,8 @@ class CheckedFile:
     """First prompts."""
     splits: frozenset[str]
     errors: tuple[str, ...]
+    num_formless: int = 0
+    """Rows of `math` whose prompt asks for no form of answer that its grader reads."""
 
     @property
     def num_repeated(self) -> int:
@@ -66,6 +69,11 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
     """
     report = CheckReport([_check(Path(path)) for path in paths])
     for i, one in enumerate(report.files):
+        if one.num_formless:
+            report.notes.append(
+                f"{one.path}: {one.num_formless} of {one.num_rows} prompts ask neither for \\boxed{{}} nor for ####, "
+                "so a right answer may be graded as none"
+            )
         for other in report.files[i + 1 :]:
             shared = len(one.questions.keys() & other.questions.keys())
             if not shared:
@@ -103,7 +111,15 @@ def _check(path: Path) -> CheckedFile:
     if said is not None and said != content_sha256(table):
         errors.append(f"{path}: its rows are not those that it was written with (content_sha256 of its provenance)")
     questions = Counter(_normalised(question_of(prompt)) for prompt in messages)
-    return CheckedFile(path, len(rows), questions, tuple(messages), frozenset(splits), tuple(errors))
+    formless = sum(_is_formless(row) for row in rows)
+    return CheckedFile(path, len(rows), questions, tuple(messages), frozenset(splits), tuple(errors), formless)
+
+
+def _is_formless(row: dict[str, Any]) -> bool:
+    if (row["extra_info"] or {}).get("env") != "math":
+        return False
+    said = [str(message.get("content")) for message in row["prompt"] or () if isinstance(message, dict)]
+    return not any("\\boxed" in text or asks_for_hashes(text) for text in said)
 
 
 def _faults(row: dict[str, Any]) -> Iterator[str]:

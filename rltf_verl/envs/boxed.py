@@ -57,3 +57,31 @@ def last_box(text: str) -> str | None:
         if depth == 0:
             return text[start : brace.start()]
     return text[start:]
+
+
+HASHES = "####"
+"""What GSM8K's solutions have in front of the answer."""
+_ASKS_HASHES = re.compile(
+    r"(?<=[^#\n])####(?!#)|^####[ \t]*(?:$|[^\w\s#]|(?:the |your )?(?:final )?(?:answer|number|result|x)\b)",
+    re.I | re.M,
+)
+_HASHED = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n]*)")
+
+
+def asks_for_hashes(question: str) -> bool:
+    r"""Whether a prompt asks for the answer behind `####`, and for no box. A heading `#### Problem 3` does not.
+
+    >>> asks_for_hashes('Output the final answer after "####".')
+    True
+    """
+    return "\\boxed" not in question and _ASKS_HASHES.search(question) is not None
+
+
+def last_hashed(text: str) -> str | None:
+    """What stands on the line behind the last `####`; None if that is nothing.
+
+    >>> last_hashed("9 * 7 = 63\\n#### **63**.")
+    '63'
+    """
+    found = _HASHED.findall(text)
+    return (found[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None) if found else None

@@ -3,7 +3,8 @@ r"""Mathematics with a short answer: the release's sets (`math_sources`) or a fi
 `mode="official"` grades as the release: what `extract_boxed` finds, by math-verify with its arguments swapped. The
 release gives it 1 s (`timeout_s=1`); the few-shot example it puts before GSM8K problems is left out here.
 `mode="strict"` (default) does what a human would: the last box counts whatever braces stand elsewhere; without one,
-what follows the last "answer is" or "answer:"; an answer that equals the reference letter for letter is right, also
+what follows the last "answer is" or "answer:"; of a wrapped row whose prompt asks for `####` and for no box, what
+follows the last `####` counts before all of these; an answer that equals the reference letter for letter is right, also
 where math-verify cannot parse it; whole numbers are compared as numbers. `\text{}`, units and thousands separators are
 math-verify's business. And a training problem that is also a test problem is dropped.
 """
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
-from rltf_verl.envs.boxed import extract_boxed, last_box
+from rltf_verl.envs.boxed import HASHES, asks_for_hashes, extract_boxed, last_box, last_hashed
 from rltf_verl.envs.math_build import MathData
 from rltf_verl.envs.math_leaks import answer_candidates
 from rltf_verl.envs.pool import CallFailed, shared_pool
@@ -27,8 +28,6 @@ SUFFIX = " Let's think step by step and output the final answer within \\boxed{}
 
 CORRECT = "Your previous answer is correct."
 INCORRECT = "Your previous answer is incorrect."
-NO_BOX = "No answer was found in \\boxed{}."
-UNREADABLE = "What stands in \\boxed{} could not be read as mathematics."
 SHOWN = 100
 """Characters of an attempt's answer that are quoted back to it."""
 
@@ -103,7 +102,7 @@ class Math:
 
     def grade(self, problem: Problem, text: str) -> Grade:
         r"""Compare the boxed answer with the reference. May wait for a grader process."""
-        answer = self._answer(text)
+        answer = self._answer(problem, text)
         if answer is None:
             return Grade(correct=False, format_ok=False)
         if not self._official and (correct := _plainly(answer, problem.reference)) is not None:
@@ -125,7 +124,7 @@ class Math:
             return CORRECT
         if level == "verdict":
             return INCORRECT
-        told = [INCORRECT, _reading(self._answer(text), grade)]
+        told = [INCORRECT, _reading(self._answer(problem, text), grade, _place(problem))]
         if level == "hint":
             told.append(_hint(grade))
         if level == "full":
@@ -135,7 +134,7 @@ class Math:
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Numbers and expressions of a text that may be the answer, for the leak guard."""
         return answer_candidates(
-            str(problem.data.get("question", "")), problem.reference, text, self._answer(attempt) or ""
+            str(problem.data.get("question", "")), problem.reference, text, self._answer(problem, attempt) or ""
         )
 
     def subset(self, problem: Problem) -> str:
@@ -147,15 +146,17 @@ class Math:
         extra = row.get("extra_info") or {}
         solution = extra.get("solution") or extra.get("answer")
         data = {"question": question, "subset": str(row.get("data_source"))}
+        data |= {"form": HASHES} if asks_for_hashes(question) else {}
         return {**data, "solution": solution} if isinstance(solution, str) else data
 
     def worked_solution(self, problem: Problem) -> str:
         """The solution that came with the problem."""
         return str(problem.data.get("solution", ""))
 
-    def _answer(self, text: str) -> str | None:
+    def _answer(self, problem: Problem, text: str) -> str | None:
         if not self._official:
-            return _human_answer(text)
+            hashed = last_hashed(text) if problem.data.get("form") == HASHES else None
+            return hashed or _human_answer(text)
         try:
             return extract_boxed(text)
         except ValueError:
@@ -184,13 +185,18 @@ def _whole(text: str) -> int | None:
     return int(found[0].replace(",", "")) if found else None
 
 
-def _reading(answer: str | None, grade: Grade) -> str:
+def _place(problem: Problem) -> str:
+    """Where the answer is to stand."""
+    return f"after {HASHES}" if problem.data.get("form") == HASHES else "in \\boxed{}"
+
+
+def _reading(answer: str | None, grade: Grade, place: str) -> str:
     if answer is None:
-        return NO_BOX
+        return f"No answer was found {place}."
     if grade.error is not None:
-        return "What stands in \\boxed{} could not be compared; write the answer in its simplest form."
+        return f"What stands {place} could not be compared; write the answer in its simplest form."
     if "read" in grade.details and grade.details["read"] is None:
-        return UNREADABLE
+        return f"What stands {place} could not be read as mathematics."
     shown = " ".join(answer.split())
     return f"Your answer was read as {shown[:SHOWN]}{'…' if len(shown) > SHOWN else ''}."
 
