@@ -14,7 +14,8 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rltf_verl.config import RLTFConfig
-from rltf_verl.config.reading import NamedOptions, wanted
+from rltf_verl.config.reading import NamedOptions
+from rltf_verl.kinds import wanted
 
 ROOT = Path(__file__).resolve().parents[1]
 GROUPS = ROOT / "hydra_configs" / "rltf_verl" / "rltf"

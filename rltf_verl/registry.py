@@ -14,12 +14,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from rltf_verl.kinds import hints_of, plain, shown, trouble
+
 T = TypeVar("T")
 
 
 def unknown(key: str, value: object, known: Iterable[str]) -> ValueError:
     """The error for a `value` that config `key` cannot have: names the known ones and the closest of them."""
-    return ValueError(f"{key}={value!r} is not known; {_known(value, known)}")
+    return ValueError(f"{key}={shown(value)} is not known; {_known(value, known)}")
 
 
 def _known(value: object, known: Iterable[str]) -> str:
@@ -32,7 +34,7 @@ def _known(value: object, known: Iterable[str]) -> str:
 def require_choice(key: str, value: object, known: Iterable[str]) -> None:
     """Raise ValueError, naming config `key`, unless `value` is one of `known`."""
     choices = tuple(known)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise unknown(key, value, choices)
 
 
@@ -54,17 +56,42 @@ def construct(block: str, selector: str, table: Mapping[str, str], name: str, op
     if ":" not in name:
         table = {**_installed(block), **table}
         require_choice(key, name, table)
-    return build_block(block, load(key, table.get(name, name)), options, owner=name)
+    factory = load(key, table.get(name, name))
+    if not isinstance(factory, type):
+        raise ValueError(f"{key}={name!r}: is a {type(factory).__name__}; name a class")
+    try:
+        return build_block(block, factory, options, owner=name)
+    except ValueError:
+        raise
+    except Exception as error:  # a user's constructor can raise anything
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(f"{key}={name!r}: cannot be made ({cause})") from error
 
 
 def build_block(block: str, factory: Callable[..., T], options: Mapping[str, Any], owner: str = "it") -> T:
-    """`factory(**options)`. Raises ValueError, naming config `block`, for an option that it does not have."""
-    known = inspect.signature(factory).parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in known.values()):
-        for option in options:
-            if option not in known:
-                key = f"{block}.{option}={options[option]!r}"
-                raise ValueError(f"{key}: {owner} has no option {option!r}; {_known(option, known)}")
+    """`factory(**options)`.
+
+    Raises:
+        ValueError: an option that it does not have, needs, or cannot take by its annotation; names config `block`.
+    """
+    try:
+        known = inspect.signature(factory).parameters
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{block}: {owner} has no arguments that can be read ({error})") from error
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    hints = hints_of(factory)
+    for option, value in options.items():
+        key = f"{block}.{plain(option)}={shown(value)}"
+        if option not in known and not takes_any:
+            raise ValueError(f"{key}: {owner} has no option {shown(option)}; {_known(option, known)}")
+        default = known[option].default if option in known else inspect.Parameter.empty
+        fix = None if value is default else trouble(value, hints.get(option, Any))
+        if fix is not None:
+            raise ValueError(f"{key}: {fix}")
+    for option, parameter in known.items():
+        named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if named and parameter.default is parameter.empty and option not in options:
+            raise ValueError(f"{block}.{option}: {owner} needs it; set it")
     return factory(**options)
 
 
@@ -75,7 +102,8 @@ def load(key: str, where: str) -> Any:
         module = _module_of_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
         return getattr(module, attribute)
     except Exception as error:  # a user's file can raise anything while it is read
-        raise ValueError(f"{key}={where!r}: {type(error).__name__}: {error}") from error
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(f"{key}={shown(where)}: {cause}") from error
 
 
 def _installed(block: str) -> dict[str, str]:

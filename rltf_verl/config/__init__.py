@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from rltf_verl.config.episode_log import EpisodeLogConfig
 from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
@@ -19,6 +19,7 @@ from rltf_verl.config.objectives import (
     Scheduled,
 )
 from rltf_verl.config.reading import ConfigError, NamedOptions, block, build, named_options, require, require_choices
+from rltf_verl.kinds import Within
 
 __all__ = [
     "Ask", "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "EpisodeLogConfig",
@@ -27,26 +28,23 @@ __all__ = [
 ]  # fmt: skip
 
 
+Coefficient = Annotated[float, Within(0, 1e6, note="; the formula has the sign")]
+
+
 @dataclass(frozen=True)
 class RewardConfig:
     """From a grade to the reward of a turn."""
 
-    format_coef: float = 0.1
+    format_coef: Coefficient = 0.1
     """Reward lost when no answer could be extracted or the answer was cut off at the token limit."""
     intermediate: bool = True
     """Turns that another turn follows have a reward of their own (release `reward_y1`); off: 0."""
-    progress_coef: float = 0.0
+    progress_coef: Coefficient = 0.0
     """c of the bonus c·(r_k − r_{k−1}) of turns 2 and later: reward for getting better, loss for getting worse."""
-    turn_decay: float = 1.0
+    turn_decay: Annotated[float, Within(above=0, most=1, note="; 1 is no decay")] = 1.0
     """d: the score of turn k counts d^(k−1) (UFO); 1 is no decay."""
-    repetition_coef: float = 0.0
+    repetition_coef: Coefficient = 0.0
     """λ of the loss λ·(1 − E/T) at the end of a session of T turns with E different answers (UFO)."""
-
-    def __post_init__(self) -> None:
-        for name in ("format_coef", "progress_coef", "repetition_coef"):
-            value = getattr(self, name)
-            require(0 <= value < float("inf"), f"reward.{name}", value, "must be at least 0; the formula has the sign")
-        require(0 < self.turn_decay <= 1, "reward.turn_decay", self.turn_decay, "must be in (0, 1]; 1 is no decay")
 
 
 Quote = Literal["answer", "all", "none"]
@@ -56,7 +54,7 @@ Quote = Literal["answer", "all", "none"]
 class EpisodeConfig:
     """How a session is played."""
 
-    horizon: int = 2
+    horizon: Annotated[int, Within(1, 100)] = 2
     """Answer turns per session, at least 1; 1 is single-turn GRPO."""
     context: Literal["fresh", "append"] = "fresh"
     """`fresh`: every turn is a new conversation that quotes what it needs (paper). `append`: one growing chat."""
@@ -75,14 +73,13 @@ class EpisodeConfig:
     in the paper's form B. Critics are shown the same, but with `none` all of it."""
     branch_turn: int | None = None
     """Turn (from 1) whose attempts get several revisions each, in training; null plays one line."""
-    branch_width: int = 2
+    branch_width: Annotated[int, Within(2, 100)] = 2
     """Revisions of each attempt of `branch_turn`."""
     pair_sessions: bool = False
     """Sessions 2i and 2i+1 sample the same first answer, for providers that treat the two differently (`paired`)."""
 
     def __post_init__(self) -> None:
         require_choices(self, "episode.")
-        require(self.horizon >= 1, "episode.horizon", self.horizon, "must be at least 1")
         require(
             self.branch_turn is None or 1 <= self.branch_turn < self.horizon,
             "episode.branch_turn",
@@ -91,7 +88,6 @@ class EpisodeConfig:
         )
         every = self.val_feedback_every
         require(every is None or every >= 1, "episode.val_feedback_every", every, "must be at least 1, or null")
-        require(self.branch_width >= 2, "episode.branch_width", self.branch_width, "must be at least 2")
 
     def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
         """Answer turns of the sessions of a validation.
@@ -125,17 +121,17 @@ class RLTFConfig:
     """Base of every sampling seed; the others are the step, the problem's source and index, the session and the turn.
     null sends the rollout engine no seeds, so that it may draw for many requests at once; no answer can be sampled
     again then."""
-    gamma: float = 0.1
+    gamma: Annotated[float, Within(0, 1)] = 0.1
     """Discount per turn of the attempt returns, in [0, 1]. 0.1 in every script of the release."""
-    updates_per_batch: int = 1
+    updates_per_batch: Annotated[int, Within(1, 1000)] = 1
     """Optimiser updates per training batch, however many rows its sessions produced."""
-    refill_rounds: int = 0
+    refill_rounds: Annotated[int, Within(0, 1000, note="; 0 is off")] = 0
     """Dynamic sampling: most rounds in which further problems take the place of groups that no objective gets anything
     from; 0 trains on the batch as it comes."""
     max_staleness: int | None = None
     """Distillation and feedback rows of an answer that was sampled, in part, by parameters more than so many training
     steps older than the newest weigh 0; null: none is too old."""
-    poll_interval_s: float = 0.05
+    poll_interval_s: Annotated[float, Within(above=0, most=3600, note=" (seconds)")] = 0.05
     """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
     """`rltf.env.name`, and the environment's own options beside it."""
@@ -159,16 +155,12 @@ class RLTFConfig:
             "rltf.episode.pair_sessions=true makes two sessions share a first answer by its seed; set "
             "it to a number, or pair_sessions to false",
         )
-        require(0 <= self.gamma <= 1, "gamma", self.gamma, "must be in [0, 1]")
-        require(self.updates_per_batch >= 1, "updates_per_batch", self.updates_per_batch, "must be at least 1")
-        require(0 <= self.refill_rounds <= 1000, "refill_rounds", self.refill_rounds, "must be from 0 (off) to 1000")
         require(
             self.max_staleness is None or self.max_staleness >= 0,
             "max_staleness",
             self.max_staleness,
             "counts training steps; must be at least 0, or null",
         )
-        require(self.poll_interval_s > 0, "poll_interval_s", self.poll_interval_s, "must be positive (seconds)")
         self._check_second_turn()
         self._check_feedback()
         require(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from rltf_verl.config.reading import NamedOptions, block, build, named_options, require, require_choices
+from rltf_verl.kinds import Within
 
 OnError = Literal["stop_session", "correctness", "raise"]
 
@@ -25,9 +26,9 @@ class GuardConfig:
     """Look at every provider's feedback, not only of those that see the reference."""
     parts: bool = True
     """A part of the answer counts (one cell of a matrix), not just the whole."""
-    regenerations: int = 2
+    regenerations: Annotated[int, Within(1, 100)] = 2
     """How often `regenerate` asks again."""
-    overlap: float = 0.5
+    overlap: Annotated[float, Within(above=0, most=1, note="; 1 allows all of it")] = 0.5
     """Share of a worked solution's five-word sequences that feedback may repeat."""
     judge: Mapping[str, Any] | None = None
     """A language model that reads what the rules let pass (`endpoint`, `limits`, `price`, `cache_dir`, as of the
@@ -35,8 +36,6 @@ class GuardConfig:
 
     def __post_init__(self) -> None:
         require_choices(self, "feedback.guard.")
-        require(self.regenerations >= 1, "feedback.guard.regenerations", self.regenerations, "must be at least 1")
-        require(0 < self.overlap <= 1, "feedback.guard.overlap", self.overlap, "must be in (0, 1]; 1 allows all of it")
         require(
             not (self.judge is not None and self.action == "none"),
             "feedback.guard.judge",
@@ -62,7 +61,7 @@ class FeedbackConfig:
     ask: Ask = "always"
     """`group_failed`: in training a turn k is followed by feedback only if no session of the group has solved the
     problem by turn k; the others end there. Validation always asks."""
-    ask_wait_s: float = 600.0
+    ask_wait_s: Annotated[float, Within(0, 1e6, note=" (seconds)")] = 600.0
     """With `group_failed`: longest wait, in seconds, for the other sessions to get as far."""
     guard: GuardConfig = field(default_factory=GuardConfig)
     acknowledge_leaks: bool = False
@@ -72,7 +71,6 @@ class FeedbackConfig:
 
     def __post_init__(self) -> None:
         require_choices(self, "feedback.")
-        require(self.ask_wait_s >= 0, "feedback.ask_wait_s", self.ask_wait_s, "must not be negative (seconds)")
         require(
             self.ask == "always" or self.provider.name != "peer",
             "feedback.ask",

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from rltf_verl.config.reading import require, require_choices
+from rltf_verl.kinds import Within
+
+Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
 
 Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
 """What is subtracted from the return of a turn; see `algos.advantages`."""
@@ -23,7 +26,7 @@ given the first prompt, or the sampler given the prompt with the feedback."""
 class AttemptConfig:
     """Reinforcement on the turns as they were played: multi-turn GRPO."""
 
-    weight: float = 1.0
+    weight: Weight = 1.0
     """Coefficient of the attempt rows; 0 leaves the other objectives alone (RAFT)."""
     estimator: Estimator = "group_mean"
     """Baseline of a turn's return: the mean of its group and turn (paper), or another."""
@@ -35,14 +38,13 @@ class AttemptConfig:
 
     def __post_init__(self) -> None:
         require_choices(self, "attempt.")
-        require(self.weight >= 0, "attempt.weight", self.weight, "must not be negative; 0 switches it off")
 
 
 @dataclass(frozen=True)
 class Scheduled:
     """A coefficient that may start late and ramp."""
 
-    weight: float | tuple[float, float] = 0.0
+    weight: Weight | tuple[Weight, Weight] = 0.0
     """Coefficient of the objective, or [start, end] of a linear ramp; 0 switches it off."""
     start_step: int = 0
     """Training step (from 0) at which the objective starts; the ramp runs from there."""
@@ -61,8 +63,6 @@ class Scheduled:
             self.ramp_steps,
             f"the ramp ends before it starts; must be above rltf.{prefix}start_step={self.start_step}, or null",
         )
-        ends = self.weight if isinstance(self.weight, tuple) else (self.weight,)
-        require(all(w >= 0 for w in ends), f"{prefix}weight", self.weight, "must not be negative; 0 switches it off")
 
     @property
     def enabled(self) -> bool:
@@ -119,7 +119,7 @@ class DistillConfig(Shareable):
     """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was given the feedback."""
     loss: Literal["importance_sampling", "ppo", "cispo", "shaped"] = "importance_sampling"
     """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`; `shaped` has none: π/(π + γ)."""
-    shaping: float = 0.1
+    shaping: Annotated[float, Within(above=0, most=1e6, note="; the papers have 0.1")] = 0.1
     """γ of the loss `shaped`."""
     clip_low: float = 0.8
     """Absolute lower bound of the ratio."""
@@ -157,7 +157,6 @@ class DistillConfig(Shareable):
             f"with rltf.distill.baseline={self.baseline} an answer is compared by its return, which holds what came "
             "after it; set answer to last, or baseline to first_turn, leave_one_out, none or rejection",
         )
-        require(self.shaping > 0, "distill.shaping", self.shaping, "must be positive; the papers have 0.1")
         require(
             self.log_prob_floor is None or self.log_prob_floor <= 0,
             "distill.log_prob_floor",
@@ -196,7 +195,7 @@ class ImitateConfig(Shareable):
 class CritiqueConfig(Shareable):
     """Self-critique RL: a critique that the policy wrote is credited with the turn that it led to."""
 
-    weight: float | tuple[float, float] = 1.0
+    weight: Weight | tuple[Weight, Weight] = 1.0
 
     def __post_init__(self) -> None:
         self.check("critique.")
@@ -211,14 +210,13 @@ class LogitDistillConfig(Scheduled):
     """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), or β KL(p ‖ m) + (1 − β) KL(q ‖ m)."""
     beta: float = 0.5
     """β of jsd, the teacher's share of the mixture m = β p + (1 − β) q, in (0, 1)."""
-    top_k: int = 100
+    top_k: Annotated[int, Within(1)] = 100
     """The teacher's likeliest tokens that are kept apart; all others are one outcome, the tail. At or above the size of
     the vocabulary the divergence is exact."""
 
     def __post_init__(self) -> None:
         self.check("logit_distill.")
         require(0 < self.beta < 1, "logit_distill.beta", self.beta, "must lie strictly between 0 and 1")
-        require(self.top_k >= 1, "logit_distill.top_k", self.top_k, "must be at least 1")
 
 
 @dataclass(frozen=True)

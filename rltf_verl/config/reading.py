@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from rltf_verl.kinds import plain, shown, trouble
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,56 +50,33 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     known = [f.name for f in dataclasses.fields(cls)]
     for key in values:
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
+            close = difflib.get_close_matches(str(key), known, n=1)
             hint = f"did you mean rltf.{prefix}{close[0]}?" if close else f"known keys: {', '.join(known)}"
-            raise ConfigError(f"rltf.{prefix}{key}={values[key]}: unknown key; {hint}")
-    hints = get_type_hints(cls)
+            raise ConfigError(f"rltf.{prefix}{plain(key)}={plain(values[key])}: unknown key; {hint}")
+    hints = get_type_hints(cls, include_extras=True)
     typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     for key, value in typed.items():
-        _check_type(prefix + key, value, hints[key])
+        _check_value(prefix + key, value, hints[key])
     return cls(**typed)
 
 
 def block(key: str, value: Any) -> Mapping[str, Any]:
     """A nested block; an empty one when it is null."""
-    require(value is None or isinstance(value, Mapping), key, value, "is a block of keys, not a value")
+    require(value is None or isinstance(value, Mapping), key, shown(value), "is a block of keys, not a value")
     return value or {}
 
 
 def named_options(section: str, values: Mapping[str, Any], name_key: str) -> NamedOptions:
     """The component that `rltf.<section>.<name_key>` names; the block's other keys are its options."""
-    require(bool(values.get(name_key)), f"{section}.{name_key}", values.get(name_key), "must name one")
-    return NamedOptions(str(values[name_key]), {k: v for k, v in values.items() if k != name_key})
+    name = values.get(name_key)
+    fix = "must name one" if name is None else trouble(name, str)
+    require(fix is None, f"{section}.{name_key}", shown(name), str(fix))
+    return NamedOptions(str(name), {k: v for k, v in values.items() if k != name_key})
 
 
-def _check_type(key: str, value: object, hint: Any) -> None:
-    """Hold a scalar, or a union of scalars, against its field's annotation. Other kinds are checked elsewhere."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    allowed = " or ".join(wanted(kind) for kind in kinds)
-    shown = repr(value) if isinstance(value, str) else list(value) if isinstance(value, tuple) else value
-    require(any(_fits(value, kind) for kind in kinds), key, shown, f"must be {allowed}")
-
-
-def _fits(value: object, kind: Any) -> bool:
-    if get_origin(kind) is tuple:
-        kinds = get_args(kind)
-        any_length = kinds[-1] is Ellipsis
-        fits_length = isinstance(value, tuple) and (any_length or len(value) == len(kinds))
-        return fits_length and all(_fits(v, kinds[0]) for v in value)  # type: ignore[attr-defined]
-    if not isinstance(kind, type):
-        return True
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def wanted(kind: Any) -> str:
-    """The values that an annotation allows, in words."""
-    if get_origin(kind) is tuple:
-        return "a list of texts" if get_args(kind)[0] is str else "[start, end], two numbers"
-    return _KINDS.get(kind, "one of its choices")
-
-
-_KINDS: dict[Any, str] = {
-    int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null",
-}  # fmt: skip
+def _check_value(key: str, value: object, hint: Any) -> None:
+    """Hold a value against its field's annotation. Blocks are checked where they are built."""
+    if dataclasses.is_dataclass(hint):
+        return
+    fix = trouble(value, hint)
+    require(fix is None, key, plain(value) if get_origin(hint) is Literal else shown(value), str(fix))

@@ -12,13 +12,13 @@ import ast
 import random
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.binary_matrix_leaks import distance_candidates
 from rltf_verl.envs.boxed import extract_boxed, last_box
 from rltf_verl.envs.grid_text import Cells, find_grid, is_square, read_grid
-from rltf_verl.registry import require_choice
+from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
 Matrix = list[list[int]]
@@ -59,15 +59,12 @@ class BinaryMatrix:
     def __init__(
         self,
         mode: Literal["official", "strict"] = "strict",
-        n_min: int = 3,
-        n_max: int = 5,
+        n_min: Annotated[int, Within(2, 100)] = 3,
+        n_max: Annotated[int, Within(2, 100)] = 5,
         style: Literal["official", "compact"] = "official",
     ) -> None:
-        require_choice("rltf.env.mode", mode, ("official", "strict"))
-        require_choice("rltf.env.style", style, ("official", "compact"))
-        for key, value, least in (("n_min", n_min, 2), ("n_max", n_max, n_min)):
-            if type(value) is not int or value < least:
-                raise ValueError(f"rltf.env.{key}={value!r} must be a whole number, at least {least}")
+        if n_max < n_min:
+            raise ValueError(f"rltf.env.n_max={n_max}: must be at least rltf.env.n_min={n_min}")
         self._official, self._compact = mode == "official", style == "compact"
         # What the verifier says at level full needs no attempt beside it (the paper's form B).
         compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}

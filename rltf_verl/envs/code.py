@@ -11,19 +11,19 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from rltf_verl.envs import code_words
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.code_arithmetic import draw_task
 from rltf_verl.envs.code_compare import same_text, same_value
 from rltf_verl.envs.code_leaks import SHARE, repeated_share
-from rltf_verl.envs.code_sources import READERS, Task, Test, load_rows, tasks_of
+from rltf_verl.envs.code_sources import Task, Test, load_rows, tasks_of
 from rltf_verl.envs.code_text import blocks, fenced, last_program, question, shorten
 from rltf_verl.envs.plain_text import MAX_TEXT
 from rltf_verl.envs.sandbox import Backend, make_sandbox
 from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, Run, SandboxError
-from rltf_verl.registry import require_choice
+from rltf_verl.kinds import Url, Within
 from rltf_verl.types import Grade, Problem
 
 Source = Literal["arithmetic", "apps", "taco", "livecodebench"]
@@ -67,29 +67,22 @@ class Code:
         source: Source = "arithmetic",
         path: str | None = None,
         test_path: str | None = None,
-        num_public: int = 1,
-        max_private: int = 50,
+        num_public: Annotated[int, Within(0, 1000)] = 1,
+        max_private: Annotated[int, Within(1, 10**6)] = 50,
         partial: bool = False,
-        tolerance: float = 1e-6,
+        tolerance: Annotated[float, Within(0, below=1)] = 1e-6,
         sandbox: Backend = "bubblewrap",
-        url: str | None = None,
+        url: Url | None = None,
         python: str | None = None,
-        max_parallel: int | None = None,
-        time_s: int = 6,
-        total_s: int = 60,
-        memory_mb: int = 1024,
-        processes: int = 8,
-        output_kb: int = 1024,
-        file_mb: int = 16,
+        max_parallel: Annotated[int, Within(1, 1024)] | None = None,
+        time_s: Annotated[int, Within(1, 86400)] = 6,
+        total_s: Annotated[int, Within(1, 86400)] = 60,
+        memory_mb: Annotated[int, Within(1, 10**7)] = 1024,
+        processes: Annotated[int, Within(1, 10**5)] = 8,
+        output_kb: Annotated[int, Within(1, 10**7)] = 1024,
+        file_mb: Annotated[int, Within(1, 10**7)] = 16,
     ) -> None:
-        require_choice("rltf.env.source", source, ("arithmetic", *READERS))
         self._limits = Limits(time_s, total_s, memory_mb, processes, output_kb, file_mb)
-        _require_whole(0, num_public=num_public)
-        _require_whole(1, max_private=max_private, **asdict(self._limits))
-        if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
-            raise ValueError(f"rltf.env.tolerance={tolerance!r} must be a number, at least 0 and below 1")
-        if type(partial) is not bool:
-            raise ValueError(f"rltf.env.partial={partial!r} must be true or false")
         self._source, self._path, self._test_path = source, path, test_path
         self._num_public, self._max_private = num_public, max_private
         self._partial, self._tolerance = partial, tolerance
@@ -230,9 +223,3 @@ def _take(key: str, tasks: Sequence[Task], num: int) -> list[Task]:
     if len(tasks) < num:
         raise ValueError(f"{key}={num}: only {len(tasks)} problems with private tests are left; lower it")
     return list(tasks[:num])
-
-
-def _require_whole(least: int, **values: Any) -> None:
-    for key, value in values.items():
-        if type(value) is not int or value < least:
-            raise ValueError(f"rltf.env.{key}={value!r} must be a whole number, at least {least}")

@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.boxed import extract_boxed, last_box
@@ -22,7 +22,7 @@ from rltf_verl.envs.logic import MAX_PEOPLE, formula, letters, read_letters
 from rltf_verl.envs.role_candidates import role_candidates
 from rltf_verl.envs.role_feedback import diagnosis, marks
 from rltf_verl.envs.role_text import Cast, Roles, find_roles, read_release_roles, read_roles
-from rltf_verl.registry import require_choice
+from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
 SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
@@ -53,19 +53,13 @@ class KnightsKnaves:
     def __init__(
         self,
         mode: Literal["official", "strict"] = "strict",
-        n_people: int = 5,
-        depth: int = 3,
-        width: int = 3,
+        n_people: Annotated[int, Within(2, MAX_PEOPLE)] = 5,
+        depth: Annotated[int, Within(2, 9)] = 3,
+        width: Annotated[int, Within(2, 2 * MAX_PEOPLE - 1)] = 3,
         style: Literal["official", "compact"] = "official",
     ) -> None:
-        require_choice("rltf.env.mode", mode, ("official", "strict"))
-        require_choice("rltf.env.style", style, ("official", "compact"))
-        most_parts = 2 * n_people - 1 if type(n_people) is int else 0
-        for key, value, least, most in (
-            ("n_people", n_people, 2, MAX_PEOPLE), ("depth", depth, 2, 9), ("width", width, 2, most_parts)
-        ):  # fmt: skip
-            if type(value) is not int or not least <= value <= most:
-                raise ValueError(f"rltf.env.{key}={value!r} must be a whole number from {least} to {most}")
+        if width > 2 * n_people - 1:
+            raise ValueError(f"rltf.env.width={width}: must be in [2, {2 * n_people - 1}] for {n_people} people")
         self._official, self._compact = mode == "official", style == "compact"
         self.revise_templates = COMPACT_TEMPLATES if self._compact else {}
         if self._official and self._compact:

@@ -14,14 +14,14 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.boxed import HASHES, asks_for_hashes, extract_boxed, last_box, last_hashed
 from rltf_verl.envs.math_build import MathData
 from rltf_verl.envs.math_leaks import answer_candidates
 from rltf_verl.envs.pool import CallFailed, shared_pool
-from rltf_verl.registry import require_choice
+from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
 SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
@@ -70,14 +70,9 @@ class Math:
         test_paths: Mapping[str, str] | None = None,
         question_field: str = "question",
         answer_field: str = "answer",
-        timeout_s: float = 5.0,
-        num_workers: int = 4,
+        timeout_s: Annotated[float, Within(above=0, most=3600)] = 5.0,
+        num_workers: Annotated[int, Within(1, 256)] = 4,
     ) -> None:
-        require_choice("rltf.env.mode", mode, ("official", "strict"))
-        if not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 3600:
-            raise ValueError(f"rltf.env.timeout_s={timeout_s!r} must be a number of seconds above 0")
-        if type(num_workers) is not int or num_workers < 1:
-            raise ValueError(f"rltf.env.num_workers={num_workers!r} must be a whole number, at least 1")
         if importlib.util.find_spec("math_verify") is None:
             raise ValueError("rltf.env.name=math needs math-verify: pip install 'rltf-verl[math]'")
         self._data = MathData(

@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from rltf_verl.envs.base import FeedbackLevel, Splits
 from rltf_verl.envs.boxed import last_box
 from rltf_verl.envs.pool import CallFailed, Pool, shared_pool
+from rltf_verl.kinds import Within
 from rltf_verl.registry import require_choice, unknown
 from rltf_verl.types import Grade, Problem
 
@@ -71,13 +72,9 @@ class ReasoningGym:
         self,
         task: str | None = None,
         params: Mapping[str, Any] | None = None,
-        timeout_s: float = 10.0,
-        num_workers: int = 4,
+        timeout_s: Annotated[float, Within(above=0, most=3600)] = 10.0,
+        num_workers: Annotated[int, Within(1, 256)] = 4,
     ) -> None:
-        if not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 3600:
-            raise ValueError(f"rltf.env.timeout_s={timeout_s!r} must be a number of seconds above 0")
-        if type(num_workers) is not int or num_workers < 1:
-            raise ValueError(f"rltf.env.num_workers={num_workers!r} must be a whole number, at least 1")
         if importlib.util.find_spec("reasoning_gym") is None:
             raise ValueError("rltf.env.name=reasoning_gym needs the package: pip install 'rltf-verl[data]'")
         if task in REFUSED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.boxed import extract_boxed, last_box
@@ -18,7 +18,7 @@ from rltf_verl.envs.path_candidates import path_candidates
 from rltf_verl.envs.path_feedback import diagnosis, marks
 from rltf_verl.envs.path_text import NO_PATH, find_path, last_line, read_path, read_release_path, spell
 from rltf_verl.envs.paths import Maze, Sizes, is_path, release_mazes, shortest_path
-from rltf_verl.registry import require_choice
+from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
 QUESTION = """\
@@ -64,25 +64,17 @@ class ShortestPath:
     def __init__(
         self,
         mode: Literal["official", "strict"] = "strict",
-        rows_min: int = 5,
-        rows_max: int = 6,
-        cols_min: int = 5,
-        cols_max: int = 6,
-        p_blocked: float = 0.4,
-        infeasible_share: float = 0.1,
+        rows_min: Annotated[int, Within(1, 100)] = 5,
+        rows_max: Annotated[int, Within(1, 100)] = 6,
+        cols_min: Annotated[int, Within(2, 100)] = 5,
+        cols_max: Annotated[int, Within(2, 100)] = 6,
+        p_blocked: Annotated[float, Within(0, below=1)] = 0.4,
+        infeasible_share: Annotated[float, Within(0, 1)] = 0.1,
         style: Literal["official", "compact"] = "official",
     ) -> None:
-        require_choice("rltf.env.mode", mode, ("official", "strict"))
-        require_choice("rltf.env.style", style, ("official", "compact"))
-        sizes = (("rows_min", rows_min, 1), ("rows_max", rows_max, rows_min),
-                 ("cols_min", cols_min, 2), ("cols_max", cols_max, cols_min))  # fmt: skip
-        for key, value, least in sizes:
-            if type(value) is not int or value < least:
-                raise ValueError(f"rltf.env.{key}={value!r} must be a whole number, at least {least}")
-        if not _is_number(p_blocked) or not 0 <= p_blocked < 1:
-            raise ValueError(f"rltf.env.p_blocked={p_blocked!r} must be a number, at least 0 and below 1")
-        if not _is_number(infeasible_share) or not 0 <= infeasible_share <= 1:
-            raise ValueError(f"rltf.env.infeasible_share={infeasible_share!r} must be a number from 0 to 1")
+        for key, least, most in (("rows", rows_min, rows_max), ("cols", cols_min, cols_max)):
+            if most < least:
+                raise ValueError(f"rltf.env.{key}_max={most}: must be at least rltf.env.{key}_min={least}")
         self._official, self._compact = mode == "official", style == "compact"
         # What the verifier says at level full needs no attempt beside it (the paper's form B).
         compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}
@@ -198,10 +190,6 @@ class ShortestPath:
             "rltf.env.rows_max or rltf.env.cols_max, lower num_test"
             + ("" if feasible else f", or set rltf.env.infeasible_share=0 (now {self._infeasible_share})")
         )
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float)
 
 
 def _maze(problem: Problem) -> Maze:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.scoring import Scale, Scored, ScoringJudge
+from rltf_verl.kinds import Prose
 from rltf_verl.types import Grade, Problem
 
 EMPTY = Grade(correct=False, format_ok=False, score=0.0)
@@ -52,7 +53,7 @@ class Writing:
         path: str | None = None,
         question_field: str = "prompt",
         rubric_field: str | None = None,
-        rubric: Sequence[str] = (),
+        rubric: Sequence[Prose] = (),
         judges: Sequence[Mapping[str, Any]] = (),
         low: float = 1,
         high: float = 10,

@@ -6,11 +6,13 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Annotated
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.calls import call_key
 from rltf_verl.feedback.inbox import Answers
 from rltf_verl.jsonl import append_line
+from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 
@@ -36,11 +38,12 @@ class HumanProvider:
     subject: Subject = "attempt"
 
     def __init__(
-        self, inbox: str, deadline_s: float = 3600.0, poll_s: float = 1.0, show_reference: bool = False
+        self,
+        inbox: str,
+        deadline_s: Annotated[float, Within(above=0, most=1e7)] = 3600.0,
+        poll_s: Annotated[float, Within(above=0, most=3600)] = 1.0,
+        show_reference: bool = False,
     ) -> None:
-        for key, value in (("deadline_s", deadline_s), ("poll_s", poll_s)):
-            if not value > 0:
-                raise ValueError(f"rltf.feedback.{key}={value}: must be positive (seconds)")
         self.sees_reference = bool(show_reference)
         self._inbox, self._deadline_s, self._poll_s = Path(inbox), deadline_s, poll_s
         self._answers = Answers(self._inbox, poll_s)

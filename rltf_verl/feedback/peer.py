@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.correctness import CORRECT, INCORRECT
+from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 INTRODUCTION = f"{INCORRECT} Another attempt at the same question was correct:"
@@ -31,11 +34,9 @@ class PeerProvider:
     subject: Subject = "attempt"
     tells_answer = True
 
-    def __init__(self, wait_s: float = 60.0, num_words: int | None = None) -> None:
-        if not wait_s >= 0:
-            raise ValueError(f"rltf.feedback.wait_s={wait_s}: must not be negative (seconds)")
-        if num_words is not None and num_words < 1:
-            raise ValueError(f"rltf.feedback.num_words={num_words}: must be at least 1, or null")
+    def __init__(
+        self, wait_s: Annotated[float, Within(0, 1e6)] = 60.0, num_words: Annotated[int, Within(1)] | None = None
+    ) -> None:
         self.wait_s, self.num_words = wait_s, num_words
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rltf_verl.feedback.base import FeedbackRequest, Subject
 from rltf_verl.feedback.correctness import CORRECT
+from rltf_verl.kinds import Prose
 from rltf_verl.types import Feedback
 
 
@@ -22,9 +23,7 @@ class TryAgainProvider:
     constant = True
     subject: Subject = "attempt"
 
-    def __init__(self, text: str = "Let's try again.") -> None:
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"rltf.feedback.text={text!r}: must be a sentence")
+    def __init__(self, text: Prose = "Let's try again.") -> None:
         self.text = text
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
+from rltf_verl.kinds import LARGEST, Url, plain, shown, trouble
 from rltf_verl.registry import build_block
 from rltf_verl.texts import clean_text
 
@@ -37,15 +37,13 @@ class Endpoint:
     """More fields of the request body: a mapping, or its JSON text (which is what it becomes)."""
 
     def __post_init__(self) -> None:
-        url = urlsplit(str(self.base_url))
-        _require(url.scheme in ("http", "https") and bool(url.hostname), "endpoint.base_url", self.base_url,
-                 "must be a URL such as http://127.0.0.1:8000/v1")  # fmt: skip
-        _require(not (url.username or url.password or url.query), "endpoint.base_url", url.hostname,
-                 "must hold no user, password or query; name the key's variable in api_key_env")  # fmt: skip
-        _require(isinstance(self.model, str) and self.model not in ("", "???"), "endpoint.model", self.model,
+        _check_url("endpoint.base_url", self.base_url)
+        _require(trouble(self.model, str) is None and self.model != "???", "endpoint.model", plain(self.model),
                  "must be the name that the endpoint serves a model under")  # fmt: skip
-        _require(self.api_key_env is None or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.api_key_env) is not None,
+        name = self.api_key_env
+        _require(name is None or (isinstance(name, str) and bool(_NAME.fullmatch(name))),
                  "endpoint.api_key_env", "…", "must be the *name* of an environment variable, not the key")  # fmt: skip
+        _require(isinstance(self.send_seed, bool), "endpoint.send_seed", shown(self.send_seed), "must be true or false")
         _number("endpoint.temperature", self.temperature, at_least=0, optional=True)
         _number("endpoint.max_tokens", self.max_tokens, at_least=1, optional=True, whole=True)
         object.__setattr__(self, "extra_body", _canonical(self.extra_body))
@@ -127,7 +125,7 @@ class Limits:
         ):
             _number(f"limits.{name}", getattr(self, name), above=0)
         _number("limits.max_reply_bytes", self.max_reply_bytes, at_least=10_000, at_most=2**30, whole=True)
-        _number("limits.max_attempts", self.max_attempts, at_least=1, whole=True)
+        _number("limits.max_attempts", self.max_attempts, at_least=1, at_most=100, whole=True)
         _number("limits.breaker_failures", self.breaker_failures, at_least=1, whole=True)
         _number("limits.breaker_after_s", self.breaker_after_s, at_least=0)
 
@@ -171,13 +169,40 @@ def judge_settings(
     """
     try:
         return JudgeSettings(
-            endpoint=build_block("rltf.feedback.endpoint", endpoint, options.get("endpoint") or {}),
-            limits=build_block("rltf.feedback.limits", Limits, options.get("limits") or {}),
-            price=build_block("rltf.feedback.price", Price, options.get("price") or {}),
-            cache_dir=options.get("cache_dir"),
+            endpoint=build_block("rltf.feedback.endpoint", endpoint, _block("endpoint", options)),
+            limits=build_block("rltf.feedback.limits", Limits, _block("limits", options)),
+            price=build_block("rltf.feedback.price", Price, _block("price", options)),
+            cache_dir=_folder(options.get("cache_dir")),
         )
     except ValueError as error:
         raise ValueError(str(error).replace("rltf.feedback", block, 1)) from None
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+OWN_FIELDS = frozenset({"messages", "model", "n", "seed", "stream", "stream_options"})
+"""Of a request's body: the runtime sets them or counts on their being absent."""
+
+
+def _check_url(key: str, value: object) -> None:
+    """A user or a password in it is not shown."""
+    open_part = str(value).rpartition("@")[2]
+    open_part = open_part.partition("?")[0] or open_part
+    _require(trouble(value, Url) is None, key, plain(open_part),
+             "must be a URL such as http://127.0.0.1:8000/v1, with no user, password, query or fragment; the key's "
+             "variable is named in api_key_env")  # fmt: skip
+    _require(not str(value).rstrip("/").endswith("/chat/completions"), key, plain(open_part),
+             "must be the part before /chat/completions")  # fmt: skip
+
+
+def _folder(value: Any) -> str | None:
+    _require(value is None or trouble(value, str) is None, "cache_dir", shown(value), "must be a folder, or null")
+    return None if value is None else str(value)
+
+
+def _block(key: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    value = options.get(key)
+    _require(value is None or isinstance(value, Mapping), key, shown(value), "must be a block of keys")
+    return value or {}
 
 
 def _require(ok: bool, key: str, value: object, fix: str) -> None:
@@ -195,10 +220,11 @@ def _number(
               if bound is not None]  # fmt: skip
     kind, kinds = ("a whole number", int) if whole else ("a number", (int, float))
     fix = f"must be {kind} {', '.join(wanted)}{' or null' if optional else ''}"
-    _require(isinstance(value, kinds) and not isinstance(value, bool), key, value, fix)
+    _require(isinstance(value, kinds) and not isinstance(value, bool), key, shown(value), fix)
+    _require(-LARGEST < value < LARGEST, key, shown(value), fix)  # type: ignore[operator]
     number = float(value)  # type: ignore[arg-type]
     within = (above is None or number > above) and (at_least is None or number >= at_least)
-    _require(within and (at_most is None or number <= at_most), key, value, fix)
+    _require(within and (at_most is None or number <= at_most) and number < LARGEST, key, value, fix)
 
 
 def _canonical(body: Any) -> str:
@@ -206,5 +232,9 @@ def _canonical(body: Any) -> str:
         fields = json.loads(body) if isinstance(body, str) else body
     except ValueError:
         fields = None
-    _require(isinstance(fields, Mapping), "endpoint.extra_body", body, "must be a block of keys, e.g. {top_k: 20}")
+    _require(isinstance(fields, Mapping), "endpoint.extra_body", plain(body),
+             "must be a block of keys, e.g. {top_k: 20}")  # fmt: skip
+    taken = sorted(OWN_FIELDS & set(fields or {}))
+    _require(not taken, "endpoint.extra_body", plain(body),
+             f"must not hold {', '.join(taken)}, which rltf.feedback.endpoint.* and the questions decide")  # fmt: skip
     return json.dumps(dict(fields or {}), sort_keys=True)

@@ -35,7 +35,7 @@ REFUSED = {  # what is set, and how the message starts
     "wrong value": ("rltf.gamma=2", "rltf.gamma=2: must be in [0, 1]"),
     "unknown environment": ("rltf.env.name=binary_matrx", "rltf.env.name='binary_matrx' is not known; known: "),
     "unknown option": ("rltf.env.n_mim=3", "rltf.env.n_mim=3: binary_matrix has no option 'n_mim'; known: "),
-    "option out of range": ("rltf.env.n_min=1", "rltf.env.n_min=1 must be a whole number, at least 2"),
+    "option out of range": ("rltf.env.n_min=1", "rltf.env.n_min=1: must be in [2, 100]"),
     "unknown provider": ("rltf.feedback.provider=jugde", "rltf.feedback.provider='jugde' is not known; known: "),
     "unknown level": ("rltf.feedback.level=fully", "rltf.feedback.level='fully' is not known; known: "),
     "a provider that states the answer, and nobody said that it is meant to": (

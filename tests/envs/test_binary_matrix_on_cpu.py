@@ -265,9 +265,9 @@ def test_prompts() -> None:
         ("binary_matrix", {"mode": "strikt"}, r"rltf\.env\.mode='strikt'.*Did you mean 'strict'"),
         ("binary_matrix", {"style": 3}, r"rltf\.env\.style=3.*compact"),
         ("binary_matrix", {"style": "compact", "mode": "official"}, r"rltf\.env\.style=compact.*mode=strict"),
-        ("binary_matrix", {"n_min": 1}, r"rltf\.env\.n_min=1 .*at least 2"),
-        ("binary_matrix", {"n_min": 4, "n_max": 3}, r"rltf\.env\.n_max=3 .*at least 4"),
-        ("binary_matrix", {"n_max": "5"}, r"rltf\.env\.n_max='5' .*whole number"),
+        ("binary_matrix", {"n_min": 1}, r"rltf\.env\.n_min=1: must be in \[2, 100\]"),
+        ("binary_matrix", {"n_min": 4, "n_max": 3}, r"rltf\.env\.n_max=3: must be at least rltf\.env\.n_min=4"),
+        ("binary_matrix", {"n_max": "5"}, r"rltf\.env\.n_max='5': must be a whole number"),
     ],
 )
 def test_bad_options_name_the_config_key(name: str, options: dict, message: str) -> None:

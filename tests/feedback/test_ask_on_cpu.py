@@ -161,7 +161,7 @@ async def test_sessions_that_never_start_cost_the_bounded_wait_only():
 
 @pytest.mark.parametrize(("block", "message"), [
     ({"feedback": {"provider": "verifier", "ask": "never"}}, r"feedback\.ask=never: must be one of always, group_f"),
-    ({"feedback": {"provider": "verifier", "ask_wait_s": -1}}, r"feedback\.ask_wait_s=-1: must not be negative"),
+    ({"feedback": {"provider": "verifier", "ask_wait_s": -1}}, r"feedback\.ask_wait_s=-1: must be at least 0"),
     ({"feedback": {"provider": "peer", "ask": "group_failed"}}, r"ask=group_failed: asks only where no session has"),
     ({"feedback": {"provider": "verifier", "ask": "group_failed"}, "episode": {"horizon": 3, "branch_turn": 1}},
      r"ask=group_failed: below rltf\.episode\.branch_turn=1 .* or branch_turn to 2 or null"),

@@ -129,14 +129,14 @@ BAD = {
     "no endpoint": ({}, r"^rltf\.feedback\.endpoint\.base_url=: must be a URL such as http"),
     "a missing value": ({"endpoint": {**URL, "base_url": "???"}}, r"endpoint\.base_url=\?\?\?: must be a URL"),
     "no model": ({"endpoint": {**URL, "model": "???"}}, r"endpoint\.model=\?\?\?: must be the name"),
-    "a password": ({"endpoint": {**URL, "base_url": "http://a:secret@h/v1"}}, "base_url=h: must hold no user"),
+    "a password": ({"endpoint": {**URL, "base_url": "http://a:secret@h/v1"}}, "base_url=h/v1: must be a URL"),
     "a key as name": ({"endpoint": {**URL, "api_key_env": "sk-secret"}}, r"api_key_env=…: must be the \*name\*"),
     "an unknown key": ({"endpoint": {**URL, "modle": 1}}, r"endpoint\.modle=1: it has no option 'modle'.*mean 'model'"),
     "an unknown limit": ({"endpoint": URL, "limits": {"deadline": 3}}, r"limits\.deadline=3: .*mean 'deadline_s'"),
     "no concurrency": ({"endpoint": URL, "limits": {"max_concurrency": 0}}, "max_concurrency=0: must be a whole"),
     "half a request": ({"endpoint": URL, "limits": {"max_attempts": 1.5}}, "max_attempts=1.5: must be a whole number"),
     "a body that is none": ({"endpoint": {**URL, "extra_body": "{"}}, r"extra_body={: must be a block of keys"),
-    "a text": ({"endpoint": URL, "limits": {"deadline_s": "5m"}}, r"deadline_s=5m: must be a number above 0"),
+    "a text": ({"endpoint": URL, "limits": {"deadline_s": "5m"}}, r"deadline_s='5m': must be a number"),
     "a style": ({"endpoint": URL, "style": "hnt"}, r"rltf\.feedback\.style='hnt' is not known.*Did you mean 'hint'"),
 }  # fmt: skip
 

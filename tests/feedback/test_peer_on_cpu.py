@@ -86,9 +86,9 @@ async def test_a_long_solution_keeps_its_end():
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"wait_s": -1}, r"rltf\.feedback\.wait_s=-1: must not be negative"),
+    ({"wait_s": -1}, r"rltf\.feedback\.wait_s=-1: must be at least 0"),
     ({"wait_s": float("nan")}, r"rltf\.feedback\.wait_s=nan"),
-    ({"num_words": 0}, r"rltf\.feedback\.num_words=0: must be at least 1, or null"),
+    ({"num_words": 0}, r"rltf\.feedback\.num_words=0: must be at least 1 or null"),
 ])  # fmt: skip
 def test_options(options, message):
     with pytest.raises(ValueError, match=message):

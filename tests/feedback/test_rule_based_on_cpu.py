@@ -95,7 +95,7 @@ async def test_verifier_that_fails_is_unavailable(env: BinaryMatrix, cause: str)
             r"rltf\.feedback\.level=\[\]: must be one of .* or a list of them by turn",
         ),
         ("verifier", {"level": ["hint", "ful"]}, r"rltf\.feedback\.level='ful'.*Did you mean 'full'"),
-        ("verifier", {"level": 3}, r"rltf\.feedback\.level='3' is not known"),
+        ("verifier", {"level": 3}, r"rltf\.feedback\.level=3: must be"),
         ("verifier", {"level": "ful"}, r"rltf\.feedback\.level='ful'.*hint.*Did you mean 'full'"),
         (
             "correctness",

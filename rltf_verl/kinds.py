@@ -1,0 +1,204 @@
+"""Which values a setting can have: declared in its annotation, looked at here, for every key and every option."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+LARGEST = 2.0**63
+"""Of any number in a config."""
+MAX_SHOWN = 80
+MANY = 1000
+"""An upper bound from which on it is not named to who is below the lower one."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """The range of a number: `Annotated[int, Within(1, 100)]`. Every number is finite and below 2⁶³ anyway."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    note: str = ""
+    """Said behind the range."""
+
+    def holds(self, value: float) -> bool:
+        """Whether the number lies in the range; NaN lies in none."""
+        return self._low_enough(value) and self._high_enough(value) and -LARGEST < value < LARGEST
+
+    def words(self, value: float) -> str:
+        """What is wrong about a value, as a message says it."""
+        low = self.least if self.above is None else self.above
+        high = self.most if self.below is None else self.below
+        if high is None or (high >= MANY and not self._high_enough(value)):
+            bound = (
+                "positive" if self.above == 0 else f"above {low:g}" if self.above is not None else f"at least {low:g}"
+            )
+            return f"{bound}{self.note}" if value < LARGEST else f"{bound} and finite{self.note}"
+        left, right = "[" if self.above is None else "(", "]" if self.below is None else ")"
+        return f"in {left}{low:g}, {high:g}{right}{self.note}"
+
+    def _high_enough(self, value: float) -> bool:
+        return (self.least is None or value >= self.least) and (self.above is None or value > self.above)
+
+    def _low_enough(self, value: float) -> bool:
+        return (self.most is None or value <= self.most) and (self.below is None or value < self.below)
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of a text."""
+
+    holds: Callable[[str], bool]
+    told: str
+
+    def words(self, value: str) -> str:
+        """The form, as a message says it."""
+        return self.told
+
+
+def _is_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:  # a port that is no number, brackets that are no address
+        return False
+    plain = not (url.username or url.password or url.query or url.fragment)
+    return url.scheme in ("http", "https") and bool(url.hostname) and port != 0 and plain and " " not in text
+
+
+def _is_prose(text: str) -> bool:
+    return bool(text.strip()) and all(c in "\n\t" or c.isprintable() for c in text)
+
+
+PROSE = Form(_is_prose, "text without control characters")
+ONE_LINE = Form(lambda text: bool(text.strip()) and text.isprintable(), "text in one line, without control characters")
+FINITE = Within(above=-LARGEST, below=LARGEST)
+Prose = Annotated[str, PROSE]
+"""Text of several lines. A plain `str` is one line without control characters, and not empty."""
+Url = Annotated[str, Form(_is_url, "a URL such as http://127.0.0.1:8000/v1, without user, password, query or fragment")]
+
+
+def trouble(value: object, hint: Any) -> str | None:
+    """What to set instead of a value that the annotation does not allow, `must be …`; None if it does."""
+    kinds = [kind for kind in _alternatives(hint) if _fits_type(value, kind)]
+    if not kinds:
+        return f"must be {wanted(hint)}{_close(value, hint)}"
+    null = " or null" if type(None) in _alternatives(hint) else ""
+    for kind in kinds:
+        items = _items(value, kind)
+        if not all(_fits_type(item, item_hint) for item, item_hint in items):
+            fixes = [f"must be {wanted(hint)}"]
+            continue
+        fixes = [fix for item, item_hint in items if (fix := trouble(item, item_hint)) is not None]
+        fixes += [f"must be {mark.words(value)}{null}" for mark in _marks(kind) if not mark.holds(value)]
+        if not fixes:
+            return None
+    return fixes[0]
+
+
+def shown(value: object) -> str:
+    """A value in one line of a message."""
+    text = repr(list(value) if isinstance(value, tuple) else value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def plain(value: object) -> str:
+    """A value as it was typed, where that is short and in one line."""
+    return value if isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN else shown(value)
+
+
+def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a constructor's arguments; none where they cannot be read."""
+    try:
+        return get_type_hints(factory.__init__ if isinstance(factory, type) else factory, include_extras=True)
+    except Exception:  # other people's annotations may name what is not there
+        return {}
+
+
+def _close(value: object, hint: Any) -> str:
+    """The choice that was probably meant."""
+    choices = [choice for kind in _alternatives(hint) if get_origin(kind) is Literal for choice in get_args(kind)]
+    close = difflib.get_close_matches(str(value), [c for c in choices if isinstance(c, str)], n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def wanted(hint: Any) -> str:
+    """The values that an annotation allows, in words."""
+    return " or ".join(dict.fromkeys(_wanted(kind) for kind in _alternatives(hint)))
+
+
+def _wanted(hint: Any) -> str:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _wanted(args[0])
+    if origin is Literal:
+        return f"one of {', '.join(map(str, args))}"
+    if origin is tuple and len(args) == 2 and args[1] is not Ellipsis:
+        return "[start, end], two numbers"
+    if _is_sequence(origin):
+        return "a list of texts" if args and _base(args[0]) is str else "a list"
+    return _KINDS.get(origin or hint, "of another kind")
+
+
+_KINDS: dict[Any, str] = {
+    int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null",
+    Mapping: "a block of keys",
+}  # fmt: skip
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _marks(hint: Any) -> tuple[Any, ...]:
+    """What else must hold of a value of the right type."""
+    base = _base(hint)
+    marks = tuple(get_args(hint)[1:]) if get_origin(hint) is Annotated else ()
+    own = {int: (FINITE,), float: (FINITE,), str: (ONE_LINE,)}.get(base, ()) if PROSE not in marks else ()
+    return (*(mark for mark in marks if isinstance(mark, (Within, Form))), *own)
+
+
+def _base(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _is_sequence(origin: Any) -> bool:
+    return origin in (tuple, list, Sequence)
+
+
+def _fits_type(value: object, hint: Any) -> bool:
+    """Whether the value is of the annotation's kind, whatever its range, form and items."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits_type(value, kind) for kind in args)
+    if origin is Annotated:
+        return _fits_type(value, args[0])
+    if origin is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in args)
+    if _is_sequence(origin):
+        fixed = origin is tuple and Ellipsis not in args
+        return isinstance(value, (list, tuple)) and (not fixed or len(value) == len(args))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping)
+    if hint is Any or not isinstance(hint, type):
+        return True
+    if hint in (int, float):
+        return isinstance(value, (int, float) if hint is float else int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _items(value: Any, hint: Any) -> list[tuple[object, Any]]:
+    """What a list or a block holds, each with its annotation."""
+    origin, args = get_origin(hint), get_args(hint)
+    if _is_sequence(origin):
+        kinds = args if origin is tuple and Ellipsis not in args else args[:1] * len(value)
+        return list(zip(value, kinds, strict=True))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return [*((key, args[0]) for key in value), *((inner, args[1]) for inner in value.values())]
+    return []

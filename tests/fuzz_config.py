@@ -1,0 +1,246 @@
+"""A fuzzer of the `rltf:` block: nonsense is refused in one line with its key, and nothing else ever raises.
+
+`python -m tests.fuzz_config 20000 --seed 7` for a long run; `tests/test_fuzz_config_on_cpu.py` is the short one.
+What is nonsense follows from the declared kind of a key (`rltf_verl.kinds`), not from what the checks say of a value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import dataclasses
+import inspect
+import json
+import random
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.checks import check_config, resolve_files
+from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
+from rltf_verl.judge.settings import Endpoint, Limits, Price
+from rltf_verl.kinds import PROSE, Form, Url, Within, hints_of
+from rltf_verl.registry import load
+
+JUDGE = {"endpoint": {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}}
+ENVS = {
+    "binary_matrix": "binary_matrix:BinaryMatrix", "knights_knaves": "knights_knaves:KnightsKnaves",
+    "shortest_path": "shortest_path:ShortestPath", "math": "math:Math", "code": "code:Code",
+    "writing": "writing:Writing", "reasoning_gym": "reasoning_gym_bridge:ReasoningGym",
+}  # fmt: skip
+PROVIDERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "verifier": ("verifier:VerifierProvider", {}), "judge": ("judge_provider:JudgeProvider", JUDGE),
+    "policy": ("policy:PolicyProvider", {}), "peer": ("peer:PeerProvider", {}),
+    "try_again": ("try_again:TryAgainProvider", {}), "human": ("human:HumanProvider", {"inbox": "inbox"}),
+    "correctness": ("correctness:CorrectnessProvider", {}),
+}  # fmt: skip
+NUMBERS = [0, 1, -1, 2, 0.5, -0.5, 1.5, 3, 100, 101, 10**9, 10**30, -(10**30), 1e308, -1e308, float("inf"),
+           -float("inf"), float("nan")]  # fmt: skip
+TEXTS = ["", " ", "x", "false", "true", "null", "0.5", "1", "none", "a\nb", "a\x00b", "\ud83d", "\u202e", "x" * 5000,
+         "os:system", "builtins:dict", "./nowhere.py:Mine", "???", "{}", "[1]", "é", "http://h/v1"]  # fmt: skip
+OTHERS: list[Any] = [None, True, False, [], {}, [1, 2], ["a"], [None], {"a": 1}, {"a": {"b": [1]}}, [[1]], {1: 2}]
+URLS = ["http://h:99999/v1", "http://h:port/v1", "http://h/v1\n", "http://h/v1#x", "http://h/v1/chat/completions", "ftp://h",
+        "http://", "http://[::1", "http://u:p@h/v1", "http://h/v1?k=1", "h/v1", "http://h:0/v1"]  # fmt: skip
+BODIES = [{"messages": []}, {"stream": True}, {"model": "x"}, '{"n": 2}', "{", 3, [1]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A key of the block, what must stand around it, and its declared kind."""
+
+    path: tuple[str, ...]
+    hint: Any
+    around: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return "rltf." + ".".join(self.path)
+
+
+def lies_outside(value: Any, hint: Any) -> bool:
+    """Whether the declared kind excludes the value; written apart from `kinds.trouble`, which it tests."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return all(lies_outside(value, kind) for kind in args)
+    if origin is Annotated:
+        if PROSE in args:
+            return not isinstance(value, str) or not value.strip()
+        return lies_outside(value, args[0]) or any(_breaks(value, mark) for mark in args[1:])
+    if origin is Literal:
+        return not (isinstance(value, str) and value in args)
+    if hint is bool:
+        return value is not True and value is not False
+    if hint is int:
+        return type(value) is not int or abs(value) >= 2**63
+    if hint is float:
+        return type(value) not in (int, float) or not abs(value) < 2**63
+    if hint is str:
+        return not isinstance(value, str) or not value.strip() or any(ord(c) < 32 for c in value)
+    if hint is type(None):
+        return value is not None
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return not isinstance(value, Mapping)
+    if origin is not None:
+        if not isinstance(value, (list, tuple)):
+            return True
+        return origin is not tuple and any(lies_outside(item, args[0]) for item in value)
+    return False
+
+
+def _breaks(value: Any, mark: Any) -> bool:
+    if isinstance(mark, Within):
+        low, high = (mark.above, mark.least), (mark.below, mark.most)
+        return bool(
+            (low[0] is not None and value <= low[0]) or (low[1] is not None and value < low[1])
+            or (high[0] is not None and value >= high[0]) or (high[1] is not None and value > high[1])
+        )  # fmt: skip
+    return isinstance(mark, Form) and value in URLS
+
+
+@cache
+def all_keys() -> tuple[Key, ...]:
+    """Every key of the block, every option of every environment, provider and judge."""
+    return (*_own("", RLTFConfig), *_options())
+
+
+def _own(prefix: str, cls: type) -> Iterator[Key]:
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        path = tuple(p for p in (prefix, name) if p)
+        if hint is NamedOptions:
+            yield Key(("env", "name") if name == "env" else ("feedback", "provider"), str, {})
+        elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            for key in _own(name, hint):
+                yield dataclasses.replace(key, path=(*((prefix,) if prefix else ()), *key.path)) if prefix else key
+        else:
+            yield Key(path, hint, {})
+
+
+def _options() -> Iterator[Key]:
+    for name, where in ENVS.items():
+        for option, hint in _arguments(f"rltf_verl.envs.{where}"):
+            yield Key(("env", option), hint, {"env": {"name": name}})
+    for name, (where, needed) in PROVIDERS.items():
+        for option, hint in _arguments(f"rltf_verl.feedback.{where}"):
+            yield Key(("feedback", option), hint, {"feedback": {"provider": name, **needed}})
+    judged = {"feedback": {"provider": "judge", **JUDGE}}
+    for block, cls in (("endpoint", Endpoint), ("limits", Limits), ("price", Price)):
+        for option, hint in get_type_hints(cls, include_extras=True).items():
+            if option != "may_say_nothing":
+                yield Key(("feedback", block, option), Url if option == "base_url" else hint, judged)
+
+
+def _arguments(where: str) -> Iterator[tuple[str, Any]]:
+    factory = load("fuzz", where)
+    hints = hints_of(factory)
+    for option in inspect.signature(factory).parameters:
+        yield option, hints.get(option, Any)
+
+
+def draw(rng: random.Random, key: Key) -> Any:
+    """A value of any kind, near misses of the declared one more often than others."""
+    near: list[Any] = [*URLS] if key.path[-1] in ("base_url", "url") else []
+    near += BODIES if key.path[-1] == "extra_body" else []
+    for kind in get_args(key.hint) if get_origin(key.hint) in (Union, UnionType) else (key.hint,):
+        if get_origin(kind) is Literal:
+            word = rng.choice(get_args(kind))
+            near += [word, word[:-1], word + "x", word.upper()]
+        for mark in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
+            ends = [getattr(mark, end, None) for end in ("least", "most", "above", "below")]
+            near += [end + step for end in ends if end is not None for step in (-1, 0, 1, -0.001, 0.001)]
+    pool: list[Any] = near if near and rng.random() < 0.5 else rng.choice([NUMBERS, TEXTS, OTHERS])
+    return copy.deepcopy(rng.choice(pool))
+
+
+def misspelt(rng: random.Random, name: str) -> str:
+    """A letter less, more or swapped."""
+    at = rng.randrange(len(name))
+    return rng.choice([name[:at] + name[at + 1 :], name[:at] + "x" + name[at:], name.upper(), f"{name} "])
+
+
+def with_value(block: dict[str, Any], key: Key, name: str, value: Any) -> dict[str, Any]:
+    """The block with one more setting."""
+    changed = copy.deepcopy(block)
+    for section, needed in key.around.items():
+        kept = {k: v for k, v in changed[section].items() if k in {f.name for f in dataclasses.fields(FeedbackConfig)}}
+        changed[section] = {**(kept if section == "feedback" else {}), **copy.deepcopy(dict(needed))}
+    inner = changed
+    for part in key.path[:-1]:
+        inner = inner.setdefault(part, {})
+    inner[name] = value
+    return changed
+
+
+def fault_of(config: DictConfig, block: Mapping[str, Any], keys: list[str], nonsense: bool) -> str | None:
+    """What is wrong with how the block was received: None if it was accepted, or refused well."""
+    try:
+        config.rltf = OmegaConf.create(dict(block))
+    except Exception:  # no YAML can say it
+        return None
+    try:
+        resolve_files(config)
+        check_config(config)
+    except ValueError as error:
+        text = str(error)
+        if len(text.splitlines()) != 1 or len(text) > 1500:
+            return f"not one line: {text[:300]!r}"
+        return None if any(key in text for key in keys) else f"names none of {keys}: {text[:300]}"
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:300]}"
+    return "nonsense was accepted" if nonsense else None
+
+
+def fuzz(config: DictConfig, num: int, seed: int) -> tuple[list[str], int]:
+    """The faults of `num` random blocks, and how many of the blocks were nonsense by declaration."""
+    rng, keys, faults, num_nonsense = random.Random(seed), all_keys(), [], 0
+    base: Any = OmegaConf.to_container(config.rltf, resolve=True)
+    for i in range(num):
+        block, named, nonsense, said = base, [], False, []
+        for _ in range(rng.choice([1, 1, 1, 2, 3])):
+            key = keys[i % len(keys)] if not named else rng.choice(keys)
+            wrong_name = rng.random() < 0.1
+            name = misspelt(rng, key.path[-1]) if wrong_name else key.path[-1]
+            value = draw(rng, key)
+            if key.around and named:
+                continue  # it would take away what was set before
+            try:
+                block = with_value(block, key, name, value)
+            except AttributeError:  # below a value that is no block
+                continue
+            named.append("rltf." + ".".join((*key.path[:-1], name)))
+            said.append(f"{'.'.join((*key.path[:-1], name))}={value!r}"[:200])
+            nonsense |= lies_outside(value, key.hint) or wrong_name
+        num_nonsense += nonsense
+        # what stands beside a value may be refused before it: then that key is named
+        keys_named = named if len(named) == 1 and nonsense else ["rltf."]
+        fault = fault_of(config, block, keys_named, nonsense)
+        if fault is not None:
+            faults.append(f"{'; '.join(said)} -> {fault}")
+    return faults, num_nonsense
+
+
+def composed() -> DictConfig:
+    """A preset as verl composes it; resolved once, since every block is read beside the same settings of verl."""
+    import verl  # noqa: F401  # registers our search path with Hydra
+    from hydra import compose, initialize_config_module
+
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose("rltf_sd", ["rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere"])
+    OmegaConf.set_struct(config, False)
+    return config
+
+
+def main() -> None:
+    """Fuzz from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("num", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    told = parser.parse_args()
+    faults, num_nonsense = fuzz(composed(), told.num, told.seed)
+    print(json.dumps({"configs": told.num, "nonsense": num_nonsense, "faults": faults}, indent=1, ensure_ascii=True))
+    raise SystemExit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
