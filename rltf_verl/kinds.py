@@ -35,6 +35,8 @@ class Within:
         """What is wrong about a value, as a message says it."""
         low = self.least if self.above is None else self.above
         high = self.most if self.below is None else self.below
+        if low is None or low <= -LARGEST:
+            return f"a finite number{self.note}" if high is None or high >= LARGEST else f"at most {high:g}{self.note}"
         if high is None or (high >= MANY and not self._high_enough(value)):
             bound = (
                 "positive" if self.above == 0 else f"above {low:g}" if self.above is not None else f"at least {low:g}"

@@ -31,15 +31,15 @@ def read(**block):
         *(
             (
                 {"distill": {"weight": 0.1, "grad_share": share}},
-                f"rltf.distill.grad_share={shown}: is a share of the whole gradient; must be at least 0 and",
+                f"rltf.distill.grad_share={shown}: must be in [0, 1), a share of the whole gradient",
             )
             for share, shown in (
                 (1.0, "1.0"),
                 (-0.1, "-0.1"),
                 (float("nan"), "nan"),
                 (float("inf"), "inf"),
-                ([0.1, 1.0], "(0.1, 1.0)"),
-                ([0.1, float("nan")], "(0.1, nan)"),
+                ([0.1, 1.0], "[0.1, 1.0]"),
+                ([0.1, float("nan")], "[0.1, nan]"),
             )
         ),
         (

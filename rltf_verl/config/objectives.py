@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from rltf_verl.config.reading import require, require_choices
 from rltf_verl.kinds import Within
 
+Share = Annotated[float, Within(0, below=1, note=", a share of the whole gradient")]
 Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
 
 Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
@@ -74,7 +75,7 @@ class Scheduled:
 class Shareable(Scheduled):
     """A coefficient that may also be set by how hard the objective is to pull."""
 
-    grad_share: float | tuple[float, float] | None = None
+    grad_share: Share | tuple[Share, Share] | None = None
     """Share of Σ|∂L/∂log π| over all trained tokens that the objective is to have, or [start, end] of a linear ramp;
     the coefficient then follows at every step (`algos.grad_share`), and `weight` is that of steps at which no other
     objective has a gradient. null: the coefficient is `weight`."""
@@ -84,12 +85,6 @@ class Shareable(Scheduled):
         super().check(prefix)
         if self.grad_share is None:
             return
-        require(
-            all(0 <= share < 1 for share in self.shares),
-            f"{prefix}grad_share",
-            self.grad_share,
-            "is a share of the whole gradient; must be at least 0 and below 1, or null",
-        )
         require(
             self.enabled,
             f"{prefix}weight",
