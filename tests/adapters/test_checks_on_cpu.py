@@ -128,7 +128,7 @@ REFUSED = {  # what is set, and how the message starts
         "rltf.refill_rounds=2 skip.rollout_tq.enable=true",
         "skip.rollout_tq.enable=True: a batch of rltf.refill_rounds=2 is not what was recorded; ",
     ),
-    "negative rounds": ("rltf.refill_rounds=-1", "rltf.refill_rounds=-1: must be from 0 (off) to 1000"),
+    "negative rounds": ("rltf.refill_rounds=-1", "rltf.refill_rounds=-1: must be at least 0; 0 is off"),
     "verl's trainer": ("trainer.v1.trainer_mode=sync", "trainer.v1.trainer_mode=sync: with an rltf: block it must be "),
     "verl's worker": (
         f"{ROLLOUT}.agent.agent_loop_manager_class=null",
