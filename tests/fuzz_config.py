@@ -85,7 +85,9 @@ def lies_outside(value: Any, hint: Any) -> bool:
     if origin is not None:
         if not isinstance(value, (list, tuple)):
             return True
-        return origin is not tuple and any(lies_outside(item, args[0]) for item in value)
+        if origin is tuple and Ellipsis not in args and len(value) != len(args):
+            return True
+        return any(lies_outside(item, args[0]) for item in value)
     return False
 
 

@@ -49,3 +49,17 @@ def test_a_table_names_what_differs_from_an_objectives_defaults(presets):
     assert lines["rltf_raft"][header.index("attempt")] == ""
     assert lines["rltf_grpo"][header.index("critique")] == "", "nobody criticises"
     assert len(header) >= len(Role) + 3
+
+
+def test_the_releases_presets_have_its_adam(presets):
+    """Its epsilon of 1e-8 goes with token sums; ours are divided by sessions x response budget."""
+    release = [preset.config for preset in presets if preset.name.startswith("rltf_release/")]
+    assert len(release) >= 7
+    for config in release:
+        sessions = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+        eps = (
+            config.actor_rollout_ref.actor.optim.override_optimizer_config.eps
+            * sessions
+            * config.data.max_response_length
+        )
+        assert eps == pytest.approx(1e-8, rel=1e-3)

@@ -71,6 +71,7 @@ def test_the_weight_of_distillation_is_the_scripts(name, composed) -> None:
 def test_what_all_share(name, composed, value) -> None:
     config, pairs = composed(name), name.endswith("self_critique")
     told = leaves(OmegaConf.to_container(OmegaConf.load(RELEASE_BASE)))
+    del told["actor_rollout_ref.actor.optim.override_optimizer_config.eps"]  # by the number of sessions, see below
     told["actor_rollout_ref.rollout.n"] *= 2 if pairs else 1
     told["rltf.episode.quote"] = "none" if name.startswith(("bm_", "sp_")) else "all"  # the release's form B
     assert {key: value(config, key) for key in told} == told, "as every released script"
