@@ -79,7 +79,12 @@ def _is_prose(text: str) -> bool:
 
 
 PROSE = Form(_is_prose, "text without control characters")
-ONE_LINE = Form(lambda text: bool(text.strip()) and text.isprintable(), "text in one line, without control characters")
+LONGEST = 4096
+"""Of a text in one line, in characters: what a path may have."""
+ONE_LINE = Form(
+    lambda text: bool(text.strip()) and text.isprintable() and len(text) <= LONGEST,
+    "text in one line, without control characters",
+)
 FINITE = Within(above=-LARGEST, below=LARGEST)
 Prose = Annotated[str, PROSE]
 """Text of several lines. A plain `str` is one line without control characters, and not empty."""

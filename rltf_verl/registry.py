@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 from rltf_verl.kinds import hints_of, plain, shown, trouble
 
 T = TypeVar("T")
+MAX_CAUSE = 500
+"""Characters of somebody else's error that a message quotes."""
 
 
 def unknown(key: str, value: object, known: Iterable[str]) -> ValueError:
@@ -64,7 +66,7 @@ def construct(block: str, selector: str, table: Mapping[str, str], name: str, op
     except ValueError:
         raise
     except Exception as error:  # a user's constructor can raise anything
-        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        cause = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_CAUSE]
         raise ValueError(f"{key}={name!r}: cannot be made ({cause})") from error
 
 
@@ -102,7 +104,7 @@ def load(key: str, where: str) -> Any:
         module = _module_of_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
         return getattr(module, attribute)
     except Exception as error:  # a user's file can raise anything while it is read
-        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        cause = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_CAUSE]
         raise ValueError(f"{key}={shown(where)}: {cause}") from error
 
 

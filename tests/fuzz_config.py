@@ -204,7 +204,7 @@ def fuzz(config: DictConfig, num: int, seed: int) -> tuple[list[str], int]:
             wrong_name = rng.random() < 0.1
             name = misspelt(rng, key.path[-1]) if wrong_name else key.path[-1]
             value = draw(rng, key)
-            if key.around and named:
+            if named and (key.around or any(str(key) == other for other in named)):
                 continue  # it would take away what was set before
             try:
                 block = with_value(block, key, name, value)
