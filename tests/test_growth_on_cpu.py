@@ -18,8 +18,10 @@ from rltf_verl.envs.boxed import extract_boxed, last_box
 from rltf_verl.envs.code_text import _fences, last_program
 from rltf_verl.envs.knights_knaves import KnightsKnaves
 from rltf_verl.envs.reasoning_gym_worker import plain_expression
+from rltf_verl.envs.scoring import Scale, read_score
 from rltf_verl.envs.shortest_path import ShortestPath
 from rltf_verl.envs.waiting import MOST_READ, grade
+from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.report.audit import says_nothing
 from rltf_verl.types import Grade, Problem
 
@@ -36,7 +38,7 @@ BITS = [
     "\\\\", "\\boxed{", "\\boxed ", "{}", "[]", "[0,", "```\n", "~~~\n", "``` ", "\\begin{a}", "\\begin{", "\\text{",
     "\\text", "\\frac{", "<answer>", "</answer>", "answer is ", "answer:", "answer ", "1 2 3\n", "1. ", "\n\n", "\r\n",
     "right, down, ", "no ", "not ", "is ", "infeasible ", "Emma is a knight. ", "knight ", "and ", "a\n", "0 1 ", "- ",
-    "->", "your answer ", "is wrong ", "the ", "try ", "1,", "1/", "1e",
+    "->", "your answer ", "is wrong ", "the ", "try ", "1,", "1/", "1e", ">#", "score: ", "Critique:", "<|",
 ]  # fmt: skip
 AROUND = [
     ("", ""), ("\\boxed{", ""), ("\\boxed{", "}"), ("answer is", "\n"), ("~", "`"), ("\\text", "1"), ("<answer>", ""),
@@ -81,6 +83,8 @@ READERS: Mapping[str, Reader] = {
     "reasoning_gym expression": plain_expression,
     "printed output": lambda text: code_compare.same_text(text, "1.5 " * 99, 1e-6),
     "feedback audit": says_nothing,
+    "judge's score": lambda text: read_score(text, Scale(1, 10)),
+    "judge's reply": lambda text: parse_reply(text, marker="Critique:", words=150, complete=True),
 }
 
 
