@@ -106,7 +106,13 @@ def _worked_out(question: str, wanted: Fraction, text: str, attempt: Fraction | 
     """The answer digit by digit, as a sum that is said to be it, or as the wrong answer with what it is off."""
     known = {_value(m[0]) for m in _NUMBER.finditer(spell_digits(question))}
     found = list(digit_by_digit(text)) if wanted not in known and abs(wanted) >= TELLING else []
-    found += [one for one in expressions(text) if _CUE.search(text[max(0, one[0] - 80) : one[0]])]
+    asked = "".join(question.split())
+    found += [
+        (start, end, value)
+        for start, end, value in expressions(text)
+        if _CUE.search(text[max(0, start - 80) : start])
+        and "".join(text[start:end].split()) not in asked  # a quotation of what is to be worked out
+    ]
     if attempt is not None:
         found += from_attempt(text, attempt)
     for start, end, value in found:

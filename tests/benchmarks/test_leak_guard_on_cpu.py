@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.leak_guard import HEADER, Scores, folder_line, measure, table_line
-from benchmarks.leak_texts.files import problem_of, read_folder
+from benchmarks.leak_texts.files import problem_of, read_folder, read_row
 from benchmarks.leak_texts.sets import TextSet, all_sets
 
 DOCS = Path(__file__).parents[2] / "docs" / "feedback_guard.md"
@@ -93,3 +93,17 @@ def test_a_seed_stands_for_one_problem(name):
     assert problem_of(name, 7)[1] is problem
     assert env.name == name
     assert problem.reference not in ("", problem_of(name, 8)[1].reference)
+
+
+UNSEEN = Path(__file__).parents[2] / "benchmarks" / "leak_texts" / "unseen"
+
+
+@pytest.mark.parametrize(("env", "least"), [("knights_knaves", 48), ("shortest_path", 54), ("reasoning_gym", 50)])
+def test_texts_by_another_author_are_found_as_the_docs_say(env: str, least: int):
+    lines = (UNSEEN / f"{env}.jsonl").read_text("utf-8").splitlines()
+    rows = [read_row(json.loads(line)) for line in lines]
+    found = measure([(row.env, row.item) for row in rows])
+    innocent = found.num.pop("innocent")
+    assert (found.num.total(), innocent) == (60, 60)
+    assert found.flagged.pop("innocent", 0) == 0
+    assert found.flagged.total() >= least
