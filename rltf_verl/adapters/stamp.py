@@ -114,5 +114,8 @@ def _content(path: Path) -> str | None:
 
 
 def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
