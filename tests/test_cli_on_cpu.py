@@ -107,7 +107,7 @@ def episode(index: int, text: str) -> Episode:
     attempt = Attempt((1,), (2, 3), (-0.1, -0.2), text=text, ended=True)
     wrong = Turn(attempt, Grade(correct=False, format_ok=True), 0.0, Feedback("cell 1 is wrong", "verifier"))
     right = Turn(Attempt((1,), (2,), None, text="42", ended=True), Grade(correct=True, format_ok=True), 1.0)
-    return Episode(Problem("binary_matrix", index, {}, "42"), 0, (wrong, right), "solved")
+    return Episode(Problem("binary_matrix", index, {}, "42"), 0, (wrong, right))
 
 
 def test_inspect(tmp_path: Path) -> None:

@@ -24,6 +24,12 @@ def said() -> list[str]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 found.append("".join(p.value if isinstance(p, ast.Constant) else "…" for p in node.values))
+            elif isinstance(node, ast.Dict):  # a table of refused settings, and what to do instead
+                found += [
+                    f"{key.value}=True: {fix.value}"
+                    for key, fix in zip(node.keys, node.values, strict=True)
+                    if isinstance(key, ast.Constant) and isinstance(fix, ast.Constant)
+                ]
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append(re.sub(r"%[sdg]", "…", node.value))
     return found
