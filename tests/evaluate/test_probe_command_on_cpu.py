@@ -89,15 +89,16 @@ def question_in(questions: list[Question], body: Body) -> Question:
 
 
 def policy(
-    questions: list[Question], first: Callable[[int], bool], second: Callable[[int], bool], wrong: str = "y"
+    questions: list[Question], first: Callable[[int], bool], second: Callable[[int], bool], wrong: str | None = "y"
 ) -> Callable[[Body], str]:
-    """Answers right at first, and after feedback, as the seed says; a wrong second answer is `wrong`."""
+    """Answers right at first, and after feedback, as the seed says; a wrong second answer is `wrong`, None: the first."""
 
     def reply(body: Body) -> str:
         question = question_in(questions, body)
         at_first = body["messages"] == list(question.messages)
         right = (first if at_first else second)(body["seed"])
-        return question.problem.reference if right else "x" if at_first else wrong
+        readable = re.sub(r"\d", "7", question.problem.reference)
+        return question.problem.reference if right else readable if at_first or wrong is None else wrong
 
     return reply
 
@@ -191,7 +192,7 @@ def test_a_judge_that_tells_and_a_guard(base, judge, data, questions) -> None:
 
 
 def test_feedback_that_changes_nothing(base, judge, data, questions) -> None:
-    base.reply = policy(questions, half, never, wrong="x")
+    base.reply = policy(questions, half, never, wrong=None)
     found = said(probed(base, judge, data, "--json"))
     assert found["verdict"] == "change first"
     assert rules(found, blocks=True) == {"nothing_changes"}

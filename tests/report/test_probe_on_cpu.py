@@ -142,6 +142,7 @@ def test_gaps_are_means_over_tokens() -> None:
 def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | None) -> Probe:
     """A healthy one at 100 problems, but for what is told."""
     usual = dict.fromkeys(NAMES, 0.0) | {"first_right": 0.4, "changed": 0.9, "corrected": 0.7, "dead_groups": 0.2}
+    usual["first_format"] = 0.95
     found = {name: _sure(value) for name, value in {**usual, **shares}.items()}
     return Probe(Measured(100, 200, 100, found, {"later_prompt_tokens": None}), RUN, setting, None, gap)
 
@@ -160,6 +161,7 @@ FIRES: dict[str, tuple[Probe, bool]] = {
     "dead_groups": (probe(all_wrong_groups=0.5, all_right_groups=0.45, dead_groups=0.95, corrected=0.0), True),
     "feedback_tells": (probe(tells=0.6, reaches=0.6), True),
     "nothing_changes": (probe(changed=0.03, corrected=0.0), True),
+    "no_answer": (probe(first_format=0.2), True),
     "cut_off": (probe(truncated=0.5), True),
     "too_long": (probe(over_budget=0.5), True),
     "feedback_fails": (probe(failed=0.5), True),

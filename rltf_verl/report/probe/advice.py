@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from rltf_verl.report.probe.finding import Advice, Answer, Probe, Undecided
-from rltf_verl.report.probe.rules_base import always_right, cut_off, dead_groups, never_right, too_long
+from rltf_verl.report.probe.rules_base import always_right, cut_off, dead_groups, never_right, no_answer, too_long
 from rltf_verl.report.probe.rules_feedback import (
     feedback_fails,
     feedback_tells,
@@ -19,8 +19,8 @@ from rltf_verl.report.probe.rules_method import far_answers, preset, slow_judge
 Verdict = Literal["go", "change first", "too few sessions"]
 
 RULES: tuple[Callable[[Probe], Answer], ...] = (
-    never_right, always_right, dead_groups, feedback_tells, nothing_changes, cut_off, too_long, feedback_fails,
-    says_nothing, mentions, far_answers, slow_judge, preset,
+    never_right, always_right, dead_groups, feedback_tells, nothing_changes, no_answer, cut_off, too_long,
+    feedback_fails, says_nothing, mentions, far_answers, slow_judge, preset,
 )  # fmt: skip
 
 

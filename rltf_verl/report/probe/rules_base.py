@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rltf_verl.report.probe.finding import Advice, Answer, Probe, Undecided, decided, shown, side
 from rltf_verl.report.probe.rules_feedback import stronger_feedback
-from rltf_verl.report.probe.thresholds import CUT_OFF, DEAD, FIXES, TOO_LONG
+from rltf_verl.report.probe.thresholds import ANSWERED, CUT_OFF, DEAD, FIXES, TOO_LONG
 
 
 def never_right(p: Probe) -> Answer:
@@ -58,6 +58,22 @@ def dead_groups(p: Probe) -> Answer:
         ("data.train_files=… of problems that are solved now and then",
          f"actor_rollout_ref.rollout.n={2 * n} finds more differences in a group"),
     ))  # fmt: skip
+
+
+def no_answer(p: Probe) -> Answer:
+    """First answers in which the grader finds nothing to grade."""
+    found = p["first_format"]
+    if found.cases == 0 or side(found.estimate, ANSWERED) == "above":
+        return None
+    words = f"first answers with an answer in them: {shown(found)}"
+    if side(found.estimate, ANSWERED) == "unknown":
+        return Undecided("no_answer", f"{words}; it matters below {100 * ANSWERED:g} %")
+    return Advice(
+        "no_answer", True, words,
+        "a second answer that learns the form from its prompt is then right, and what is distilled is the form",
+        ("data.train_files=… whose prompts ask for the form that rltf.env.name reads (rltf data check)",
+         "data.max_response_length=… larger, if answers are cut off before they come to it"),
+    )  # fmt: skip
 
 
 def cut_off(p: Probe) -> Answer:

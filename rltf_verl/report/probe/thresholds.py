@@ -12,6 +12,8 @@ FIXES = 0.05
 """Share of wrong first answers that become right, below which a second turn is no teacher (docs/methods.md)."""
 MOST = 0.5
 """The same, from which on *most* second answers are right (docs/methods.md, "When to use which")."""
+ANSWERED = 0.5
+"""Share of first answers that hold an answer, below which the prompt and the grader seem to disagree about its form."""
 CUT_OFF = 0.2
 """Share of answers cut off at the token limit: they have no verdict of their own, only the limit's."""
 TOO_LONG = 0.1
