@@ -91,7 +91,7 @@ def question_in(questions: list[Question], body: Body) -> Question:
 def policy(
     questions: list[Question], first: Callable[[int], bool], second: Callable[[int], bool], wrong: str | None = "y"
 ) -> Callable[[Body], str]:
-    """Answers right at first, and after feedback, as the seed says; a wrong second answer is `wrong`, None: the first."""
+    """Right answers at first, and after feedback, as the seed says; a wrong second one is `wrong`, None: the first."""
 
     def reply(body: Body) -> str:
         question = question_in(questions, body)
