@@ -78,7 +78,7 @@ def _is_prose(text: str) -> bool:
     return bool(text.strip()) and all(c in "\n\t" or c.isprintable() for c in text)
 
 
-PROSE = Form(_is_prose, "text without control characters")
+PROSE = Form(_is_prose, "text that is not blank, without control characters")
 LONGEST = 4096
 """Of a text in one line, in characters: what a path may have."""
 ONE_LINE = Form(
@@ -149,7 +149,8 @@ def _wanted(hint: Any) -> str:
     if origin is tuple and len(args) == 2 and args[1] is not Ellipsis:
         return "[start, end], two numbers"
     if _is_sequence(origin):
-        return "a list of texts" if args and _base(args[0]) is str else "a list"
+        items = _base(args[0]) if args else None
+        return {str: "a list of texts", Mapping: "a list of blocks"}.get(get_origin(items) or items, "a list")
     return _KINDS.get(origin or hint, "of another kind")
 
 

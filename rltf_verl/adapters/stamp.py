@@ -42,7 +42,6 @@ def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
     """Dotted key -> value, as JSON knows it, of everything that decides what the run trains."""
     stamp = dict(_flat("rltf", dataclasses.asdict(rltf)))
     stamp |= {key: OmegaConf.select(config, key) for key in VERL_KEYS}
-    stamp["trainer.v1.trainer_mode"] = str(config.trainer.v1.trainer_mode).removeprefix("rltf_")
     stamp["data.train_files"] = [_content(Path(path)) for path in files_of(config.data.train_files)]
     plain: dict[str, Any] = json.loads(json.dumps(stamp, default=str))
     return plain

@@ -26,7 +26,7 @@ class Trainer(RLTFTrainerMixin, Base):
     def __init__(self, step, loggers=("console", "file")):
         self.step = step
         self.rltf = SimpleNamespace(episode_log=SimpleNamespace(dir=None))
-        self.config = OmegaConf.create({"trainer": {"logger": list(loggers)}})
+        self.config = OmegaConf.create({"trainer": {"logger": list(loggers), "resume_mode": "disable"}})
 
 
 @pytest.mark.parametrize(

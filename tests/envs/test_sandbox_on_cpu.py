@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rltf_verl.envs import make_env
 from rltf_verl.envs.sandbox import BACKENDS, bubblewrap, make_sandbox
 from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
 from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
@@ -165,16 +166,26 @@ def test_root_without_a_user_of_its_own_is_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"backend": "docker"}, "rltf.env.sandbox='docker' is not known"),
         ({"backend": "sandbox_fusion"}, "rltf.env.url=None with rltf.env.sandbox=sandbox_fusion"),
         ({"backend": "bubblewrap", "url": "http://x"}, "rltf.env.url='http://x' with rltf.env.sandbox=bubblewrap"),
-        ({"backend": "bubblewrap", "max_parallel": 0}, "rltf.env.max_parallel=0 must be"),
     ],
 )
 def test_bad_options_name_the_key(options, message):
     with pytest.raises(ValueError, match=message):
         make_sandbox(limits=LIMITS, **options)
     assert "none" not in BACKENDS
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sandbox": "docker"}, "rltf.env.sandbox='docker'.*one of bubblewrap"),
+        ({"max_parallel": 0}, "rltf.env.max_parallel=0: must be"),
+    ],
+)
+def test_bad_options_of_the_environment_name_the_key(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_env("code", **options)
 
 
 @given(st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: repr(v).encode()))

@@ -157,8 +157,8 @@ def test_the_answer_is_told_only_where_that_is_meant(provider: str, options: dic
     [
         ({"guard": {"action": "off"}}, "rltf.feedback.guard.action=off: must be one of drop, redact, "),
         ({"guard": {"acton": "drop"}}, "rltf.feedback.guard.acton=drop: unknown key; did you mean "),
-        ({"guard": "drop"}, "rltf.feedback.guard=drop: is a block of keys, not a value"),
-        ({"guard": {"regenerations": 0}}, "rltf.feedback.guard.regenerations=0: must be at least 1"),
+        ({"guard": "drop"}, "rltf.feedback.guard='drop': is a block of keys, not a value"),
+        ({"guard": {"regenerations": 0}}, "rltf.feedback.guard.regenerations=0: must be in [1, 100]"),
         ({"guard": {"overlap": 0}}, "rltf.feedback.guard.overlap=0: must be in (0, 1]"),
         ({"guard": {"action": "none", "check_all": True}}, "rltf.feedback.guard.check_all=True: nothing is looked at"),
         ({"acknowledge_leaks": "yes"}, "rltf.feedback.acknowledge_leaks='yes': must be true or false"),

@@ -83,7 +83,7 @@ def test_it_is_constant_if_all_members_are():
         ({"members": []}, r"rltf\.feedback\.members=\[\]: must be a list of blocks"),
         ({"members": {"provider": "x"}}, r"rltf\.feedback\.members=.*must be a list of blocks"),
         ({"members": [{"level": "full"}]}, r"rltf\.feedback\.members\[0\]=.*has no `provider`"),
-        ({"members": ["verifier"]}, r"rltf\.feedback\.members\[0\]=verifier: has no `provider`"),
+        ({"members": ["verifier"]}, r"rltf\.feedback\.members=.*must be a list of blocks"),
         ({"members": [{"provider": "policy"}]}, "a critique that the policy writes is trained on"),
         ({"members": [{"provider": "verifier"}], "rule": "frist"}, r"rltf\.feedback\.rule='frist'.*mean 'first'"),
     ],
@@ -99,5 +99,5 @@ async def test_try_again():
     assert (await provider.feedback(asked("41"))).text == "Let's try again."
     assert (await provider.feedback(asked(turn("42")))).text == "Your previous attempt was correct."
     assert (await make_provider("try_again", text="Once more!").feedback(asked("41"))).text == "Once more!"
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.text=' ': must be a sentence"):
+    with pytest.raises(ValueError, match=r"rltf\.feedback\.text=' ': must be text that is not blank"):
         make_provider("try_again", text=" ")
