@@ -81,7 +81,6 @@ def test_what_may_change_does_not_make_another_experiment(run, override):
     ("rltf.seed=1", "rltf.seed: 0 there, 1 here"),
     ("+rltf.env.n_max=4", "rltf.env.options.n_max: None there, 4 here"),
     ("actor_rollout_ref.rollout.n=4", "actor_rollout_ref.rollout.n: 8 there, 4 here"),
-    ("trainer.v1.trainer_mode=rltf_colocate_async", "trainer.v1.trainer_mode: sync there, colocate_async here"),
 ])  # fmt: skip
 def test_what_decides_what_is_trained_is_named_with_both_values(run, override, difference):
     saved(run("rltf_sd"))
