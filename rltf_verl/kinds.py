@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
@@ -123,7 +124,8 @@ def plain(value: object) -> str:
 def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a constructor's arguments; none where they cannot be read."""
     try:
-        return get_type_hints(factory.__init__ if isinstance(factory, type) else factory, include_extras=True)
+        made_by = inspect.getattr_static(factory, "__init__") if isinstance(factory, type) else factory
+        return get_type_hints(made_by, include_extras=True)
     except Exception:  # other people's annotations may name what is not there
         return {}
 
@@ -149,8 +151,10 @@ def _wanted(hint: Any) -> str:
     if origin is tuple and len(args) == 2 and args[1] is not Ellipsis:
         return "[start, end], two numbers"
     if _is_sequence(origin):
-        items = _base(args[0]) if args else None
-        return {str: "a list of texts", Mapping: "a list of blocks"}.get(get_origin(items) or items, "a list")
+        item = _base(args[0]) if args else None
+        if get_origin(item) is Mapping:
+            return "a list of blocks"
+        return "a list of texts" if item is str else "a list"
     return _KINDS.get(origin or hint, "of another kind")
 
 
