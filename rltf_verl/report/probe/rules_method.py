@@ -48,8 +48,8 @@ def preset(p: Probe) -> Answer:
 def _method(p: Probe) -> tuple[str, tuple[str, ...]] | None:
     """Why, and what to choose; None where nothing has a signal, which another finding says."""
     if side(p["corrected"].estimate, MOST) == "above":
-        why = "most second answers are right; in the project's study SD and SFT then learnt two to three times as fast"
-        return f"{why} as GRPO", ("--config-name=rltf_sd", "--config-name=rltf_sft as the control that it should beat")
+        why = "most second answers are right, so nearly all of what is distilled is right too"
+        return why, ("--config-name=rltf_sd", "--config-name=rltf_sft as the control that it should beat")
     if side(p["corrected"].estimate, FIXES) == "above":
         control = "--config-name=rltf_grpo_single beside it shows what feedback is worth"
         return "some second answers are right, and SD learns from the wrong ones too", (
