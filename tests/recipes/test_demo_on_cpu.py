@@ -13,8 +13,9 @@ import pytest
 
 DEMO = Path(__file__).parents[2] / "recipes/demo"
 PLAYED = """
-import subprocess, sys, time
+import signal, subprocess, sys, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
 from rich.console import Console
 sys.path.insert(0, sys.argv[1])
 import run_demo

@@ -44,10 +44,10 @@ class BubblewrapSandbox(LocalSandbox):
 
     def trouble(self) -> str | None:
         """See `Sandbox.trouble`."""
-        if shutil.which("bwrap") is None:
-            return MISSING
         if syscall_filter() is None:
             return NO_FILTER.format(machine=platform.machine())
+        if shutil.which("bwrap") is None:
+            return MISSING
         found = super().trouble()
         return None if found is None else f"rltf.env.sandbox=bubblewrap: {found}"
 
