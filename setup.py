@@ -43,7 +43,7 @@ setup(
     entry_points={
         "verl.plugins": ["rltf = rltf_verl.plugin"],
         "hydra.plugins": ["rltf = rltf_verl.searchpath:RLTFSearchPath"],
-        "console_scripts": ["rltf = rltf_verl.cli:main"],
+        "console_scripts": ["rltf = rltf_verl.cli.app:main"],
     },
     classifiers=[
         "Programming Language :: Python :: 3",

@@ -15,9 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from rltf_verl.judge.gateway import Call
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.settings import Endpoint, JudgeSettings, Limits
+from rltf_verl.judge.wire import Call
 
 SERVER = Path(__file__).parents[1] / "tests" / "feedback" / "judge_server.py"
 

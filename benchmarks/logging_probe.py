@@ -18,12 +18,12 @@ _lock = threading.Lock()
 _sums: dict[str, list[float]] = {}
 
 
-@wrapt.when_imported("rltf_verl.report.episode_log")
+@wrapt.when_imported("rltf_verl.runlog.episodes")
 def _arm_worker(module: Any) -> None:
     module.EpisodeLog.append = _timed(module.EpisodeLog.append, "worker")
 
 
-@wrapt.when_imported("rltf_verl.adapters.row_log")
+@wrapt.when_imported("rltf_verl.adapters.metrics.row_log")
 def _arm_trainer(module: Any) -> None:
     module.RowLog.write = _timed(module.RowLog.write, "trainer")
     module.RowLog._write = _timed(module.RowLog._write, "thread")

@@ -29,8 +29,8 @@ from typing import Any
 import psutil
 
 from benchmarks.soak_checks import broken_lines, growth, problems_by_step, wrong_steps
-from rltf_verl.report.episode_log import read_episodes
-from rltf_verl.report.log_files import log_files, place
+from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.runlog.files import log_files, place
 from tests.e2e import runs
 
 N, BATCH, STEPS = 3, 12, 10**6

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rltf_verl.report.log_files import log_files, read_bytes
+from rltf_verl.runlog.files import log_files, read_bytes
 
 MB = 2**20
 

@@ -33,11 +33,11 @@ from rich.console import Console
 from rich.table import Table
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.columns import FACTS, ROLE, SAMPLER_LOG_PROBS, TURN, real_rows, row_columns, session_facts
-from rltf_verl.adapters.metrics import FloorWatch
-from rltf_verl.adapters.row_log import RowLog
-from rltf_verl.adapters.step_rows import read_rows, write_tokens
-from rltf_verl.adapters.trainer import RLTFTrainerMixin
+from rltf_verl.adapters.metrics.roles import FloorWatch
+from rltf_verl.adapters.metrics.row_log import RowLog
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, SAMPLER_LOG_PROBS, TURN, real_rows, row_columns, session_facts
+from rltf_verl.adapters.queue.step_rows import read_rows, write_tokens
+from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows, distill_rows

@@ -37,7 +37,7 @@ from omegaconf import DictConfig, OmegaConf
 from sft_twin import sft_command, sft_variables, write_dialogues
 
 from rltf_verl.data.build import Built, build_parquet
-from rltf_verl.report.console import show_table
+from rltf_verl.report.terminal.console import show_table
 
 HERE = Path(__file__).resolve().parent
 POLICY = HERE / "demo" / "policy"

@@ -33,7 +33,7 @@ def write_dialogues(config: DictConfig, train: Path, folder: Path, judge_url: st
         # A judge that plays the student is never right.
         ["log", "export", sessions / "episodes", "--out", out, "--split", "val", "--revise", revise, "--wrong-too"],
     ):  # fmt: skip
-        command = [sys.executable, "-c", "from rltf_verl.cli import main; main()", *map(str, words)]
+        command = [sys.executable, "-c", "from rltf_verl.cli.app import main; main()", *map(str, words)]
         subprocess.run(command, env=env, check=True, capture_output=True, text=True)
     return out
 

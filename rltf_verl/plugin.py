@@ -90,7 +90,7 @@ def _search_path(module: ModuleType) -> None:
 
 @wrapt.when_imported("verl.trainer.ppo.core_algos")
 def _algorithms(module: ModuleType) -> None:
-    from rltf_verl.adapters.registered import register
+    from rltf_verl.adapters.training.registered import register
 
     register(module)
 
@@ -98,18 +98,18 @@ def _algorithms(module: ModuleType) -> None:
 @wrapt.when_imported("verl.experimental.agent_loop.agent_loop")
 def _agent_loop(module: ModuleType) -> None:
     # The public decorator would import the loop class here, in every process that plays no session.
-    module._agent_loop_registry["rltf"] = {"_target_": "rltf_verl.adapters.agent_loop.RLTFAgentLoop"}
+    module._agent_loop_registry["rltf"] = {"_target_": "rltf_verl.adapters.rollout.agent_loop.RLTFAgentLoop"}
 
 
 @wrapt.when_imported("verl.trainer.ppo.v1")
 def _trainers(module: ModuleType) -> None:
     # They register themselves, so that they can also be imported first: they then wait for the end of this hook.
-    import rltf_verl.adapters.async_trainers
-    import rltf_verl.adapters.trainer  # noqa: F401
+    import rltf_verl.adapters.training.async_trainers
+    import rltf_verl.adapters.training.trainer  # noqa: F401
 
 
 @wrapt.when_imported("verl.utils.config")
 def _checks(module: ModuleType) -> None:
-    from rltf_verl.adapters.compat import check_before_start
+    from rltf_verl.adapters.startup.hook import check_before_start
 
     check_before_start(module)

@@ -82,3 +82,8 @@ def without_chat_tokens(text: str) -> str:
         if token := _CHAT_TOKEN_LAST.search(end):
             del kept[len(kept) - len(token[0]) :]
     return "".join(kept)
+
+
+def printable(text: object) -> str:
+    """`text` without control characters (a model may write escape sequences); line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in str(text))

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.checks import check_config, resolve_files
+from rltf_verl.adapters.startup.checks import check_config, resolve_files
 from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.judge.settings import Endpoint, Limits, Price
 from rltf_verl.kinds import PROSE, Form, Url, Within, hints_of
@@ -29,7 +29,7 @@ JUDGE = {"endpoint": {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}}
 ENVS = {
     "binary_matrix": "binary_matrix:BinaryMatrix", "knights_knaves": "knights_knaves:KnightsKnaves",
     "shortest_path": "shortest_path:ShortestPath", "math": "math:Math", "code": "code:Code",
-    "writing": "writing:Writing", "reasoning_gym": "reasoning_gym_bridge:ReasoningGym",
+    "writing": "writing:Writing", "reasoning_gym": "reasoning_gym:ReasoningGym",
 }  # fmt: skip
 PROVIDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "verifier": ("verifier:VerifierProvider", {}), "judge": ("judge_provider:JudgeProvider", JUDGE),

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app, nested
-from rltf_verl.report.episode_log import EpisodeLog
+from rltf_verl.cli.app import app
+from rltf_verl.cli.common import nested
+from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.feedback.judge_server import InThread, JudgeServer
 

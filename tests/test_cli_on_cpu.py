@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app, parse_options
+from rltf_verl.cli.app import app
+from rltf_verl.cli.common import parse_options
 from rltf_verl.data.schema import read_provenance
-from rltf_verl.report.episode_log import EpisodeLog
+from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 GOLDEN = Path(__file__).parent / "golden" / "parity_cases.json"

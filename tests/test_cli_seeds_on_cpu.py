@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
-from rltf_verl.cli_seeds import runs_of
+from rltf_verl.cli.app import app
+from rltf_verl.cli.seeds import runs_of
 
 TRAINER = """
 import json, os, sys

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.contract import check_env, hostile_texts
 from rltf_verl.envs.base import Splits
-from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Grade, Problem
 
 

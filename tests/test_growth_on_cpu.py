@@ -10,19 +10,21 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from rltf_verl.envs import code_compare, math_worker, reasoning_gym_bridge
-from rltf_verl.envs import math as math_env
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.binary_matrix import BinaryMatrix
-from rltf_verl.envs.boxed import extract_boxed, last_box
-from rltf_verl.envs.code_text import _fences, last_program
-from rltf_verl.envs.knights_knaves import KnightsKnaves
-from rltf_verl.envs.reasoning_gym_worker import plain_expression
-from rltf_verl.envs.scoring import Scale, read_score
-from rltf_verl.envs.shortest_path import ShortestPath
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
+from rltf_verl.envs.code import compare as code_compare
+from rltf_verl.envs.code.text import _fences, last_program
+from rltf_verl.envs.knights_knaves.env import KnightsKnaves
+from rltf_verl.envs.math import env as math_env
+from rltf_verl.envs.math import worker as math_worker
+from rltf_verl.envs.reasoning_gym import env as reasoning_gym_bridge
+from rltf_verl.envs.reasoning_gym.worker import plain_expression
+from rltf_verl.envs.shortest_path.env import ShortestPath
+from rltf_verl.envs.text.boxed import extract_boxed, last_box
 from rltf_verl.envs.waiting import MOST_READ, grade
+from rltf_verl.envs.writing.scoring import Scale, read_score
 from rltf_verl.judge.parsing import parse_reply
-from rltf_verl.report.audit import says_nothing
+from rltf_verl.runlog.turns import says_nothing
 from rltf_verl.types import Grade, Problem
 
 Reader = Callable[[str], object]

@@ -1,57 +1,28 @@
-"""Arrows between layers point down, and verl is known in one folder."""
+"""The house: imports run in no circle and point down, and verl is known in one folder."""
 
 import ast
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1] / "rltf_verl"
 FRAMEWORKS = {"verl", "ray", "tensordict", "transfer_queue", "hydra"}
 
-# layer -> the layers that it may import beside itself
-LAYERS = {
-    "texts": set(),
-    "redaction": {"texts"},
-    "types": {"texts"},
-    "config": {"kinds"},
-    "registry": {"kinds"},
-    "kinds": set(),
-    "jsonl": {"redaction"},
-    "searchpath": set(),
-    "policy": {"types"},
-    "algos": {"types", "config"},
-    "prompts": {"policy", "types", "registry", "texts"},
-    "judge": {"types", "registry", "kinds", "jsonl", "redaction", "texts"},
-    "envs": {"kinds", "judge", "prompts", "types", "registry"},
-    "feedback": {"kinds", "judge", "envs", "prompts", "policy", "types", "registry", "jsonl", "redaction", "texts"},
-    "episode": {"feedback", "envs", "prompts", "policy", "config", "types"},
-    "data": {"envs", "prompts", "report", "types", "registry", "__init__"},
-    "parity": {"algos", "episode", "feedback", "envs", "policy", "config", "types"},
-    "report": {"types", "envs", "parity", "jsonl", "registry"},
-    "plugin": {"adapters", "searchpath"},
-    "adapters": {"algos", "episode", "feedback", "judge", "envs", "prompts", "data", "report", "config", "types",
-                 "registry", "searchpath", "jsonl", "redaction", "texts"},
-    "evaluate": {"data", "episode", "feedback", "envs", "judge", "prompts", "report", "config", "types", "registry"},
-    "contract": {"envs", "feedback", "types"},
-    "cli": {"cli_compare", "cli_data", "cli_env", "cli_eval", "cli_log", "cli_options", "cli_probe", "cli_seeds",
-            "cli_view", "data", "envs", "feedback", "parity", "report", "adapters"},
-    "cli_compare": {"report"},
-    "cli_data": {"cli_options", "data", "prompts", "report"},
-    "cli_env": {"cli", "cli_options", "contract", "envs", "report"},
-    "cli_eval": {"cli", "cli_options", "data", "evaluate", "report"},
-    "cli_log": {"cli", "data", "report"},
-    "cli_seeds": {"cli_compare"},
-    "cli_probe": {"cli", "cli_eval", "cli_options", "evaluate", "report"},
-    "cli_view": {"cli", "report"},
-    "cli_options": set(),
-    "__init__": set(),
-}  # fmt: skip
+FLOORS = (
+    # words
+    "texts", "kinds", "redaction", "types", "answers", "registry", "jsonl", "policy", "config", "searchpath",
+    # the method
+    "algos", "prompts", "judge", "envs", "feedback", "episode", "runlog", "data",
+    # verl
+    "adapters", "plugin",
+    # the tools
+    "contract", "parity", "report", "evaluate", "cli",
+)  # fmt: skip
+"""Parts of the package from the ground up: one imports itself and what stands before it."""
 
-# layer -> third-party packages that it may import; layers that are not named here: none
 THIRD_PARTY = {
     "algos": {"torch"},
-    "envs": {"numpy", "reasoning_gym", "datasets", "math_verify", "sympy"},  # inside functions that need them
+    "envs": {"numpy", "reasoning_gym", "datasets", "math_verify", "sympy"},  # where they are needed
     "prompts": {"jinja2"},
     "judge": {"httpx", "tenacity"},
     "data": {"pyarrow", "rich", "transformers"},
@@ -60,60 +31,86 @@ THIRD_PARTY = {
     "evaluate": {"omegaconf", "yaml"},
     "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},
-    "cli": {"typer"},
-    "cli_compare": {"typer"},
-    "cli_data": {"typer"},
-    "cli_env": {"typer"},
-    "cli_eval": {"typer", "rich"},
-    "cli_log": {"typer"},
-    "cli_probe": {"typer"},
-    "cli_seeds": {"typer"},
-    "cli_view": {"typer"},
+    "cli": {"typer", "rich"},
 }
-FILES = sorted(ROOT.rglob("*.py"))
+"""Packages beside the standard library that a part may import; `adapters` is free."""
 
 
-def layer_of(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports_of(nodes) -> list[str]:
-    """Dotted names of all modules imported by the nodes; `from rltf_verl import x` counts as `rltf_verl.x`."""
-    names = []
+MODULES = {module_of(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def nodes_of(tree: ast.AST):
+    """All nodes, those of functions included, without what only type checkers see."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from nodes_of(node)
+
+
+def imports_of(nodes) -> set[str]:
+    """Dotted names of all modules that the nodes import."""
+    names = set()
     for node in nodes:
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            own = node.module == "rltf_verl"
-            names += [f"rltf_verl.{alias.name}" for alias in node.names] if own else [node.module]
+            parts = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= (parts & MODULES.keys()) or {node.module}
     return names
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_arrows_point_down(path: Path) -> None:
-    layer = layer_of(path)
-    for name in imports_of(ast.walk(ast.parse(path.read_text("utf-8")))):
-        top, _, rest = name.partition(".")
-        if top == "rltf_verl":
-            target = "__init__" if rest == "__version__" else rest.partition(".")[0]
-            assert target == layer or target in LAYERS[layer], f"{layer} must not import {name}"
-        elif top not in sys.stdlib_module_names and layer != "adapters":
-            assert top in THIRD_PARTY.get(layer, set()), f"{layer} must not import {name}"
+IMPORTS = {module: imports_of(nodes_of(tree)) for module, tree in MODULES.items()}
 
 
-def test_every_layer_stands_in_the_picture() -> None:
-    assert {layer_of(path) for path in FILES} <= set(LAYERS)
+def part_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "rltf_verl"
+
+
+def test_no_import_runs_in_a_circle() -> None:
+    graph = {module: names & MODULES.keys() for module, names in IMPORTS.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_arrows_point_down() -> None:
+    floor = {part: k for k, part in enumerate(("rltf_verl", *FLOORS))}
+    offenders = [
+        f"{module} imports {name}"
+        for module, names in IMPORTS.items()
+        for name in names & MODULES.keys()
+        if floor[part_of(name)] > floor[part_of(module)]
+    ]
+    assert not offenders
+
+
+def test_a_part_imports_no_package_but_its_own() -> None:
+    offenders = [
+        f"{module} imports {top}"
+        for module, names in IMPORTS.items()
+        for top in {name.partition(".")[0] for name in names} - {"rltf_verl"} - sys.stdlib_module_names
+        if part_of(module) != "adapters" and top not in THIRD_PARTY.get(part_of(module), set())
+    ]
+    assert not offenders
 
 
 def test_frameworks_are_known_in_the_adapters_only() -> None:
-    for path in FILES:
-        if layer_of(path) not in ("adapters", "searchpath"):
-            names = imports_of(ast.walk(ast.parse(path.read_text("utf-8"))))
-            assert not {name.partition(".")[0] for name in names} & FRAMEWORKS, path
+    assert not [part for part, names in THIRD_PARTY.items() if names & FRAMEWORKS and part != "searchpath"]
 
 
 def test_the_command_line_imports_nothing_before_it_must() -> None:
-    parts = [ast.parse(path.read_text("utf-8")) for path in ROOT.glob("cli*.py")]
-    top = [name for part in parts for name in imports_of(part.body) if name.startswith("rltf_verl")]
-    assert all(name.startswith("rltf_verl.cli_") for name in top), top
+    top = {name for module, tree in MODULES.items() if part_of(module) == "cli" and module != "rltf_verl.cli.judge_trial"
+           for name in imports_of(tree.body) if name.startswith("rltf_verl")}  # fmt: skip
+    assert {part_of(name) for name in top} == {"cli"}
+    assert "rltf_verl.cli.judge_trial" not in top
+
+
+def test_a_folder_holds_no_more_than_one_can_read() -> None:
+    folders = [path for path in (ROOT, *ROOT.rglob("*")) if path.is_dir()]
+    assert not [(folder, num) for folder in folders if (num := len([*folder.glob("*.py")])) > 22]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs.scoring import Scale, read_score
+from rltf_verl.envs.writing.scoring import Scale, read_score
 from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.prompts.quote import control_tokens, defused
 from rltf_verl.redaction import Secrets

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from benchmarks.leak_texts.common import Labelled
-from rltf_verl.envs.code_text import fenced
+from rltf_verl.envs.code.text import fenced
 from rltf_verl.types import Problem
 
 NUM = {"direct": 12, "paraphrased": 6, "partial": 6, "innocent": 20}

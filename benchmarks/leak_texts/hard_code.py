@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from benchmarks.leak_texts.common import Wordings
 from rltf_verl.envs.code import Code
-from rltf_verl.envs.code_text import fenced
+from rltf_verl.envs.code.text import fenced
 from rltf_verl.types import Problem
 
 

@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.study.settings import compose_config, study_env
 from benchmarks.study.train import Trainer, accuracies
-from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Episode
 
 NUM_TRAIN, NUM_TEST, EVAL_EVERY = 2000, 100, 17

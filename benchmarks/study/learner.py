@@ -1,4 +1,4 @@
-"""One optimiser update per batch of rows: what verl's actor does with `adapters/loss.py`, in plain PyTorch.
+"""One optimiser update per batch of rows: what verl's actor does with `adapters/training/loss.py`, in plain PyTorch.
 
 The log-probs before the update, which verl recomputes in a pass of its own, are the same numbers as the ones that the
 update differentiates, because there is one update per batch. So one forward serves as both.
@@ -12,8 +12,8 @@ import torch
 from omegaconf import DictConfig
 from transformers import PreTrainedModel
 
-from rltf_verl.adapters.metrics import role_metrics
-from rltf_verl.adapters.registered import POLICY_LOSSES
+from rltf_verl.adapters.metrics.roles import role_metrics
+from rltf_verl.adapters.training.registered import POLICY_LOSSES
 from rltf_verl.algos.losses import TOKEN_LOSSES
 from rltf_verl.algos.pack import pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss

@@ -26,7 +26,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.study.settings import REVISE, problems, study_env
 from recipes.demo.make_policy import BOX, make_model, make_tokenizer
-from rltf_verl.envs.binary_matrix import Matrix
+from rltf_verl.envs.binary_matrix.env import Matrix
 from rltf_verl.prompts import render
 from rltf_verl.types import Grade, Problem
 

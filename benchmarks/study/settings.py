@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
 
 from rltf_verl.envs.base import Splits
-from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
 
 REVISE = "compact"

@@ -17,9 +17,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from benchmarks.study.controls import control_rows
 from benchmarks.study.learner import Learner
 from benchmarks.study.rollout import LocalPolicy
-from rltf_verl.adapters.checks import check_config
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator
-from rltf_verl.adapters.validation import averaged_info
+from rltf_verl.adapters.metrics.validation import averaged_info
+from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.algos.pack import pack_sessions
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs import make_env

@@ -19,7 +19,7 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.prompts import render
 from rltf_verl.types import Grade, Problem
 

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from rich.console import Console
 from rich.table import Table
 
-from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.runlog.episodes import read_episodes
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -5,24 +5,24 @@ Tested range: verl >= 0.9.1, < 0.10. Nothing of verl is edited on disk.
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 import os
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from packaging.specifiers import SpecifierSet
 
-from rltf_verl.report.file_log import set_aside
+from rltf_verl.runlog.metrics_file import set_aside
 
 logger = logging.getLogger(__name__)
 
 TESTED_VERL = SpecifierSet(">=0.9.1,<0.10")
+
+ENGINES_WITH_SEEDS = ("transformers", "vllm")
+"""Rollout engines whose sampling parameters take a per-request `seed`."""
 
 
 def verl_version() -> str:
@@ -116,30 +116,3 @@ def warn_once(logger_name: str) -> None:
     logger = logging.getLogger(logger_name)
     if not any(isinstance(f, _Once) for f in logger.filters):
         logger.addFilter(_Once())
-
-
-def check_before_start(verl_config: ModuleType) -> None:
-    """Let `validate_config` refuse a wrong `rltf:` block in the driver, before Ray and any worker start.
-
-    verl 0.9.1 (`utils/config.py`, called by `main_ppo.main` ahead of `ray.init`) has no hook there. Configs without an
-    `rltf:` block pass through untouched. Our trainers check again, for callers that skip `validate_config`.
-    """
-    original = verl_config.validate_config
-    if getattr(original, "rltf_checked", False):
-        return
-
-    @functools.wraps(original)
-    def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> Any:
-        if config.get("rltf") is not None:
-            from rltf_verl.adapters.checks import check_driver
-
-            try:
-                check_driver(config)
-            except ValueError as error:  # ConfigError is one
-                if HydraConfig.initialized():  # a program started by a user; Hydra would print where it was raised
-                    raise SystemExit(" ".join(f"rltf: {error}".split())) from None
-                raise
-        return original(config, *args, **kwargs)
-
-    validate_config.rltf_checked = True  # type: ignore[attr-defined]
-    verl_config.validate_config = validate_config

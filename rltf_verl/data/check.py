@@ -19,7 +19,7 @@ from rltf_verl.data.schema import (
     same_everywhere,
 )
 from rltf_verl.data.wrap import question_of
-from rltf_verl.envs.boxed import asks_for_hashes
+from rltf_verl.envs.text.boxed import asks_for_hashes
 
 MAX_TOLD = 5
 """Bad rows of a file that are named."""

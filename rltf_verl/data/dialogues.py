@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from rltf_verl.prompts import render, require_template, template_of
-from rltf_verl.report.session import lines
+from rltf_verl.runlog.turns import lines
 
 MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 SCHEMA = pa.schema(

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from rltf_verl.data.dialogues import MESSAGES, first_prompt
 from rltf_verl.data.schema import PROVENANCE_KEY
-from rltf_verl.report.session import Record, right, wrong
+from rltf_verl.runlog.turns import Record, right, wrong
 
 Row = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Environments by name. To add one: one file in this folder, one line here."""
+"""Environments by name. To add one: one folder here, one line below."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ENVS = {
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
     "knights_knaves": "rltf_verl.envs.knights_knaves:KnightsKnaves",
     "math": "rltf_verl.envs.math:Math",
-    "reasoning_gym": "rltf_verl.envs.reasoning_gym_bridge:ReasoningGym",
+    "reasoning_gym": "rltf_verl.envs.reasoning_gym:ReasoningGym",
     "shortest_path": "rltf_verl.envs.shortest_path:ShortestPath",
     "writing": "rltf_verl.envs.writing:Writing",
     "code": "rltf_verl.envs.code:Code",

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rltf_verl.judge.gateway import Call, Gateway, JudgeUnavailable
+from rltf_verl.judge.gateway import Gateway
 from rltf_verl.judge.settings import Endpoint
+from rltf_verl.judge.wire import Call, JudgeUnavailable
 from rltf_verl.types import Attempt, Message
 
 NO_BUDGET = 1 << 62

@@ -17,11 +17,11 @@ from rltf_verl.episode.revise import revise
 from rltf_verl.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.evaluate.play import Record
 from rltf_verl.evaluate.settings import Evaluation
-from rltf_verl.judge.gateway import Call, JudgeUnavailable, Reply, ScoredReply
 from rltf_verl.judge.runtime import JudgeRuntime
+from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply, ScoredReply
+from rltf_verl.report.evaluation.table import problem_of
 from rltf_verl.report.probe.log_probs import Scored
-from rltf_verl.report.session import lines
-from rltf_verl.report.session_table import problem_of
+from rltf_verl.runlog.turns import lines
 from rltf_verl.types import Attempt, Feedback, Grade, Message, Turn
 
 ASKS = {"prompt_logprobs": 0, "add_generation_prompt": False, "continue_final_message": True}

@@ -18,9 +18,9 @@ from rltf_verl.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.evaluate.settings import Evaluation
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
-from rltf_verl.judge.gateway import JudgeUnavailable
 from rltf_verl.judge.runtime import JudgeRuntime
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes
+from rltf_verl.judge.wire import JudgeUnavailable
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Episode
 
 Record = Mapping[str, Any]

@@ -8,9 +8,10 @@ from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.judge_prompt import STYLES, judge_messages
-from rltf_verl.judge.gateway import Call, Gateway, JudgeUnavailable, Reply, open_gateway
+from rltf_verl.judge.gateway import Gateway, open_gateway
 from rltf_verl.judge.parsing import Parsed, parse_reply
 from rltf_verl.judge.settings import judge_settings
+from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback, Message
 

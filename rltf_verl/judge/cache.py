@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.judge.gateway import Reply
+from rltf_verl.judge.wire import Reply
 
 logger = logging.getLogger(__name__)
 

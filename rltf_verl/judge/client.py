@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rltf_verl.judge.body import BodyError, read_body
-from rltf_verl.judge.gateway import Reply, ScoredReply
 from rltf_verl.judge.settings import Endpoint
+from rltf_verl.judge.wire import Reply, ScoredReply
 from rltf_verl.redaction import WITHHELD, Secrets, clean_log, secrets_here
 
 TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply", "empty")

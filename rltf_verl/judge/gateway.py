@@ -7,52 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rltf_verl.judge.settings import JudgeSettings
-from rltf_verl.texts import clean_text
-from rltf_verl.types import Message
-
-
-@dataclass(frozen=True)
-class Call:
-    """One question."""
-
-    messages: tuple[Message, ...]
-    seed: int
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What the judge said."""
-
-    text: str
-    complete: bool = True
-    """False: cut off at the token limit."""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached: bool = False
-
-    def __post_init__(self) -> None:
-        """Whatever comes in from an endpoint, or from a cache, can be tokenised and logged."""
-        object.__setattr__(self, "text", clean_text(self.text))
-
-
-@dataclass(frozen=True)
-class ScoredReply(Reply):
-    """A reply to a call that asked for the log-probs of its own prompt (vLLM's `prompt_logprobs`)."""
-
-    prompt: tuple[tuple[str, float], ...] = ()
-    """Text and log-prob, nats, of every token but the first, which has none."""
-
-
-class JudgeUnavailable(Exception):
-    """No reply could be had.
-
-    Args:
-        cause: one line that says what failed and what to change.
-    """
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(cause)
-        self.cause = cause
+from rltf_verl.judge.wire import Call, Reply
 
 
 class Gateway(Protocol):

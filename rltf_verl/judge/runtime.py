@@ -17,11 +17,11 @@ from weakref import WeakKeyDictionary
 from rltf_verl.judge.breaker import LEVEL, Breaker
 from rltf_verl.judge.cache import ReplyCache, key_of
 from rltf_verl.judge.client import OF_THE_ENDPOINT, TRANSIENT, Fault, JudgeClient, require_packages
-from rltf_verl.judge.gateway import Call, JudgeUnavailable, Reply
 from rltf_verl.judge.pace import Pace
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.stats import Stats
 from rltf_verl.judge.tokens import guessed_tokens, possible
+from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rltf_verl.judge.gateway import Reply
+from rltf_verl.judge.wire import Reply
 
 CHARACTERS_PER_TOKEN = 3.0
 """Of a text whose tokens nobody has counted."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rltf_verl.episode.release_fm import END_OF_TURN, ReleaseExample, header, release_example, release_examples
+from rltf_verl.parity.release_fm import END_OF_TURN, ReleaseExample, header, release_example, release_examples
 from rltf_verl.parity.report import Check, Json, Report
 
 PART = "feedback_modeling"

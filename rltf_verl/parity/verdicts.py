@@ -9,13 +9,13 @@ from typing import Any
 
 from rltf_verl.config import EpisodeConfig, RewardConfig
 from rltf_verl.envs import make_env
-from rltf_verl.envs.boxed import extract_boxed
-from rltf_verl.envs.math import Math
-from rltf_verl.envs.path_text import read_release_path, spell
-from rltf_verl.envs.role_text import read_release_roles
-from rltf_verl.episode.release_fm import END_OF_TURN, release_critique
+from rltf_verl.envs.knights_knaves.text import read_release_roles
+from rltf_verl.envs.math.env import Math
+from rltf_verl.envs.shortest_path.text import read_release_path, spell
+from rltf_verl.envs.text.boxed import extract_boxed
 from rltf_verl.episode.run import EpisodeRules, run_episode
 from rltf_verl.feedback import make_provider
+from rltf_verl.parity.release_fm import END_OF_TURN, release_critique
 from rltf_verl.parity.report import Check, Json, Report
 from rltf_verl.types import Attempt, Episode, Grade, Message, Problem, Turn
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from rltf_verl.report.session import Record, answer, graded
-
-_EMPTY_TALK = re.compile(
-    r"\b(?:your|the|this|that|it)(?:\s+(?:previous|last|first))?(?:\s+(?:answer|attempt|solution|response))?"
-    r"\s+(?:is|was)\s+(?:not\s+)?(?:correct|incorrect|wrong|right)\b|\b(?:please|let'?s|now|and)?\s*try\s+(?:it\s+)?again\b",
-    re.IGNORECASE,
-)
+from rltf_verl.runlog.turns import Record, answer, graded, says_nothing
 
 
 @dataclass(frozen=True)
@@ -114,15 +107,6 @@ def _audit(provider: str, said: Sequence[Said]) -> Audit:
         worse=share([not after for before, after in right_before if before]),
         latency_s=fmean(s.latency_s for s in said),
     )
-
-
-def says_nothing(text: str) -> bool:
-    """No word is left without the verdict and the call to try again.
-
-    >>> says_nothing("Your previous answer is incorrect. Try again!"), says_nothing("It was wrong in row 2.")
-    (True, False)
-    """
-    return not re.search(r"\w", _EMPTY_TALK.sub("", text))
 
 
 def share(values: Sequence[float]) -> float | None:

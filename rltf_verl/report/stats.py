@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rltf_verl.report.audit import said_in, says_nothing, share
-from rltf_verl.report.session import Record, answer, format_ok, graded, line_to, lines, right, wrong
+from rltf_verl.report.audit import said_in, share
+from rltf_verl.runlog.turns import Record, answer, format_ok, graded, line_to, lines, right, says_nothing, wrong
 
 Line = Sequence[Record]
 """The attempts of a session, each the revision of the one before."""

@@ -17,10 +17,10 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 
-from rltf_verl.adapters.columns import ROLE, ragged
-from rltf_verl.adapters.logit_loss import NUM_TOKENS, TEACHER_IDS, TEACHER_LOG_PROBS, WEIGHT, loss_with_logits
-from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
-from rltf_verl.adapters.teacher import Lesson, teacher_batch
+from rltf_verl.adapters.queue.columns import ROLE, ragged
+from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, TEACHER_IDS, TEACHER_LOG_PROBS, WEIGHT, loss_with_logits
+from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
+from rltf_verl.adapters.training.teacher import Lesson, teacher_batch
 from rltf_verl.config import RLTFConfig
 
 LENGTHS = [(5, 2, 7), (17, 7, 1), (0, 6, 12), (9, 3, 4), (0, 5, 8), (4, 4, 6)]

@@ -9,10 +9,10 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters import agent_worker
-from rltf_verl.adapters.agent_worker import RLTFAgentLoopWorker
 from rltf_verl.adapters.compat import actor_class
-from rltf_verl.adapters.session_metrics import lost_share
+from rltf_verl.adapters.metrics.episodes import lost_share
+from rltf_verl.adapters.rollout import agent_worker
+from rltf_verl.adapters.rollout.agent_worker import RLTFAgentLoopWorker
 from rltf_verl.episode import lost
 
 TRAJECTORY = {"step": 3, "sample_index": 7, "rollout_n": 0, "validate": False}

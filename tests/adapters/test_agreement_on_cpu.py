@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.adapters.columns import session_facts, sessions_of
-from rltf_verl.adapters.session_metrics import session_metrics
-from rltf_verl.adapters.validation import (
+from rltf_verl.adapters.metrics.episodes import session_metrics
+from rltf_verl.adapters.metrics.validation import (
     averaged_info,
     first_answers_only,
     sampled_sessions,
@@ -18,10 +17,11 @@ from rltf_verl.adapters.validation import (
     validation_lost_shares,
     validation_metrics,
 )  # fmt: skip
-from rltf_verl.report.curves import curves
-from rltf_verl.report.evaluation import evaluate
-from rltf_verl.report.record import episode_record
+from rltf_verl.adapters.queue.columns import session_facts, sessions_of
+from rltf_verl.report.evaluation.results import evaluate
 from rltf_verl.report.stats import stats
+from rltf_verl.report.view.curves import curves
+from rltf_verl.runlog.record import episode_record
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 NODES, HORIZON = 7, 4

@@ -14,8 +14,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from verl.utils.tokenizer.continuous_token import QwenContinuousTokenBuilder
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-from rltf_verl.adapters.agent_loop import VerlPolicy
-from rltf_verl.adapters.chat_form import chat_form
+from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.rollout.chat_form import chat_form
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 CHATML = (

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo import core_algos
 from verl.utils.config import omega_conf_to_dataclass
 
-from rltf_verl.adapters import checks
-from rltf_verl.adapters.verl_settings import TOKEN_SUM_LOSSES
+from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.schema import row_of
@@ -132,7 +132,7 @@ REFUSED = {  # what is set, and how the message starts
     "verl's trainer": ("trainer.v1.trainer_mode=sync", "trainer.v1.trainer_mode=sync: with an rltf: block it must be "),
     "verl's worker": (
         f"{ROLLOUT}.agent.agent_loop_manager_class=null",
-        f"{ROLLOUT}.agent.agent_loop_manager_class=None: must be rltf_verl.adapters.agent_worker.",
+        f"{ROLLOUT}.agent.agent_loop_manager_class=None: must be rltf_verl.adapters.rollout.agent_worker.",
     ),
     "critic_warmup": ("trainer.critic_warmup=2", "trainer.critic_warmup=2: there is no critic; set it to 0"),
     "old trainer": ("trainer.use_v1=false", "trainer.use_v1=False: the rltf trainers are V1 trainers; set it to True"),
@@ -350,7 +350,7 @@ def test_a_run_that_hydra_started_ends_with_one_line(verl_config, platform, monk
     from verl.utils import config as verl_utils
 
     platform("cpu")
-    monkeypatch.setattr("rltf_verl.adapters.compat.HydraConfig.initialized", lambda: True)
+    monkeypatch.setattr("rltf_verl.adapters.startup.hook.HydraConfig.initialized", lambda: True)
     with pytest.raises(SystemExit) as ended:
         verl_utils.validate_config(verl_config("rltf.gamma=2", "trainer.experiment_name=x"), False, False)
     assert ended.value.code == "rltf: rltf.gamma=2: must be in [0, 1]"  # printed to stderr; the exit code is 1

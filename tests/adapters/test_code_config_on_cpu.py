@@ -9,7 +9,7 @@ import pytest
 import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_module
 
-from rltf_verl.adapters import checks
+from rltf_verl.adapters.startup import checks
 from rltf_verl.config import ConfigError
 from rltf_verl.envs import make_env
 from rltf_verl.envs.sandbox import bubblewrap

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.e2e
 
 
 def doctor(folder: Path, *words: str, **env: str) -> tuple[int, list[dict[str, str]]]:
-    command = [sys.executable, "-c", "from rltf_verl.cli import main; main()", "doctor", "--json", *words]
+    command = [sys.executable, "-c", "from rltf_verl.cli.app import main; main()", "doctor", "--json", *words]
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False
     )

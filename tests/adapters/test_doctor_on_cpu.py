@@ -3,8 +3,9 @@
 import pytest
 import verl  # noqa: F401  (loads the plugin, as the doctor's first checks do)
 
-from rltf_verl.adapters import doctor, probes
-from rltf_verl.adapters.probes import Check, Probe
+from rltf_verl.adapters.doctor import doctor
+from rltf_verl.adapters.doctor import process as probes
+from rltf_verl.adapters.doctor.process import Check, Probe
 
 
 def run_checks(monkeypatch, platform: str, *overrides: str) -> dict[str, Check]:

@@ -10,7 +10,7 @@ import yaml
 from hydra import compose, initialize_config_module
 
 from rltf_verl import feedback
-from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback import provider_names
 

@@ -7,7 +7,7 @@ import verl.trainer.ppo.v1  # noqa: F401 - it imports our trainers when it is wh
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.compat import keep_earlier_metrics
-from rltf_verl.adapters.trainer import RLTFTrainerMixin
+from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
 
 class Base:

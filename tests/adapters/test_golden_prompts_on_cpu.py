@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from rltf_verl.adapters.presets import load_presets
+from rltf_verl.adapters.startup.presets import load_presets
 from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env

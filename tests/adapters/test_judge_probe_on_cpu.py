@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.adapters import checks
-from rltf_verl.adapters.judge_probe import judge_check
+from rltf_verl.adapters.doctor.judge import judge_check
+from rltf_verl.adapters.startup import checks
 from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions, RLTFConfig
 from rltf_verl.redaction import Secrets
 from tests.feedback.judge_server import InThread, JudgeServer

@@ -7,7 +7,7 @@ import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters import checks
+from rltf_verl.adapters.startup import checks
 from rltf_verl.feedback import make_provider
 
 URL = ["rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1", "rltf.feedback.endpoint.model=m"]

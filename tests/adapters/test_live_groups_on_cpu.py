@@ -8,8 +8,8 @@ import torch
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
-from rltf_verl.adapters.live_groups import LiveGroups
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
+from rltf_verl.adapters.training.live_groups import LiveGroups
 from rltf_verl.algos.targets import live_groups, role_weights
 from rltf_verl.config import AttemptConfig, DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
 from rltf_verl.types import Role
@@ -188,8 +188,8 @@ def test_a_group_is_dead_when_no_objective_that_is_on_gets_anything_from_it(samp
 
 
 def test_logit_distillation_lives_on_second_turns(sampled):
-    from rltf_verl.adapters.columns import real_rows
-    from rltf_verl.adapters.step_rows import read_rows
+    from rltf_verl.adapters.queue.columns import real_rows
+    from rltf_verl.adapters.queue.step_rows import read_rows
 
     *_, batch = sampled([NONE_MENDED, WRONG], rounds=0)
     step, weights = read_rows(batch, real_rows(batch), scored=False), role_weights(GRPO, 0, 1)

@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
-from rltf_verl.adapters.llm_client import ResumingClient, seed_of_attempt
+from rltf_verl.adapters.rollout.llm_client import ResumingClient, seed_of_attempt
 
 SEED, PROMPT = 7, [1, 2, 3]
 CALLS = ("acquire_server", "release_server", "require_acquire_fields", "require_release_fields", "generate")

@@ -8,10 +8,10 @@ import torch
 from hydra import compose, initialize_config_module
 from tensordict import TensorDict
 
-from rltf_verl.adapters import checks
-from rltf_verl.adapters.columns import ragged
-from rltf_verl.adapters.logit_loss import TEACHER_CALL, response_positions
-from rltf_verl.adapters.teacher import Lesson, first_and_second, teacher_batch
+from rltf_verl.adapters.queue.columns import ragged
+from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.training.logit_loss import TEACHER_CALL, response_positions
+from rltf_verl.adapters.training.teacher import Lesson, first_and_second, teacher_batch
 from rltf_verl.config import ConfigError, LogitDistillConfig
 from rltf_verl.types import CONTEXT, Role
 

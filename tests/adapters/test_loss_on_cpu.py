@@ -6,8 +6,8 @@ from tensordict import TensorDict
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor
 
-from rltf_verl.adapters.loss import DENOMINATOR, rltf_loss
-from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, with_grad_shares
+from rltf_verl.adapters.metrics.roles import FORBIDDEN_SUBSTRINGS, with_grad_shares
+from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.algos.grad_share import shared_targets
 from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch, role_shares, role_weights

@@ -9,7 +9,16 @@ import pytest
 import torch
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 
-from rltf_verl.adapters.columns import (
+from rltf_verl.adapters.metrics.episodes import session_metrics
+from rltf_verl.adapters.metrics.roles import (
+    FORBIDDEN_SUBSTRINGS,
+    FloorWatch,
+    role_metrics,
+    stale_metrics,
+    with_grad_shares,
+)
+from rltf_verl.adapters.metrics.validation import averaged_info
+from rltf_verl.adapters.queue.columns import (
     FACTS,
     ROLE,
     SESSION_FACTS,
@@ -23,9 +32,6 @@ from rltf_verl.adapters.columns import (
     stale_turns,
     token_roles,
 )  # fmt: skip
-from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS, FloorWatch, role_metrics, stale_metrics, with_grad_shares
-from rltf_verl.adapters.session_metrics import session_metrics
-from rltf_verl.adapters.validation import averaged_info
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import compute_targets, role_weights
 from rltf_verl.config import DistillConfig, RLTFConfig

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltf_verl.adapters.modes import mode_combinations
+from rltf_verl.adapters.startup.modes import mode_combinations
 
 SEPARATE = [
     "trainer.v1.trainer_mode=rltf_separate_async", "actor_rollout_ref.rollout.nnodes=1", "data.train_batch_size=32",

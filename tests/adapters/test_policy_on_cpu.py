@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rltf_verl.adapters.agent_loop import VerlPolicy, _first_prompt, _special_tokens
+from rltf_verl.adapters.rollout.agent_loop import VerlPolicy, _first_prompt, _special_tokens
 from rltf_verl.config import ConfigError, EpisodeConfig
 from rltf_verl.envs import make_env
 from rltf_verl.episode.revise import revise

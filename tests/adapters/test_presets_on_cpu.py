@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.adapters.checks import check_config
-from rltf_verl.adapters.presets import load_presets, markdown, preset_table
+from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
 from rltf_verl.types import Role
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"

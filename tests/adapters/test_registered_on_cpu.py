@@ -7,7 +7,7 @@ from verl.trainer.ppo import core_algos
 from verl.utils.config import omega_conf_to_dataclass
 
 from rltf_verl.adapters.compat import actor_class, required_batch_multiple
-from rltf_verl.adapters.registered import ADV_ESTIMATOR, POLICY_LOSSES
+from rltf_verl.adapters.training.registered import ADV_ESTIMATOR, POLICY_LOSSES
 from rltf_verl.algos.losses import TOKEN_LOSSES
 
 

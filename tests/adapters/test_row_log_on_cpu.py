@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.columns import SESSION_FACTS, ragged
-from rltf_verl.adapters.pieces import pieces
-from rltf_verl.adapters.row_log import RowLog
-from rltf_verl.adapters.step_rows import StepRows
+from rltf_verl.adapters.metrics.row_log import RowLog
+from rltf_verl.adapters.queue.columns import SESSION_FACTS, ragged
+from rltf_verl.adapters.queue.pieces import pieces
+from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import EpisodeLogConfig
-from rltf_verl.report.episode_log import EpisodeLog, is_written, read_episodes
-from rltf_verl.report.log_files import log_files, read_files
-from rltf_verl.report.row_log import read_rows, roles
+from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
+from rltf_verl.runlog.files import log_files, read_files
+from rltf_verl.runlog.rows import read_rows, roles
 from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)

@@ -10,7 +10,7 @@ import pytest
 import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_module
 
-from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.startup.checks import check_config
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
 COMMANDS = [" ".join(found.replace("\\\n", " ").split()) for found in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)]

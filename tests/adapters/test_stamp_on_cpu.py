@@ -10,8 +10,8 @@ import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_module
 from hydra.core.hydra_config import HydraConfig
 
-from rltf_verl.adapters import stamp
-from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.startup import stamp
+from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
 

@@ -7,13 +7,13 @@ import torch
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged, real_rows
-from rltf_verl.adapters.metrics import role_metrics, sampling_metrics
-from rltf_verl.adapters.row_log import RowLog
-from rltf_verl.adapters.step_rows import read_rows, session_numbers, write_tokens
+from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
+from rltf_verl.adapters.metrics.row_log import RowLog
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged, real_rows
+from rltf_verl.adapters.queue.step_rows import read_rows, session_numbers, write_tokens
 from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
-from rltf_verl.report.row_log import read_rows as read_logged
+from rltf_verl.runlog.rows import read_rows as read_logged
 from rltf_verl.types import CONTEXT, Role
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)

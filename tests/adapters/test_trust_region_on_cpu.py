@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltf_verl.adapters import checks
+from rltf_verl.adapters.startup import checks
 
 ACTOR = "actor_rollout_ref.actor"
 SEPARATE = (

@@ -15,7 +15,7 @@ import pytest
 import verl  # noqa: F401  loads the plugin, which adds the search path
 from hydra import compose, initialize_config_module
 
-from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.startup.checks import check_config
 
 ROOT = Path(__file__).parents[2]
 SMALL = {

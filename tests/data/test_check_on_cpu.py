@@ -12,7 +12,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.data.budget import load_tokenizer, prompt_lengths
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files

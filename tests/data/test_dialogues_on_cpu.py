@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.data.dialogues import dialogues
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 

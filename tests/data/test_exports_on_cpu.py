@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.data.exports import answers, preferences, turns
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Episode, Problem
 from tests.report.made import line, turn
 

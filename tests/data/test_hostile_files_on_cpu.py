@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files
 from rltf_verl.data.schema import read_provenance
 from rltf_verl.data.wrap import wrap_parquet
-from rltf_verl.envs.code_sources import load_rows
+from rltf_verl.envs.code.sources import load_rows
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.json_files import check_json
-from rltf_verl.envs.math_sources import SOURCES, find_source, read_items
+from rltf_verl.envs.math.sources import SOURCES, find_source, read_items
 
 KILLED = """
 import os, signal, sys

@@ -16,7 +16,7 @@ def _register(v1) -> None:
     import torch
     import transfer_queue as tq
 
-    from rltf_verl.adapters.trainer import RLTFTrainerSync
+    from rltf_verl.adapters.training.trainer import RLTFTrainerSync
 
     @v1.register_trainer("rltf_logit_recorded")
     class LogitRecordedTrainer(RLTFTrainerSync):

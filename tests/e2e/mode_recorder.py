@@ -21,7 +21,7 @@ class Recorded:
         import torch
         import transfer_queue as tq
 
-        from rltf_verl.adapters.loss import DENOMINATOR
+        from rltf_verl.adapters.training.loss import DENOMINATOR
 
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(COLUMNS))
         rows = [{c: data[c][i].clone() for c in COLUMNS} for i in range(len(batch))]
@@ -35,7 +35,7 @@ class Recorded:
 
 @wrapt.when_imported("verl.trainer.ppo.v1")
 def _register(v1) -> None:
-    from rltf_verl.adapters import async_trainers, trainer
+    from rltf_verl.adapters.training import async_trainers, trainer
 
     for base in (trainer.RLTFTrainerSync, async_trainers.RLTFTrainerColocateAsync,
                  async_trainers.RLTFTrainerSeparateAsync):  # fmt: skip

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
-from rltf_verl.report.episode_log import read_episodes
-from rltf_verl.report.evaluation import evaluate
+from rltf_verl.cli.app import app
+from rltf_verl.report.evaluation.results import evaluate
+from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
 from tests.evaluate.policy_server import ServedPolicy
 from tests.feedback.judge_server import InThread, JudgeServer

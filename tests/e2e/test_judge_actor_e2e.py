@@ -9,11 +9,12 @@ from collections import Counter
 import pytest
 import ray
 
-from rltf_verl.adapters.judge_actor import JobGateway, JudgeOfTheJob, ask_through_the_job
+from rltf_verl.adapters.rollout.judge_actor import JobGateway, JudgeOfTheJob, ask_through_the_job
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode.run import EpisodeRules, run_episode
 from rltf_verl.feedback import make_provider
-from rltf_verl.judge.gateway import JudgeUnavailable, gateways_of
+from rltf_verl.judge.gateway import gateways_of
+from rltf_verl.judge.wire import JudgeUnavailable
 from tests.e2e.runs import ROOT
 from tests.episode.fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy
 from tests.feedback.asking import call, settings

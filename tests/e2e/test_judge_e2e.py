@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
 from tests.feedback.judge_server import InThread, JudgeServer
 

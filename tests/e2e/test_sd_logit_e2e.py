@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from rltf_verl.adapters.metrics import FORBIDDEN_SUBSTRINGS
+from rltf_verl.adapters.metrics.roles import FORBIDDEN_SUBSTRINGS
 from rltf_verl.types import Role
 from tests.e2e import runs
 

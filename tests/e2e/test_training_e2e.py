@@ -12,8 +12,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from rltf_verl.report.compare.history import read_history
-from rltf_verl.report.episode_log import read_episodes
-from rltf_verl.report.file_log import processes_of
+from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.runlog.metrics_file import processes_of
 from rltf_verl.types import Role
 from tests.e2e import runs
 

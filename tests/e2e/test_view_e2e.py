@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.report.view import page as written_page
+from rltf_verl.report.view.build import page as written_page
 from tests.e2e.view_tab import SIZES, SLACK, Tab
 from tests.report.made import HINT, HOSTILE, LEAKY, line, records, turn
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rltf_verl.report.view import page as written_page
+from rltf_verl.report.view.build import page as written_page
 from tests.e2e.view_tab import SIZES, SLACK, Tab
 from tests.report.made import HOSTILE, line, records, row, turn, with_rows
 

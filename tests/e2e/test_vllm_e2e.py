@@ -16,8 +16,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from recipes.demo.make_policy import make_model, make_tokenizer, warm_up
-from rltf_verl.adapters.cpu import vllm_name
-from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.adapters.cpu.vllm import name as vllm_name
+from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
 from tests.e2e import runs
 

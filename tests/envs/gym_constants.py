@@ -6,7 +6,7 @@ import signal
 from collections import Counter
 from typing import NamedTuple
 
-from rltf_verl.envs import reasoning_gym_worker as worker
+from rltf_verl.envs.reasoning_gym import worker
 
 CONSTANTS = (
     "0", "1", "2", "3", "5", "-1", "0.0", "0.5", "1e999", "1e308", "1/0", "9" * 400, "9" * 5000, "nan", "NaN", "inf",

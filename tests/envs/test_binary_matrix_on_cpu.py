@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.envs import env_names, make_env
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "binary_matrix.json").read_text())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.envs.boxed import extract_boxed, last_box
+from rltf_verl.envs.text.boxed import extract_boxed, last_box
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "binary_matrix.json").read_text())
 

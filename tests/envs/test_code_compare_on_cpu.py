@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rltf_verl.envs.code_compare import same_text, same_value
+from rltf_verl.envs.code.compare import same_text, same_value
 
 TEXTS = [  # printed, expected, same
     ("1\n2\n", "1\n2", True),

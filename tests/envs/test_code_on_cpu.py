@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS, FindsCandidates, HasWorkedSolution, NeedsMachine
-from rltf_verl.envs.code import Code
-from rltf_verl.envs.code_arithmetic import draw_task
-from rltf_verl.envs.code_text import fenced, last_program, shorten
+from rltf_verl.envs.code.arithmetic import draw_task
+from rltf_verl.envs.code.env import Code
+from rltf_verl.envs.code.text import fenced, last_program, shorten
 from rltf_verl.envs.sandbox import bubblewrap
 from rltf_verl.envs.sandbox.base import Limits, Program
 from rltf_verl.feedback.guard.find import find_leaks

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.envs.code_sources import first_that_parses, load_rows, read_row, split_tests, tasks_of
+from rltf_verl.envs.code.sources import first_that_parses, load_rows, read_row, split_tests, tasks_of
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from benchmarks.leak_texts.hard import hard_rows
 from rltf_verl.envs import make_env
-from rltf_verl.envs.arithmetic_phrases import PHRASES, worked_out
 from rltf_verl.envs.base import FindsCandidates
-from rltf_verl.envs.cell_candidates import stated_cells
-from rltf_verl.envs.encodings import CODES, decoded
-from rltf_verl.envs.math_readings import _FROM_ATTEMPT, from_attempt
-from rltf_verl.envs.number_reading import with_digits
-from rltf_verl.envs.plain_text import MAX_TEXT, as_written, characters, without_markup
-from rltf_verl.envs.readings import readings
+from rltf_verl.envs.binary_matrix.leaks_cells import stated_cells
+from rltf_verl.envs.math.leaks_readings import _FROM_ATTEMPT, from_attempt
+from rltf_verl.envs.text.arithmetic_phrases import PHRASES, worked_out
+from rltf_verl.envs.text.encodings import CODES, decoded
+from rltf_verl.envs.text.number_reading import with_digits
+from rltf_verl.envs.text.plain_text import MAX_TEXT, as_written, characters, without_markup
+from rltf_verl.envs.text.readings import readings
 from rltf_verl.feedback.guard import find_leaks
 from tests.envs.hostile import PIECES, texts
 

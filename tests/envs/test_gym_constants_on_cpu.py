@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rltf_verl.envs import reasoning_gym_worker as worker
-from rltf_verl.envs.reasoning_gym_bridge import REFUSED
+from rltf_verl.envs.reasoning_gym import worker
+from rltf_verl.envs.reasoning_gym.env import REFUSED
 from tests.envs.gym_constants import SLACK, sweep
 
 TASKS = [name for name in worker.names() if name not in REFUSED]

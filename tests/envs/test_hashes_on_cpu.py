@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
-from rltf_verl.envs.boxed import asks_for_hashes, last_hashed
-from rltf_verl.envs.math import Math
+from rltf_verl.cli.app import app
+from rltf_verl.envs.math.env import Math
+from rltf_verl.envs.text.boxed import asks_for_hashes, last_hashed
 from rltf_verl.types import Problem
 
 GSM8K = 'What is 7 * 9? Let\'s think step by step and output the final answer after "####".'

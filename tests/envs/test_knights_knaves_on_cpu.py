@@ -18,10 +18,18 @@ from hypothesis import strategies as st
 from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.kk_puzzles import Puzzle, _reordered
-from rltf_verl.envs.knights_knaves import KnightsKnaves
-from rltf_verl.envs.logic import contradictions, formula, holds, letters, only_solution, read_letters, same_puzzle_key
-from rltf_verl.envs.role_text import read_release_roles
+from rltf_verl.envs.knights_knaves.env import KnightsKnaves
+from rltf_verl.envs.knights_knaves.logic import (
+    contradictions,
+    formula,
+    holds,
+    letters,
+    only_solution,
+    read_letters,
+    same_puzzle_key,
+)
+from rltf_verl.envs.knights_knaves.puzzles import Puzzle, _reordered
+from rltf_verl.envs.knights_knaves.text import read_release_roles
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
 from tests.envs.hostile import hostile_texts, texts

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rltf_verl.envs.base import FindsCandidates
-from rltf_verl.envs.binary_matrix import BinaryMatrix
-from rltf_verl.envs.number_words import spell_digits, spell_ordinals
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
+from rltf_verl.envs.text.number_words import spell_digits, spell_ordinals
 from rltf_verl.feedback.guard import find_leaks
 
 ENV = BinaryMatrix()

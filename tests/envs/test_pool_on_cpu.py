@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.envs.pool import CallFailed, Pool, shared_pool
+from rltf_verl.envs.pool.pool import CallFailed, Pool, shared_pool
 
 TASKS = "tests.envs.pool_tasks"
 PARENT = """
 import sys, threading, time
-from rltf_verl.envs.pool import Pool
+from rltf_verl.envs.pool.pool import Pool
 pool = Pool("tests.envs.pool_tasks", 2)
 pids = [pool.call("pid", deadline_s=5)]
 threading.Thread(target=lambda: pool.call("{function}", *{arguments}, deadline_s={deadline}), daemon=True).start()
@@ -145,6 +145,6 @@ def test_no_worker_outlives_a_killed_parent(arguments: tuple[str, str, float]) -
 
 
 def test_workers_end_with_a_parent_that_ends_normally() -> None:
-    script = f"from rltf_verl.envs.pool import Pool; print(Pool({TASKS!r}, 1).call('pid', deadline_s=20))"
+    script = f"from rltf_verl.envs.pool.pool import Pool; print(Pool({TASKS!r}, 1).call('pid', deadline_s=20))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert gone([int(done.stdout)], 10)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rltf_verl.envs.base import Env, FindsCandidates
-from rltf_verl.envs.knights_knaves import KnightsKnaves
-from rltf_verl.envs.shortest_path import ShortestPath
+from rltf_verl.envs.knights_knaves.env import KnightsKnaves
+from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
 from tests.envs.hostile import hostile_texts, texts

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.lossless_json import decode, encode
-from rltf_verl.envs.reasoning_gym_bridge import REFUSED, ReasoningGym
-from rltf_verl.envs.reasoning_gym_worker import DATASETS, EXPRESSIONS, LITERALS, names, plain_expression
+from rltf_verl.envs.reasoning_gym.env import REFUSED, ReasoningGym
+from rltf_verl.envs.reasoning_gym.lossless_json import decode, encode
+from rltf_verl.envs.reasoning_gym.worker import DATASETS, EXPRESSIONS, LITERALS, names, plain_expression
 from rltf_verl.types import Problem
 
 TASKS = [name for name in names() if name not in REFUSED]

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from rltf_verl.envs.code import Code
-from rltf_verl.envs.code_text import fenced
+from rltf_verl.envs.code.env import Code
+from rltf_verl.envs.code.text import fenced
 from rltf_verl.envs.sandbox import fusion, make_sandbox
 from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
 from rltf_verl.types import Problem

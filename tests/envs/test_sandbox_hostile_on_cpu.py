@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.envs.code import Code
-from rltf_verl.envs.code_text import fenced
+from rltf_verl.envs.code.env import Code
+from rltf_verl.envs.code.text import fenced
 from rltf_verl.envs.sandbox import local, make_sandbox
 from rltf_verl.envs.sandbox.base import Program
 from rltf_verl.envs.sandbox.syscalls import syscall_filter

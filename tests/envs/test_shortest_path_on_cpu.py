@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.path_text import NO_PATH, find_path, read_path, read_release_path
-from rltf_verl.envs.paths import STEPS, Maze, is_path, shortest_path, walk
-from rltf_verl.envs.shortest_path import ShortestPath
+from rltf_verl.envs.shortest_path.env import ShortestPath
+from rltf_verl.envs.shortest_path.mazes import STEPS, Maze, is_path, shortest_path, walk
+from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, read_path, read_release_path
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
 from tests.envs.hostile import hostile_texts, texts

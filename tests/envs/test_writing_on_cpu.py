@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rltf_verl.contract import check_env
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.envs.scoring import Scale, read_score, score_prompt
+from rltf_verl.envs.writing.scoring import Scale, read_score, score_prompt
 from rltf_verl.types import Problem
 from tests.feedback.judge_server import InThread, JudgeServer
 

@@ -14,11 +14,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.questions import Question, read_questions
 from rltf_verl.episode.seeds import place_of, sampling_seed
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.feedback.judge_server import InThread, JudgeServer
 

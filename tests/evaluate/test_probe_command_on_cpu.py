@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.questions import Question, read_questions
 from tests.feedback.judge_server import InThread, JudgeServer, completion

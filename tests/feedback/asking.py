@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest
-from rltf_verl.judge.gateway import Call
 from rltf_verl.judge.settings import Endpoint, JudgeSettings, Limits
+from rltf_verl.judge.wire import Call
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 
 QUICK = {"backoff_s": 0.01, "backoff_cap_s": 0.05, "request_timeout_s": 5.0, "deadline_s": 60.0}

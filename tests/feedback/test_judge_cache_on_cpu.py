@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rltf_verl.judge import cache as cache_module
 from rltf_verl.judge.cache import ReplyCache, key_of
-from rltf_verl.judge.gateway import Reply
+from rltf_verl.judge.wire import Reply
 
 TEXT = "a critique with\nseveral lines, \u2028 odd ones \r and \x85 umlauts äöü"
 
@@ -90,7 +90,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from rltf_verl.judge.cache import ReplyCache
-from rltf_verl.judge.gateway import Reply
+from rltf_verl.judge.wire import Reply
 cache = ReplyCache(Path(sys.argv[1]))
 print("writing", flush=True)
 for i in range(10**9):

@@ -13,9 +13,9 @@ import pytest
 from asking import call, settings
 from judge_server import FAULTS, SAID, JudgeServer
 
-from rltf_verl.judge.gateway import JudgeUnavailable, Reply
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.settings import JudgeSettings, Price
+from rltf_verl.judge.wire import JudgeUnavailable, Reply
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.feedback import make_provider, provider_names
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn

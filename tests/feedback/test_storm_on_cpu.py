@@ -21,10 +21,10 @@ from storm import BIG, KEY, KINDS, RESPONSES, StormServer
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
 from rltf_verl.feedback.record import RecordedProvider
-from rltf_verl.judge.gateway import JudgeUnavailable, Reply
 from rltf_verl.judge.pace import Pace
 from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
 from rltf_verl.judge.tokens import LONGEST_REPLY_TOKENS, TEMPLATE_TOKENS, guessed_tokens, possible
+from rltf_verl.judge.wire import JudgeUnavailable, Reply
 from rltf_verl.redaction import Secrets
 from rltf_verl.texts import CHAT_TOKENS, clean_text
 from rltf_verl.types import Feedback

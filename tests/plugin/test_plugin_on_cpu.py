@@ -107,7 +107,7 @@ def test_a_config_without_our_block_passes_through(monkeypatch) -> None:
     from hydra import compose, initialize_config_module
     from verl.utils.config import validate_config
 
-    from rltf_verl.adapters import checks
+    from rltf_verl.adapters.startup import checks
 
     monkeypatch.delattr(checks, "check_driver")
     with initialize_config_module("verl.trainer.config", version_base=None):

@@ -111,7 +111,7 @@ def test_seam(module: str, path: str, parameters: list[str] | None) -> None:
 def test_the_trainer_has_the_methods_that_we_override(name: str) -> None:
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-    from rltf_verl.adapters.trainer import RLTFTrainerMixin
+    from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
     assert list(inspect.signature(getattr(PPOTrainerSync, name)).parameters) == OVERRIDDEN[name]
     assert name in vars(RLTFTrainerMixin)
@@ -120,7 +120,7 @@ def test_the_trainer_has_the_methods_that_we_override(name: str) -> None:
 def test_the_list_of_overrides_is_whole() -> None:
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-    from rltf_verl.adapters.trainer import RLTFTrainerMixin
+    from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
     ours = {n for n, f in vars(RLTFTrainerMixin).items() if inspect.isfunction(f) and hasattr(PPOTrainerSync, n)}
     assert ours - {"__init__"} == set(OVERRIDDEN)
@@ -232,7 +232,7 @@ MODES = {
 def test_every_mode_of_verl_has_our_mixin_in_front(mode: str) -> None:
     from verl.trainer.ppo.v1 import trainer_base
 
-    from rltf_verl.adapters.trainer import RLTFTrainerMixin
+    from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
     module, name = MODES[mode]
     theirs = resolve(f"verl.trainer.ppo.v1.{module}", name)
@@ -254,7 +254,7 @@ def test_the_asynchronous_modes_still_make_their_client_where_we_make_ours(mode:
 def test_an_interrupted_request_still_goes_on_through_super() -> None:
     from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
 
-    from rltf_verl.adapters.llm_client import ResumingClient
+    from rltf_verl.adapters.rollout.llm_client import ResumingClient
 
     assert "output = await super().generate(" in inspect.getsource(inspect.unwrap(FullyAsyncLLMServerClient.generate))
     order = [c.__name__ for c in ResumingClient.__mro__]

@@ -13,7 +13,7 @@ import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets, compute_targets, role_weights
 from rltf_verl.config import RLTFConfig

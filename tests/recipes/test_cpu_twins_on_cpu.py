@@ -13,7 +13,7 @@ sys.path.insert(0, str(RECIPES))  # programs, not a package
 from cpu_twins import Outcome, find_twins  # noqa: E402
 from loopback_judge import LoopbackJudge  # noqa: E402
 
-from rltf_verl.envs.scoring import Scale, read_score  # noqa: E402
+from rltf_verl.envs.writing.scoring import Scale, read_score  # noqa: E402
 from tests.recipes.experiments import EXPERIMENTS, parts  # noqa: E402
 
 STEP = {"rltf/rows/per_session": 2.5, "rltf/turn_1/acc": 0.25}

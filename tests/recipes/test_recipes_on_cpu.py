@@ -6,7 +6,7 @@ import pytest
 from jinja2 import Template
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.startup.checks import check_config
 from tests.recipes.experiments import (
     BENCHMARKS,
     CONFIGS,

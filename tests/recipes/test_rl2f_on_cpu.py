@@ -17,11 +17,11 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner
 from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-from rltf_verl.adapters.checks import check_config
-from rltf_verl.cli import app
+from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.cli.app import app
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
-from rltf_verl.report.episode_log import read_episodes
+from rltf_verl.runlog.episodes import read_episodes
 from tests.feedback.judge_server import InThread, JudgeServer
 
 RECIPES = Path(__file__).parents[2] / "recipes"

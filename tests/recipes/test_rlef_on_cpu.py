@@ -3,7 +3,7 @@
 import pytest
 
 from rltf_verl.envs import make_env
-from rltf_verl.envs.code import Code
+from rltf_verl.envs.code.env import Code
 from rltf_verl.types import Role
 from tests.recipes.seeds import hints, play, rewards, rltf_of, stops
 

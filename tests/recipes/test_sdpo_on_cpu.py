@@ -1,6 +1,6 @@
 """SDPO: first attempts pulled towards the policy that has read the feedback, without a reward."""
 
-from rltf_verl.adapters.teacher import first_and_second
+from rltf_verl.adapters.training.teacher import first_and_second
 from rltf_verl.types import Role
 from tests.episode.fakes import text_of
 from tests.recipes.seeds import Played, play, rltf_of

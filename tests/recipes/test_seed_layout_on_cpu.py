@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters.checks import check_config
-from rltf_verl.adapters.presets import load_presets
+from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.presets import load_presets
 from rltf_verl.config import Scheduled
 from tests.recipes.seeds import NAMES, RECIPES, composed
 

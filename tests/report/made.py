@@ -1,6 +1,6 @@
 """Records of an episode log, made by hand."""
 
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
 HINT = Feedback("look at row two", "judge", latency_s=0.5, leak="")

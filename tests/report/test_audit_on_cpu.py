@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.report.audit import Audit, audit, audit_table, says_nothing
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 from tests.report.made import line as made_line
 from tests.report.made import records

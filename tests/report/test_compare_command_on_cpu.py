@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from tests.report.made import line, write
 from tests.report.made_runs import ACC, evaluated, run, step, write_metrics
 

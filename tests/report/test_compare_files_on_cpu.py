@@ -12,9 +12,9 @@ from rltf_verl.report.compare.arguments import arms_of
 from rltf_verl.report.compare.comparison import compare
 from rltf_verl.report.compare.history import read_history
 from rltf_verl.report.compare.run import read_arms
-from rltf_verl.report.episode_log import read_episodes
-from rltf_verl.report.file_log import processes_of, set_aside
 from rltf_verl.report.stats import by_steps
+from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.runlog.metrics_file import processes_of, set_aside
 from tests.report.made import EMPTY, LEAKY, line, turn, write
 from tests.report.made_runs import ACC, evaluated, run, step, write_metrics
 

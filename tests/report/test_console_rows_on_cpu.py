@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from rltf_verl.report.console import show_episode
-from rltf_verl.report.console_rows import KEY, coloured
+from rltf_verl.report.terminal.console import show_episode
+from rltf_verl.report.terminal.rows import KEY, coloured
 from tests.report.made import line, records, row, with_rows
 
 

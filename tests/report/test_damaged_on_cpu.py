@@ -10,12 +10,12 @@ import random
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.jsonl import append_lines
 from rltf_verl.report.compare.log_steps import read_log
-from rltf_verl.report.episode_log import read_episodes
-from rltf_verl.report.row_log import write_rows
-from rltf_verl.report.valid import MOST_DEPTH, rows_trouble, session_trouble
+from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.runlog.rows import write_rows
+from rltf_verl.runlog.valid import MOST_DEPTH, rows_trouble, session_trouble
 from tests.report.made import LEAKY, line, row, turn, write
 
 VALUES = [
@@ -124,7 +124,7 @@ def test_a_packed_file_that_is_cut_off_gives_what_it_has(tmp_path, caplog):
 
 
 def test_lines_of_a_growing_file_keep_their_numbers(tmp_path, caplog):
-    from rltf_verl.report.tail import Tail
+    from rltf_verl.runlog.tail import Tail
 
     folder, records, _ = valid(tmp_path)
     tail = Tail(folder)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
+from rltf_verl.cli.app import app
 from rltf_verl.envs import env_names
-from rltf_verl.report.environment import fenced
+from rltf_verl.report.terminal.environment import fenced
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "environments.md"

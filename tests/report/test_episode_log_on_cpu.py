@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from rltf_verl.report.episode_log import EpisodeLog, read_episodes, read_wrong_attempts
-from rltf_verl.report.log_files import set_aside_after
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes, read_wrong_attempts
+from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.texts import clean_text
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 

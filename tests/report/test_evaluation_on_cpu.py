@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rltf_verl.report.bootstrap import Estimate
-from rltf_verl.report.evaluation import Results, evaluate
-from rltf_verl.report.evaluation_show import notes, pass_table, plot, round_table, shown, turn_table
-from rltf_verl.report.session_table import pass_at_k
+from rltf_verl.report.evaluation.bootstrap import Estimate
+from rltf_verl.report.evaluation.results import Results, evaluate
+from rltf_verl.report.evaluation.show import notes, pass_table, plot, round_table, shown, turn_table
+from rltf_verl.report.evaluation.table import pass_at_k
 
 RIGHT = "42"
 

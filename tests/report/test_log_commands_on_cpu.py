@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
-from rltf_verl.report.console import show_hit
-from rltf_verl.report.episode_log import read_episodes
-from rltf_verl.report.grep import compiled, grep
-from rltf_verl.report.log_files import set_aside_after
-from rltf_verl.report.tail import Tail
+from rltf_verl.cli.app import app
+from rltf_verl.report.terminal.console import show_hit
+from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.runlog.files import set_aside_after
+from rltf_verl.runlog.grep import compiled, grep
+from rltf_verl.runlog.tail import Tail
 from tests.report.made import LEAKY, line, records, turn, write
 
 

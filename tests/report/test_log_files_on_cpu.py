@@ -9,11 +9,11 @@ from collections import Counter
 
 import pytest
 
-from rltf_verl.report import log_files as files
-from rltf_verl.report.episode_log import EpisodeLog, is_written, read_episodes
-from rltf_verl.report.log_files import log_files, pack, read_files, set_aside_after
-from rltf_verl.report.row_log import read_rows, roles, write_rows
-from rltf_verl.report.tail import Tail
+from rltf_verl.runlog import files
+from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
+from rltf_verl.runlog.files import log_files, pack, read_files, set_aside_after
+from rltf_verl.runlog.rows import read_rows, roles, write_rows
+from rltf_verl.runlog.tail import Tail
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 
 

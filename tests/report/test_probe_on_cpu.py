@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
-from rltf_verl.report.bootstrap import Estimate
+from rltf_verl.report.evaluation.bootstrap import Estimate
 from rltf_verl.report.probe.advice import RULES, advise
 from rltf_verl.report.probe.finding import Advice, Probe, Setting, Undecided, bounds, side
 from rltf_verl.report.probe.groups import chance_all_equal

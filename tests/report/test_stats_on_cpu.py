@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rltf_verl.report.curves import curves
-from rltf_verl.report.episode_log import read_episodes
 from rltf_verl.report.stats import by_steps, stats
+from rltf_verl.report.view.curves import curves
+from rltf_verl.runlog.episodes import read_episodes
 from tests.report.made import EMPTY, HINT, LEAKY, line, records, turn, write
 
 TREE = (

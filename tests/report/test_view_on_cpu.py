@@ -10,13 +10,13 @@ from importlib.resources import files
 import pytest
 from typer.testing import CliRunner
 
-from rltf_verl.cli import app
-from rltf_verl.report import view
-from rltf_verl.report.curves import curves, totals
-from rltf_verl.report.row_words import names
+from rltf_verl.cli.app import app
 from rltf_verl.report.stats import stats
-from rltf_verl.report.view import page
-from rltf_verl.report.view_index import FLAGS, TRAINED
+from rltf_verl.report.view import build as view
+from rltf_verl.report.view.build import page
+from rltf_verl.report.view.curves import curves, totals
+from rltf_verl.report.view.index import FLAGS, TRAINED
+from rltf_verl.report.view.row_words import names
 from tests.report.made import EMPTY, HINT, HOSTILE, LEAKY, line, records, row, turn, with_rows, write
 
 FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)

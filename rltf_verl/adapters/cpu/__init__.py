@@ -47,7 +47,7 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
 def check_media(_trainer: ModuleType | None = None) -> None:
     """Hook of `verl.trainer`: refuse packages that break verl's imports, before it tries; on the CPU platform only."""
     if _chosen():
-        from rltf_verl.adapters.cpu import vllm_ready
+        from rltf_verl.adapters.cpu.vllm import ready as vllm_ready
 
         vllm_ready.check_media()
 
@@ -57,7 +57,7 @@ def patch_vllm_name(_workers: ModuleType) -> None:
     if _chosen():
         import importlib.metadata
 
-        from rltf_verl.adapters.cpu import vllm_name
+        from rltf_verl.adapters.cpu.vllm import name as vllm_name
 
         vllm_name.patch(importlib.metadata)
 
@@ -65,7 +65,7 @@ def patch_vllm_name(_workers: ModuleType) -> None:
 def patch_vllm_weights(layer_utils: ModuleType) -> None:
     """Hook of `vllm.model_executor.layers.utils`: let vLLM keep its weights, on the CPU platform only."""
     if _chosen():
-        from rltf_verl.adapters.cpu import vllm_weights
+        from rltf_verl.adapters.cpu.vllm import weights as vllm_weights
 
         vllm_weights.patch(layer_utils)
 

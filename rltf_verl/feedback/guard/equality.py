@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from rltf_verl.envs.number_words import spell_digits
+from rltf_verl.envs.text.number_words import spell_digits
 
 MIN_TOKENS = 5
 """Tokens from which on a reference is long enough that a text contains it by copying and not by chance."""

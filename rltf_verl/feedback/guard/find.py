@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rltf_verl.envs.base import Env, FindsCandidates, HasWorkedSolution
-from rltf_verl.envs.math_leaks import answer_candidates
-from rltf_verl.envs.plain_text import MAX_TEXT
-from rltf_verl.envs.readings import readings
+from rltf_verl.envs.math.leaks import answer_candidates
+from rltf_verl.envs.text.plain_text import MAX_TEXT
+from rltf_verl.envs.text.readings import readings
 from rltf_verl.feedback.guard.equality import find_reference, same_answer
 from rltf_verl.feedback.guard.overlap import copied_share
 from rltf_verl.feedback.guard.spans import usual_candidates

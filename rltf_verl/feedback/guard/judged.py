@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.judge.gateway import Call, JudgeUnavailable, open_gateway
+from rltf_verl.judge.gateway import open_gateway
 from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.judge.settings import judge_settings
+from rltf_verl.judge.wire import Call, JudgeUnavailable
 from rltf_verl.prompts import render
 from rltf_verl.prompts.quote import defused, fence_around
 

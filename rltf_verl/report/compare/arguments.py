@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rltf_verl.report.file_log import stem_of
+from rltf_verl.runlog.metrics_file import stem_of
 
 Place = tuple[Path, ...]
 """Where one run lies: a folder or a file, or several parts of it, the earliest process first."""

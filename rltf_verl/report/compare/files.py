@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rltf_verl.report.compare.arguments import Place
 from rltf_verl.report.compare.history import from_scratch
-from rltf_verl.report.file_log import processes_of, stem_of
-from rltf_verl.report.log_files import log_files
+from rltf_verl.runlog.files import log_files
+from rltf_verl.runlog.metrics_file import processes_of, stem_of
 
 DEPTH = 3
 """Folders below a run's folder that are looked into."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
-from rltf_verl.report.log_files import log_files, place, read_files
-from rltf_verl.report.session import Record
 from rltf_verl.report.stats import Stats, stats
+from rltf_verl.runlog.files import log_files, place, read_files
+from rltf_verl.runlog.turns import Record
 
 PREFIX = "log/"
 OWN_FEEDBACK = "policy"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rltf_verl.report.bootstrap import LEVEL, Estimate
+from rltf_verl.report.evaluation.bootstrap import LEVEL, Estimate
 from rltf_verl.report.probe.judge import JudgeLoad
 from rltf_verl.report.probe.log_probs import Gap
 from rltf_verl.report.probe.measures import Measure, Measured, TrainingRun

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import comb
 
-from rltf_verl.report.session import Record
+from rltf_verl.runlog.turns import Record
 
 PLACES = 6
 """Decimals to which rewards are equal, as the trainer's metric `rltf/group/dead_share` has it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from rltf_verl.report.probe.measures import TrainingRun
-from rltf_verl.report.session import Record
+from rltf_verl.runlog.turns import Record
 
 
 @dataclass(frozen=True)

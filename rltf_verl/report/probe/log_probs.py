@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rltf_verl.report.bootstrap import Estimate, Ratio, estimates
+from rltf_verl.report.evaluation.bootstrap import Estimate, Ratio, estimates
 
 FLOOR = -5.0
 """`rltf.distill.log_prob_floor` of the presets: tokens below it are not distilled."""

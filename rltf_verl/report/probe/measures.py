@@ -9,11 +9,10 @@ from math import ceil
 
 import numpy as np
 
-from rltf_verl.report.audit import says_nothing
-from rltf_verl.report.bootstrap import Estimate, estimates, mean_over_problems, share
+from rltf_verl.report.evaluation.bootstrap import Estimate, estimates, mean_over_problems, share
+from rltf_verl.report.evaluation.table import problem_of
 from rltf_verl.report.probe.groups import chance_all_equal, group_of
-from rltf_verl.report.session import Record, answer, format_ok, graded, pairs, right, wrong
-from rltf_verl.report.session_table import problem_of
+from rltf_verl.runlog.turns import Record, answer, format_ok, graded, pairs, right, says_nothing, wrong
 
 Case = tuple[str, float]
 """Name of a measure, and the value of one case of it."""

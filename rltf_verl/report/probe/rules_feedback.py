@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltf_verl.report.bootstrap import Estimate
+from rltf_verl.report.evaluation.bootstrap import Estimate
 from rltf_verl.report.probe.finding import Advice, Answer, Probe, Setting, Undecided, decided, shown, side
 from rltf_verl.report.probe.measures import Measure
 from rltf_verl.report.probe.thresholds import EMPTY, FAILS, MENTIONS, TELLS, UNCHANGED

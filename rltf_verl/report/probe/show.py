@@ -9,13 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from rltf_verl.report.bootstrap import Estimate
-from rltf_verl.report.console import show_table
-from rltf_verl.report.evaluation_show import shown as in_per_cent
-from rltf_verl.report.printable import printable
+from rltf_verl.report.evaluation.bootstrap import Estimate
+from rltf_verl.report.evaluation.show import shown as in_per_cent
 from rltf_verl.report.probe.advice import Verdict
 from rltf_verl.report.probe.finding import Advice, Probe, Undecided, bounds
 from rltf_verl.report.probe.judge import JudgeLoad
+from rltf_verl.report.terminal.console import show_table
+from rltf_verl.texts import printable
 
 LABELS = {
     "first_right": "first answers right",

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rltf_verl.adapters.cpu import vllm_name, vllm_weights
+from rltf_verl.adapters.cpu.vllm import name as vllm_name
+from rltf_verl.adapters.cpu.vllm import weights as vllm_weights
 
 pytestmark = pytest.mark.vllm
 

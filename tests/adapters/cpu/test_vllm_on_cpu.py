@@ -9,7 +9,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters import cpu
-from rltf_verl.adapters.cpu import vllm_name, vllm_ready, vllm_weights
+from rltf_verl.adapters.cpu.vllm import name as vllm_name
+from rltf_verl.adapters.cpu.vllm import ready as vllm_ready
+from rltf_verl.adapters.cpu.vllm import weights as vllm_weights
 
 VERL = Path(find_spec("verl").submodule_search_locations[0])
 

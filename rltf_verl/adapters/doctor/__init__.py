@@ -1,0 +1,1 @@
+"""`rltf doctor`: checks of an installation."""

@@ -1,0 +1,136 @@
+"""`rltf doctor`: what `import verl` hides, said aloud, for the driver and for a real Ray worker."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.doctor.process import Check, Status, describe, look_around, on_cpu_platform
+
+WORKER_TIMEOUT_S = 300
+NO_ACCELERATOR = "no accelerator on this machine"
+CPU_FIX = "to train on the CPU, start with VERL_PLATFORM=cpu and rltf/hardware=cpu"
+COMPOSE_FIX = "`python -m verl.trainer.main_ppo --config-name=rltf_sd --cfg job` prints the keys that there are"
+
+
+def examine(config_name: str, overrides: Sequence[str]) -> list[Check]:
+    """All checks, in the order in which they should be read.
+
+    Args:
+        config_name: primary config, as for `main_ppo --config-name`.
+        overrides: Hydra overrides of it.
+    """
+    driver = look_around("driver")
+    return [*driver, *_run_checks(config_name, overrides), *_worker_checks(driver)]
+
+
+def _worker_checks(driver: Sequence[Check]) -> list[Check]:
+    import ray
+    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+
+    cluster: dict[str, Any] = {"address": "local", "num_cpus": 1, "include_dashboard": False}
+    if os.environ.get("RAY_ADDRESS"):
+        cluster = {}  # Ray joins the cluster that it names
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=get_ppo_ray_runtime_env(), **cluster)
+        worker = ray.get(ray.remote(look_around).options(num_cpus=1).remote("worker"), timeout=WORKER_TIMEOUT_S)
+    except Exception as error:  # a broken cluster raises anything
+        return [Check("ray", "failed", describe(error), "start Ray by hand (`ray start --head`) to see why", "worker")]
+    finally:
+        ray.shutdown()
+    return _compared(driver, worker)
+
+
+def _compared(driver: Sequence[Check], worker: Sequence[Check]) -> list[Check]:
+    """The worker's checks; its versions must be the driver's."""
+    versions = {check.name: check.detail for check in driver}["versions"]
+    fix = "install the same packages on every node of the cluster"
+    return [
+        replace(check, status="failed", fix=fix) if check.name == "versions" and check.detail != versions else check
+        for check in worker
+    ]
+
+
+def _run_checks(config_name: str, overrides: Sequence[str]) -> list[Check]:
+    """What a run with this config needs."""
+    added = _cpu_overrides(overrides)
+    try:
+        config = _compose(config_name, [*overrides, *added])
+    except Exception as error:  # Hydra and OmegaConf have a dozen
+        return [Check("config", "failed", f"{config_name}: {describe(error)}", COMPOSE_FIX)]
+    platform = _platform(config)
+    words = " ".join([config_name, *overrides, *(f"{word} (because VERL_PLATFORM=cpu)" for word in added)])
+    return [_settings(config, words), platform, _rollout(config, platform.status == "note"), _judge(config)]
+
+
+def _cpu_overrides(overrides: Sequence[str]) -> list[str]:
+    chosen = any(word.lstrip("+").startswith("rltf/hardware=") for word in overrides)
+    return ["rltf/hardware=cpu"] if on_cpu_platform() and not chosen else []
+
+
+def _compose(config_name: str, overrides: list[str]) -> DictConfig:
+    from hydra import compose, initialize_config_module
+
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose(config_name, overrides)
+
+
+def _settings(config: DictConfig, words: str) -> Check:
+    from rltf_verl.adapters.startup.checks import check_config
+
+    try:
+        check_config(config)
+    except Exception as error:  # also what OmegaConf raises for a broken interpolation
+        return Check("config", "failed", words, str(error))
+    return Check("config", "ok", words)
+
+
+def _platform(config: DictConfig) -> Check:
+    from verl.utils.device import get_device_name, get_torch_device
+
+    from rltf_verl.adapters.startup.checks import check_platform
+
+    chosen = os.environ.get("VERL_PLATFORM", "")
+    try:
+        available = get_torch_device().is_available()
+        detail = f"VERL_PLATFORM={chosen!r}, device {get_device_name()}" + ("" if available else f", {NO_ACCELERATOR}")
+        if not (available or chosen or config.trainer.device == "cpu"):
+            return Check("platform", "note", detail, CPU_FIX)
+        check_platform(config)
+    except Exception as error:  # an unknown platform name, or a device library that does not load
+        return Check("platform", "failed", f"VERL_PLATFORM={chosen!r}", str(error))
+    return Check("platform", "ok", detail)
+
+
+def _rollout(config: DictConfig, not_run_here: bool) -> Check:
+    """Whether the engine can be imported, as verl imports it. Only a note where no run would start anyway."""
+    from rltf_verl.adapters.cpu import check_media
+
+    name = OmegaConf.select(config, "actor_rollout_ref.rollout.name")
+    try:
+        check_media()
+        from verl.workers.rollout.replica import get_rollout_replica_class
+
+        get_rollout_replica_class(name)
+    except Exception as error:  # verl raises ValueError or ImportError, engines anything
+        fix = f"install {name}, or choose another actor_rollout_ref.rollout.name"
+        status: Status = "note" if not_run_here else "failed"
+        return Check("rollout engine", status, f"{name}: {describe(error)}", fix)
+    return Check("rollout engine", "ok", name)
+
+
+def _judge(config: DictConfig) -> Check:
+    from rltf_verl.adapters.doctor.judge import judge_check
+    from rltf_verl.config import ConfigError, RLTFConfig
+
+    block = OmegaConf.select(config, "rltf")
+    try:
+        rltf = RLTFConfig.from_mapping(OmegaConf.to_container(block, resolve=True))
+    except (ConfigError, ValueError):  # told by the check of the whole config
+        return Check("judge", "note", "not looked at", "mend the config first")
+    return judge_check(rltf)

@@ -1,0 +1,1 @@
+"""Rows between rollout and trainer, in the transfer queue."""

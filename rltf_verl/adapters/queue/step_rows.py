@@ -1,0 +1,155 @@
+"""The rows of one step in the trainer: read from the transfer queue, and written back, without padding.
+
+Responses differ in length, so a rectangle of them is mostly padding; and a Python loop over rows would be most of the
+trainer's own time. So columns stay as the queue has them: the values of all tokens, one row after the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from operator import itemgetter
+
+import numpy as np
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, sessions_of
+from rltf_verl.algos.targets import RowBatch
+from rltf_verl.types import CONTEXT
+
+
+@dataclass(frozen=True)
+class StepRows:
+    """N rows of L tokens together. Padding rows of the trainer are not in here."""
+
+    batch: RowBatch
+    """[L, 1]: the equations look at tokens, so every token is a row of its own to them."""
+    lengths: torch.Tensor
+    """[N] tokens of each row."""
+    facts: torch.Tensor
+    """[S, M, F] facts of the sessions."""
+    entropy: torch.Tensor
+    """[L, 1] of the policy at each token, nats."""
+
+    def padded(self) -> RowBatch:
+        """[N, T], for what looks at rows."""
+        inside, columns = self._inside(), {}
+        for name in ("role", "turn", "old_log_probs", "sampler_log_probs"):
+            values = getattr(self.batch, name).squeeze(1)
+            empty = torch.full(inside.shape, CONTEXT if name == "role" else 0, dtype=values.dtype)
+            columns[name] = empty.masked_scatter_(inside, values)
+        session = self.batch.session[self.lengths.cumsum(0) - 1]
+        return RowBatch(session=session, sessions=self.batch.sessions, **columns)
+
+    def unpadded(self, values: torch.Tensor) -> torch.Tensor:
+        """[N, T] -> [L, 1]."""
+        return values[self._inside()].unsqueeze(1)
+
+    def _inside(self) -> torch.Tensor:
+        """[N, T] bool: not padding."""
+        return torch.arange(int(self.lengths.max())) < self.lengths.unsqueeze(1)
+
+
+def read_columns(batch: KVBatchMeta, rows: Sequence[int], fields: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Fetch columns of the given rows, ragged."""
+    keys = [batch.keys[i] for i in rows]
+    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=list(fields))
+    missing = [f for f in fields if f not in data]
+    if missing:
+        raise ValueError(
+            f"the rollout's rows have no column {', '.join(missing)}: they were not made by the agent loop `rltf`. "
+            "Set actor_rollout_ref.rollout.agent.default_agent_loop=rltf (or the dataset's agent_name column)."
+        )
+    return {f: data[f] for f in fields}
+
+
+def read_rows(batch: KVBatchMeta, rows: Sequence[int], *, scored: bool = True) -> StepRows:
+    """The rows as the equations want them; sessions and groups numbered in order of appearance.
+
+    Args:
+        batch: all rows.
+        rows: which of them.
+        scored: the actor has scored them. Before that the sampler's log-probs stand for its own, and the entropy is 0.
+    """
+    of_actor = ["old_log_probs", "entropy"] if scored else []
+    columns = read_columns(batch, rows, [ROLE, TURN, FACTS, "rollout_log_probs", *of_actor])
+    session, group = session_numbers([batch.keys[i] for i in rows])
+    first_row = torch.full_like(group, len(rows)).scatter_reduce_(0, session, torch.arange(len(rows)), "amin")
+    facts = tokens(columns.pop(FACTS)).view(len(rows), -1, len(SESSION_FACTS))[first_row]
+    lengths = token_counts(columns[ROLE])
+    # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which numpy does not know.
+    column = {name: _in_single(tokens(values)).unsqueeze(1) for name, values in columns.items()}
+    sampler = column["rollout_log_probs"]
+    batch_of_tokens = RowBatch(
+        role=column[ROLE],
+        turn=column[TURN],
+        session=torch.from_numpy(np.repeat(session.int().numpy(), lengths.numpy())),
+        sessions=sessions_of(facts, group),
+        old_log_probs=column.get("old_log_probs", sampler),
+        sampler_log_probs=sampler,
+    )
+    entropy = column["entropy"] if scored else torch.zeros_like(sampler)
+    return StepRows(batch_of_tokens, lengths, facts, entropy)
+
+
+def write_tokens(batch: KVBatchMeta, rows: Sequence[int], fields: Mapping[str, torch.Tensor]) -> KVBatchMeta:
+    """Write [L] values of the given rows' tokens as ragged columns of all rows; padding rows get 0.
+
+    Args:
+        batch: all rows.
+        rows: those that the values belong to, in order.
+        fields: name -> values, one row after the other.
+
+    Returns:
+        The batch that knows of the columns.
+    """
+    lengths = _integers(map(itemgetter("response_len"), batch.tags), len(batch))
+    if len(rows) < len(batch):
+        given = torch.zeros(len(batch), dtype=torch.bool)
+        given[rows] = True
+        place = given.repeat_interleave(lengths)
+        fields = {k: torch.zeros(place.shape).masked_scatter_(place, v.float()) for k, v in fields.items()}
+    offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    columns = {k: torch.nested.nested_tensor_from_jagged(v.float(), offsets) for k, v in fields.items()}
+    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, len(batch)))
+
+
+def session_numbers(keys: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Transfer-queue keys `{uid}_{session}_{row}` -> [N] session of each row, [S] group of each session."""
+    session, sessions = _numbered([key.rpartition("_")[0] for key in keys])
+    group, _ = _numbered([key.rpartition("_")[0] for key in sessions])
+    return session, group
+
+
+def _numbered(names: Sequence[str]) -> tuple[torch.Tensor, Iterable[str]]:
+    """The number of each name, in order of appearance, and the different names."""
+    numbers: dict[str, int] = defaultdict(count().__next__)
+    return _integers(map(numbers.__getitem__, names), len(names)), numbers
+
+
+def _integers(values: Iterable[int], length: int) -> torch.Tensor:
+    """As `torch.tensor(list(values))`, several times faster."""
+    return torch.from_numpy(np.fromiter(values, np.int64, length))
+
+
+def tokens(column: torch.Tensor) -> torch.Tensor:
+    """[L, …] values of a column, one row after the other."""
+    values: torch.Tensor = column.values() if column.is_nested else column.flatten(0, 1)
+    return values
+
+
+def _in_single(values: torch.Tensor) -> torch.Tensor:
+    return values.float() if values.is_floating_point() else values
+
+
+def token_counts(column: torch.Tensor) -> torch.Tensor:
+    """[N] lengths of the rows of a column."""
+    lengths: torch.Tensor = (
+        column.offsets().diff() if column.is_nested else torch.full(column.shape[:1], column.shape[1])
+    )
+    return lengths

@@ -1,0 +1,1 @@
+"""In verl's rollout workers: episodes, the policy, the judge."""

@@ -1,0 +1,143 @@
+"""The job's one judge runtime: a named Ray actor, so that its budget holds whatever the number of workers that ask.
+
+The trainer makes it first and thereby owns it: it ends with the job. Workers get thin clients to it. It runs the same
+`JudgeRuntime` that is used directly outside of Ray, and needs no resources of the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rltf_verl.judge.gateway import use_opener
+from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
+from rltf_verl.judge.settings import JudgeSettings
+from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
+
+logger = logging.getLogger(__name__)
+
+CALLS_AT_ONCE = 100_000
+"""Ray would queue calls beyond it unseen; the runtime has a queue of its own, with a deadline."""
+
+GRACE_S = 15.0
+"""How long after its deadline a call is given up even if the actor does not say so (its node is gone, say)."""
+
+START_S = 300.0
+"""How long the trainer waits for the actor to start before the run ends."""
+
+SNAPSHOT_S = 5.0
+"""How long the trainer waits for metrics before it goes on without."""
+
+
+class JudgeServer:
+    """What runs in the actor: a runtime per endpoint."""
+
+    def __init__(self) -> None:
+        self._runtimes: dict[JudgeSettings, JudgeRuntime] = {}
+
+    async def prepare(self, settings: JudgeSettings) -> None:
+        """Raises ValueError, before the first session does, if a package or the API key is missing on this node."""
+        self._runtime(settings)
+
+    async def complete(self, settings: JudgeSettings, call: Call) -> Reply | str:
+        """The reply, or the cause why there is none: exceptions of ours would come back wrapped in Ray's."""
+        try:
+            return await self._runtime(settings).complete(call)
+        except JudgeUnavailable as error:
+            return error.cause
+
+    async def note(self, settings: JudgeSettings, event: str) -> None:
+        """Count what the reader of a reply found in it."""
+        self._runtime(settings).note(event)
+
+    async def snapshot(self) -> dict[str, float]:
+        """`rltf/feedback/judge/…` since the last snapshot; a second endpoint is `judge_2`."""
+        metrics = {}
+        for number, runtime in enumerate(self._runtimes.values(), start=1):
+            name = "judge" if number == 1 else f"judge_{number}"
+            metrics |= {f"rltf/feedback/{name}/{k}": v for k, v in runtime.snapshot().items()}
+        return metrics
+
+    def _runtime(self, settings: JudgeSettings) -> JudgeRuntime:
+        self._runtimes.setdefault(settings, runtime_of(settings))
+        return self._runtimes[settings]
+
+
+def _actor() -> Any:
+    """This job's actor, made by whoever asks first, on the node of that one: the trainer's, where the API key is."""
+    context = ray.get_runtime_context()
+    options = {
+        "name": f"rltf-judge-{context.get_job_id()}",
+        "get_if_exists": True,
+        "num_cpus": 0,
+        "max_concurrency": CALLS_AT_ONCE,
+        "max_restarts": -1,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(context.get_node_id(), soft=True),
+    }
+    return ray.remote(JudgeServer).options(**options).remote()
+
+
+class JobGateway:
+    """A worker's client to the job's runtime."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        self._settings = settings
+        self._server = _actor()
+
+    async def complete(self, call: Call) -> Reply:
+        """Raises JudgeUnavailable."""
+        patience = self._settings.limits.deadline_s + GRACE_S
+        try:
+            answer = await asyncio.wait_for(self._server.complete.remote(self._settings, call), patience)
+        except asyncio.TimeoutError:  # not the builtin before Python 3.11
+            raise JudgeUnavailable(
+                f"the job's judge actor did not answer for {patience:g} s; is its node up?"
+            ) from None
+        except RayError as error:
+            raise JudgeUnavailable(f"the job's judge actor failed: {type(error).__name__}; Ray restarts it") from None
+        if isinstance(answer, str):
+            raise JudgeUnavailable(answer)
+        return answer
+
+    def note(self, event: str) -> None:
+        """Counted when it arrives; nobody waits for it."""
+        self._server.note.remote(self._settings, event)
+
+
+def ask_through_the_job() -> None:
+    """Judges that are made in this process from now on ask the job's one runtime."""
+    use_opener(JobGateway)
+
+
+class JudgeOfTheJob:
+    """The trainer's side: it owns the actor and reads its metrics.
+
+    Args:
+        wanted: settings of the judges that the run's provider will ask; none, and there is no actor.
+
+    Raises:
+        ValueError: a package or the API key is missing where the actor runs.
+    """
+
+    def __init__(self, wanted: list[JudgeSettings]) -> None:
+        self._server = _actor() if wanted else None
+        try:
+            ray.get([self._server.prepare.remote(settings) for settings in wanted], timeout=START_S)
+        except RayTaskError as error:
+            raise ValueError(str(error.cause)) from None
+
+    def metrics(self) -> dict[str, float]:
+        """Metrics since the last look; none if the actor is busy starting again."""
+        if self._server is None:
+            return {}
+        with contextlib.suppress(GetTimeoutError, RayError):
+            snapshot: dict[str, float] = ray.get(self._server.snapshot.remote(), timeout=SNAPSHOT_S)
+            return snapshot
+        logger.warning("no metrics of the judge in this step: its actor did not answer")
+        return {}

@@ -1,0 +1,37 @@
+"""Where verl has no hook: our checks run inside its `validate_config`."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+
+def check_before_start(verl_config: ModuleType) -> None:
+    """Let `validate_config` refuse a wrong `rltf:` block in the driver, before Ray and any worker start.
+
+    verl 0.9.1 (`utils/config.py`, called by `main_ppo.main` ahead of `ray.init`) has no hook there. Configs without an
+    `rltf:` block pass through untouched. Our trainers check again, for callers that skip `validate_config`.
+    """
+    original = verl_config.validate_config
+    if getattr(original, "rltf_checked", False):
+        return
+
+    @functools.wraps(original)
+    def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> Any:
+        if config.get("rltf") is not None:
+            from rltf_verl.adapters.startup.checks import check_driver  # loads verl: only where it is needed
+
+            try:
+                check_driver(config)
+            except ValueError as error:  # ConfigError is one
+                if HydraConfig.initialized():  # a program started by a user; Hydra would print where it was raised
+                    raise SystemExit(" ".join(f"rltf: {error}".split())) from None
+                raise
+        return original(config, *args, **kwargs)
+
+    validate_config.rltf_checked = True  # type: ignore[attr-defined]
+    verl_config.validate_config = validate_config

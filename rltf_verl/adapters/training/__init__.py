@@ -1,0 +1,1 @@
+"""In verl's trainer and its workers: advantages, loss, teacher."""

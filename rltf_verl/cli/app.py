@@ -1,0 +1,134 @@
+"""`rltf …`: build data, hold our numbers against the released code, find out what is wrong, read episodes.
+
+Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from rltf_verl.cli.common import episodes_of
+from rltf_verl.cli.compare import compare
+from rltf_verl.cli.data import data
+from rltf_verl.cli.env import env
+from rltf_verl.cli.evaluate import evaluate, results
+from rltf_verl.cli.judge import judge
+from rltf_verl.cli.log import log
+from rltf_verl.cli.probe import probe
+from rltf_verl.cli.seeds import seeds
+from rltf_verl.cli.view import view
+
+
+class _OneLineErrors(TyperGroup):
+    """What a user can mend (ValueError, OSError) is one line on stderr, never a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ValueError, OSError) as error:
+            _fail(str(error), 1)
+
+
+app = typer.Typer(
+    cls=_OneLineErrors, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="Reinforcement Learning from Text Feedback on verl.",
+)  # fmt: skip
+app.add_typer(data, name="data")
+app.add_typer(judge, name="judge")
+app.add_typer(env, name="env")
+app.add_typer(log, name="log")
+app.command("view")(view)
+app.command("eval")(evaluate)
+app.command()(results)
+app.command()(compare)
+app.command()(seeds)
+app.command()(probe)
+
+
+@app.command()
+def parity(file: Annotated[Path, typer.Argument(help="JSON with meta, cases, rl_coef_schedule.")]) -> None:
+    """Hold our rows, advantages and losses against numbers of the released code; exit 1 if any differs."""
+    from rltf_verl.parity import run_parity
+    from rltf_verl.report.terminal.console import show_parity
+
+    try:
+        report = run_parity(file)
+    except OSError as error:
+        _fail(f"{file}: {error.strerror or error}", 2)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        _fail(f"{file} is not a parity file: {type(error).__name__}: {error}", 2)
+    if report.num_compared == 0:
+        _fail(f"{file}: holds nothing to compare", 2)
+    show_parity(report)
+    raise typer.Exit(int(bool(report.differences)))
+
+
+@app.command()
+def doctor(
+    overrides: Annotated[list[str] | None, typer.Argument(help="Hydra overrides, e.g. rltf/hardware=cpu.")] = None,
+    config_name: Annotated[str, typer.Option(help="Config to check.")] = "rltf_sd",
+    as_json: Annotated[bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")] = False,
+) -> None:
+    """Check the installation, here and in a Ray worker, and say how to mend it; exit 1 if something is off.
+
+    The worker is one of the cluster that RAY_ADDRESS names, else of a Ray that is started for this on one CPU.
+    """
+    from rltf_verl.adapters.doctor.doctor import examine
+    from rltf_verl.report.terminal.console import show_checks
+
+    checks = [asdict(check) for check in examine(config_name, overrides or [])]
+    if as_json:
+        typer.echo(json.dumps(checks, indent=1, ensure_ascii=False))
+    else:
+        show_checks(checks)
+    raise typer.Exit(int(any(check["status"] == "failed" for check in checks)))
+
+
+@app.command()
+def presets(
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="As docs/methods.md holds it.")] = False,
+) -> None:
+    """List the presets for --config-name, with the objectives that each of them mixes."""
+    from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
+    from rltf_verl.report.terminal.console import show_table
+
+    table = preset_table(load_presets())
+    if as_markdown:
+        typer.echo(markdown(table))
+    else:
+        show_table(table)
+
+
+@app.command()
+def inspect(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Episode log, rltf.episode_log.dir of the run.")],
+    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Sessions to print.")] = 3,
+) -> None:
+    """Print what was said in the sessions of a run."""
+    from rltf_verl.report.terminal.console import show_episode
+
+    found = episodes_of(folder, step)
+    for record in found[:limit]:
+        show_episode(record)
+    typer.echo(f"{min(limit, len(found))} of {len(found)} sessions")
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    typer.secho(f"rltf: {' '.join(message.split())}", fg=typer.colors.RED, err=True)
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

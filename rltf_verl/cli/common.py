@@ -1,0 +1,104 @@
+"""What several commands share: `key=value` words, the episodes of a log, a dataset's problems."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+BootstrapSeed = Annotated[int, typer.Option(help="Seed of the confidence intervals.")]
+
+
+def parse_options(words: list[str]) -> dict[str, Any]:
+    """`key=value` words, values as literals where they are ones (also `true`, `false`, `null`), else as text."""
+    pairs = [word.partition("=") for word in words]
+    for (key, separator, _), word in zip(pairs, words, strict=True):
+        if not (separator and key.replace(".", "_").isidentifier()):
+            raise ValueError(f"{word!r}: options are written key=value")
+    return {key: _literal(value) for key, _, value in pairs}
+
+
+def _literal(text: str) -> Any:
+    words = {"true": True, "false": False, "null": None}
+    try:
+        return words[text] if text in words else ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def nested(options: dict[str, Any]) -> dict[str, Any]:
+    """`{"a.b": 1}` -> `{"a": {"b": 1}}`."""
+    blocks: dict[str, Any] = {}
+    for key, value in options.items():
+        *path, last = key.split(".")
+        block = blocks
+        for part in path:
+            block = block.setdefault(part, {})
+        block[last] = value
+    return blocks
+
+
+def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
+    """Sessions of an episode log."""
+    from rltf_verl.runlog.episodes import read_episodes
+
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir")
+    found = [record for record in read_episodes(folder) if step is None or record["step"] == step]
+    if not found:
+        raise ValueError(f"{folder}: no sessions{'' if step is None else f' of step {step}'} in it")
+    return found
+
+
+def questions_of(file: Path, num: int | None) -> tuple[list[Any], dict[str, Any]]:
+    """The first rows of a dataset, and the environment with the options that it was built with."""
+    from rltf_verl.data.questions import read_questions
+    from rltf_verl.data.schema import read_provenance
+
+    questions = read_questions(file, num)
+    made = read_provenance(file)
+    env = questions[0].problem.env
+    return questions, {**(made.get("options", {}) if made.get("env") == env else {}), "name": env}
+
+
+def require_all(missing: int, failures: list[str]) -> None:
+    """Raise ValueError if sessions have no result."""
+    if missing:
+        why = f", e.g. because {failures[0]}" if failures else ""
+        raise ValueError(f"{missing} sessions have no result{why}. The same command asks for them again")
+
+
+def play(folder: Any) -> list[str]:
+    """Play what is missing, with a bar on stderr. Returns why sessions have no answer."""
+    import asyncio
+
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    known = folder.known()
+    columns = (TextColumn("sessions"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+               TextColumn("first answers right {task.fields[right]}"))  # fmt: skip
+    progress = Progress(*columns, console=Console(stderr=True))
+    task = progress.add_task("", total=folder.num_sessions, completed=len(known), right="–")
+    verdicts: list[bool] = []
+
+    def ended(episode: Any) -> None:
+        if episode is not None:
+            verdicts.append(episode.turns[0].grade.correct)
+        right = f"{sum(verdicts) / len(verdicts):.0%}" if verdicts else "–"
+        progress.update(task, advance=1, right=right)
+
+    player = folder.player(ended)
+    with progress:
+        asyncio.run(player.play(known))
+    failures: list[str] = player.failures
+    return failures

@@ -1,0 +1,50 @@
+"""`rltf env …`: look at an environment, and hold one of your own against the contract."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rltf_verl.cli.common import nested, parse_options
+
+env = typer.Typer(no_args_is_help=True, help="Environments.")
+
+Name = Annotated[str, typer.Argument(help="Environment: a name, module:Class, or ./file.py:Class.")]
+Options = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")]
+
+
+def _made(name: str, options: list[str] | None) -> Any:
+    from rltf_verl.envs import make_env
+
+    return make_env(name, **nested(parse_options(options or [])))
+
+
+@env.command("check")
+def check(
+    name: Name,
+    options: Options = None,
+    seed: Annotated[int, typer.Option(help="Seed of problems and texts.")] = 0,
+    num: Annotated[int, typer.Option(min=2, help="Problems to look at.")] = 50,
+    hostile: Annotated[int, typer.Option(min=0, help="Hostile texts.")] = 1000,
+) -> None:
+    """Hold an environment against its contract: grading, explaining, hostile texts; exit 1 if a promise is broken."""
+    from rltf_verl.contract import check_env
+    from rltf_verl.report.terminal.console import show_table
+
+    verdicts = check_env(_made(name, options), seed, num, hostile)
+    show_table([("promise", "kept"), *((v.promise, v.broken or "yes") for v in verdicts)])
+    raise typer.Exit(int(any(v.broken for v in verdicts)))
+
+
+@env.command("show")
+def show(
+    name: Name,
+    options: Options = None,
+    seed: Annotated[int, typer.Option(help="Seed of the problem.")] = 0,
+    wrong: Annotated[str | None, typer.Option(help="A wrong answer; another problem's reference if not given.")] = None,
+) -> None:
+    """Show, as Markdown, what the policy sees: a prompt, a wrong answer to it, and the feedback at every level."""
+    from rltf_verl.report.terminal.environment import example
+
+    typer.echo(example(_made(name, options), seed, wrong))

@@ -1,0 +1,280 @@
+r"""Distance of every cell of a 0/1 matrix to its nearest 0 (reasoning-gym's `binary_matrix`, as RLTF uses it).
+
+`mode="official"` repeats the release's 20 000 items and its grader exactly, except that it reads lists with
+`ast.literal_eval` and not with `eval`: an expression such as `[[0,1]]+[[1,2]]` is not an answer here.
+97 of the release's 200 test matrices also occur in its training set. `mode="strict"` (default) keeps the splits apart
+and grades what a human would.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.binary_matrix.leaks import distance_candidates
+from rltf_verl.envs.binary_matrix.text import Cells, find_grid, is_square, read_grid
+from rltf_verl.envs.text.boxed import extract_boxed, last_box
+from rltf_verl.kinds import Within
+from rltf_verl.types import Grade, Problem
+
+Matrix = list[list[int]]
+
+P_ZERO = 0.25
+
+QUESTION = """\
+Given a square matrix, your job is to find the taxicab (Manhattan) distance of the nearest 0 for each cell.
+
+The output should be a matrix of the same size as the input matrix, where each cell contains the distance to the \
+nearest 0.
+
+Find the distance to the nearest 0 for each cell in the matrix below:
+{matrix} Let's think step by step and output the final answer within \\boxed{{}}."""
+
+CORRECT = "Your previous answer is correct."
+INCORRECT = "Your previous answer is incorrect."
+NO_ANSWER = "No matrix was found in \\boxed{}."
+BAD_FORM = "All values are right, but write one row per line, with spaces between the numbers."
+NUMBERING = "Cells are named (row,column), counted from 1."
+
+
+class BinaryMatrix:
+    """The environment `binary_matrix`. `Problem.data` holds `matrix`, `solution` and `n`.
+
+    Args:
+        mode: `official` or `strict` items and grading, see the module.
+        n_min: smallest number of rows, at least 2 (a 1×1 matrix always has the answer 0).
+        n_max: largest number of rows.
+        style: `official` wording, or `compact`: nothing but digits, for small character-level models.
+
+    Raises:
+        ValueError: an option has a value it cannot have; names the config key.
+    """
+
+    name = "binary_matrix"
+
+    def __init__(
+        self,
+        mode: Literal["official", "strict"] = "strict",
+        n_min: Annotated[int, Within(2, 100)] = 3,
+        n_max: Annotated[int, Within(2, 100)] = 5,
+        style: Literal["official", "compact"] = "official",
+    ) -> None:
+        if n_max < n_min:
+            raise ValueError(f"rltf.env.n_max={n_max}: must be at least rltf.env.n_min={n_min}")
+        self._official, self._compact = mode == "official", style == "compact"
+        # What the verifier says at level full needs no attempt beside it (the paper's form B).
+        compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}
+        self.revise_templates = compact if self._compact else {"answer": "guide"}
+        if self._official and self._compact:
+            raise ValueError(
+                "rltf.env.style=compact: the release's grader (rltf.env.mode=official) reads no rows of digits; "
+                "set rltf.env.mode=strict, or rltf.env.style=official"
+            )
+        self._n_min, self._n_max = n_min, n_max
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        """Make the problems of both splits.
+
+        `official`: one sequence, its last `num_test` items are the test split. `strict`: distinct test matrices, and
+        training matrices (which may repeat) that are none of them, with the same distribution of sizes.
+
+        Raises:
+            ValueError: a negative number, or too few small matrices to keep the splits apart.
+        """
+        for key, value in (("num_train", num_train), ("num_test", num_test)):
+            if value < 0:
+                raise ValueError(f"{key}={value} must be at least 0")
+        rng = random.Random(seed)
+        if self._official:
+            matrices = [_draw(rng, self._draw_size(rng)) for _ in range(num_train + num_test)]
+            train, test = matrices[:num_train], matrices[num_train:]
+        else:
+            test = self._draw_distinct(rng, num_test)
+            taken = {str(matrix) for matrix in test}
+            train = [_draw_other(rng, self._draw_size(rng), taken) for _ in range(num_train)]
+        return Splits(train=self._problems(train), test=self._problems(test))
+
+    def prompt(self, problem: Problem) -> str:
+        """The user message of the first turn. `compact` is the matrix alone, as lines of digits."""
+        rows = self._write(problem.data["matrix"])
+        return rows if self._compact else QUESTION.format(matrix=rows)
+
+    def grade(self, problem: Problem, text: str) -> Grade:
+        r"""Grade the boxed matrix; `strict` takes the last matrix in the text if there is no `\boxed{}`."""
+        if self._official:
+            return _grade_official(problem.data["solution"], text)
+        cells = self._read(problem, text)
+        if cells is None:
+            return Grade(correct=False, format_ok=False)
+        return Grade(correct=cells == problem.data["solution"], format_ok=True, parsed=self._write(cells))
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
+        """Say which cells are wrong (`location`), in which direction (`hint`) or what they should be (`full`).
+
+        Every message is one line. Levels below `full` name no value of the solution. `compact` marks every cell, rows
+        separated by `/`: `=` right, `x` wrong (`location`); `<` too small, `>` too large, `?` unreadable (`hint`);
+        the same with what is right behind it, `=0<2` (`full`).
+        """
+        if grade.correct and not self._compact:
+            return CORRECT
+        if level == "verdict":
+            return CORRECT if grade.correct else INCORRECT
+        told = self._diagnose(problem, text, level)
+        return told if self._compact else f"{INCORRECT} {told}"
+
+    def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
+        """Matrices, rows, columns and cells of the answer that a text states, for the leak guard."""
+        solution: Matrix = problem.data["solution"]
+        had = self._read(problem, attempt)
+        grid = had if had is not None and is_square(had, len(solution)) else None
+
+        def known(row: int, column: int, value: int) -> bool:
+            return grid is not None and grid[row][column] == value
+
+        given = [[-1 if cell is None else cell for cell in row] for row in grid] if grid is not None else None
+        return distance_candidates(problem.data["matrix"], solution, text, known, given)
+
+    def _diagnose(self, problem: Problem, text: str, level: FeedbackLevel) -> str:
+        solution: Matrix = problem.data["solution"]
+        n = len(solution)
+        cells = self._read(problem, text)
+        if cells is not None and is_square(cells, n):
+            return _marks(cells, solution, level) if self._compact else self._list_wrong(cells, solution, level)
+        trouble = NO_ANSWER if cells is None else f"The answer is not a {n} by {n} matrix."
+        if level != "full":
+            return trouble
+        unread: Cells = [[None] * n] * n
+        if self._compact:
+            return _marks(unread, solution, level)
+        return f"{trouble} {self._list_wrong(unread, solution, level)}"
+
+    def _list_wrong(self, cells: Cells, solution: Matrix, level: FeedbackLevel) -> str:
+        wrong = [
+            _say(f"({r},{c})", given, wanted, level)
+            for r, (given_row, wanted_row) in enumerate(zip(cells, solution, strict=True), start=1)
+            for c, (given, wanted) in enumerate(zip(given_row, wanted_row, strict=True), start=1)
+            if given != wanted
+        ]
+        if not wrong:  # the release refuses some forms of a right answer
+            return BAD_FORM
+        return f"{NUMBERING} Wrong cells: {'; '.join(wrong)}."
+
+    def _read(self, problem: Problem, text: str) -> Cells | None:
+        n = len(problem.data["solution"])
+        if not self._official:
+            box = last_box(text)
+            return find_grid(text, n) if box is None else read_grid(box, n)
+        try:
+            return read_grid(extract_boxed(text), n)
+        except ValueError:
+            return None
+
+    def _write(self, grid: Cells | Matrix) -> str:
+        cells = [["?" if cell is None else str(cell) for cell in row] for row in grid]
+        tight = self._compact and all(len(cell) == 1 for row in cells for cell in row)
+        return "\n".join(("" if tight else " ").join(row) for row in cells)
+
+    def _problems(self, matrices: list[Matrix]) -> tuple[Problem, ...]:
+        return tuple(self._problem(index, matrix) for index, matrix in enumerate(matrices))
+
+    def _problem(self, index: int, matrix: Matrix) -> Problem:
+        solution = _distances(matrix)
+        data = {"matrix": matrix, "solution": solution, "n": len(matrix)}
+        return Problem(env=self.name, index=index, data=data, reference=self._write(solution))
+
+    def _draw_size(self, rng: random.Random) -> int:
+        return rng.randint(self._n_min, self._n_max)
+
+    def _draw_distinct(self, rng: random.Random, num: int) -> list[Matrix]:
+        drawn: list[Matrix] = []
+        taken: set[str] = set()
+        count: Counter[int] = Counter()
+        for _ in range(num):
+            n = self._draw_size(rng)
+            count[n] += 1
+            # Half of all matrices that hold a 0 stay for training; it also bounds how often a draw is repeated.
+            if count[n] > (most := (2 ** (n * n) - 1) // 2):
+                raise ValueError(
+                    f"num_test={num} needs more than {most} different {n} by {n} matrices, which would leave too few "
+                    f"for training: lower num_test, or raise rltf.env.n_min (now {self._n_min})"
+                )
+            drawn.append(_draw_other(rng, n, taken))
+            taken.add(str(drawn[-1]))
+        return drawn
+
+
+def _draw(rng: random.Random, n: int) -> Matrix:
+    """One n×n matrix. The order of the calls to `rng` is the release's: do not change it."""
+    cells = [0] + [0 if rng.random() < P_ZERO else 1 for _ in range(n * n - 1)]
+    rng.shuffle(cells)
+    return [cells[i : i + n] for i in range(0, n * n, n)]
+
+
+def _draw_other(rng: random.Random, n: int, taken: set[str]) -> Matrix:
+    while str(matrix := _draw(rng, n)) in taken:
+        pass
+    return matrix
+
+
+def _distances(matrix: Matrix) -> Matrix:
+    """Nothing blocks the way, so the shortest path to a 0 is as long as the Manhattan distance to it."""
+    zeros = [(r, c) for r, row in enumerate(matrix) for c, cell in enumerate(row) if cell == 0]
+    size = range(len(matrix))
+    return [[min(abs(r - zr) + abs(c - zc) for zr, zc in zeros) for c in size] for r in size]
+
+
+def _grade_official(solution: Matrix, text: str) -> Grade:
+    try:
+        boxed = extract_boxed(text)
+    except ValueError:
+        return Grade(correct=False, format_ok=False)
+    wanted = _spaced(solution)
+    correct = " ".join(boxed.split()) == wanted or _literal(boxed) == wanted
+    return Grade(correct=correct, format_ok=True, parsed=boxed)
+
+
+def _literal(boxed: str) -> str | None:
+    """The cells of a Python list of rows, in order; how many rows there are is not compared by the release."""
+    try:
+        value = ast.literal_eval(boxed)
+        return _spaced(value) if isinstance(value, list) else None
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _spaced(rows: list[list[Any]]) -> str:
+    return " ".join(" ".join(str(cell) for cell in row) for row in rows)
+
+
+def _say(cell: str, given: int | None, wanted: int, level: FeedbackLevel) -> str:
+    if level == "location":
+        return cell
+    if level == "full":
+        return f"{cell} should be {wanted}"
+    if given is None:
+        return f"{cell} is not a whole number"
+    return f"{cell} is too {'small' if given < wanted else 'large'}"
+
+
+def _marks(cells: Cells, solution: Matrix, level: FeedbackLevel) -> str:
+    rows = [
+        "".join(_mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True))
+        for given_row, wanted_row in zip(cells, solution, strict=True)
+    ]
+    return "/".join(rows)
+
+
+def _mark(given: int | None, wanted: int, level: FeedbackLevel) -> str:
+    if level == "location":
+        return "=" if given == wanted else "x"
+    if given is None:
+        sign = "?"
+    elif given == wanted:
+        sign = "="
+    else:
+        sign = "<" if given < wanted else ">"
+    return f"{sign}{wanted}" if level == "full" else sign

@@ -1,0 +1,89 @@
+"""What the environment `code` says about an answer. From public tests only; no code is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rltf_verl.envs.base import FeedbackLevel
+from rltf_verl.envs.code.text import fenced, shorten
+from rltf_verl.types import Grade
+
+CORRECT = "Your previous answer is correct."
+INCORRECT = "Your previous answer is incorrect."
+NO_PROGRAM = "It has no Python program: put the complete program into one ```python block."
+NOT_RUN = "It could not be run."
+
+SHOWN = 400
+"""Characters of an input or an output that are kept and shown."""
+MOST_TESTS = 5
+"""Failing tests that are shown in full."""
+SOLUTION_SHOWN = 4000
+
+ENDINGS = {
+    "timeout": "It ran out of time ({time_s} s).",
+    "memory": "It ran out of memory ({memory_mb} MB).",
+    "output": "Its output is longer than {output_kb} KB.",
+}
+
+
+def explain(data: Mapping[str, Any], grade: Grade, level: FeedbackLevel, limits: Mapping[str, int]) -> str:
+    """The text for one level; see the environment. `grade.details` is what the environment has put there."""
+    if grade.correct:
+        return CORRECT
+    if level == "verdict":
+        return INCORRECT
+    if not grade.format_ok:
+        told = NO_PROGRAM
+    elif grade.error is not None:
+        told = NOT_RUN
+    else:
+        told = _diagnosis(data, grade, level, limits)
+    if level == "full" and data["solution"]:
+        told = f"{told}\nA correct program is:\n{fenced(shorten(data['solution'], SOLUTION_SHOWN))}"
+    return f"{INCORRECT} {told}"
+
+
+def _diagnosis(data: Mapping[str, Any], grade: Grade, level: FeedbackLevel, limits: Mapping[str, int]) -> str:
+    public, num = grade.details["public"], len(data["public"])
+    failing = [k for k, seen in enumerate(public) if not seen["passed"]]
+    broken = grade.details["syntax"]
+    if broken is not None:
+        return _does_not_parse(broken, grade.parsed or "", level)
+    if not failing:
+        return f"All {num} public tests pass, but a hidden test does not." if num else "A hidden test does not pass."
+    passing = sum(seen["passed"] for seen in public)
+    where = f"Public test {failing[0] + 1} of {num} is the first that fails; {passing} of {num} pass."
+    if level == "location":
+        return where
+    most = MOST_TESTS if level == "full" and not data["solution"] else 1
+    told = [_test(data["public"][k], public[k], data["entry"], limits) for k in failing[:most]]
+    return "\n".join([where, *told])
+
+
+def _does_not_parse(seen: Mapping[str, Any], source: str, level: FeedbackLevel) -> str:
+    line, lines = seen["line"], source.split("\n")
+    where = "It does not parse." if line is None else f"It does not parse: line {line}."
+    if level == "location":
+        return where
+    known = line is not None and 1 <= line <= len(lines)
+    quoted = f"\nLine {line}: {shorten(lines[line - 1].strip(), SHOWN)}" if known else ""
+    return f"{where} {seen['message']}{quoted}".strip()
+
+
+def _test(test: Mapping[str, Any], seen: Mapping[str, Any], entry: str | None, limits: Mapping[str, int]) -> str:
+    given, wanted = _written(test["input"], entry), _written(test["accept"][-1], entry)
+    told = f"Input:\n{shorten(given, SHOWN)}\nExpected:\n{shorten(wanted, SHOWN)}\n"
+    if seen["ending"] == "ok":
+        return f"{told}Got:\n{seen['output'] or '(nothing)'}"
+    if seen["ending"] in ENDINGS:
+        return told + ENDINGS[seen["ending"]].format(**limits)
+    where = "" if seen["line"] is None else f" in line {seen['line']}"
+    return f"{told}It failed{where}: {seen['message']}"
+
+
+def _written(value: Any, entry: str | None) -> str:
+    if entry is None:
+        return str(value).strip("\n")
+    return json.dumps(value, ensure_ascii=False)

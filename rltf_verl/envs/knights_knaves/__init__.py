@@ -1,0 +1,5 @@
+"""Knights and knaves."""
+
+from rltf_verl.envs.knights_knaves.env import KnightsKnaves
+
+__all__ = ["KnightsKnaves"]

@@ -1,0 +1,205 @@
+r"""Mathematics with a short answer: the release's sets (`math_sources`) or a file of one's own, graded by math-verify.
+
+`mode="official"` grades as the release: what `extract_boxed` finds, by math-verify with its arguments swapped. The
+release gives it 1 s (`timeout_s=1`); the few-shot example it puts before GSM8K problems is left out here.
+`mode="strict"` (default) does what a human would: the last box counts whatever braces stand elsewhere; without one,
+what follows the last "answer is" or "answer:"; of a wrapped row whose prompt asks for `####` and for no box, what
+follows the last `####` counts before all of these; an answer that equals the reference letter for letter is right, also
+where math-verify cannot parse it; whole numbers are compared as numbers. `\text{}`, units and thousands separators are
+math-verify's business. And a training problem that is also a test problem is dropped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.math.build import MathData
+from rltf_verl.envs.math.leaks import answer_candidates
+from rltf_verl.envs.pool.pool import CallFailed, shared_pool
+from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, extract_boxed, last_box, last_hashed
+from rltf_verl.kinds import Within
+from rltf_verl.types import Grade, Problem
+
+SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
+
+CORRECT = "Your previous answer is correct."
+INCORRECT = "Your previous answer is incorrect."
+SHOWN = 100
+"""Characters of an attempt's answer that are quoted back to it."""
+
+WHOLE = "a whole number"
+"""As `math_worker` calls it."""
+
+_TOLD = re.compile(r"\banswer(?:\s+is\b(?:\s*:)?|\s*[:=])\s*([^\n]+)", re.IGNORECASE)
+_WHOLE = re.compile(r"[+-]?(?:[0-9]{1,30}|[0-9]{1,3}(?:,[0-9]{3}){1,9})")
+
+
+class Math:
+    """The environment `math`. `Problem.data` holds `question`, `subset` and, if the source has one, `solution`.
+
+    Args:
+        mode: `official` or `strict` grading and splits, see the module.
+        source: training problems: a name of `math_sources.SOURCES`, or a file (.parquet, .json, .jsonl, .csv).
+        path: a local file or folder with the columns of the named source, instead of the hub.
+        test_sets: names of `math_sources.TEST_SETS`, or files. None: the release's for this source; for a file, as many
+            of its problems as are asked for are held out.
+        test_paths: test set -> a local file or folder instead of the hub.
+        question_field: column of the question in files of one's own.
+        answer_field: column of the answer in files of one's own.
+        timeout_s: seconds for one comparison; then it is graded wrong, with the cause in `Grade.error`.
+        num_workers: processes that compare, at most; started when there is something to compare.
+
+    Raises:
+        ValueError: an option has a value it cannot have, or math-verify is not installed; names the config key.
+    """
+
+    name = "math"
+    blocking = True
+    packages = ("math-verify", "sympy", "datasets")
+
+    def __init__(
+        self,
+        mode: Literal["official", "strict"] = "strict",
+        source: str = "dapo",
+        path: str | None = None,
+        test_sets: Sequence[str] | None = None,
+        test_paths: Mapping[str, str] | None = None,
+        question_field: str = "question",
+        answer_field: str = "answer",
+        timeout_s: Annotated[float, Within(above=0, most=3600)] = 5.0,
+        num_workers: Annotated[int, Within(1, 256)] = 4,
+    ) -> None:
+        if importlib.util.find_spec("math_verify") is None:
+            raise ValueError("rltf.env.name=math needs math-verify: pip install 'rltf-verl[math]'")
+        self._data = MathData(
+            source, path, test_sets, test_paths or {}, (question_field, answer_field), keep_apart=mode == "strict"
+        )
+        self._official, self._timeout_s, self._num_workers = mode == "official", float(timeout_s), num_workers
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        """Read the problems of both splits; the sources are finite, so the numbers are upper bounds.
+
+        Training problems are shuffled as in the release. A test set gives its first `num_test` problems, each as many
+        times as the release samples it (500 × 2, 30 × 4, …): a row per sample, one after the other.
+
+        Raises:
+            ValueError: a source that cannot be read; names the config key and what to do.
+        """
+        return self._data.build(self.name, seed, num_train, num_test)
+
+    def prompt(self, problem: Problem) -> str:
+        """The user message of the first turn."""
+        return f"{problem.data['question']}{SUFFIX}"
+
+    def grade(self, problem: Problem, text: str) -> Grade:
+        r"""Compare the boxed answer with the reference. May wait for a grader process."""
+        answer = self._answer(problem, text)
+        if answer is None:
+            return Grade(correct=False, format_ok=False)
+        if not self._official and (correct := _plainly(answer, problem.reference)) is not None:
+            kinds = {} if correct else {"kind": WHOLE, "wanted_kind": WHOLE}
+            return Grade(correct, format_ok=True, parsed=answer, details={"read": answer, **kinds})
+        pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
+        try:
+            found = pool.call("compare", answer, problem.reference, self._official, deadline_s=self._timeout_s)
+        except CallFailed as error:
+            return Grade(correct=False, format_ok=True, parsed=answer, error=f"comparing answers: {error}")
+        return Grade(found.pop("correct"), format_ok=True, parsed=answer, details=found)
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
+        """Say how the answer was read (`location`), what kind of thing it should be (`hint`), or the answer (`full`).
+
+        `hint` compares kinds only (a whole number, an interval, a tuple of 3 values, …) and never says a value.
+        """
+        if grade.correct:
+            return CORRECT
+        if level == "verdict":
+            return INCORRECT
+        told = [INCORRECT, _reading(self._answer(problem, text), grade, _place(problem))]
+        if level == "hint":
+            told.append(_hint(grade))
+        if level == "full":
+            told.append(f"The answer is {problem.reference}.")
+        return " ".join(filter(None, told))
+
+    def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
+        """Numbers and expressions of a text that may be the answer, for the leak guard."""
+        return answer_candidates(
+            str(problem.data.get("question", "")), problem.reference, text, self._answer(problem, attempt) or ""
+        )
+
+    def subset(self, problem: Problem) -> str:
+        """The source or test set."""
+        return str(problem.data["subset"])
+
+    def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of a row in verl's GSM8K form: its worked solution, if it has one, is `extra_info.answer` or `.solution`."""
+        extra = row.get("extra_info") or {}
+        solution = extra.get("solution") or extra.get("answer")
+        data = {"question": question, "subset": str(row.get("data_source"))}
+        data |= {"form": HASHES} if asks_for_hashes(question) else {}
+        return {**data, "solution": solution} if isinstance(solution, str) else data
+
+    def worked_solution(self, problem: Problem) -> str:
+        """The solution that came with the problem."""
+        return str(problem.data.get("solution", ""))
+
+    def _answer(self, problem: Problem, text: str) -> str | None:
+        if not self._official:
+            hashed = last_hashed(text) if problem.data.get("form") == HASHES else None
+            return hashed or _human_answer(text)
+        try:
+            return extract_boxed(text)
+        except ValueError:
+            return None
+
+
+def _human_answer(text: str) -> str | None:
+    r"""The last `\boxed{}`, else what is said to be the answer; None if neither is there."""
+    box = last_box(text)
+    if box is not None:
+        return box.strip()
+    told = _TOLD.findall(text)
+    return told[-1].strip().strip("*_ ").removesuffix(".").strip() or None if told else None
+
+
+def _plainly(answer: str, reference: str) -> bool | None:
+    """The verdict where it needs no algebra: the same text, or two whole numbers; else None."""
+    if "".join(answer.split()) == "".join(reference.split()):
+        return bool(answer.strip())
+    ours, theirs = _whole(answer), _whole(reference)
+    return None if ours is None or theirs is None else ours == theirs
+
+
+def _whole(text: str) -> int | None:
+    found = _WHOLE.fullmatch(text.strip().strip("$").strip())
+    return int(found[0].replace(",", "")) if found else None
+
+
+def _place(problem: Problem) -> str:
+    """Where the answer is to stand."""
+    return f"after {HASHES}" if problem.data.get("form") == HASHES else "in \\boxed{}"
+
+
+def _reading(answer: str | None, grade: Grade, place: str) -> str:
+    if answer is None:
+        return f"No answer was found {place}."
+    if grade.error is not None:
+        return f"What stands {place} could not be compared; write the answer in its simplest form."
+    if "read" in grade.details and grade.details["read"] is None:
+        return f"What stands {place} could not be read as mathematics."
+    shown = " ".join(answer.split())
+    return f"Your answer was read as {shown[:SHOWN]}{'…' if len(shown) > SHOWN else ''}."
+
+
+def _hint(grade: Grade) -> str:
+    kind, wanted = grade.details.get("kind"), grade.details.get("wanted_kind")
+    if wanted is None:
+        return ""
+    if kind == wanted:
+        return f"It is {kind}, as it should be, but not the right one."
+    return f"The answer should be {wanted}{f', and yours is {kind}' if kind else ''}."

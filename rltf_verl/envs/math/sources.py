@@ -1,0 +1,256 @@
+r"""Where mathematical problems come from: the sets of the release, by name, and files of one's own.
+
+Everything is read by `datasets.load_dataset`: from the hub, or from a local file or folder with the same columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.envs.files import BUILDERS
+from rltf_verl.envs.json_files import check_json
+from rltf_verl.envs.text.boxed import last_box
+from rltf_verl.registry import unknown
+
+Row = Mapping[str, Any]
+Field = Callable[[Row], "str | None"]
+
+SUBJECTS = ("algebra", "counting_and_probability", "geometry", "intermediate_algebra", "number_theory", "prealgebra",
+            "precalculus")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One problem as its source has it."""
+
+    question: str
+    answer: str
+    solution: str = ""
+    """The worked solution, if the source has one."""
+
+
+def column(name: str) -> Field:
+    """The column as text; numbers as digits."""
+    return lambda row: None if row.get(name) is None else str(row[name])
+
+
+def message(name: str) -> Field:
+    """The first message of a column that holds a chat, or the column itself if it is text."""
+
+    def read(row: Row) -> str | None:
+        said = row.get(name)
+        return str(said[0]["content"]) if isinstance(said, list) and said else None if said is None else str(said)
+
+    return read
+
+
+def boxed_in(name: str) -> Field:
+    r"""What the last `\boxed{}` of the column holds."""
+    return lambda row: None if row.get(name) is None else last_box(str(row[name]))
+
+
+def behind_marks(name: str) -> Field:
+    """GSM8K's answer: what follows the last `####`, without the commas in numbers."""
+
+    def read(row: Row) -> str | None:
+        _, marks, answer = str(row.get(name) or "").rpartition("####")
+        return answer.strip().removeprefix(":").replace(",", "").strip() if marks else None
+
+    return read
+
+
+def ground_truth(row: Row) -> str | None:
+    """verl's own column of the reference answer."""
+    said = (row.get("reward_model") or {}).get("ground_truth")
+    return None if said is None else str(said)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A set of problems: where it lies and what its columns mean."""
+
+    hub: str
+    """Repository on the hub."""
+    question: Field
+    answer: Field
+    solution: Field | None = None
+    parts: tuple[tuple[str | None, str], ...] = ((None, "train"),)
+    """(config, split) pairs; all of them, one after the other."""
+    test_sets: tuple[str, ...] = ("math500", "aime2024")
+    """The release's test sets for training on it."""
+    samples: int = 1
+    """As a test set: how many times each problem is asked."""
+    first: int | None = None
+    """Only so many rows; a negative number leaves the last ones out."""
+    keep: Callable[[Row], bool] | None = None
+    own: tuple[str, ...] = ()
+    """Of a user's own file: the columns of question and answer."""
+
+
+_DEEPMATH = Source(
+    "zwhe99/DeepMath-103K", column("question"), column("final_answer"), column("r1_solution_1"), first=-500
+)
+_GSM8K = Source("openai/gsm8k", column("question"), behind_marks("answer"), column("answer"), (("main", "train"),))
+
+SOURCES: dict[str, Source] = {
+    "dapo": Source("ftajwar/deduplicated_dapo_dataset", message("prompt"), column("answer")),
+    "deepmath": _DEEPMATH,
+    "deepmath_hard": Source(
+        _DEEPMATH.hub, _DEEPMATH.question, _DEEPMATH.answer, _DEEPMATH.solution, test_sets=("beyondaime",), first=-500,
+        keep=lambda row: float(row["difficulty"]) > 6,
+    ),
+    "deepscaler": Source(
+        "agentica-org/DeepScaleR-Preview-Dataset", column("problem"), column("answer"), column("solution"),
+        test_sets=("beyondaime",),
+    ),
+    "polaris": Source("POLARIS-Project/Polaris-Dataset-53K", column("problem"), column("answer")),
+    "math": Source(
+        "EleutherAI/hendrycks_math", column("problem"), boxed_in("solution"), column("solution"),
+        tuple((subject, split) for subject in SUBJECTS for split in ("train", "test")),
+    ),
+    "gsm8k": _GSM8K,
+}  # fmt: skip
+
+TEST_SETS: dict[str, Source] = {
+    "math500": Source(
+        "HuggingFaceH4/MATH-500", column("problem"), column("answer"), column("solution"), ((None, "test"),), samples=2
+    ),
+    # The repository repeats the same 30 problems.
+    "aime2024": Source("BytedTsinghua-SIA/AIME-2024", message("prompt"), ground_truth, samples=4, first=30),
+    "aime2025": Source("math-ai/aime25", column("problem"), column("answer"), None, ((None, "test"),), samples=4),
+    "beyondaime": Source("ByteDance-Seed/BeyondAIME", column("problem"), column("answer"), None, ((None, "test"),)),
+    "gsm8k": Source(_GSM8K.hub, _GSM8K.question, _GSM8K.answer, _GSM8K.solution, (("main", "test"),)),
+}
+
+
+def find_source(key: str, name: str, known: Mapping[str, Source], fields: tuple[str, str]) -> tuple[Source, str | None]:
+    """The source called `name`, and the file if that is what `name` is.
+
+    Args:
+        key: config key, for the error.
+        name: one of `known`, or a local file with the columns `fields`.
+        known: sources by name.
+        fields: columns with the question and the answer of a file.
+
+    Raises:
+        ValueError: neither a known name nor a file.
+    """
+    if name in known:
+        return known[name], None
+    if Path(name).suffix in BUILDERS or Path(name).exists():
+        source = Source(name, message(fields[0]), column(fields[1]), column("solution"), test_sets=(), own=fields)
+        return source, name
+    raise unknown(key, name, [*known, "a .parquet, .json, .jsonl or .csv file"])
+
+
+def read_items(key: str, name: str, source: Source, path: str | None, seed: int | None) -> Iterator[Item]:
+    """The problems of a source, in a random order if there is a seed; rows without question or answer are left out.
+
+    Args:
+        key: config key that chose the source, for errors.
+        name: its name, for errors.
+        source: what to read.
+        path: a local file or folder instead of the hub.
+        seed: of `datasets.Dataset.shuffle`, as the release; None keeps the order.
+
+    Raises:
+        ValueError: it cannot be had, or its columns are others.
+    """
+    rows = _load(key, name, source, path)
+    for field in source.own:
+        _require_text(key, name, rows, field)
+    if source.first is not None and (path is None or source.first >= 0 or len(rows) > -source.first):
+        rows = rows.select(range(len(rows))[: source.first])
+    if source.keep is not None:
+        rows = _kept(key, name, rows, source.keep)
+    if seed is not None:
+        rows = rows.shuffle(seed=seed)
+    found = False
+    for row in rows:
+        question, answer = source.question(row), source.answer(row)
+        if question and answer and answer.strip():
+            found = True
+            solution = (source.solution(row) if source.solution else None) or ""
+            yield Item(question, _unboxed(answer.strip()), solution)
+    if len(rows) and not found:
+        raise ValueError(
+            f"{key}={name}: no row has a question and an answer; columns: {', '.join(rows.column_names)}. For a file "
+            "of your own name them with rltf.env.question_field and rltf.env.answer_field"
+        )
+
+
+def _require_text(key: str, name: str, rows: Any, field: str) -> None:
+    """Refuse a row of a user's own file whose question or answer is there and no text; without one it is left out."""
+    for i, value in enumerate(rows[field] if field in rows.column_names else [], 1):
+        first = value[0] if isinstance(value, list) and value else None
+        chat = isinstance(first, dict) and isinstance(first.get("content"), str)
+        nested = isinstance(value, (dict, list)) and not chat
+        if nested or (isinstance(value, str) and not value.strip()):
+            raise ValueError(
+                f"{key}={name}, row {i}: {field}={str(value)[:40]!r} must be text, and not empty; mend or drop the row"
+            )
+
+
+def normalised(question: str) -> str:
+    """A problem's text by which two copies of it are recognised: without case, blanks, dollars and backslashes."""
+    return re.sub(r"[\s$\\]+", "", question.casefold()).rstrip(".?!:")
+
+
+def _unboxed(answer: str) -> str:
+    inner = last_box(answer)
+    return inner if inner is not None and answer == f"\\boxed{{{inner}}}" else answer
+
+
+def _kept(key: str, name: str, rows: Any, keep: Callable[[Row], bool]) -> Any:
+    try:
+        return rows.select([i for i, row in enumerate(rows) if keep(row)])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{key}={name}: no usable column {error}; columns: {', '.join(rows.column_names)}") from error
+
+
+def _load(key: str, name: str, source: Source, path: str | None) -> Any:
+    import datasets
+
+    where = path or source.hub
+    try:
+        parts = [_load_part(where, config, split, local=path is not None) for config, split in _parts(source, path)]
+        return datasets.concatenate_datasets(parts)
+    except Exception as error:  # no network, no such repository, no such split, a file that is none …
+        cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        fix = (
+            "it must be a file or a folder that datasets.load_dataset reads"
+            if path is not None
+            else "copy it and name the file or folder (rltf.env.path, rltf.env.test_paths), or reach the hub through a "
+            "mirror (HF_ENDPOINT=https://…), or use what an earlier run downloaded (HF_HUB_OFFLINE=1)"
+        )
+        raise ValueError(f"{key}={name}: cannot load {where} ({cause}): {fix}") from error
+
+
+def _parts(source: Source, path: str | None) -> Sequence[tuple[str | None, str]]:
+    return source.parts if path is None or Path(path).is_dir() else ((None, "train"),)
+
+
+def _load_part(where: str, config: str | None, split: str, *, local: bool) -> Any:
+    import datasets
+
+    if not local:
+        return datasets.load_dataset(where, config, split=split)
+    path = Path(where)
+    if not path.exists():
+        raise FileNotFoundError(f"no such file or folder, seen from {Path.cwd()}")
+    if path.is_file():
+        builder = BUILDERS.get(path.suffix)
+        if builder is None:
+            raise ValueError(f"known endings: {', '.join(BUILDERS)}")
+        if builder == "json":
+            check_json(path)
+        return datasets.load_dataset(builder, data_files=str(path), split="train")
+    if config is not None and config not in datasets.get_dataset_config_names(where):
+        # A plain folder with one subfolder per config, without the card that declares them.
+        subfolder = config if (path / config).is_dir() else None
+        return datasets.load_dataset(where, data_dir=subfolder, split=split)
+    return datasets.load_dataset(where, config, split=split)

@@ -1,0 +1,1 @@
+"""Comparisons that may never end, in processes that can be killed."""

@@ -1,0 +1,1 @@
+"""Reading a text: boxed answers, numbers in words, markup, encodings."""

@@ -1,0 +1,151 @@
+"""Free text scored by judges: their mean score is the reward, their critique the feedback (the paper's writing tasks).
+
+The prompts, the judge and the reward of the paper's LitBench and WritingBench runs are not public; what stands here is
+ours. An assignment is a row of a file of yours. One call of a judge gives score and critique, so `verifier` at level
+`hint` says what the judge said and costs nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, ClassVar
+
+from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.files import read_rows
+from rltf_verl.envs.writing.scoring import Scale, Scored, ScoringJudge
+from rltf_verl.kinds import Prose
+from rltf_verl.types import Grade, Problem
+
+EMPTY = Grade(correct=False, format_ok=False, score=0.0)
+NOTHING = "Nothing was written."
+CORRECT = "The text is good enough."
+INCORRECT = "The text is not good enough yet."
+
+
+class Writing:
+    """The environment `writing`. `Problem.data` holds `question` and `rubric`; there is no reference answer.
+
+    Args:
+        path: assignments: a .parquet, .json, .jsonl or .csv file. Needed to build only.
+        question_field: its column with the assignment.
+        rubric_field: its column with a list of requirements, or one per line; null: `rubric` for all.
+        rubric: requirements of every assignment.
+        judges: blocks with `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`; their scores are
+            averaged. Needed to grade only.
+        low: worst score.
+        high: best score.
+        threshold: mean score from which a text counts as correct, which ends a session.
+
+    Raises:
+        ValueError: an option has a value it cannot have; names the config key.
+    """
+
+    name = "writing"
+    revise_templates: ClassVar = {
+        "attempt": "text", "question": "text", "answer": "text", "logits": "text", "append": "plain_append",
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        path: str | None = None,
+        question_field: str = "prompt",
+        rubric_field: str | None = None,
+        rubric: Sequence[Prose] = (),
+        judges: Sequence[Mapping[str, Any]] = (),
+        low: float = 1,
+        high: float = 10,
+        threshold: float = 8,
+    ) -> None:
+        if not low < high:
+            raise ValueError(f"rltf.env.high={high!r} must be above rltf.env.low={low!r}")
+        if not low < threshold <= high:
+            raise ValueError(f"rltf.env.threshold={threshold!r} must be above rltf.env.low={low!r}, at most {high!r}")
+        self._path, self._question_field, self._rubric_field = path, question_field, rubric_field
+        self._rubric, self._threshold, self._scale = list(rubric), threshold, Scale(low, high)
+        self._judges = [ScoringJudge(block, f"rltf.env.judges[{i}]", self._scale) for i, block in enumerate(judges)]
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        """Read the assignments, in a random order; the first `num_test` are the test split.
+
+        Raises:
+            ValueError: no file, no such column, or fewer assignments than asked for.
+        """
+        if self._path is None:
+            raise ValueError("rltf.env.path=null: name a file with a column of assignments (rltf.env.question_field)")
+        rows = read_rows("rltf.env.path", self._path, seed)
+        questions = list(dict.fromkeys(self._question(row) for row in rows))
+        if len(questions) < num_train + num_test:
+            raise ValueError(
+                f"rltf.env.path={self._path}: {len(questions)} different assignments, {num_train} + {num_test} are "
+                "asked for; lower --num-train or --num-test"
+            )
+        test, train = questions[:num_test], questions[num_test : num_test + num_train]
+        return Splits(train=self._problems(train), test=self._problems(test))
+
+    def prompt(self, problem: Problem) -> str:
+        """The assignment, as it is."""
+        return str(problem.data["question"])
+
+    def grade(self, problem: Problem, text: str) -> Grade:
+        """As `agrade`, for callers without an event loop. Raises GradeUnavailable."""
+        return asyncio.run(self.agrade(problem, text)) if text.strip() else EMPTY
+
+    async def agrade(self, problem: Problem, text: str) -> Grade:
+        """Ask all judges at the same time; `Grade.score` is their mean as a share of the scale.
+
+        Raises:
+            GradeUnavailable: one of them cannot be had. A mean over fewer judges would be another scale.
+        """
+        if not text.strip():
+            return EMPTY
+        if not self._judges:
+            raise ValueError("rltf.env.judges=[]: name at least one, e.g. [{endpoint: {base_url: …, model: …}}]")
+        question, rubric = problem.data["question"], problem.data["rubric"]
+        asked = [judge.score(question, text, rubric, _seed(text, i)) for i, judge in enumerate(self._judges)]
+        return self._grade(await asyncio.gather(*asked))
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
+        """Whether it is good enough (`verdict`), the score (`location`), what the judges wrote (`hint`, `full`)."""
+        if not grade.format_ok:
+            return NOTHING
+        verdict = CORRECT if grade.correct else INCORRECT
+        if level == "verdict":
+            return verdict
+        if level == "location":
+            return f"{verdict} Its score is {grade.parsed} of {self._scale.high:g}."
+        critiques = [str(critique) for critique in grade.details["critiques"] if critique]
+        return "\n\n".join(critiques) or verdict
+
+    def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
+        """None: there is no answer that could be given away."""
+        return ()
+
+    def _grade(self, scored: Sequence[Scored]) -> Grade:
+        mean = fmean(one.score for one in scored)
+        details = {"scores": [one.score for one in scored], "critiques": [one.critique for one in scored]}
+        share = self._scale.share(mean)
+        return Grade(mean >= self._threshold, True, parsed=f"{mean:.2f}", score=share, details=details)
+
+    def _question(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+        for field in (self._question_field, *([self._rubric_field] if self._rubric_field else [])):
+            if row.get(field) is None:
+                columns = ", ".join(row)
+                raise ValueError(f"rltf.env.path={self._path}: a row has no {field!r}; its columns are {columns}")
+        rubric = row[self._rubric_field] if self._rubric_field else self._rubric
+        lines = rubric.splitlines() if isinstance(rubric, str) else rubric
+        return str(row[self._question_field]), tuple(str(line).strip() for line in lines if str(line).strip())
+
+    def _problems(self, questions: Sequence[tuple[str, tuple[str, ...]]]) -> tuple[Problem, ...]:
+        return tuple(
+            Problem(self.name, i, {"question": question, "rubric": list(rubric)}, reference="")
+            for i, (question, rubric) in enumerate(questions)
+        )
+
+
+def _seed(text: str, judge: int) -> int:
+    """The same text has the same score again; equal judges have different opinions."""
+    digest = hashlib.blake2b(f"{judge}/{text}".encode(errors="surrogatepass"), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1

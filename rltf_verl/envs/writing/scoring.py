@@ -1,0 +1,108 @@
+"""A judge that scores free text: what it is asked, and what counts as a score."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rltf_verl.envs.base import GradeUnavailable
+from rltf_verl.judge.gateway import Gateway, open_gateway
+from rltf_verl.judge.parsing import parse_reply
+from rltf_verl.judge.settings import judge_settings
+from rltf_verl.judge.wire import Call, JudgeUnavailable
+from rltf_verl.prompts import render
+from rltf_verl.prompts.quote import defused, fence_around
+
+WORDS = 150
+"""Limit of a critique that the judge is told."""
+
+_SCORE = re.compile(
+    r"^(?:[^\S\n]|[>#*_-]){0,20}score[*_ \t]{0,8}:[*_\s]{0,8}(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)"
+    r"[ \t]{0,4}(?:/[ \t]{0,4}([0-9]{1,9})|out of ([0-9]{1,9}))?[*_ \t.]{0,20}$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Every run is bounded: what a judge says decides nothing about how long it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The scores that a judge may give."""
+
+    low: float
+    high: float
+
+    def share(self, score: float) -> float:
+        """A score as a number in [0, 1]."""
+        return (score - self.low) / (self.high - self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What one judge said of a text."""
+
+    score: float
+    """On the scale."""
+    critique: str
+
+
+def read_score(reply: str, scale: Scale) -> float | None:
+    """The score on the last line that holds one; None if there is none, or it is off the scale.
+
+    `8/10` and `8 out of 10` are read if 10 is the scale's end.
+    """
+    found = list(_SCORE.finditer(reply))
+    if not found:
+        return None
+    end = found[-1][2] or found[-1][3]
+    score = float(found[-1][1])
+    fits = scale.low <= score <= scale.high and (end is None or float(end) == scale.high)
+    return score if fits else None
+
+
+class ScoringJudge:
+    """One judge.
+
+    Args:
+        options: `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`.
+        block: where they stand in the config, for errors.
+        scale: of its scores.
+
+    Raises:
+        ValueError: a bad option; names the config key.
+    """
+
+    def __init__(self, options: Mapping[str, Any], block: str, scale: Scale) -> None:
+        self.settings = judge_settings(options, block)
+        self._gateway: Gateway = open_gateway(self.settings)
+        self._block, self._scale = block, scale
+
+    async def score(self, question: str, text: str, rubric: Sequence[str], seed: int) -> Scored:
+        """Score and critique of a text. A reply without a score is asked for once more.
+
+        Raises:
+            GradeUnavailable: none could be had.
+        """
+        messages = ({"role": "user", "content": score_prompt(question, text, rubric, self._scale)},)
+        for again in range(2):
+            try:
+                reply = await self._gateway.complete(Call(messages, seed + again))
+            except JudgeUnavailable as error:
+                raise GradeUnavailable(f"{self._block}: {error.cause}") from None
+            score = read_score(reply.text, self._scale)
+            if score is not None:
+                before = reply.text[: list(_SCORE.finditer(reply.text))[-1].start()]
+                return Scored(score, parse_reply(before, marker="Critique:", words=WORDS, complete=True).text)
+            self._gateway.note("no_score")
+        wanted = f"a number from {self._scale.low:g} to {self._scale.high:g} after `Score:`"
+        raise GradeUnavailable(f"{self._block}: no score in the reply, twice; {wanted} is read")
+
+
+def score_prompt(question: str, text: str, rubric: Sequence[str], scale: Scale) -> str:
+    """What a judge is asked about a text."""
+    question, text = defused(question), defused(text)
+    return render(
+        "writing/score", question=question, text=text, rubric=list(rubric), words=WORDS,
+        low=f"{scale.low:g}", high=f"{scale.high:g}", fence=fence_around([question, text]),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The numbers of an evaluation: tables, intervals, a plot."""

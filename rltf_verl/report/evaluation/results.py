@@ -1,0 +1,124 @@
+"""How good a policy is at first and after k rounds of feedback, from the validation sessions of an episode log.
+
+Turns that nobody could grade (`stop` is `ungraded`) count in nothing, nor does what would stand on them; they are
+reported. Definitions with their denominators: docs/evaluation.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rltf_verl.report.evaluation.bootstrap import Estimate, estimates
+from rltf_verl.report.evaluation.table import SessionTable
+from rltf_verl.runlog.turns import Record
+
+Found = Mapping[tuple[str, int], Estimate]
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """After `turn` answers (from 1). Means over problems."""
+
+    turn: int
+    accuracy: Estimate
+    """Of the answer that stands: a session that ended earlier keeps its last one."""
+    cumulative: Estimate
+    """Some answer so far was right."""
+    gain: Estimate
+    """Accuracy minus that of the first answer, in the same sessions."""
+    format: Estimate
+    """Of the answers given in this turn: one could be extracted, and the policy ended it itself."""
+    played: int
+    """Sessions that gave and graded an answer in this turn."""
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What feedback did: pairs of a graded answer and the graded answer after it. Shares of pairs."""
+
+    round: int | None
+    """From 1; None: all together."""
+    plasticity: Estimate
+    """Of all pairs: another answer."""
+    corrected: Estimate
+    """Of pairs whose first answer was wrong: the second was right."""
+    spoiled: Estimate
+    """Of pairs whose first answer was right: the second was wrong."""
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """Of one set of sessions."""
+
+    problems: int
+    sessions: int
+    samples: tuple[int, int]
+    """Fewest and most sessions of a problem."""
+    ungraded: int
+    """Answers without a verdict."""
+    truncated: int
+    """Answers cut off at the token limit."""
+    stops: dict[str, int]
+    """Why sessions ended."""
+    turns: tuple[TurnResult, ...]
+    rounds: tuple[RoundResult, ...]
+    """All together first, then one by one; empty if no answer followed another."""
+    pass_at: dict[int, Estimate]
+    """k -> some of k first answers is right, over problems that have k graded ones; pass@1 is mean@n."""
+
+
+def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
+    """All numbers of some sessions.
+
+    Args:
+        records: of an episode log (`episode_log.read_episodes`), sessions of one policy that play one line of turns.
+        seed: of the resamples.
+
+    Raises:
+        ValueError: no sessions, or one that branches.
+    """
+    if not records:
+        raise ValueError("no sessions to evaluate")
+    for record in records:
+        if any(turn["parent"] not in (None, k - 1) for k, turn in enumerate(record["turns"])):
+            raise ValueError(f"session {record['session_id']} of problem {record['index']} branches; choose validation")
+    table = SessionTable.of(records)
+    named = table.turn_ratios() | table.round_ratios() | table.pass_ratios()
+    found = dict(zip(named, estimates(list(named.values()), seed), strict=True))
+    per_problem = np.bincount(table.problem)
+    return Results(
+        problems=table.num_problems,
+        sessions=len(records),
+        samples=(int(per_problem.min()), int(per_problem.max())),
+        ungraded=sum(turn["stop"] == "ungraded" for record in records for turn in record["turns"]),
+        truncated=sum(not turn["ended"] for record in records for turn in record["turns"]),
+        stops=dict(sorted(Counter(str(record["turns"][-1]["stop"]) for record in records).items())),
+        turns=_turns(table, found),
+        rounds=_rounds(table, found),
+        pass_at={int(key[1]): value for key, value in found.items() if key[0] == "pass"},
+    )
+
+
+def _turns(table: SessionTable, found: Found) -> tuple[TurnResult, ...]:
+    names = ("accuracy", "cumulative", "gain", "format")
+    played = (~np.isnan(table.format)).sum(axis=0)
+    return tuple(
+        TurnResult(turn=k + 1, played=int(n), **{name: found[name, k] for name in names}) for k, n in enumerate(played)
+    )
+
+
+def _rounds(table: SessionTable, found: Found) -> tuple[RoundResult, ...]:
+    names, rounds = ("plasticity", "corrected", "spoiled"), table.pairs.round
+    return tuple(
+        RoundResult(
+            round=k or None,
+            pairs=len(rounds) if k == 0 else int((rounds == k).sum()),
+            **{name: found[name, k] for name in names},
+        )
+        for k in table.rounds()
+    )

@@ -1,0 +1,139 @@
+"""Reports for a terminal. Text that a model wrote is printed as it is, never read as markup or control sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rltf_verl.report.terminal.rows import show_rows
+from rltf_verl.runlog.turns import answer, verdicts
+from rltf_verl.texts import printable
+
+if TYPE_CHECKING:
+    from rltf_verl.parity import Report
+    from rltf_verl.runlog.grep import Hit
+
+STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
+MARGIN = 200
+"""Characters of a line shown on either side of a match."""
+
+
+def show_parity(report: Report, console: Console | None = None) -> None:
+    """Numbers per case, every difference, what is deliberately different and what was not compared."""
+    out = console or Console()
+    table = Table("case")
+    for header in ("numbers", "differ", "mended"):
+        table.add_column(header, justify="right")
+    for name, s in report.sections.items():
+        numbers = (s.num_compared, s.num_different, s.num_mended)
+        style = "red" if s.num_different else "green"
+        table.add_row(Text(printable(name)), *(Text(str(n), style) for n in numbers))
+    out.print(table)
+    for line in report.differences:
+        _line(out, "DIFFERS ", line, "red")
+    for reason, count in report.mended.items():
+        _line(out, f"{count} numbers differ on purpose: ", reason, "yellow")
+    for what, count in report.not_covered.items():
+        _line(out, "not compared: ", f"{what} ({count} times)", "yellow")
+    verdict = f"{len(report.differences)} of {report.num_compared} numbers differ"
+    _line(out, "", verdict, "red" if report.differences else "green")
+
+
+def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -> None:
+    """A header and its lines."""
+    header, *lines = table
+    shown = Table(*header)
+    for line in lines:
+        shown.add_row(*(Text(printable(cell)) for cell in line))
+    (console or Console()).print(shown)
+
+
+def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = None) -> None:
+    """One line per check, and the fix under what is not ok."""
+    out = console or Console()
+    table = Table("where", "check", "")
+    table.add_column("detail", overflow="fold")
+    for check in checks:
+        detail = Text(printable(check["detail"]))
+        if check["fix"]:
+            detail.append(f"\n→ {printable(check['fix'])}", STYLES[check["status"]])
+        status = Text(check["status"], STYLES[check["status"]])
+        table.add_row(Text(check["where"]), Text(check["name"]), status, detail)
+    out.print(table)
+    num_failed = sum(check["status"] == "failed" for check in checks)
+    verdict = f"{num_failed} of {len(checks)} checks failed" if num_failed else "all is well"
+    _line(out, "", verdict, "red" if num_failed else "green")
+
+
+def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
+    """One session: each attempt, its verdict, the feedback that followed; what it trains."""
+    out = console or Console()
+    where = f"step {record['step']} {record['split']}"
+    out.rule(Text(printable(f"{where} · {record['env']} {record['index']} · session {record['session_id']}")))
+    _line(out, "question   ", record["question"], "bold")
+    _line(out, "reference  ", record["reference"], "bold")
+    for k, turn in enumerate(record["turns"], start=1):
+        grade, parent = turn["grade"], turn["parent"]
+        revises = f", of attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
+        _line(out, f"attempt {k}{revises}  ", turn["text"], "bold")
+        verdict = "right" if grade["correct"] else "wrong" if grade["format_ok"] else "wrong, no answer found"
+        cut = "" if turn["ended"] else ", cut off at the token limit"
+        _line(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", "green" if grade["correct"] else "red")
+        if grade["error"]:
+            _line(out, "grader     ", grade["error"], "red")
+        if turn["feedback"]:
+            _feedback(out, "feedback   ", turn["feedback"], "cyan")
+        if turn.get("withheld"):
+            _feedback(out, "withheld   ", turn["withheld"], "yellow")
+        if turn["stop"]:
+            _line(out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim")
+    show_rows(record, out)
+
+
+def show_line(record: Mapping[str, Any], console: Console | None = None) -> None:
+    """One session in one line: place, verdicts, how it ended, the answer that it ended with."""
+    turns = record["turns"]
+    last = turns[-1] if turns else {}
+    end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
+    where, end, said = map(printable, (place(record), end, answer(last) if turns else ""))
+    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {said}")
+    (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis")
+
+
+def show_hit(hit: Hit, console: Console | None = None) -> None:
+    """Where it is, and the line with the matches marked; of a long line the part around the first match."""
+    (first, end), *_ = hit.spans
+    start = max(0, first - MARGIN)
+    line = Text(printable(hit.line))
+    for span in hit.spans:
+        line.stylize("bold red", *span)
+    part = line[start : end + MARGIN]
+    rest = start + len(part) < len(line)
+    where = printable(f"{place(hit.record)} {hit.where} {hit.turn}: ")
+    shown = Text.assemble((where, "dim"), "…" * (start > 0), part, "…" * rest)
+    (console or Console()).print(_one_line(shown), soft_wrap=True)
+
+
+def place(record: Mapping[str, Any]) -> str:
+    """Which session it is, in words."""
+    return f"step {record['step']} {record['split']} {record['env']} {record['index']}/{record['session_id']}"
+
+
+def _one_line(text: Text) -> Text:
+    return Text(" ").join(text.split("\n", allow_blank=True))
+
+
+def _feedback(out: Console, label: str, said: Mapping[str, Any], style: str) -> None:
+    _line(out, f"{label}[{said['provider']}] ", said["text"], style)
+    if said.get("leak"):
+        _line(out, "leak       ", said["leak"], "red")
+    if said.get("original"):
+        _line(out, "instead of ", said["original"], "dim")
+
+
+def _line(out: Console, label: str, text: object, style: str) -> None:
+    out.print(Text.assemble((printable(label), "dim"), (printable(text), style)), soft_wrap=True)

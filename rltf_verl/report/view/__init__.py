@@ -1,0 +1,1 @@
+"""The viewer: the episodes of a run as one HTML page."""

@@ -1,0 +1,155 @@
+"""The sessions of a run as one HTML page that needs no network.
+
+What a model wrote reaches the page as data (base64 of gzipped JSON) and there as text nodes only; besides, the page's
+content policy runs no script but ours. The list and the curves are in the index; the sessions are in blocks, and the
+tokens of a session apart, which the page unpacks when it needs them.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from typing import Any
+
+from rltf_verl.report.view.index import has_tokens, view_index
+from rltf_verl.report.view.row_words import names, told
+from rltf_verl.runlog.turns import Record
+
+SCRIPTS = (
+    "text.js", "data.js", "search.js", "charts.js", "list.js",
+    "episode.js", "trains.js", "tokens.js", "moves.js", "main.js",
+)  # fmt: skip
+STYLES = ("page.css", "tokens.css")
+BLOCK = 2_000_000
+"""Characters of JSON in a block, at least."""
+MOST_TEXT, MOST_SESSION = 100_000, 300_000
+"""Characters of one text, and of all texts of a session, that the page holds. Of a longer one it has
+beginning and end, and says what is left out: a browser lays a megabyte out for minutes."""
+LEAST_TEXT = 200
+"""What each text has however many there are."""
+UNSHOWN = ("prompt_ids", "response_ids", "log_probs")
+"""What the log may hold of a turn (`rltf.episode_log.ids`) and the page has no use for."""
+
+
+def page(records: Sequence[Record], title: str) -> str:
+    """The page.
+
+    Args:
+        records: of an episode log (`episode_log.read_episodes`).
+        title: what the page is called.
+    """
+    blocks = list(_blocks(_json(_said(record)) for record in records))
+    index = view_index(records, title) | {"starts": [start for start, _ in blocks]}
+    data = [("index", _json(index)), *((f"block-{i}", text) for i, (_, text) in enumerate(blocks))]
+    data += [(f"tokens-{i}", _json(_tokens(record))) for i, record in enumerate(records) if has_tokens(record)]
+    script, style = "\n".join(map(_asset, SCRIPTS)), "\n".join(map(_asset, STYLES))
+    parts = {
+        "title": html.escape(title),
+        "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'",
+        "style": style,
+        "script": script,
+        "data": "\n".join(f'<script type="text/plain" id="{name}">{_packed(text)}</script>' for name, text in data),
+    }
+    # One pass: what is put in is not looked at again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+
+
+def _said(record: Record) -> dict[str, Any]:
+    """A session as the page's conversation needs it: without the environment's fields and without tokens."""
+    turns = record["turns"]
+    shown = {key: value for key, value in record.items() if key not in ("task", "rows")}
+    shown["turns"] = [{key: value for key, value in turn.items() if key not in UNSHOWN} for turn in turns]
+    shown["names"] = names(turns)
+    shown = _bounded(shown, record["step"])
+    return shown | ({"rows": told(record["rows"], turns)} if "rows" in record else {})
+
+
+def _bounded(shown: dict[str, Any], step: int) -> dict[str, Any]:
+    """A session without the middles of its long texts."""
+    most = _most([len(text) for text in _texts(shown)])
+    where = f"rltf inspect LOG --step {step} prints them"
+    return {key: _cut(value, most, where) for key, value in shown.items()}
+
+
+def _most(lengths: Sequence[int]) -> int:
+    """Characters that each text may have for all of them to fit; short ones leave the others more."""
+    left = MOST_SESSION
+    for k, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - k)
+        if length > share:
+            return max(LEAST_TEXT, min(share, MOST_TEXT))
+        left -= length
+    return MOST_TEXT
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for one in inner:
+        yield from _texts(one)
+
+
+def _cut(value: Any, most: int, where: str) -> Any:
+    """`value` with at most about `most` characters of each text in it."""
+    if isinstance(value, str) and len(value) > most:
+        half = most // 2
+        return (
+            f"{value[:half]}\n[… {len(value) - 2 * half} characters are not on this page: {where} …]\n{value[-half:]}"
+        )
+    if isinstance(value, dict):
+        return {key: _cut(one, most, where) for key, one in value.items()}
+    return [_cut(one, most, where) for one in value] if isinstance(value, list) else value
+
+
+def _tokens(record: Record) -> list[Any]:
+    """Per row the columns of its tokens, None where nobody knows them."""
+    return [row.get("tokens") for row in record["rows"]]
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """(position of its first session, JSON list) of each block."""
+    start, held, size = 0, [], 0
+    for text in texts:
+        held.append(text)
+        size += len(text)
+        if size >= BLOCK:
+            yield start, f"[{','.join(held)}]"
+            start, held, size = start + len(held), [], 0
+    if held:
+        yield start, f"[{','.join(held)}]"
+
+
+def _json(value: Any) -> str:
+    """Compact; ASCII, so that half a surrogate pair survives. A browser knows no NaN: such a number becomes a word."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
+
+
+def _asset(name: str) -> str:
+    return (files("rltf_verl.report") / "page" / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,85 @@
+"""What a session's rows train, in words: which prompt, which answers. The format is that of `row_log`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rltf_verl.runlog.turns import Record
+from rltf_verl.types import Role
+
+TRAINS = {
+    "attempt": "reinforcement of the answer, as it was played",
+    "distill": "the last answer, as if it had been given to the first prompt",
+    "critique": "reinforcement of the policy's own critique",
+    "feedback": "prediction of the feedback",
+    "imitate": "supervised: a right answer to the first prompt",
+}
+"""Role -> what its tokens are for."""
+ROLES = tuple(role.name.lower() for role in Role)
+
+
+def told(rows: Sequence[Mapping[str, Any]], turns: Sequence[Record]) -> list[dict[str, Any]]:
+    """The rows without their tokens: `title` (prompt → answers) and `parts`, each with `what` it is the text of."""
+    return [
+        {"title": title(row, turns), "parts": [{**part, "what": _what(part, turns)} for part in row["parts"]]}
+        for row in rows
+    ]
+
+
+def title(row: Mapping[str, Any], turns: Sequence[Record]) -> str:
+    """Which prompt leads to which texts.
+
+    >>> part = {"role": "attempt", "turn": 0}
+    >>> title({"parts": [part]}, [{"parent": None}])
+    'first prompt → attempt 1'
+    """
+    if not row["parts"]:
+        return "nothing but context"
+    answers = dict.fromkeys(_what(part, turns) for part in row["parts"])
+    return f"{_prompt(row['parts'][0], turns)} → {' → '.join(answers)}"
+
+
+def names(turns: Sequence[Record]) -> list[str]:
+    """Of each turn; in a tree with the branches that lead to it.
+
+    >>> names([{"parent": None}, {"parent": 0}, {"parent": 0}, {"parent": 2}])
+    ['attempt 1', 'attempt 2, branch 1 of 2', 'attempt 2, branch 2 of 2', 'attempt 3 on branch 2']
+    """
+    depth: list[int] = []
+    path: list[str] = []
+    found = []
+    for k, turn in enumerate(turns):
+        parent = turn["parent"]
+        depth.append(1 if parent is None else depth[parent] + 1)
+        siblings = [j for j, other in enumerate(turns) if other["parent"] == parent]
+        trunk, number = "" if parent is None else path[parent], siblings.index(k) + 1
+        branch = f", branch {number} of {len(siblings)}" if len(siblings) > 1 else ""
+        path.append(f"{trunk}.{number}".strip(".") if branch else trunk)
+        found.append(f"attempt {depth[k]}{branch}" + (f" on branch {trunk}" if trunk else ""))
+    return found
+
+
+def _what(part: Mapping[str, Any], turns: Sequence[Record]) -> str:
+    """The text whose tokens a part has."""
+    role, turn = part["role"], part["turn"]
+    if role == "critique":  # credited with the turn that it led to
+        return f"critique of {_name(turns, _parent(turns, turn))}"
+    return f"feedback on {_name(turns, turn)}" if role == "feedback" else _name(turns, turn)
+
+
+def _prompt(first: Mapping[str, Any], turns: Sequence[Record]) -> str:
+    """What stands before a row's first part."""
+    role, parent = first["role"], _parent(turns, first["turn"])
+    if role in ("critique", "feedback"):
+        return f"critic prompt about {_name(turns, parent if role == 'critique' else first['turn'])}"
+    return "first prompt" if role != "attempt" or parent is None else f"prompt to revise {_name(turns, parent)}"
+
+
+def _parent(turns: Sequence[Record], turn: int) -> int | None:
+    return turns[turn]["parent"] if turn < len(turns) else None
+
+
+def _name(turns: Sequence[Record], turn: int | None) -> str:
+    """A row of a session that was logged only in part may speak of turns that nobody knows."""
+    return names(turns)[turn] if turn is not None and turn < len(turns) else "an attempt that is not in the log"

@@ -1,0 +1,130 @@
+"""What was said in each session: one JSON line per session, in one file per step and worker.
+
+A line is one `write` to a file opened for appending, so a killed worker leaves no half line between others. Steps that
+a resumed run plays again are moved aside first (`log_files.set_aside_after`), so no session stands twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.jsonl import PatientWriter
+from rltf_verl.runlog.files import log_files, read_files, size
+from rltf_verl.runlog.record import VERSION, episode_record
+from rltf_verl.runlog.rows import read_rows
+from rltf_verl.types import Episode, Grade, Message, Problem
+
+logger = logging.getLogger(__name__)
+
+GB = 10**9
+
+
+class EpisodeLog:
+    """The writer of one worker process.
+
+    Args:
+        folder: created when missing.
+        worker: distinguishes the files of concurrent workers.
+        share: of the training problems whose sessions are written; those of one problem all or none.
+        max_gb: size of the folder at which nothing more is written; None is no limit.
+        ids: write the attempts' tokens too.
+    """
+
+    def __init__(
+        self, folder: Path, worker: str, *, share: float = 1.0, max_gb: float | None = None, ids: bool = False
+    ) -> None:
+        self._folder, self._worker = folder, worker
+        self._share, self._max_gb, self._ids = share, max_gb, ids
+        self._writer = PatientWriter(f"episode log in {folder}")
+        self._full = False
+        self._open: Path | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def append(
+        self,
+        episode: Episode,
+        *,
+        question: str,
+        step: int,
+        validate: bool,
+        uid: str,
+        seed: int | None = 0,
+        context: Sequence[Message] = (),
+    ) -> None:
+        """Write one session. While the disk refuses, sessions wait in memory; the run goes on.
+
+        Args:
+            episode: what was played.
+            question: last message of the first prompt.
+            step: global step.
+            validate: validation or training.
+            uid: of the problem in this step.
+            seed: base of the sampling seeds, `rltf.seed`; None if the engine got none.
+            context: messages of the first prompt before the question.
+        """
+        if not (validate or is_written(uid, self._share)):
+            return
+        split = "val" if validate else "train"
+        place = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed}
+        said = {"context": list(context), "question": question} if context else {"question": question}
+        path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
+        if self._has_room(path):
+            self._writer.append(path, [place | said | episode_record(episode, ids=self._ids)])
+
+    def _has_room(self, path: Path) -> bool:
+        """Looks once per file, which is once per step."""
+        if self._max_gb is None or path == self._open:
+            return not self._full
+        self._open, was_full = path, self._full
+        with suppress(OSError):  # the folder is away for a while
+            self._full = size(self._folder) >= self._max_gb * GB
+        if self._full and not was_full:
+            logger.warning(
+                "episode log: %s has reached rltf.episode_log.max_gb=%g; no sessions are written until it is smaller: "
+                "raise the limit, lower rltf.episode_log.share, or move old files away",
+                self._folder, self._max_gb,
+            )  # fmt: skip
+        return not self._full
+
+
+def is_written(uid: str, share: float) -> bool:
+    """Whether a problem's training sessions are among the share that is written; every process says the same."""
+    return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
+
+
+def read_episodes(folder: Path) -> list[dict[str, Any]]:
+    """All records of a log folder, by step; those of training with their `rows` (`row_log`), where these are known."""
+    rows = read_rows(folder)
+    records = list(read_files(log_files(folder)))
+    for record in records:
+        trained = rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None
+        if trained is not None:
+            record["rows"] = trained
+    return records
+
+
+def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str, Grade]]:
+    """(problem, question, attempt, grade) of the first wrong attempts of a log; one per session.
+
+    Raises:
+        ValueError: there are none.
+    """
+    found: list[tuple[Problem, str, str, Grade]] = []
+    for record in read_episodes(folder):
+        wrong = next((turn for turn in record["turns"] if not turn["grade"]["correct"]), None)
+        if wrong is not None and record["task"] is not None and len(found) < num:
+            problem = Problem(record["env"], record["index"], record["task"], record["reference"])
+            found.append((problem, record["question"], wrong["text"], _grade(wrong["grade"])))
+    if not found:
+        raise ValueError(f"{folder}: no wrong attempt in it; the run's config names its log as rltf.episode_log.dir")
+    return found
+
+
+def _grade(found: dict[str, Any]) -> Grade:
+    return Grade(**{field.name: found[field.name] for field in fields(Grade) if field.name in found})

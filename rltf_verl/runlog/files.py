@@ -1,0 +1,170 @@
+"""The files of an episode log: `<step>.<kind>.<writer>.jsonl`, and `<step>.<kind>.jsonl.gz` once the step is over.
+
+Kinds: `train` and `val` hold one session per line, `rows` what each training session was trained on (`row_log`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import io
+import logging
+import os
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from rltf_verl.jsonl import Line, numbered, parse
+from rltf_verl.runlog.valid import rows_trouble, session_trouble
+
+logger = logging.getLogger(__name__)
+
+Kind = Literal["train", "val", "rows"]
+_NAME = re.compile(r"(\d{8})\.(train|val|rows)\.(?:[^.]+\.)?jsonl(?:\.gz)?")
+SESSIONS: tuple[Kind, ...] = ("train", "val")
+
+
+def log_files(folder: Path, kinds: Iterable[Kind] = SESSIONS) -> list[Path]:
+    """The log's own files by step and kind; what else lies in the folder is not ours."""
+    kinds = tuple(kinds)
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if _NAME.fullmatch(p.name) and place(p)[1] in kinds)
+
+
+def place(path: Path) -> tuple[int, str]:
+    """Step and kind of a file of the log."""
+    step, kind, *_ = path.name.split(".")
+    return int(step), kind
+
+
+def packed(path: Path) -> bool:
+    """The step was over when this was written."""
+    return path.suffix == ".gz"
+
+
+def read_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """All records of the files. A line that was packed and not yet taken away (its packer was killed) is read once."""
+    by_place: dict[tuple[int, str], list[Path]] = defaultdict(list)
+    for path in paths:
+        by_place[place(path)].append(path)
+    for files in by_place.values():
+        for path, own in _lines_once(files).items():
+            yield from read_some(own, path)
+
+
+def read_some(lines: Sequence[Line], path: Path) -> list[dict[str, Any]]:
+    """The records of some lines of a file of the log; what is not as it was written is skipped with a warning."""
+    return parse(lines, path, rows_trouble if place(path)[1] == "rows" else session_trouble)
+
+
+def _lines_once(files: list[Path]) -> dict[Path, list[Line]]:
+    found: dict[Path, list[Line]] = {}
+    known: set[bytes] = set()
+    for path in sorted(files, key=lambda p: not packed(p)):
+        own = [(k, line) for k, line in numbered(read_bytes(path)) if line not in known]
+        if len(files) > 1 and packed(path):
+            known.update(line for _, line in own)
+        found[path] = own
+    return found
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file holds, unpacked; nothing if it was packed or set aside a moment ago.
+
+    Of a packed file that is damaged: what stands before the damage, with a warning.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    return _unpacked(data, path) if packed(path) else data
+
+
+def _unpacked(data: bytes, path: Path) -> bytes:
+    whole = bytearray()
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            while piece := file.read1():
+                whole += piece
+    except (EOFError, zlib.error, OSError) as error:
+        logger.warning("%s: damaged after line %d (%s)", path, whole.count(b"\n"), error)
+    return bytes(whole)
+
+
+def size(folder: Path) -> int:
+    """Bytes of the files of the log."""
+    total = 0
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
+
+
+def set_aside_after(folder: Path, step: int) -> int:
+    """Move the files of what a run resumed at `step` plays again into `superseded/`.
+
+    These are the training sessions after it and the validation sessions from it on (verl validates before it trains).
+
+    Returns:
+        How many files were moved.
+    """
+    stale = [p for p in log_files(folder, ("train", "val", "rows")) if _is_played_again(p, step)]
+    for path in stale:
+        target = folder / "superseded"
+        target.mkdir(exist_ok=True)
+        path.rename(target / path.name.replace(".jsonl", f".{path.stat().st_mtime_ns}.jsonl"))
+    return len(stale)
+
+
+def _is_played_again(path: Path, step: int) -> bool:
+    own, kind = place(path)
+    return own > step or (own == step and kind == "val")
+
+
+def pack(folder: Path, before: int) -> int:
+    """Put the files of each step below `before` into one compressed file per kind.
+
+    Writers that are at such a step all the same wait, and go on in a new file (`jsonl.append_line`), which the next
+    call adds. Killed in between, nothing is lost and nothing is read twice.
+
+    Returns:
+        How many files were packed.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    by_place: dict[tuple[int, str], list[Path]] = defaultdict(list)
+    for path in log_files(folder, ("train", "val", "rows")):
+        if place(path)[0] < before and not packed(path):
+            by_place[place(path)].append(path)
+    for (step, kind), files in by_place.items():
+        _pack(files, folder / f"{step:08d}.{kind}.jsonl.gz")
+    return sum(map(len, by_place.values()))
+
+
+def _pack(files: list[Path], target: Path) -> None:
+    with ExitStack() as held:
+        for path in files:
+            held.enter_context(_locked(path))
+        lines = [line for own in _lines_once([*files, target]).values() for _, line in own]
+        part = target.with_name(f".{target.name}.part")
+        with part.open("wb") as file:
+            file.write(gzip.compress(b"\n".join([*lines, b""]), compresslevel=6, mtime=0))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+        for path in files:
+            path.unlink()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("rb") as file:
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

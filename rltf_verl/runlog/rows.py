@@ -1,0 +1,38 @@
+"""What each training session was trained on: one JSON line per session, in one file per step, written by the trainer.
+
+`{"step", "uid", "session_id", "rows": [{"parts": […], "tokens": {…}}]}`. A part is a stretch of a row's tokens of one
+role and turn: `role`, `turn` (position in the session), `tokens`, `advantage` (mean over them, weight of the objective
+and log-prob floor folded in), `masked` (share below the floor), `log_prob` (mean log π_old under the row's prompt) and
+`gap` (mean of the sampler's log-prob minus it), nats. `tokens` is there for a few sessions per step: lists over all
+tokens of the row, `text`, `role`, `turn`, `advantage`, `log_prob`, `gap`, `masked`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.jsonl import append_lines
+from rltf_verl.runlog.files import log_files, read_files
+
+Rows = list[dict[str, Any]]
+
+
+Append = Callable[[Path, Iterable[Mapping[str, Any]]], None]
+
+
+def write_rows(folder: Path, step: int, sessions: Iterable[Mapping[str, Any]], append: Append = append_lines) -> None:
+    """Append the records of a step's sessions, by `jsonl.append_lines` or what stands for it."""
+    append(folder / f"{step:08d}.rows.trainer.jsonl", sessions)
+
+
+def read_rows(folder: Path) -> dict[tuple[str, int], Rows]:
+    """(uid, session) -> its rows."""
+    records = read_files(log_files(folder, ("rows",)))
+    return {(record["uid"], record["session_id"]): record["rows"] for record in records}
+
+
+def roles(record: Mapping[str, Any]) -> set[str]:
+    """Names of the roles that a session's tokens have in training; empty if nobody knows."""
+    return {part["role"] for row in record.get("rows", ()) for part in row["parts"]}

@@ -1,0 +1,140 @@
+"""One session of an episode log: what its turns led to. `turns` is the list of a record, parents before children."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rltf_verl.answers import answer_form
+
+_EMPTY_TALK = re.compile(
+    r"\b(?:your|the|this|that|it)(?:\s+(?:previous|last|first))?(?:\s+(?:answer|attempt|solution|response))?"
+    r"\s+(?:is|was)\s+(?:not\s+)?(?:correct|incorrect|wrong|right)\b|\b(?:please|let'?s|now|and)?\s*try\s+(?:it\s+)?again\b",
+    re.IGNORECASE,
+)
+
+Record = Mapping[str, Any]
+
+
+def graded(turn: Record) -> bool:
+    """False where the grader was out of reach: such an attempt is neither right nor wrong."""
+    return bool(turn.get("stop") != "ungraded")
+
+
+def right(turn: Record) -> bool:
+    """The grader said so."""
+    return graded(turn) and bool(turn["grade"]["correct"])
+
+
+def wrong(turn: Record) -> bool:
+    """The grader said so, or found no answer."""
+    return graded(turn) and not turn["grade"]["correct"]
+
+
+def format_ok(turn: Record) -> bool:
+    """An answer was found, and the policy ended the text itself."""
+    return bool(turn["grade"]["format_ok"] and turn["ended"])
+
+
+def answer(turn: Record) -> str:
+    """The answer as it was graded, else the whole text; white space aside."""
+    return answer_form(turn["grade"]["parsed"], turn["text"])
+
+
+def line_to(turns: Sequence[Record], k: int) -> list[Record]:
+    """The turns from the first to that at position `k`, each the revision of the one before."""
+    line, at = [turns[k]], turns[k]["parent"]
+    while at is not None:
+        line.append(turns[at])
+        at = turns[at]["parent"]
+    return line[::-1]
+
+
+def lines(turns: Sequence[Record]) -> list[list[Record]]:
+    """One line for each turn that nothing follows; a session that is no tree has one."""
+    parents = {turn["parent"] for turn in turns}
+    return [line_to(turns, k) for k in range(len(turns)) if k not in parents]
+
+
+def pairs(turns: Sequence[Record]) -> Iterator[tuple[Record, Record]]:
+    """(attempt, revision of it), both graded."""
+    for turn in turns:
+        if turn["parent"] is not None and graded(turn) and graded(turns[turn["parent"]]):
+            yield turns[turn["parent"]], turn
+
+
+def fixed(turns: Sequence[Record]) -> bool:
+    """A wrong attempt was followed by a right one."""
+    return any(wrong(before) and right(after) for before, after in pairs(turns))
+
+
+def broken(turns: Sequence[Record]) -> bool:
+    """A right attempt was followed by a wrong one."""
+    return any(right(before) and wrong(after) for before, after in pairs(turns))
+
+
+def unsolved(turns: Sequence[Record]) -> bool:
+    """There are graded attempts, and none is right."""
+    return any(map(wrong, turns)) and not any(map(right, turns))
+
+
+def leaked(turns: Sequence[Record]) -> bool:
+    """The leak guard found something, whatever became of the text."""
+    return any(bool(said.get("leak")) for turn in turns for said in _texts(turn))
+
+
+def withheld(turns: Sequence[Record]) -> bool:
+    """A text was kept back."""
+    return any(bool(turn.get("withheld")) for turn in turns)
+
+
+def fell_back(turns: Sequence[Record]) -> bool:
+    """A provider failed, and the fixed sentence stood in for it."""
+    return any(bool(turn["feedback"]) and bool(turn["feedback"]["fallback"]) for turn in turns)
+
+
+def failed(turns: Sequence[Record]) -> bool:
+    """A grader or a provider failed."""
+    return any(bool(turn["grade"]["error"]) or bool(turn["error"]) for turn in turns)
+
+
+def not_graded(turns: Sequence[Record]) -> bool:
+    """A grader was out of reach."""
+    return not all(map(graded, turns))
+
+
+def _texts(turn: Record) -> list[Record]:
+    return [said for said in (turn["feedback"], turn.get("withheld")) if said]
+
+
+def verdicts(turns: Sequence[Record]) -> str:
+    """✓ right, ✗ wrong, ∅ no answer found, ? not graded, in order; the branches of a tree as (✗✓|✗).
+
+    >>> def turn(correct, parent):
+    ...     return {"grade": {"correct": correct, "format_ok": True}, "ended": True, "parent": parent, "stop": None}
+    >>> verdicts([turn(False, None), turn(True, 0), turn(False, 0)])
+    '✗(✓|✗)'
+    """
+    return _verdicts_from(turns, 0) if turns else ""
+
+
+def _verdicts_from(turns: Sequence[Record], k: int) -> str:
+    after = [_verdicts_from(turns, j) for j in range(k + 1, len(turns)) if turns[j]["parent"] == k]
+    return verdict(turns[k]) + (f"({'|'.join(after)})" if len(after) > 1 else "".join(after))
+
+
+def verdict(turn: Record) -> str:
+    """One character, see `verdicts`."""
+    if not graded(turn):
+        return "?"
+    return "✓" if right(turn) else "✗" if turn["grade"]["format_ok"] else "∅"
+
+
+def says_nothing(text: str) -> bool:
+    """No word is left without the verdict and the call to try again.
+
+    >>> says_nothing("Your previous answer is incorrect. Try again!"), says_nothing("It was wrong in row 2.")
+    (True, False)
+    """
+    return not re.search(r"\w", _EMPTY_TALK.sub("", text))

@@ -1,0 +1,145 @@
+"""Which lines of an episode log can be read: the one check for whatever counts, prints or exports it.
+
+A log may be damaged, of another version or forged. A line that is not as `record` and `row_log`
+write it is skipped by its reader, with a warning that names file and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from rltf_verl.texts import printable
+from rltf_verl.types import Role
+
+MOST_TURNS, MOST_DEPTH = 4096, 400
+"""A session's; more would cost readers, which look at pairs of turns and go down branches, too much."""
+_WHOLE = 2**63
+
+
+class Kind(NamedTuple):
+    """What a value must be."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+
+Fields = Mapping[str, Kind]
+
+_TEXT = Kind("text", lambda v: isinstance(v, str))
+_BOOL = Kind("true or false", lambda v: isinstance(v, bool))
+_COUNT = Kind("a whole number, at least 0", lambda v: type(v) is int and 0 <= v < _WHOLE)
+_INT = Kind("a whole number", lambda v: type(v) is int and -_WHOLE <= v < _WHOLE)
+_NUMBER = Kind("a number", lambda v: type(v) is float or _INT.fits(v))
+_OBJECT = Kind("an object", lambda v: isinstance(v, dict))
+_SPLIT = Kind("train or val", lambda v: v in ("train", "val"))
+_ROLE = Kind("a role", lambda v: v in {role.name.lower() for role in Role})
+
+
+def _or_null(kind: Kind) -> Kind:
+    return Kind(f"{kind.name}, or null", lambda v: v is None or kind.fits(v))
+
+
+def _list_of(kind: Kind) -> Kind:
+    return Kind(f"a list, each {kind.name}", lambda v: isinstance(v, list) and all(map(kind.fits, v)))
+
+
+_SESSION = {
+    "step": _COUNT, "split": _SPLIT, "uid": _TEXT, "session_id": _INT, "env": _TEXT, "index": _INT,
+    "reference": _TEXT, "question": _TEXT, "turns": _list_of(_OBJECT),
+}  # fmt: skip
+_SESSION_TOO = {
+    "version": _INT, "seed": _or_null(_INT), "horizon": _or_null(_COUNT), "num_shortened": _COUNT,
+    "task": _or_null(_OBJECT), "context": _list_of(_OBJECT),
+}  # fmt: skip
+_MESSAGE = {"role": _TEXT, "content": _TEXT}
+_TURN = {
+    "text": _TEXT, "ended": _BOOL, "reward": _NUMBER, "parent": _or_null(_COUNT),
+    "stop": _or_null(_TEXT), "error": _or_null(_TEXT), "grade": _OBJECT, "feedback": _or_null(_OBJECT),
+}  # fmt: skip
+_TURN_TOO = {
+    "prompt": _or_null(_TEXT), "withheld": _or_null(_OBJECT), "num_tokens": _or_null(_COUNT),
+    "prompt_tokens": _or_null(_COUNT),
+}  # fmt: skip
+_GRADE = {"correct": _BOOL, "format_ok": _BOOL, "parsed": _or_null(_TEXT), "error": _or_null(_TEXT)}
+_GRADE_TOO = {"score": _or_null(_NUMBER), "details": _OBJECT}
+_FEEDBACK = {"text": _TEXT, "provider": _TEXT, "fallback": _BOOL, "latency_s": _NUMBER}
+_FEEDBACK_TOO = {
+    "leak": _or_null(_TEXT), "original": _or_null(_TEXT), "prompt_tokens": _COUNT, "completion_tokens": _COUNT,
+    "cached": _BOOL, "sees_reference": _BOOL,
+}  # fmt: skip
+_ROWS = {"step": _COUNT, "uid": _TEXT, "session_id": _INT, "rows": _list_of(_OBJECT)}
+_NUMBERS = ("advantage", "masked", "log_prob", "gap")
+_PART = {"role": _ROLE, "turn": _COUNT, "tokens": _COUNT} | dict.fromkeys(_NUMBERS, _NUMBER)
+_COLUMNS = {
+    **dict.fromkeys(_NUMBERS, _list_of(_NUMBER)),
+    "text": _list_of(_TEXT),
+    "role": _list_of(_INT),
+    "turn": _list_of(_INT),
+    "masked": _list_of(Kind("0 or 1", lambda v: v in (0, 1))),
+}
+
+
+def session_trouble(record: Mapping[str, Any]) -> str | None:
+    """What is wrong with a session's line; None if it can be read."""
+    return next(_session(record), None)
+
+
+def rows_trouble(record: Mapping[str, Any]) -> str | None:
+    """The same of a line about what a session was trained on."""
+    return next(_rows(record), None)
+
+
+def _session(record: Mapping[str, Any]) -> Iterator[str]:
+    yield from _faults("", record, _SESSION, _SESSION_TOO)
+    for k, message in enumerate(record.get("context", [])):
+        yield from _faults(f"context[{k}].", message, _MESSAGE)
+    turns = record["turns"]
+    if not 0 < len(turns) <= MOST_TURNS:
+        yield f"turns has {len(turns)} entries, not 1 to {MOST_TURNS}"
+    depth: list[int] = []
+    for k, turn in enumerate(turns):
+        where = f"turns[{k}]."
+        yield from _turn(where, turn)
+        parent = turn["parent"]
+        if parent is not None and parent >= k:
+            yield f"{where}parent={parent} must be an earlier turn"
+        depth.append(0 if parent is None else depth[parent] + 1)
+        if depth[k] > MOST_DEPTH:
+            yield f"{where}parent: more than {MOST_DEPTH} revisions in a row"
+
+
+def _turn(where: str, turn: Mapping[str, Any]) -> Iterator[str]:
+    yield from _faults(where, turn, _TURN, _TURN_TOO)
+    yield from _faults(f"{where}grade.", turn["grade"], _GRADE, _GRADE_TOO)
+    for name in ("feedback", "withheld"):
+        if turn.get(name) is not None:
+            yield from _faults(f"{where}{name}.", turn[name], _FEEDBACK, _FEEDBACK_TOO)
+
+
+def _rows(record: Mapping[str, Any]) -> Iterator[str]:
+    yield from _faults("", record, _ROWS)
+    for k, row in enumerate(record["rows"]):
+        where = f"rows[{k}]."
+        yield from _faults(where, row, {"parts": _list_of(_OBJECT)}, {"tokens": _OBJECT})
+        for i, part in enumerate(row["parts"]):
+            yield from _faults(f"{where}parts[{i}].", part, _PART)
+        if "tokens" in row:
+            columns = row["tokens"]
+            yield from _faults(f"{where}tokens.", columns, _COLUMNS)
+            if len({len(columns[name]) for name in _COLUMNS}) > 1:
+                yield f"{where}tokens: its lists are of different lengths"
+
+
+def _faults(where: str, of: Mapping[str, Any], fields: Fields, too: Fields | None = None) -> Iterator[str]:
+    """Of an object's fields; `too`: those that older versions do not have."""
+    for name in fields:
+        if name not in of:
+            yield f"{where}{name} is missing"
+    yield from _wrong(where, of, [*fields.items(), *(too or {}).items()])
+
+
+def _wrong(where: str, of: Mapping[str, Any], fields: Iterable[tuple[str, Kind]]) -> Iterator[str]:
+    for name, kind in fields:
+        if name in of and not kind.fits(of[name]):
+            yield f"{where}{name}={printable(repr(of[name])[:40])} must be {kind.name}"
