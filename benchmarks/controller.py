@@ -1,15 +1,17 @@
 """What the plugin adds to a step of plain verl GRPO, on the CPU: `python benchmarks/controller.py`.
 
-Two runs of the real trainer at the same time, so that both see the same load: verl's own GRPO (trainer mode `sync`,
-its single-turn agent loop, a reward function) and ours with one turn per session. Same model (a small Llama with
-random weights, made on the spot, learning rate 0, so that answers stay as long as they are), same problems, batch,
-sampling and optimiser settings, log-probs of the sampler in both. `controller_probe.py` reads the clocks:
+Two runs of the real trainer at the same time, so that both see the same load: verl's own GRPO
+(trainer mode `sync`, its single-turn agent loop, a reward function) and ours with one turn per
+session. Same model (a small Llama with random weights, made on the spot, learning rate 0, so that
+answers stay as long as they are), same problems, batch, sampling and optimiser settings, log-probs
+of the sampler in both. `controller_probe.py` reads the clocks:
 
-own       what the trainer process does itself between the last sampled token and the end of the update
-workers   its calls of the actor's workers: log-probs and update, with our columns and our loss
-step      all of it, but for sampling: own + workers
+own       what the trainer process does itself between the last sampled token and the end of the
+update workers   its calls of the actor's workers: log-probs and update, with our columns and our
+loss step      all of it, but for sampling: own + workers
 
-Medians over the steps after a warm-up, over all repeats; the spread is half the range between the quartiles.
+Medians over the steps after a warm-up, over all repeats; the spread is half the range between the
+quartiles.
 """
 
 from __future__ import annotations
@@ -29,26 +31,42 @@ from trainer_runs import HERE, run_together, save_model
 
 from rltf_verl.data.build import build_parquet
 
-SHOWN = {"own": "controller/own_s", "own, CPU": "controller/cpu_s", "workers": "controller/workers_s"}
+SHOWN = {
+    "own": "controller/own_s",
+    "own, CPU": "controller/cpu_s",
+    "workers": "controller/workers_s",
+}
 
 SETTINGS = [
-    "data.max_prompt_length=64", "data.return_raw_chat=true", "data.seed=0",
-    "actor_rollout_ref.rollout.calculate_log_probs=true", "actor_rollout_ref.actor.optim.lr=0",
-    "actor_rollout_ref.actor.optim.weight_decay=0", "actor_rollout_ref.actor.loss_agg_mode=token-sum",
-    "actor_rollout_ref.actor.ppo_mini_batch_size=${data.train_batch_size}", "trainer.logger=[file]",
-    "trainer.val_before_train=false", "trainer.test_freq=-1", "trainer.save_freq=-1", "trainer.resume_mode=disable",
-]  # fmt: skip
+    "data.max_prompt_length=64",
+    "data.return_raw_chat=true",
+    "data.seed=0",
+    "actor_rollout_ref.rollout.calculate_log_probs=true",
+    "actor_rollout_ref.actor.optim.lr=0",
+    "actor_rollout_ref.actor.optim.weight_decay=0",
+    "actor_rollout_ref.actor.loss_agg_mode=token-sum",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=${data.train_batch_size}",
+    "trainer.logger=[file]",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=-1",
+    "trainer.resume_mode=disable",
+]
 
 WAYS = {
     "verl": [
-        "--config-name=ppo_trainer", "+rltf/hardware=cpu", "algorithm.adv_estimator=grpo",
+        "--config-name=ppo_trainer",
+        "+rltf/hardware=cpu",
+        "algorithm.adv_estimator=grpo",
         f"reward.custom_reward_function.path={HERE / 'controller_probe.py'}",
     ],
     "ours": [
-        "--config-name=rltf_grpo_single", "rltf/hardware=cpu", "rltf.env.style=compact",
+        "--config-name=rltf_grpo_single",
+        "rltf/hardware=cpu",
+        "rltf.env.style=compact",
         "rltf.episode.revise=compact_guide",
     ],
-}  # fmt: skip
+}
 
 
 def save_problems(folder: Path, number: int) -> dict[str, list[str]]:
@@ -56,7 +74,9 @@ def save_problems(folder: Path, number: int) -> dict[str, list[str]]:
     files = {}
     for way in WAYS:
         options: dict[str, Any] = {"n_min": 3, "n_max": 3, "style": "compact"}
-        paths = build_parquet("binary_matrix", folder / way, seed=0, num_train=number, num_test=8, **options)
+        paths = build_parquet(
+            "binary_matrix", folder / way, seed=0, num_train=number, num_test=8, **options
+        )
         if way == "verl":
             for path in (paths.train, paths.test):
                 pq.write_table(pq.read_table(path).drop_columns(["agent_name"]), path)
@@ -64,22 +84,32 @@ def save_problems(folder: Path, number: int) -> dict[str, list[str]]:
     return files
 
 
-def run_both(folder: Path, files: dict[str, list[str]], shared: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def run_both(
+    folder: Path, files: dict[str, list[str]], shared: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
     """Both ways at the same time; their metrics per step."""
     overrides = {way: [*WAYS[way], *SETTINGS, *files[way], *shared] for way in WAYS}
     steps = run_together(folder, overrides, "controller_probe")
-    return {way: [record for record in records if SHOWN["own"] in record] for way, records in steps.items()}
+    return {
+        way: [record for record in records if SHOWN["own"] in record]
+        for way, records in steps.items()
+    }
 
 
 def summary(steps: list[dict[str, Any]]) -> dict[str, Any]:
     """Median and spread of every clock, and what was trained on."""
     clocks = {name: [float(step[key]) for step in steps] for name, key in SHOWN.items()}
-    clocks["step"] = [own + workers for own, workers in zip(clocks["own"], clocks["workers"], strict=True)]
+    clocks["step"] = [
+        own + workers for own, workers in zip(clocks["own"], clocks["workers"], strict=True)
+    ]
     seconds = {}
     for name, values in clocks.items():
         low, median, high = statistics.quantiles(values, n=4, method="inclusive")
         seconds[name] = {"median": median, "spread": (high - low) / 2}
-    sizes = {name: statistics.mean(step[f"controller/{name}"] for step in steps) for name in ("rows", "tokens")}
+    sizes = {
+        name: statistics.mean(step[f"controller/{name}"] for step in steps)
+        for name in ("rows", "tokens")
+    }
     return {"steps": len(steps), **sizes, "seconds": seconds}
 
 
@@ -92,17 +122,24 @@ def show(results: dict[str, Any], console: Console) -> None:
     for name in (*SHOWN, "step"):
         verl, ours = (results[way]["seconds"][name] for way in ("verl", "ours"))
         table.add_row(
-            name, *(f"{way['median']:.3f} ± {way['spread']:.3f}" for way in (verl, ours)),
-            f"{ours['median'] / verl['median']:.3f}", f"{100 * (ours['median'] - verl['median']) / whole:+.1f}",
-        )  # fmt: skip
+            name,
+            *(f"{way['median']:.3f} ± {way['spread']:.3f}" for way in (verl, ours)),
+            f"{ours['median'] / verl['median']:.3f}",
+            f"{100 * (ours['median'] - verl['median']) / whole:+.1f}",
+        )
     console.print(table)
     for way, found in results.items():
-        console.print(f"{way}: {found['steps']} steps of {found['rows']:.0f} rows, {found['tokens']:.0f} tokens")
+        console.print(
+            f"{way}: {found['steps']} steps of {found['rows']:.0f} rows, {found['tokens']:.0f}"
+            " tokens"
+        )
 
 
 def main() -> None:
     """Run, print the table, write the numbers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--warm-up", type=int, default=4)
@@ -119,10 +156,12 @@ def main() -> None:
     save_model(folder / "model", args.hidden, args.layers)
     files = save_problems(folder, args.problems * args.steps)
     shared = [
-        f"actor_rollout_ref.model.path={folder / 'model'}", f"data.train_batch_size={args.problems}",
-        f"actor_rollout_ref.rollout.n={args.sessions}", f"data.max_response_length={args.tokens}",
+        f"actor_rollout_ref.model.path={folder / 'model'}",
+        f"data.train_batch_size={args.problems}",
+        f"actor_rollout_ref.rollout.n={args.sessions}",
+        f"data.max_response_length={args.tokens}",
         f"trainer.total_training_steps={args.steps}",
-    ]  # fmt: skip
+    ]
     for repeat in range(args.repeats):
         for way, steps in run_both(folder / str(repeat), files, shared).items():
             measured[way] += steps[args.warm_up :]
@@ -130,7 +169,9 @@ def main() -> None:
     show(results, Console())
     args.out.mkdir(parents=True, exist_ok=True)
     settings = {k: v for k, v in vars(args).items() if k != "out"}
-    (args.out / "controller.json").write_text(json.dumps({"settings": settings, **results}, indent=1) + "\n")
+    (args.out / "controller.json").write_text(
+        json.dumps({"settings": settings, **results}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Loaded into every process of a run of `controller.py`: notes what verl's trainer process does itself in a step.
+"""Loaded into every process of a run of `controller.py`: notes what verl's trainer process does
+itself in a step.
 
-Its own time is what passes from the moment the rollout's rows are there to the end of the actor's update, without the
-calls of the workers. Nothing that is measured is changed, but for the poll interval, which is made the same.
+Its own time is what passes from the moment the rollout's rows are there to the end of the actor's
+update, without the calls of the workers. Nothing that is measured is changed, but for the poll
+interval, which is made the same.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import wrapt
 WORKER_CALLS = ("compute_log_prob", "update_actor")
 
 
-def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None) -> float:
+def compute_score(
+    data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None
+) -> float:
     """A reward for verl's own agent loop; its value does not matter here."""
     return float(len(solution_str) % 2)
 
@@ -35,7 +39,11 @@ def _with_timed_workers(setup: Any) -> Any:
         self.replay_buffer.poll_interval = 0.05
         self.probe = {"workers": 0.0}
         for name in WORKER_CALLS:
-            setattr(self.actor_rollout_wg, name, _timed(getattr(self.actor_rollout_wg, name), self.probe))
+            setattr(
+                self.actor_rollout_wg,
+                name,
+                _timed(getattr(self.actor_rollout_wg, name), self.probe),
+            )
 
     return timed_setup
 

@@ -1,10 +1,12 @@
-"""Tokens per second of three ways to roll out on a CPU: `OMP_NUM_THREADS=1 python benchmarks/cpu_rollout.py`.
+"""Tokens per second of three ways to roll out on a CPU:
+`OMP_NUM_THREADS=1 python benchmarks/cpu_rollout.py`.
 
 One-request-at-a-time `generate`, transformers' own continuous batching, and the generator behind
-`rollout.name=transformers`, for 16, 64 and 256 concurrent short sequences of a Llama with random weights made on the
-spot. Every request samples at temperature 1 to its own length; throughputs count sampled tokens. Read the ratios of one
-run: on a busy machine all numbers drop, and with more threads than free cores they drop tenfold. The seconds that
-continuous batching needs to start (it warms up) are not counted.
+`rollout.name=transformers`, for 16, 64 and 256 concurrent short sequences of a Llama with random
+weights made on the spot. Every request samples at temperature 1 to its own length; throughputs
+count sampled tokens. Read the ratios of one run: on a busy machine all numbers drop, and with more
+threads than free cores they drop tenfold. The seconds that continuous batching needs to start (it
+warms up) are not counted.
 """
 
 from __future__ import annotations
@@ -42,26 +44,37 @@ def build_model(hidden: int, layers: int) -> LlamaForCausalLM:
 
 
 def workload(count: int) -> list[tuple[list[int], int]]:
-    """Return prompts of 20 to 40 tokens in groups of 8 equal ones, each with a response length of 16 to 64."""
+    """Return prompts of 20 to 40 tokens in groups of 8 equal ones, each with a response length of
+    16 to 64.
+    """
     draw = torch.Generator().manual_seed(count)
     sizes = torch.randint(20, 41, (count,), generator=draw).tolist()
-    prompts = [torch.randint(3, VOCAB, (size,), generator=draw).tolist() for size in sizes[: -(-count // GROUP)]]
+    prompts = [
+        torch.randint(3, VOCAB, (size,), generator=draw).tolist()
+        for size in sizes[: -(-count // GROUP)]
+    ]
     lengths = torch.randint(16, 65, (count,), generator=draw).tolist()
     return [(prompts[i // GROUP], lengths[i]) for i in range(count)]
 
 
 def one_at_a_time(model: LlamaForCausalLM, work: list[tuple[list[int], int]]) -> float:
-    """Run `generate` per request (the first few: the throughput does not depend on how many there are)."""
+    """Run `generate` per request (the first few: the throughput does not depend on how many there
+    are).
+    """
     work = work[:ONE_AT_A_TIME]
     start = time.perf_counter()
     for prompt, length in work:
-        config = GenerationConfig(max_new_tokens=length, min_new_tokens=length, do_sample=True, pad_token_id=0)
+        config = GenerationConfig(
+            max_new_tokens=length, min_new_tokens=length, do_sample=True, pad_token_id=0
+        )
         model.generate(torch.tensor([prompt]), generation_config=config)
     return sum(length for _, length in work) / (time.perf_counter() - start)
 
 
 def continuous_batching(model: LlamaForCausalLM, work: list[tuple[list[int], int]]) -> float:
-    """Run transformers' manager, which gives every request a length but one set of sampling parameters."""
+    """Run transformers' manager, which gives every request a length but one set of sampling
+    parameters.
+    """
     config = GenerationConfig(max_new_tokens=64, do_sample=True, eos_token_id=-1, pad_token_id=0)
     options = ContinuousBatchingConfig(max_memory_percent=0.1)
     with model.continuous_batching_context_manager(
@@ -102,16 +115,32 @@ def main() -> None:
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
-    size = sum(parameter.numel() for parameter in build_model(args.hidden, args.layers).parameters()) / 1e6
-    print(f"{size:.2f} M parameters, {torch.get_num_threads()} threads, tokens/s, best of {args.repeats}")
-    print(f"{'requests':>9} {'one by one':>11} {'transformers CB':>16} {'ours':>9} {'/ one':>7} {'/ CB':>7}")
+    size = (
+        sum(parameter.numel() for parameter in build_model(args.hidden, args.layers).parameters())
+        / 1e6
+    )
+    print(
+        f"{size:.2f} M parameters, {torch.get_num_threads()} threads, tokens/s, best of"
+        f" {args.repeats}"
+    )
+    print(
+        f"{'requests':>9} {'one by one':>11} {'transformers CB':>16} {'ours':>9} {'/ one':>7}"
+        f" {'/ CB':>7}"
+    )
     for count in args.requests:
         one, theirs, ours = (
-            # Continuous batching switches the model's attention, so every run gets a model of its own.
-            max(way(build_model(args.hidden, args.layers), workload(count)) for _ in range(args.repeats))
+            # Continuous batching switches the model's attention, so every run gets a model of its
+            # own.
+            max(
+                way(build_model(args.hidden, args.layers), workload(count))
+                for _ in range(args.repeats)
+            )
             for way in (one_at_a_time, continuous_batching, batch_generator)
         )
-        print(f"{count:>9} {one:>11.0f} {theirs:>16.0f} {ours:>9.0f} {ours / one:>7.1f} {ours / theirs:>7.1f}")
+        print(
+            f"{count:>9} {one:>11.0f} {theirs:>16.0f} {ours:>9.0f} {ours / one:>7.1f}"
+            f" {ours / theirs:>7.1f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How fast problems are built and answers graded: `python benchmarks/envs.py`.
 
-One process, one core. Answers are right ones in the reference's words and wrong ones, each in a box behind 200 words of
-reasoning, as a policy writes them; "unboxed" is the same text without the box. The official knights and knaves need
-reasoning-gym (`pip install rltf-verl[data]`).
+One process, one core. Answers are right ones in the reference's words and wrong ones, each in a box
+behind 200 words of reasoning, as a policy writes them; "unboxed" is the same text without the box.
+The official knights and knaves need reasoning-gym (`pip install rltf-verl[data]`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,16 @@ from rltf_verl.envs.base import Env
 from rltf_verl.types import Problem
 
 SETS = [
-    ("binary_matrix", {"mode": "official"}), ("binary_matrix", {}), ("binary_matrix", {"style": "compact"}),
-    ("knights_knaves", {"mode": "official"}), ("knights_knaves", {}), ("knights_knaves", {"style": "compact"}),
-    ("shortest_path", {"mode": "official"}), ("shortest_path", {}), ("shortest_path", {"style": "compact"}),
-]  # fmt: skip
+    ("binary_matrix", {"mode": "official"}),
+    ("binary_matrix", {}),
+    ("binary_matrix", {"style": "compact"}),
+    ("knights_knaves", {"mode": "official"}),
+    ("knights_knaves", {}),
+    ("knights_knaves", {"style": "compact"}),
+    ("shortest_path", {"mode": "official"}),
+    ("shortest_path", {}),
+    ("shortest_path", {"style": "compact"}),
+]
 SHOWN_DATA = {"binary_matrix": "matrix", "knights_knaves": "statements", "shortest_path": "grid"}
 REASONING = "First we look at what is given, and then we try one case after the other. " * 14
 BATCH = 2_000
@@ -82,30 +88,48 @@ def explained(env: Env) -> Callable[[Problem, str], str]:
 def show(results: Sequence[dict[str, Any]], console: Console) -> None:
     """One line per environment and options."""
     table = Table(title="environments: seconds to build, thousands of answers per second to grade")
-    for column in ("environment", "problems", "different", "build, s", "right", "another's", "unboxed", "explained"):
+    for column in (
+        "environment",
+        "problems",
+        "different",
+        "build, s",
+        "right",
+        "another's",
+        "unboxed",
+        "explained",
+    ):
         table.add_column(column, justify="left" if column == "environment" else "right")
     for found in results:
         options = " ".join(found["options"].values()) or "strict"
         rates = [*found["grades_per_second"].values(), found["explanations_per_second"]]
         table.add_row(
-            f"{found['environment']} {options}", f"{found['problems']}", f"{found['different']}",
-            f"{found['build_seconds']:.1f}", *(f"{value / 1000:.1f}" for value in rates),
-        )  # fmt: skip
+            f"{found['environment']} {options}",
+            f"{found['problems']}",
+            f"{found['different']}",
+            f"{found['build_seconds']:.1f}",
+            *(f"{value / 1000:.1f}" for value in rates),
+        )
     console.print(table)
 
 
 def main() -> None:
     """Measure, print the table, write the numbers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--problems", type=int, default=20_000)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of grading, each kind of answer")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="of grading, each kind of answer"
+    )
     parser.add_argument("--out", type=Path, default=Path("outputs/benchmarks"))
     args = parser.parse_args()
     results = [measure(name, options, args.problems, args.seconds) for name, options in SETS]
     show(results, Console(width=120))
     args.out.mkdir(parents=True, exist_ok=True)
     settings = {"problems": args.problems, "seconds": args.seconds}
-    (args.out / "envs.json").write_text(json.dumps({"settings": settings, "results": results}, indent=1) + "\n")
+    (args.out / "envs.json").write_text(
+        json.dumps({"settings": settings, "results": results}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

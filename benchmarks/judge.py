@@ -2,8 +2,8 @@
 
 python benchmarks/judge.py            # 0.5 s per answer, 64 at once: ideal 128 answers a second
 
-The judge is a process of its own (tests/feedback/judge_server.py), so the runtime has its process to itself, as the
-actor has in training.
+The judge is a process of its own (tests/feedback/judge_server.py), so the runtime has its process
+to itself, as the actor has in training.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ async def measure(url: str, cap: int, num: int) -> tuple[float, JudgeRuntime]:
 
 def main() -> None:
     """One line per run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--latency", type=float, default=0.5, help="seconds per answer")
     parser.add_argument("--cap", type=int, default=64, help="requests at once")
     parser.add_argument("--num", type=int, default=1920, help="answers")
@@ -53,7 +55,10 @@ def main() -> None:
             seconds, runtime = asyncio.run(measure(url, options.cap, options.num))
             processor = time.process_time() - processor
             rate = options.num / seconds
-            told = f"at most {runtime.stats.in_flight_peak} at once, {processor / options.num * 1e3:.2f} ms of CPU each"
+            told = (
+                f"at most {runtime.stats.in_flight_peak} at once,"
+                f" {processor / options.num * 1e3:.2f} ms of CPU each"
+            )
             print(f"{rate:7.1f} answers/s of {ideal:.1f} ideal: {rate / ideal:.1%}; {told}")
         server.terminate()
 

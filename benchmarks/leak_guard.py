@@ -1,8 +1,10 @@
-"""Precision and recall of the leak guard: `python benchmarks/leak_guard.py [--show] [--seed 0] [--folder DIR]`.
+"""Precision and recall of the leak guard:
+`python benchmarks/leak_guard.py [--show] [--seed 0] [--folder DIR]`.
 
-Runs the guard's rules over the labelled feedback texts of `leak_texts/`, for every wording of every environment that
-there are texts for. `--show` prints what it gets wrong, except of held-out wordings: who reads these, fixes the rules
-by them. `--folder DIR` measures texts from files instead, in the form of `leak_texts/files.py`.
+Runs the guard's rules over the labelled feedback texts of `leak_texts/`, for every wording of every
+environment that there are texts for. `--show` prints what it gets wrong, except of held-out
+wordings: who reads these, fixes the rules by them. `--folder DIR` measures texts from files
+instead, in the form of `leak_texts/files.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Scores:
     wrong: list[Labelled]
 
     def share(self, kind: str) -> float:
-        """Of the texts of a kind: how many were called a leak. For `innocent` the false-positive rate, else recall."""
+        """Of the texts of a kind: how many were called a leak. For `innocent` the false-positive
+        rate, else recall.
+        """
         return self.flagged[kind] / self.num[kind]
 
     @property
@@ -65,7 +69,14 @@ def table_line(name: str, scores: Scores) -> list[str]:
     """One line of the table in docs/feedback_guard.md."""
     recalls = [f"{scores.share(kind):.3f}" if scores.num[kind] else "" for kind in LEAKS]
     rate = f"{scores.share('innocent'):.3f} of {scores.num['innocent']}"
-    return [name, str(scores.num.total()), *recalls, f"{scores.precision:.3f}", rate, f"{scores.ms_per_text:.2f}"]
+    return [
+        name,
+        str(scores.num.total()),
+        *recalls,
+        f"{scores.precision:.3f}",
+        rate,
+        f"{scores.ms_per_text:.2f}",
+    ]
 
 
 def folder_line(name: str, scores: Scores) -> list[str]:
@@ -98,18 +109,27 @@ def _measured(args: argparse.Namespace) -> Iterator[tuple[list[str], Sequence[La
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--show", action="store_true", help="print every text that is judged wrongly, unless held out")
+    parser.add_argument(
+        "--show",
+        action="store_true",
+        help="print every text that is judged wrongly, unless held out",
+    )
     parser.add_argument("--seed", type=int, default=0, help="another seed makes another set")
     parser.add_argument("--only", default="", help="only environments whose name begins so")
     parser.add_argument("--folder", type=Path, help="texts from files")
-    parser.add_argument("--hard", action="store_true", help="the hard wordings of leak_texts/hard.py")
+    parser.add_argument(
+        "--hard", action="store_true", help="the hard wordings of leak_texts/hard.py"
+    )
     args = parser.parse_args()
     header = HEADER if args.folder is None and not args.hard else FOLDER_HEADER
     print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
     for line, wrong in _measured(args):
         print("| " + " | ".join(line) + " |", flush=True)
         for item in wrong if args.show else ():
-            print(f"  {item.kind}: {item.text!r}\n    reference {item.problem.reference!r}", file=sys.stderr)
+            print(
+                f"  {item.kind}: {item.text!r}\n    reference {item.problem.reference!r}",
+                file=sys.stderr,
+            )
 
 
 if __name__ == "__main__":

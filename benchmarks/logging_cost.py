@@ -1,8 +1,9 @@
 """What the episode log adds to a step of training, on the CPU: `python benchmarks/logging_cost.py`.
 
-Runs of the real trainer (RLTF-SD) at the same time, so that they see the same load: one with the log as it is by
-default, and two without, which say how far two equal runs differ. Same model, problems and seeds, learning rate 0.
-Compared are the seconds of whole steps. `logging_probe.py` also adds up what the log's own code took in each process:
+Runs of the real trainer (RLTF-SD) at the same time, so that they see the same load: one with the
+log as it is by default, and two without, which say how far two equal runs differ. Same model,
+problems and seeds, learning rate 0. Compared are the seconds of whole steps. `logging_probe.py`
+also adds up what the log's own code took in each process:
 
 worker    writing a session's line, in the agent-loop workers, while other sessions are sampled
 trainer   what the trainer waits for between advantages and update
@@ -28,11 +29,21 @@ STEP = "timing_s/step"
 OFF = ["rltf.episode_log.dir=null"]
 WAYS = {"without": OFF, "with": [], "without_again": OFF}
 SETTINGS = [
-    "--config-name=rltf_sd", "rltf/hardware=cpu", "rltf.env.style=compact", "rltf/feedback=verifier_full",
-    "rltf.episode.revise=compact_guide", "data.max_prompt_length=512", "data.seed=0",
-    "actor_rollout_ref.actor.optim.lr=0", "actor_rollout_ref.actor.optim.weight_decay=0", "trainer.logger=[file]",
-    "trainer.val_before_train=false", "trainer.test_freq=-1", "trainer.save_freq=-1", "trainer.resume_mode=disable",
-]  # fmt: skip
+    "--config-name=rltf_sd",
+    "rltf/hardware=cpu",
+    "rltf.env.style=compact",
+    "rltf/feedback=verifier_full",
+    "rltf.episode.revise=compact_guide",
+    "data.max_prompt_length=512",
+    "data.seed=0",
+    "actor_rollout_ref.actor.optim.lr=0",
+    "actor_rollout_ref.actor.optim.weight_decay=0",
+    "trainer.logger=[file]",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=-1",
+    "trainer.resume_mode=disable",
+]
 
 
 def clocks(folder: Path) -> dict[str, dict[str, float]]:
@@ -65,16 +76,21 @@ def show(results: dict[str, Any], console: Console) -> None:
     for name in ("where", "wall", "CPU"):
         own.add_column(name, justify="right")
     for where, sums in results["own"].items():
-        own.add_row(where, *(f"{100 * sums[clock] / results['seconds']:.2f}" for clock in ("wall", "cpu")))
+        own.add_row(
+            where, *(f"{100 * sums[clock] / results['seconds']:.2f}" for clock in ("wall", "cpu"))
+        )
     console.print(own)
     console.print(
-        f"{results['sessions']:.0f} sessions per step, {results['bytes'] / results['written']:.0f} bytes each"
+        f"{results['sessions']:.0f} sessions per step, {results['bytes'] / results['written']:.0f}"
+        " bytes each"
     )
 
 
 def main() -> None:
     """Run, print the tables, write the numbers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--warm-up", type=int, default=4)
     parser.add_argument("--problems", type=int, default=16)
@@ -85,19 +101,34 @@ def main() -> None:
     folder = args.out.resolve() / "logging"
     shutil.rmtree(folder, ignore_errors=True)
     save_model(folder / "model", hidden=128, layers=4)
-    paths = build_parquet("binary_matrix", folder, seed=0, num_train=args.problems * args.steps, num_test=8,
-                          n_min=3, n_max=3, style="compact")  # fmt: skip
+    paths = build_parquet(
+        "binary_matrix",
+        folder,
+        seed=0,
+        num_train=args.problems * args.steps,
+        num_test=8,
+        n_min=3,
+        n_max=3,
+        style="compact",
+    )
     shared = [
-        f"actor_rollout_ref.model.path={folder / 'model'}", f"data.train_batch_size={args.problems}",
-        f"actor_rollout_ref.rollout.n={args.sessions}", f"data.max_response_length={args.tokens}",
-        f"trainer.total_training_steps={args.steps}", f"data.train_files={paths.train}", f"data.val_files={paths.test}",
-    ]  # fmt: skip
+        f"actor_rollout_ref.model.path={folder / 'model'}",
+        f"data.train_batch_size={args.problems}",
+        f"actor_rollout_ref.rollout.n={args.sessions}",
+        f"data.max_response_length={args.tokens}",
+        f"trainer.total_training_steps={args.steps}",
+        f"data.train_files={paths.train}",
+        f"data.val_files={paths.test}",
+    ]
     ways = {way: [*SETTINGS, *shared, *own] for way, own in WAYS.items()}
     steps = run_together(folder / "runs", ways, "logging_probe")
     log = folder / "runs" / "with" / "checkpoints" / "episodes"
     results = {
         "settings": {k: v for k, v in vars(args).items() if k != "out"},
-        "step": {way: spread([float(m[STEP]) for m in found[args.warm_up :]]) for way, found in steps.items()},
+        "step": {
+            way: spread([float(m[STEP]) for m in found[args.warm_up :]])
+            for way, found in steps.items()
+        },
         "seconds": sum(float(m[STEP]) for m in steps["with"]),
         "own": clocks(folder / "runs" / "with"),
         "sessions": statistics.mean(m["rltf/session/total"] for m in steps["with"]),

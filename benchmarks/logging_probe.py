@@ -1,6 +1,7 @@
 """Loaded into every process of a run of `logging_cost.py`: how long the episode log takes there.
 
-Each process keeps its sums in a file of its own, overwritten in place: verl's workers are killed, they do not exit.
+Each process keeps its sums in a file of its own, overwritten in place: verl's workers are killed,
+they do not exit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How a step grows with horizon, group size and the judge's latency: `python benchmarks/scale.py`.
 
-The real trainer (RLTF-SD) on the CPU with a small random model, learning rate 0: every answer is wrong, so every
-session plays all of its turns. One run per setting, one after the other; medians over the steps after a warm-up. Beside
-each number stands what the formulas of docs/scale.md say, scaled to the first line where they are proportions.
+The real trainer (RLTF-SD) on the CPU with a small random model, learning rate 0: every answer is
+wrong, so every session plays all of its turns. One run per setting, one after the other; medians
+over the steps after a warm-up. Beside each number stands what the formulas of docs/scale.md say,
+scaled to the first line where they are proportions.
 """
 
 from __future__ import annotations
@@ -33,27 +34,43 @@ LINES: dict[str, dict[str, Any]] = {
     "judge 1 s, 8 at once": {"latency_s": 1.0, "concurrency": 8},
 }
 SETTINGS = [
-    "rltf/hardware=cpu", "rltf.env.style=compact", "rltf.episode.revise=compact", "rltf/feedback=own",
-    f"rltf.feedback.provider={HERE / 'slow_feedback.py'}:Slow", "data.max_prompt_length=512", "data.seed=0",
-    f"data.train_batch_size={PROBLEMS}", "actor_rollout_ref.actor.optim.lr=0",
-    "actor_rollout_ref.actor.optim.weight_decay=0", "trainer.logger=[file]", "trainer.val_before_train=false",
-    "trainer.test_freq=-1", "trainer.save_freq=-1", "trainer.resume_mode=disable",
-]  # fmt: skip
+    "rltf/hardware=cpu",
+    "rltf.env.style=compact",
+    "rltf.episode.revise=compact",
+    "rltf/feedback=own",
+    f"rltf.feedback.provider={HERE / 'slow_feedback.py'}:Slow",
+    "data.max_prompt_length=512",
+    "data.seed=0",
+    f"data.train_batch_size={PROBLEMS}",
+    "actor_rollout_ref.actor.optim.lr=0",
+    "actor_rollout_ref.actor.optim.weight_decay=0",
+    "trainer.logger=[file]",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=-1",
+    "trainer.resume_mode=disable",
+]
 MEASURED = {
-    "rows": "rltf/rows/per_session", "tokens": "perf/total_num_tokens", "sampling": "timing_s/gen",
-    "log-probs": "timing_s/old_log_prob", "update": "timing_s/update_actor", "step": "timing_s/step",
-}  # fmt: skip
+    "rows": "rltf/rows/per_session",
+    "tokens": "perf/total_num_tokens",
+    "sampling": "timing_s/gen",
+    "log-probs": "timing_s/old_log_prob",
+    "update": "timing_s/update_actor",
+    "step": "timing_s/step",
+}
 
 
 def overrides(line: dict[str, Any]) -> list[str]:
     """Of one setting; without a second turn there is nothing to distil."""
     horizon, sessions = line.get("horizon", HORIZON), line.get("sessions", SESSIONS)
     return [
-        f"--config-name={'rltf_grpo_single' if horizon == 1 else 'rltf_sd'}", *SETTINGS,
-        f"rltf.episode.horizon={horizon}", f"actor_rollout_ref.rollout.n={sessions}",
+        f"--config-name={'rltf_grpo_single' if horizon == 1 else 'rltf_sd'}",
+        *SETTINGS,
+        f"rltf.episode.horizon={horizon}",
+        f"actor_rollout_ref.rollout.n={sessions}",
         f"+rltf.feedback.latency_s={line.get('latency_s', 0.0)}",
         f"+rltf.feedback.concurrency={line.get('concurrency', 1024)}",
-    ]  # fmt: skip
+    ]
 
 
 def expected_rows(line: dict[str, Any]) -> float:
@@ -89,18 +106,27 @@ def show(found: dict[str, dict[str, float]], console: Console) -> None:
         trained, base = own["log-probs"] + own["update"], first["log-probs"] + first["update"]
         silent = found["3 turns" if line.get("horizon") == 3 else "2 turns"]
         wait = (
-            f"{own['sampling'] - silent['sampling']:.2f} ({expected_wait(line):.0f})" if line.get("latency_s") else "–"
+            f"{own['sampling'] - silent['sampling']:.2f} ({expected_wait(line):.0f})"
+            if line.get("latency_s")
+            else "–"
         )
         table.add_row(
-            name, f"{own['rows']:.2f} ({expected_rows(line):.0f})", f"{own['tokens']:.0f}", f"{trained:.2f}",
-            f"{base * own['tokens'] / first['tokens']:.2f}", f"{own['sampling']:.2f}", wait,
-        )  # fmt: skip
+            name,
+            f"{own['rows']:.2f} ({expected_rows(line):.0f})",
+            f"{own['tokens']:.0f}",
+            f"{trained:.2f}",
+            f"{base * own['tokens'] / first['tokens']:.2f}",
+            f"{own['sampling']:.2f}",
+            wait,
+        )
     console.print(table)
 
 
 def main() -> None:
     """Run, print the table, write the numbers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--warm-up", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=64, help="longest answer")
@@ -109,20 +135,38 @@ def main() -> None:
     folder = args.out.resolve() / "scale"
     shutil.rmtree(folder, ignore_errors=True)
     save_model(folder / "model", hidden=128, layers=4)
-    paths = build_parquet("binary_matrix", folder, seed=0, num_train=PROBLEMS * args.steps, num_test=8,
-                          n_min=3, n_max=3, style="compact")  # fmt: skip
+    paths = build_parquet(
+        "binary_matrix",
+        folder,
+        seed=0,
+        num_train=PROBLEMS * args.steps,
+        num_test=8,
+        n_min=3,
+        n_max=3,
+        style="compact",
+    )
     shared = [
-        f"actor_rollout_ref.model.path={folder / 'model'}", f"data.max_response_length={args.tokens}",
-        f"trainer.total_training_steps={args.steps}", f"data.train_files={paths.train}", f"data.val_files={paths.test}",
-    ]  # fmt: skip
+        f"actor_rollout_ref.model.path={folder / 'model'}",
+        f"data.max_response_length={args.tokens}",
+        f"trainer.total_training_steps={args.steps}",
+        f"data.train_files={paths.train}",
+        f"data.val_files={paths.test}",
+    ]
     found = {}
     for i, (name, line) in enumerate(LINES.items()):
-        steps = run_together(folder / "runs" / str(i), {"run": [*overrides(line), *shared]}, "")["run"][args.warm_up :]
-        found[name] = {short: statistics.median(float(m[key]) for m in steps) for short, key in MEASURED.items()}
+        steps = run_together(folder / "runs" / str(i), {"run": [*overrides(line), *shared]}, "")[
+            "run"
+        ][args.warm_up :]
+        found[name] = {
+            short: statistics.median(float(m[key]) for m in steps)
+            for short, key in MEASURED.items()
+        }
         Console().print(name, found[name])
     show(found, Console())
     settings = {k: v for k, v in vars(args).items() if k != "out"}
-    (args.out / "scale.json").write_text(json.dumps({"settings": settings, "lines": found}, indent=1) + "\n")
+    (args.out / "scale.json").write_text(
+        json.dumps({"settings": settings, "lines": found}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

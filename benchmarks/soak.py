@@ -1,12 +1,13 @@
 """An hour of the real trainer while everything around it fails, then a look at what is left.
 
-python -m benchmarks.soak                 # 60 minutes; exit status 1 and a list if anything is wrong
-python -m benchmarks.soak --minutes 6     # a short one
+python -m benchmarks.soak                 # 60 minutes; exit status 1 and a list if anything is
+wrong python -m benchmarks.soak --minutes 6     # a short one
 
-A judge that answers with every fault of its list, SIGKILL of any process of the run at random moments, the judge down,
-the disk full, the clock set forward and back. The run is started again whenever it ended, as a job scheduler would do.
-The last third is quiet, but for the judge: there the memory of each process is watched. Needs Linux; as root the run
-writes to a small file system of its own, which can be filled; otherwise that fault is left out, and the report says so.
+A judge that answers with every fault of its list, SIGKILL of any process of the run at random
+moments, the judge down, the disk full, the clock set forward and back. The run is started again
+whenever it ended, as a job scheduler would do. The last third is quiet, but for the judge: there
+the memory of each process is watched. Needs Linux; as root the run writes to a small file system of
+its own, which can be filled; otherwise that fault is left out, and the report says so.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from rltf_verl.runlog.files import log_files, place
 from tests.e2e import runs
 
 N, BATCH, STEPS = 3, 12, 10**6
-"""Episodes per problem, problems per step, as in `runs.SETTINGS`; more steps than there is time for."""
+"""Episodes per problem, problems per step, as in `runs.SETTINGS`; more steps than there is time
+for.
+"""
 PAUSE_S = (30.0, 75.0)
 """Seconds between two faults."""
 OUTAGE_S, FULL_S, STALL_S, LEAVE_S = 20.0, 60.0, 300.0, 90.0
@@ -43,12 +46,20 @@ JUDGE = Path(__file__).parents[1] / "tests" / "feedback" / "judge_server.py"
 MARK = "RLTF_SOAK_ID"
 
 SETTINGS = [
-    "rltf/feedback=judge", "rltf.episode.revise=compact", "rltf.feedback.style=short", "rltf.feedback.endpoint.model=m",
-    "rltf.feedback.limits.deadline_s=8", "rltf.feedback.limits.request_timeout_s=2",
-    "rltf.feedback.limits.backoff_s=0.2", "rltf.feedback.limits.breaker_after_s=5",
-    "rltf.feedback.limits.breaker_probe_s=1", "actor_rollout_ref.rollout.agent.num_workers=2",
-    "trainer.save_freq=2", "trainer.max_actor_ckpt_to_keep=2", "trainer.test_freq=20",
-]  # fmt: skip
+    "rltf/feedback=judge",
+    "rltf.episode.revise=compact",
+    "rltf.feedback.style=short",
+    "rltf.feedback.endpoint.model=m",
+    "rltf.feedback.limits.deadline_s=8",
+    "rltf.feedback.limits.request_timeout_s=2",
+    "rltf.feedback.limits.backoff_s=0.2",
+    "rltf.feedback.limits.breaker_after_s=5",
+    "rltf.feedback.limits.breaker_probe_s=1",
+    "actor_rollout_ref.rollout.agent.num_workers=2",
+    "trainer.save_freq=2",
+    "trainer.max_actor_ckpt_to_keep=2",
+    "trainer.test_freq=20",
+]
 
 
 @dataclass
@@ -67,7 +78,9 @@ class Soak:
     faults: list[str] = field(default_factory=list)
     starts: int = 0
     troubles: list[str] = field(default_factory=list)
-    memory: dict[tuple[int, str], list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    memory: dict[tuple[int, str], list[tuple[float, float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def note(self, text: str) -> None:
         """To the terminal, at once: an hour without a word looks like a hang."""
@@ -83,7 +96,16 @@ class Soak:
 
     def start_judge(self) -> None:
         """On the port that it had before."""
-        command = [sys.executable, str(JUDGE), "--port", str(self.port), "--faults", "0.2", "--latency", "0.05"]
+        command = [
+            sys.executable,
+            str(JUDGE),
+            "--port",
+            str(self.port),
+            "--faults",
+            "0.2",
+            "--latency",
+            "0.05",
+        ]
         self.judge = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.judge.stdout is not None
         self.port = int(self.judge.stdout.readline().strip().rsplit(":", 1)[1].split("/")[0])
@@ -99,13 +121,19 @@ class Soak:
         url = f"http://127.0.0.1:{self.port}/v1"
         os.environ["RLTF_SOAK_CLOCK"] = str(self.folder / "clock")
         self.run = runs.start(
-            self.folder / "run", self.data, [
-                *SETTINGS, f"rltf.feedback.endpoint.base_url={url}", f"trainer.total_training_steps={steps}",
-                # Not a run's last step, and not what a checkpoint goes by: more epochs than there is time for.
+            self.folder / "run",
+            self.data,
+            [
+                *SETTINGS,
+                f"rltf.feedback.endpoint.base_url={url}",
+                f"trainer.total_training_steps={steps}",
+                # Not a run's last step, and not what a checkpoint goes by: more epochs than there
+                # is time for.
                 "trainer.total_epochs=100000",
                 f"trainer.default_local_dir={self.disk / 'checkpoints'}",
-            ], recorder="benchmarks.soak_probe",
-        )  # fmt: skip
+            ],
+            recorder="benchmarks.soak_probe",
+        )
 
     def family(self) -> list[psutil.Process]:
         """All processes of all starts, by the mark in their environment."""
@@ -127,7 +155,9 @@ class Soak:
         left = self.family()
         for process in left:
             with contextlib.suppress(psutil.Error):
-                self.troubles.append(f"process left {LEAVE_S:.0f} s after the end: {process.name()} {process.pid}")
+                self.troubles.append(
+                    f"process left {LEAVE_S:.0f} s after the end: {process.name()} {process.pid}"
+                )
                 process.kill()
         self.note(f"the run ended with status {code}")
 
@@ -176,7 +206,9 @@ def clock_jump(soak: Soak) -> str:
 
 
 def watch(soak: Soak, seconds: float, quiet: bool = False) -> None:
-    """Let it run; start it again when it ended; a run without progress is ended and is a trouble."""
+    """Let it run; start it again when it ended; a run without progress is ended and is a
+    trouble.
+    """
     end, progress, step = time.monotonic() + seconds, time.monotonic(), soak.step()
     while time.monotonic() < end:
         time.sleep(min(2.0, max(0.0, end - time.monotonic())))
@@ -201,7 +233,9 @@ def remember_memory(soak: Soak) -> None:
     for process in soak.family():
         with contextlib.suppress(psutil.Error):
             name = " ".join(process.cmdline())[:60] or process.name()
-            soak.memory[process.pid, name].append((time.monotonic(), float(process.memory_info().rss)))
+            soak.memory[process.pid, name].append(
+                (time.monotonic(), float(process.memory_info().rss))
+            )
 
 
 def undisturbed(data: dict[str, str], steps: int) -> list[list[int]]:
@@ -230,7 +264,13 @@ def make_disk(folder: Path) -> tuple[Path, bool]:
 
 def play(soak: Soak, minutes: float) -> None:
     """Two thirds with faults, one third without, and an orderly end."""
-    kinds = [lambda s: kill(s, True), lambda s: kill(s, False), lambda s: kill(s, False), outage, clock_jump]
+    kinds = [
+        lambda s: kill(s, True),
+        lambda s: kill(s, False),
+        lambda s: kill(s, False),
+        outage,
+        clock_jump,
+    ]
     kinds += [full_disk] if soak.can_fill else []
     soak.start_judge()
     soak.start(STEPS)
@@ -266,16 +306,25 @@ def report(soak: Soak) -> dict[str, Any]:
     parts = [p for p in soak.disk.rglob("*") if p.name.endswith((".part", ".tmp"))]
     soak.troubles += [f"file left: {p}" for p in parts]
     grown = {f"{pid} {name}": growth(s) for (pid, name), s in soak.memory.items()}
-    soak.troubles += [f"{name} grew by {mb:.0f} MB" for name, mb in grown.items() if mb and mb > GROWTH_MB]
+    soak.troubles += [
+        f"{name} grew by {mb:.0f} MB" for name, mb in grown.items() if mb and mb > GROWTH_MB
+    ]
     return {
-        "steps": steps, "episodes": len(records), "starts": soak.starts, "faults": soak.faults,
-        "disk_filled": soak.can_fill, "growth_mb": grown, "troubles": soak.troubles,
-    }  # fmt: skip
+        "steps": steps,
+        "episodes": len(records),
+        "starts": soak.starts,
+        "faults": soak.faults,
+        "disk_filled": soak.can_fill,
+        "growth_mb": grown,
+        "troubles": soak.troubles,
+    }
 
 
 def main() -> None:
     """Exit status 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("outputs/soak"))
@@ -284,7 +333,9 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     os.environ[MARK] = f"{os.getpid()}-{time.time_ns()}"
     disk, can_fill = make_disk(folder)
-    soak = Soak(folder, disk, random.Random(options.seed), runs.build_data(folder / "data"), can_fill)
+    soak = Soak(
+        folder, disk, random.Random(options.seed), runs.build_data(folder / "data"), can_fill
+    )
     try:
         play(soak, options.minutes)
         finish(soak)

@@ -23,7 +23,9 @@ def problems_by_step(records: Iterable[dict[str, Any]]) -> dict[int, Counter[tup
     return steps
 
 
-def wrong_steps(steps: dict[int, Counter[tuple[int, int]]], order: Sequence[Sequence[int]], n: int) -> list[str]:
+def wrong_steps(
+    steps: dict[int, Counter[tuple[int, int]]], order: Sequence[Sequence[int]], n: int
+) -> list[str]:
     """Steps that did not play just the episodes of an undisturbed run, each once.
 
     Args:
@@ -34,9 +36,14 @@ def wrong_steps(steps: dict[int, Counter[tuple[int, int]]], order: Sequence[Sequ
     troubles = []
     for step, problems in enumerate(order, 1):
         expected = Counter({(problem, i): 1 for problem in problems for i in range(n)})
-        missing, extra = expected - steps.get(step, Counter()), steps.get(step, Counter()) - expected
+        missing, extra = (
+            expected - steps.get(step, Counter()),
+            steps.get(step, Counter()) - expected,
+        )
         if missing or extra:
-            troubles.append(f"step {step}: {missing.total()} episodes missing, {extra.total()} extra")
+            troubles.append(
+                f"step {step}: {missing.total()} episodes missing, {extra.total()} extra"
+            )
     return troubles
 
 

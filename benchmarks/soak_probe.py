@@ -1,6 +1,7 @@
 """Loaded into every process of a run of `soak.py`: its wall clock goes by what a file says.
 
-Python's clock only. Ray's own processes keep the machine's, as they do when one node's clock is set.
+Python's clock only. Ray's own processes keep the machine's, as they do when one node's clock is
+set.
 """
 
 from __future__ import annotations

@@ -1,14 +1,18 @@
-"""From a step's rows to its targets, beside a Python loop: `OMP_NUM_THREADS=1 python benchmarks/targets.py`.
+"""From a step's rows to its targets, beside a Python loop:
+`OMP_NUM_THREADS=1 python benchmarks/targets.py`.
 
-Ours is what the trainer does between two visits to the transfer queue: read the columns, compute returns, baselines,
-advantages and the log-prob floor, hand back ragged columns. The loop is written the way the release does it: lists of
-returns and a small tensor of advantages per group, then for each row the shifted tokens, log-probs, advantages and mask
-of prompt and response as lists, made tensors at the end. Both start from the same sessions and every advantage is
-compared. In groups of 8, two turns at most, 60 % of the sessions with two turns and so three rows (the third is the
-distillation row); first prompts of 30 to 60 tokens, second ones of 95 to 165, responses of 20 to 60.
+Ours is what the trainer does between two visits to the transfer queue: read the columns, compute
+returns, baselines, advantages and the log-prob floor, hand back ragged columns. The loop is written
+the way the release does it: lists of returns and a small tensor of advantages per group, then for
+each row the shifted tokens, log-probs, advantages and mask of prompt and response as lists, made
+tensors at the end. Both start from the same sessions and every advantage is compared. In groups of
+8, two turns at most, 60 % of the sessions with two turns and so three rows (the third is the
+distillation row); first prompts of 30 to 60 tokens, second ones of 95 to 165, responses of 20 to
+60.
 
-Not in the time of either: sampling, grading, moving data; in ours also the agent loop's work on a session, which is
-done while others are being sampled and is shown on a line of its own. Every size is timed several times in turns.
+Not in the time of either: sampling, grading, moving data; in ours also the agent loop's work on a
+session, which is done while others are being sampled and is shown on a line of its own. Every size
+is timed several times in turns.
 """
 
 from __future__ import annotations
@@ -35,7 +39,15 @@ from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import FloorWatch
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, SAMPLER_LOG_PROBS, TURN, real_rows, row_columns, session_facts
+from rltf_verl.adapters.queue.columns import (
+    FACTS,
+    ROLE,
+    SAMPLER_LOG_PROBS,
+    TURN,
+    real_rows,
+    row_columns,
+    session_facts,
+)
 from rltf_verl.adapters.queue.step_rows import read_rows, write_tokens
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
@@ -74,7 +86,9 @@ def play(num_sessions: int) -> list[list[Session]]:
     draw = np.random.default_rng(num_sessions)
 
     def ids(length: int) -> list[int]:
-        return draw.integers(0, 256, length).tolist()  # Python shares integers this small: in favour of the lists
+        return draw.integers(
+            0, 256, length
+        ).tolist()  # Python shares integers this small: in favour of the lists
 
     def log_probs(length: int) -> list[float]:
         return (-draw.exponential(2.0, length)).astype(np.float32).tolist()
@@ -94,7 +108,8 @@ def play(num_sessions: int) -> list[list[Session]]:
     return [[session(prompt) for _ in range(GROUP)] for prompt in prompts]
 
 
-# --- the loop -------------------------------------------------------------------------------------------------------
+# --- the loop
+# -------------------------------------------------------------------------------------------------
 
 
 def loop(groups: list[list[Session]], finish: Callable[[Datum], Datum]) -> list[Datum]:
@@ -123,7 +138,10 @@ def _advantages(group: list[Session]) -> torch.Tensor:
     returns = []
     for session in group:
         rewards = [turn.reward for turn in session.turns]
-        own = [sum(GAMMA ** (k - t) * rewards[k] for k in range(t, len(rewards))) for t in range(len(rewards))]
+        own = [
+            sum(GAMMA ** (k - t) * rewards[k] for k in range(t, len(rewards)))
+            for t in range(len(rewards))
+        ]
         returns.append(own + [float("nan")] * (longest - len(own)))
     table = torch.tensor(returns)
     advantages = torch.zeros_like(table)
@@ -135,18 +153,23 @@ def _advantages(group: list[Session]) -> torch.Tensor:
     return advantages
 
 
-def _datum(prompt: list[int], response: list[int], log_probs: list[float], advantages: list[float]) -> Datum:
+def _datum(
+    prompt: list[int], response: list[int], log_probs: list[float], advantages: list[float]
+) -> Datum:
     tokens, nothing = prompt + response, [0.0] * len(prompt)
     mask = nothing + [1.0] * len(response)
     return tokens[:-1], tokens[1:], (nothing + log_probs)[1:], (nothing + advantages)[1:], mask[1:]
 
 
 def as_tensors(datum: Datum) -> Datum:
-    """What the release hands to its trainer (without the validation and the copies of its data classes)."""
+    """What the release hands to its trainer (without the validation and the copies of its data
+    classes).
+    """
     return datum[0], *(torch.tensor(values) for values in datum[1:])
 
 
-# --- ours -----------------------------------------------------------------------------------------------------------
+# --- ours
+# -------------------------------------------------------------------------------------------------
 
 
 class Queue:
@@ -165,10 +188,14 @@ class Queue:
         self.columns["old_log_probs"] = _jagged(torch.tensor(old) for _, old, _ in rows)
         self.columns["rollout_log_probs"] = _jagged(torch.tensor(sampler) for _, _, sampler in rows)
         self.columns["entropy"] = self.columns["old_log_probs"]
-        self.batch = KVBatchMeta(self.keys, [{"response_len": len(old)} for _, old, _ in rows], "train", [], {})
+        self.batch = KVBatchMeta(
+            self.keys, [{"response_len": len(old)} for _, old, _ in rows], "train", [], {}
+        )
         self.written: dict[str, torch.Tensor] = {}
 
-    def get(self, keys: list[str], partition_id: str, select_fields: list[str]) -> dict[str, torch.Tensor]:
+    def get(
+        self, keys: list[str], partition_id: str, select_fields: list[str]
+    ) -> dict[str, torch.Tensor]:
         """Stand-in for `kv_batch_get`: the benchmark always asks for all rows."""
         assert keys == self.keys
         return {name: self.columns[name] for name in select_fields}
@@ -183,22 +210,31 @@ def _jagged(rows: Iterable[torch.Tensor]) -> torch.Tensor:
     return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
 
 
-def rows_of_session(session: Session) -> list[tuple[dict[str, torch.Tensor], list[float], list[float]]]:
-    """The agent loop's share: columns, log π_old and the sampler's log-probs of a session's rows."""
+def rows_of_session(
+    session: Session,
+) -> list[tuple[dict[str, torch.Tensor], list[float], list[float]]]:
+    """The agent loop's share: columns, log π_old and the sampler's log-probs of a session's
+    rows.
+    """
     turns = tuple(
         Turn(
             Attempt(tuple(turn.prompt), tuple(turn.response), tuple(turn.log_probs), "", True),
-            Grade(turn.reward > 0.5, turn.reward >= 0.0), turn.reward, parent=k - 1 if k else None,
+            Grade(turn.reward > 0.5, turn.reward >= 0.0),
+            turn.reward,
+            parent=k - 1 if k else None,
         )
         for k, turn in enumerate(session.turns)
-    )  # fmt: skip
+    )
     episode = Episode(Problem("benchmark", 0, {}, ""), 0, turns)
     rows, facts = [*attempt_rows(episode), *distill_rows(episode)], session_facts(episode, 2)
     return [
-        (row_columns(row, facts), session.student if row.role[0] == Role.DISTILL else list(row.log_probs or ()),
-         list(row.log_probs or ()))
+        (
+            row_columns(row, facts),
+            session.student if row.role[0] == Role.DISTILL else list(row.log_probs or ()),
+            list(row.log_probs or ()),
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def ours(batch: KVBatchMeta) -> None:
@@ -209,32 +245,45 @@ def ours(batch: KVBatchMeta) -> None:
     columns = {"advantages": targets.advantages, "returns": targets.advantages}
     columns[SAMPLER_LOG_PROBS] = packed.sampler_log_probs
     sampled = sampled_tokens(packed.role)
-    columns["rollout_log_probs"] = torch.where(sampled, packed.sampler_log_probs, packed.old_log_probs)
+    columns["rollout_log_probs"] = torch.where(
+        sampled, packed.sampler_log_probs, packed.old_log_probs
+    )
     write_tokens(batch, rows, {name: values.squeeze(1) for name, values in columns.items()})
 
 
 def real_trainer(num_groups: int) -> RLTFTrainerMixin:
-    """Just enough of the trainer for its method that does this; it also computes every metric of the step."""
+    """Just enough of the trainer for its method that does this; it also computes every metric of
+    the step.
+    """
     trainer = object.__new__(RLTFTrainerMixin)
     trainer.rltf, trainer.global_steps, trainer.total_training_steps = CONFIG, 1, 1
     trainer.judge = SimpleNamespace(metrics=dict)
     trainer.row_log = RowLog(EpisodeLogConfig(dir=None), None)
     trainer.floor_watch = FloorWatch(CONFIG.distill)
     trainer.parameter_sync_step = 1
-    trainer.config = OmegaConf.create({
-        "algorithm": {}, "data": {"max_response_length": 60, "train_batch_size": num_groups},
-        "actor_rollout_ref": {"rollout": {"n": GROUP}},
-    })  # fmt: skip
+    trainer.config = OmegaConf.create(
+        {
+            "algorithm": {},
+            "data": {"max_response_length": 60, "train_batch_size": num_groups},
+            "actor_rollout_ref": {"rollout": {"n": GROUP}},
+        }
+    )
     return trainer
 
 
-# --- side by side ---------------------------------------------------------------------------------------------------
+# --- side by side
+# -------------------------------------------------------------------------------------------------
 
 
 def largest_difference(queue: Queue, rows: list[Datum]) -> float:
     """Between the two in any advantage; the log-probs, masks and lengths must be equal."""
     role = [int(values[0]) for values in queue.columns[ROLE].unbind()]
-    order = [n for wanted in (Role.ATTEMPT, Role.DISTILL) for n, found in enumerate(role) if found == wanted]
+    order = [
+        n
+        for wanted in (Role.ATTEMPT, Role.DISTILL)
+        for n, found in enumerate(role)
+        if found == wanted
+    ]
     advantages, old = queue.written["advantages"].unbind(), queue.columns["old_log_probs"].unbind()
     worst = 0.0
     for n, (_, targets, log_probs, theirs, mask) in zip(order, rows, strict=True):
@@ -261,7 +310,8 @@ def measure(num_sessions: int, repeats: int) -> dict[str, Any]:
         "loop, lists only": lambda: loop(groups, lambda datum: datum),
     }
     gc.collect()
-    gc.freeze()  # so that the collector does not visit the inputs again and again while the loop runs
+    # so that the collector does not visit the inputs again and again while the loop runs
+    gc.freeze()
     rows, difference = loop(groups, as_tensors), 0.0
     for name in ("ours", "ours with metrics"):
         ways[name]()
@@ -288,28 +338,49 @@ def measure(num_sessions: int, repeats: int) -> dict[str, Any]:
 
 def show(results: list[dict[str, Any]], console: Console) -> None:
     """One line per size."""
-    table = Table(title=f"rows and advantages, {torch.get_num_threads()} thread(s): milliseconds, loop / ours")
-    for name in ("sessions", "rows", "ours", "with metrics", "loop", "loop / ours", "by CPU time", "lists only / ours",
-                 "ours per session, µs"):  # fmt: skip
+    table = Table(
+        title=f"rows and advantages, {torch.get_num_threads()} thread(s): milliseconds, loop / ours"
+    )
+    for name in (
+        "sessions",
+        "rows",
+        "ours",
+        "with metrics",
+        "loop",
+        "loop / ours",
+        "by CPU time",
+        "lists only / ours",
+        "ours per session, µs",
+    ):
         table.add_column(name, justify="right")
     for result in results:
         wall, cpu = result["wall"], result["cpu"]
         table.add_row(
-            f"{result['sessions']}", f"{result['rows']}", f"{1e3 * wall['ours']:.1f}",
-            f"{1e3 * wall['ours with metrics']:.1f}", f"{1e3 * wall['loop']:.0f}",
-            f"{wall['loop'] / wall['ours']:.0f}", f"{cpu['loop'] / cpu['ours']:.0f}",
-            f"{wall['loop, lists only'] / wall['ours']:.0f}", f"{1e6 * wall['ours'] / result['sessions']:.2f}",
-        )  # fmt: skip
+            f"{result['sessions']}",
+            f"{result['rows']}",
+            f"{1e3 * wall['ours']:.1f}",
+            f"{1e3 * wall['ours with metrics']:.1f}",
+            f"{1e3 * wall['loop']:.0f}",
+            f"{wall['loop'] / wall['ours']:.0f}",
+            f"{cpu['loop'] / cpu['ours']:.0f}",
+            f"{wall['loop, lists only'] / wall['ours']:.0f}",
+            f"{1e6 * wall['ours'] / result['sessions']:.2f}",
+        )
     console.print(table)
     worst = max(result["largest_difference"] for result in results)
     each = 1e6 * results[-1]["agent_loop_cpu"] / results[-1]["sessions"]
     console.print(f"largest difference of any advantage: {worst:.1e}")
-    console.print(f"the agent loop's share, while other sessions are sampled: {each:.0f} µs of CPU per session")
+    console.print(
+        f"the agent loop's share, while other sessions are sampled: {each:.0f} µs of CPU per"
+        " session"
+    )
 
 
 def main() -> None:
     """Measure all sizes, print the table, write the numbers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sessions", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("outputs/benchmarks"))
@@ -318,7 +389,9 @@ def main() -> None:
     show(results, Console())
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"targets_{torch.get_num_threads()}_threads.json"
-    path.write_text(json.dumps({"threads": torch.get_num_threads(), "results": results}, indent=1) + "\n")
+    path.write_text(
+        json.dumps({"threads": torch.get_num_threads(), "results": results}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

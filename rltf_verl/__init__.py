@@ -1,3 +1,5 @@
-"""Reinforcement Learning from Text Feedback for unmodified verl. Importing this package costs nothing."""
+"""Reinforcement Learning from Text Feedback for unmodified verl. Importing this package costs
+nothing.
+"""
 
 __version__ = "0.1.0"

@@ -14,10 +14,21 @@ from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 
 NUM_PROBLEMS, NUM_HOSTILE = 50, 1000
-NONSENSE = ("", " ", "I do not know.", "\\boxed{}", "\\boxed{banana}", "yes", "42 apples", "The answer is wrong.")
+NONSENSE = (
+    "",
+    " ",
+    "I do not know.",
+    "\\boxed{}",
+    "\\boxed{banana}",
+    "yes",
+    "42 apples",
+    "The answer is wrong.",
+)
 WRAPPINGS: tuple[Callable[[str], str], ...] = (
-    "{}".format, "\\boxed{{{}}}".format, "```python\n{}\n```".format,
-)  # fmt: skip
+    "{}".format,
+    "\\boxed{{{}}}".format,
+    "```python\n{}\n```".format,
+)
 """How a policy may write an answer down. A reference must be graded correct in one of them."""
 
 
@@ -47,7 +58,10 @@ def check_env(
         first, again = (env.build(seed, num_problems, max(1, num_problems // 10)) for _ in range(2))
         problems.extend(first.train)
         if not (first.train and first.test):
-            yield f"build({seed}, {num_problems}, …) made {len(first.train)} and {len(first.test)} problems"
+            yield (
+                f"build({seed}, {num_problems}, …) made {len(first.train)} and {len(first.test)}"
+                " problems"
+            )
         if first != again:
             yield f"build({seed}, …) twice made different problems"
 
@@ -57,18 +71,26 @@ def check_env(
         "prompts are text, and the same each time": partial(_prompts, env),
     }
     if isinstance(env, GradesAsync):  # each verdict of a judge costs money, and it may think again
-        return [*verdicts, *(_held(promise, partial(_over, problems, check)) for promise, check in checks.items())]
+        return [
+            *verdicts,
+            *(_held(promise, partial(_over, problems, check)) for promise, check in checks.items()),
+        ]
     checks |= {
         "the reference is graded correct": partial(_reference, env),
         "nonsense is graded wrong": partial(_nonsense, env),
         "grades are the same each time": partial(_repeatable, env),
-        "below `full` no explanation gives the answer away": partial(_no_leak, env, tuple(problems)),
+        "below `full` no explanation gives the answer away": partial(
+            _no_leak, env, tuple(problems)
+        ),
         "`full` says something": partial(_full, env),
     }
     for promise, check in checks.items():
         verdicts.append(_held(promise, partial(_over, problems, check)))
     verdicts.append(
-        _held(f"{num_hostile} hostile texts raise nothing", partial(_hostile, env, problems, seed, num_hostile))
+        _held(
+            f"{num_hostile} hostile texts raise nothing",
+            partial(_hostile, env, problems, seed, num_hostile),
+        )
     )
     return verdicts
 
@@ -89,7 +111,10 @@ def _over(problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]
 
 def _survives_json(problem: Problem) -> Iterator[str]:
     if json.loads(json.dumps(dict(problem.data))) != dict(problem.data):
-        yield "its data are other data after json.loads(json.dumps(data)), which is how a dataset keeps them"
+        yield (
+            "its data are other data after json.loads(json.dumps(data)), which is how a dataset"
+            " keeps them"
+        )
 
 
 def _prompts(env: Env, problem: Problem) -> Iterator[str]:
@@ -100,11 +125,16 @@ def _prompts(env: Env, problem: Problem) -> Iterator[str]:
 def _reference(env: Env, problem: Problem) -> Iterator[str]:
     grades = [env.grade(_reread(problem), wrap(problem.reference)) for wrap in WRAPPINGS]
     if not any(grade.correct and grade.format_ok for grade in grades):
-        yield f"its reference {problem.reference[:60]!r} is graded wrong, also in \\boxed{{}} and in a code block"
+        yield (
+            f"its reference {problem.reference[:60]!r} is graded wrong, also in \\boxed{{}} and in"
+            " a code block"
+        )
 
 
 def _nonsense(env: Env, problem: Problem) -> Iterator[str]:
-    yield from (f"{text!r} is graded correct" for text in NONSENSE if env.grade(problem, text).correct)
+    yield from (
+        f"{text!r} is graded correct" for text in NONSENSE if env.grade(problem, text).correct
+    )
 
 
 def _repeatable(env: Env, problem: Problem) -> Iterator[str]:
@@ -147,15 +177,67 @@ def _reread(problem: Problem) -> Problem:
 
 
 _PIECES = (
-    "\\boxed{", "}", "{", "\\text{", "\\frac{1}{", "[[", "]]", "[", "]", "(", ")", "0", "1", "-1", "9" * 40, "1e999",
-    "nan", "inf", "\n", "\r\n", "\t", " ", ",", ";", ":", "&", "\\\\", "$", "**", "`", "```python\n", "```", "<answer>",
-    "</answer>", "\x00", "\ud7ff", "\u202e", "٣", "½", "é", "😀", "\\begin{pmatrix}", "\\end{pmatrix}", "%s", "{0}",
-    "__import__('os')", "right", "down", "knight", "infeasible", "Answer:", "=", "<|im_end|>", "a" * 200,
-)  # fmt: skip
+    "\\boxed{",
+    "}",
+    "{",
+    "\\text{",
+    "\\frac{1}{",
+    "[[",
+    "]]",
+    "[",
+    "]",
+    "(",
+    ")",
+    "0",
+    "1",
+    "-1",
+    "9" * 40,
+    "1e999",
+    "nan",
+    "inf",
+    "\n",
+    "\r\n",
+    "\t",
+    " ",
+    ",",
+    ";",
+    ":",
+    "&",
+    "\\\\",
+    "$",
+    "**",
+    "`",
+    "```python\n",
+    "```",
+    "<answer>",
+    "</answer>",
+    "\x00",
+    "\ud7ff",
+    "\u202e",
+    "٣",
+    "½",
+    "é",
+    "😀",
+    "\\begin{pmatrix}",
+    "\\end{pmatrix}",
+    "%s",
+    "{0}",
+    "__import__('os')",
+    "right",
+    "down",
+    "knight",
+    "infeasible",
+    "Answer:",
+    "=",
+    "<|im_end|>",
+    "a" * 200,
+)
 
 
 def hostile_texts(seed: int, num: int) -> Iterator[str]:
-    """Texts that parsers stumble over: unbalanced, nested, huge, empty, control characters, digits of other scripts."""
+    """Texts that parsers stumble over: unbalanced, nested, huge, empty, control characters, digits
+    of other scripts.
+    """
     rng = random.Random(seed)
     for k in range(num):
         pieces = rng.choices(_PIECES, k=rng.choice((1, 3, 10, 30, 100)))

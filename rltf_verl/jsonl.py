@@ -25,9 +25,9 @@ def append_line(path: Path, record: Mapping[str, Any]) -> None:
 def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Append records in one `write`, so that writers of the same file never mix their lines.
 
-    A file that ends in the middle of a line (its writer was killed) is given a line end first. The lock is for that
-    look, and for a file that is taken away meanwhile (`report.log_files.pack`): without it, a line that somebody is
-    still writing would pass for half a line.
+    A file that ends in the middle of a line (its writer was killed) is given a line end first. The
+    lock is for that look, and for a file that is taken away meanwhile (`report.log_files.pack`):
+    without it, a line that somebody is still writing would pass for half a line.
 
     Raises:
         OSError: the disk refuses, or takes only a part; then the file is as it was.
@@ -41,13 +41,16 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         written = os.write(fd, lines)
         if written != len(lines):
             os.ftruncate(fd, os.fstat(fd).st_size - written)  # no half line for whoever reads
-            raise OSError(f"{path}: only {written} of {len(lines)} bytes could be written; is the disk full?")
+            raise OSError(
+                f"{path}: only {written} of {len(lines)} bytes could be written; is the disk full?"
+            )
     finally:
         os.close(fd)
 
 
 class PatientWriter:
-    """Appends lines; what the disk refuses waits in memory and is tried again with every later call.
+    """Appends lines; what the disk refuses waits in memory and is tried again with every later
+    call.
 
     Args:
         name: of what is written, for the log.
@@ -76,8 +79,9 @@ class PatientWriter:
         if not self._refused:
             logger.warning(
                 "%s: %s; what is to be written waits in memory until the disk takes it",
-                self._name, error,
-            )  # fmt: skip
+                self._name,
+                error,
+            )
         self._refused = True
 
     def _say_that_it_is_over(self) -> None:
@@ -89,12 +93,15 @@ class PatientWriter:
 def _line(record: Mapping[str, Any]) -> str:
     """One line, in which no secret of this process leaves it.
 
-    A log must not fail for what a user's grader put into it: what JSON has no form for is written as Python shows it.
+    A log must not fail for what a user's grader put into it: what JSON has no form for is written
+    as Python shows it.
     """
     secrets = secrets_here()
     line = json.dumps(record, ensure_ascii=False, default=repr)
     return (
-        json.dumps(cleaned(json.loads(line), secrets), ensure_ascii=False) if secrets.found_in(line) else line
+        json.dumps(cleaned(json.loads(line), secrets), ensure_ascii=False)
+        if secrets.found_in(line)
+        else line
     ) + "\n"
 
 
@@ -123,7 +130,9 @@ MOST_NAMED = 3
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of a file. What is no JSON object (half a line of a killed writer) is skipped with a warning."""
+    """The records of a file. What is no JSON object (half a line of a killed writer) is skipped
+    with a warning.
+    """
     return parse_lines(path.read_bytes(), path)
 
 
@@ -138,7 +147,9 @@ def numbered(data: bytes, first: int = 1) -> list[Line]:
     return [(k, line) for k, line in enumerate(data.split(b"\n"), first) if line.strip()]
 
 
-def parse(lines: Sequence[Line], path: Path, trouble: Trouble | None = None) -> list[dict[str, Any]]:
+def parse(
+    lines: Sequence[Line], path: Path, trouble: Trouble | None = None
+) -> list[dict[str, Any]]:
     """The records of some lines of a file. What cannot be read is skipped with a warning.
 
     Args:
@@ -159,15 +170,21 @@ def parse(lines: Sequence[Line], path: Path, trouble: Trouble | None = None) -> 
         more = f"; and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
         logger.warning(
             "%s: skipped %d unreadable lines of %d (%s%s)",
-            path, len(bad), len(lines), "; ".join(bad[:MOST_NAMED]), more,
-        )  # fmt: skip
+            path,
+            len(bad),
+            len(lines),
+            "; ".join(bad[:MOST_NAMED]),
+            more,
+        )
     return good
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-        if b"\\ud" in line.lower():  # half a surrogate pair would stop whoever writes the text again
+        if (
+            b"\\ud" in line.lower()
+        ):  # half a surrogate pair would stop whoever writes the text again
             record = json.loads(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None

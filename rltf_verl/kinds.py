@@ -1,4 +1,6 @@
-"""Which values a setting can have: declared in its annotation, looked at here, for every key and every option."""
+"""Which values a setting can have: declared in its annotation, looked at here, for every key and
+every option.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ MANY = 1000
 
 @dataclass(frozen=True)
 class Within:
-    """The range of a number: `Annotated[int, Within(1, 100)]`. Every number is finite and below 2⁶³ anyway."""
+    """The range of a number: `Annotated[int, Within(1, 100)]`. Every number is finite and below 2⁶³
+    anyway.
+    """
 
     least: float | None = None
     most: float | None = None
@@ -37,20 +41,32 @@ class Within:
         low = self.least if self.above is None else self.above
         high = self.most if self.below is None else self.below
         if low is None or low <= -LARGEST:
-            return f"a finite number{self.note}" if high is None or high >= LARGEST else f"at most {high:g}{self.note}"
+            return (
+                f"a finite number{self.note}"
+                if high is None or high >= LARGEST
+                else f"at most {high:g}{self.note}"
+            )
         if high is None or (high >= MANY and not self._high_enough(value)):
             bound = (
-                "positive" if self.above == 0 else f"above {low:g}" if self.above is not None else f"at least {low:g}"
+                "positive"
+                if self.above == 0
+                else f"above {low:g}"
+                if self.above is not None
+                else f"at least {low:g}"
             )
             return f"{bound}{self.note}" if value < LARGEST else f"{bound} and finite{self.note}"
         left, right = "[" if self.above is None else "(", "]" if self.below is None else ")"
         return f"in {left}{low:g}, {high:g}{right}{self.note}"
 
     def _high_enough(self, value: float) -> bool:
-        return (self.least is None or value >= self.least) and (self.above is None or value > self.above)
+        return (self.least is None or value >= self.least) and (
+            self.above is None or value > self.above
+        )
 
     def _low_enough(self, value: float) -> bool:
-        return (self.most is None or value <= self.most) and (self.below is None or value < self.below)
+        return (self.most is None or value <= self.most) and (
+            self.below is None or value < self.below
+        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +88,13 @@ def _is_url(text: str) -> bool:
     except ValueError:  # a port that is no number, brackets that are no address
         return False
     plain = not (url.username or url.password or url.query or url.fragment)
-    return url.scheme in ("http", "https") and bool(url.hostname) and port != 0 and plain and " " not in text
+    return (
+        url.scheme in ("http", "https")
+        and bool(url.hostname)
+        and port != 0
+        and plain
+        and " " not in text
+    )
 
 
 def _is_prose(text: str) -> bool:
@@ -89,11 +111,18 @@ ONE_LINE = Form(
 FINITE = Within(above=-LARGEST, below=LARGEST)
 Prose = Annotated[str, PROSE]
 """Text of several lines. A plain `str` is one line without control characters, and not empty."""
-Url = Annotated[str, Form(_is_url, "a URL such as http://127.0.0.1:8000/v1, without user, password, query or fragment")]
+Url = Annotated[
+    str,
+    Form(
+        _is_url, "a URL such as http://127.0.0.1:8000/v1, without user, password, query or fragment"
+    ),
+]
 
 
 def trouble(value: object, hint: Any) -> str | None:
-    """What to set instead of a value that the annotation does not allow, `must be …`; None if it does."""
+    """What to set instead of a value that the annotation does not allow, `must be …`; None if it
+    does.
+    """
     kinds = [kind for kind in _alternatives(hint) if _fits_type(value, kind)]
     if not kinds:
         return f"must be {wanted(hint)}{_close(value, hint)}"
@@ -104,7 +133,9 @@ def trouble(value: object, hint: Any) -> str | None:
             fixes = [f"must be {wanted(hint)}"]
             continue
         fixes = [fix for item, item_hint in items if (fix := trouble(item, item_hint)) is not None]
-        fixes += [f"must be {mark.words(value)}{null}" for mark in _marks(kind) if not mark.holds(value)]
+        fixes += [
+            f"must be {mark.words(value)}{null}" for mark in _marks(kind) if not mark.holds(value)
+        ]
         if not fixes:
             return None
     return fixes[0]
@@ -118,13 +149,19 @@ def shown(value: object) -> str:
 
 def plain(value: object) -> str:
     """A value as it was typed, where that is short and in one line."""
-    return value if isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN else shown(value)
+    return (
+        value
+        if isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN
+        else shown(value)
+    )
 
 
 def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a constructor's arguments; none where they cannot be read."""
     try:
-        made_by = inspect.getattr_static(factory, "__init__") if isinstance(factory, type) else factory
+        made_by = (
+            inspect.getattr_static(factory, "__init__") if isinstance(factory, type) else factory
+        )
         return get_type_hints(made_by, include_extras=True)
     except Exception:  # other people's annotations may name what is not there
         return {}
@@ -132,7 +169,12 @@ def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:
 
 def _close(value: object, hint: Any) -> str:
     """The choice that was probably meant."""
-    choices = [choice for kind in _alternatives(hint) if get_origin(kind) is Literal for choice in get_args(kind)]
+    choices = [
+        choice
+        for kind in _alternatives(hint)
+        if get_origin(kind) is Literal
+        for choice in get_args(kind)
+    ]
     close = difflib.get_close_matches(str(value), [c for c in choices if isinstance(c, str)], n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
 
@@ -159,9 +201,13 @@ def _wanted(hint: Any) -> str:
 
 
 _KINDS: dict[Any, str] = {
-    int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    type(None): "null",
     Mapping: "a block of keys",
-}  # fmt: skip
+}
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -172,7 +218,11 @@ def _marks(hint: Any) -> tuple[Any, ...]:
     """What else must hold of a value of the right type."""
     base = _base(hint)
     marks = tuple(get_args(hint)[1:]) if get_origin(hint) is Annotated else ()
-    own = {int: (FINITE,), float: (FINITE,), str: (ONE_LINE,)}.get(base, ()) if PROSE not in marks else ()
+    own = (
+        {int: (FINITE,), float: (FINITE,), str: (ONE_LINE,)}.get(base, ())
+        if PROSE not in marks
+        else ()
+    )
     return (*(mark for mark in marks if isinstance(mark, (Within, Form))), *own)
 
 
@@ -201,7 +251,9 @@ def _fits_type(value: object, hint: Any) -> bool:
     if hint is Any or not isinstance(hint, type):
         return True
     if hint in (int, float):
-        return isinstance(value, (int, float) if hint is float else int) and not isinstance(value, bool)
+        return isinstance(value, (int, float) if hint is float else int) and not isinstance(
+            value, bool
+        )
     return isinstance(value, hint)
 
 

@@ -1,7 +1,7 @@
 """The `verl.plugins` entry point: imported by `import verl` in every process.
 
-Arms post-import hooks and imports nothing heavy. A hook fires right after its verl module has run, or at once when that
-module is already there.
+Arms post-import hooks and imports nothing heavy. A hook fires right after its verl module has run,
+or at once when that module is already there.
 """
 
 from __future__ import annotations
@@ -98,12 +98,15 @@ def _algorithms(module: ModuleType) -> None:
 @wrapt.when_imported("verl.experimental.agent_loop.agent_loop")
 def _agent_loop(module: ModuleType) -> None:
     # The public decorator would import the loop class here, in every process that plays no session.
-    module._agent_loop_registry["rltf"] = {"_target_": "rltf_verl.adapters.rollout.agent_loop.RLTFAgentLoop"}
+    module._agent_loop_registry["rltf"] = {
+        "_target_": "rltf_verl.adapters.rollout.agent_loop.RLTFAgentLoop"
+    }
 
 
 @wrapt.when_imported("verl.trainer.ppo.v1")
 def _trainers(module: ModuleType) -> None:
-    # They register themselves, so that they can also be imported first: they then wait for the end of this hook.
+    # They register themselves, so that they can also be imported first: they then wait for the end
+    # of this hook.
     import rltf_verl.adapters.training.async_trainers
     import rltf_verl.adapters.training.trainer  # noqa: F401
 

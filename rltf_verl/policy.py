@@ -9,23 +9,32 @@ from rltf_verl.types import Attempt, Message
 
 
 class Policy(Protocol):
-    """Encodes conversations and samples answers. Ids in, ids out: a sampled token is never encoded again."""
+    """Encodes conversations and samples answers. Ids in, ids out: a sampled token is never encoded
+    again.
+    """
 
     prompt_budget: int
     """Longest prompt in tokens."""
     special_tokens: tuple[str, ...] | None
-    """Texts that its tokenizer reads as control tokens, which nothing that is quoted may hold; None: not known."""
+    """Texts that its tokenizer reads as control tokens, which nothing that is quoted may hold;
+    None: not known.
+    """
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Token ids of a conversation, with the header of the answer to come."""
         ...
 
     async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """As `encode`, with the empty block that a thinking model's template has before an answer without thoughts."""
+        """As `encode`, with the empty block that a thinking model's template has before an answer
+        without thoughts.
+        """
         ...
 
-    async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
-        """Token ids of a conversation that goes on: `ids`, then `message` and the header of the answer to come.
+    async def extend(
+        self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
+    ) -> tuple[int, ...]:
+        """Token ids of a conversation that goes on: `ids`, then `message` and the header of the
+        answer to come.
 
         Args:
             ids: the conversation so far, as it was sampled.
@@ -35,9 +44,11 @@ class Policy(Protocol):
         ...
 
     async def encode_answer(self, text: str) -> tuple[int, ...]:
-        """Token ids of `text` as if the policy had answered it: ended by its end token, cut off at its answer budget.
+        """Token ids of `text` as if the policy had answered it: ended by its end token, cut off at
+        its answer budget.
 
-        What looks like a special token in the text is encoded as the characters that it consists of.
+        What looks like a special token in the text is encoded as the characters that it consists
+        of.
         """
         ...
 

@@ -1,4 +1,6 @@
-"""Secrets in text that leaves this process: found however they are written, cut out or withheld with their text."""
+"""Secrets in text that leaves this process: found however they are written, cut out or withheld
+with their text.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,20 @@ MARK = "***"
 WITHHELD = "(withheld: it quotes a secret)"
 
 SHORTEST = 8
-"""Letters and digits of a secret. Less is a placeholder (`EMPTY`, `none`) or a word that texts are full of."""
+"""Letters and digits of a secret. Less is a placeholder (`EMPTY`, `none`) or a word that texts are
+full of.
+"""
 
 _GRAM = 8
 _ROUNDS = 4
 """An encoding inside of an encoding inside of …"""
 
-_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)\Z", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)\Z", re.IGNORECASE
+)
 _ESCAPE = re.compile(
-    "[%=0&\\\\\u2460-\u24ff\uff01-\uff5e\U0001d400-\U0001d7ff]"  # all that one can begin with, to be quick
+    # all that one can begin with, to be quick
+    "[%=0&\\\\\u2460-\u24ff\uff01-\uff5e\U0001d400-\U0001d7ff]"
     r"(?:(?:(?<=[%=])|(?<=0)[xX]|(?<=\\)(?:x|u00|u\{|U000000))(?P<byte>[0-9a-fA-F]{2})|(?<=\\)(?P<octal>[0-7]{3})"
     r"|(?<=&)#0{0,7}(?P<number>[0-9]{2,3})|(?<=&)#[xX]0{0,7}(?P<hex>[0-9a-fA-F]{2})|(?<=&)(?P<and>amp;)"
     "|(?P<wide>(?<=[\u2460-\U0001d7ff])))"
@@ -38,7 +45,8 @@ _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/.~]\S*")
 _LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 _OTHERS = bytes(set(range(256)) - set((string.ascii_letters + string.digits).encode()))
 _LOOKS_SECRET = re.compile(
-    r"\b(?:sk|pk|key|tok)-(?=[\w*.\-]{0,200}[0-9*])[\w*.\-]+|(?<=//)[^/\s@]{1,200}(?=@)|\b(?<=bearer )[\w+/=.~\-]+"
+    r"\b(?:sk|pk|key|tok)-(?=[\w*.\-]{0,200}[0-9*])[\w*.\-]+|(?<=//)[^/\s@]{1,200}(?=@)|\b(?<=bearer"
+    r" )[\w+/=.~\-]+"
     r"|(?<=[?&]key=)[^&\s]+|(?<=token=)[^&\s]+|(?<=api_key=)[^&\s]+",
     re.IGNORECASE,
 )
@@ -47,26 +55,37 @@ _LOOKS_SECRET = re.compile(
 class Secrets:
     """Values that no text may hold.
 
-    A text is looked at as it is and with its escapes resolved (percent, JSON, HTML, quoted-printable, octal, wide
-    letters; one inside of another too), always without case and without what is neither letter nor digit, so that
-    nothing depends on line ends or invisible characters. What is looked for in it is each value, forwards, backwards
-    and rotated by 13, its Base64 and Base32 at every alignment and its hexadecimal and decimal codes, and half of any
-    of these. All of it takes time in proportion to the text.
+    A text is looked at as it is and with its escapes resolved (percent, JSON, HTML,
+    quoted-printable, octal, wide letters; one inside of another too), always without case and
+    without what is neither letter nor digit, so that nothing depends on line ends or invisible
+    characters. What is looked for in it is each value, forwards, backwards and rotated by 13, its
+    Base64 and Base32 at every alignment and its hexadecimal and decimal codes, and half of any of
+    these. All of it takes time in proportion to the text.
 
     Args:
-        values: the secrets; `quote` alone looks for those with less than `SHORTEST` letters and digits, as words.
+        values: the secrets; `quote` alone looks for those with less than `SHORTEST` letters and
+            digits, as words.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
         long = [value for value in set(values) if len(_reduced(value)) >= SHORTEST]
-        # A number is cut out where it stands as it is, and not looked for in other forms: texts are full of numbers.
-        self._plain = re.compile("|".join(map(re.escape, sorted(long, key=len, reverse=True))) or "(?!)", re.IGNORECASE)
+        # A number is cut out where it stands as it is, and not looked for in other forms: texts are
+        # full of numbers.
+        self._plain = re.compile(
+            "|".join(map(re.escape, sorted(long, key=len, reverse=True))) or "(?!)", re.IGNORECASE
+        )
         self._numbers = tuple(value for value in long if _reduced(value).isdigit())
         short = [re.escape(value) for value in set(values) if len(value) > 2 and value not in long]
         self._words = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(short)) or '(?!)'})(?![\w-])")
         forms = {form for value in long if not _reduced(value).isdigit() for form in _forms(value)}
-        self._short = tuple(sorted(form for form in forms if len(form) < 2 * _GRAM - 1 or form.isdigit()))
-        grams = {form[i : i + _GRAM] for form in forms.difference(self._short) for i in range(len(form) - _GRAM + 1)}
+        self._short = tuple(
+            sorted(form for form in forms if len(form) < 2 * _GRAM - 1 or form.isdigit())
+        )
+        grams = {
+            form[i : i + _GRAM]
+            for form in forms.difference(self._short)
+            for i in range(len(form) - _GRAM + 1)
+        }
         self._grams = frozenset(gram for gram in grams if not gram.isdigit())
 
     def __repr__(self) -> str:
@@ -87,7 +106,9 @@ class Secrets:
         return False
 
     def _in_reduced(self, text: bytes) -> bool:
-        """Every `_GRAM`-th stretch of the text is looked up: wherever a long form begins, one lies within it."""
+        """Every `_GRAM`-th stretch of the text is looked up: wherever a long form begins, one lies
+        within it.
+        """
         stretches = (text[i : i + _GRAM] for i in range(0, len(text) - _GRAM + 1, _GRAM))
         return not self._grams.isdisjoint(stretches) or any(form in text for form in self._short)
 
@@ -99,15 +120,21 @@ class Secrets:
         return WITHHELD if self.found_in(rest) else rest
 
     def quote(self, text: str, longest: int = 200) -> str:
-        """The beginning of somebody else's text as one clean line; what only looks like a secret goes too."""
+        """The beginning of somebody else's text as one clean line; what only looks like a secret
+        goes too.
+        """
         start = text[: 100 * longest]
-        if len(start) < len(text):  # a secret that the cut went through would pass for something else
+        if len(start) < len(
+            text
+        ):  # a secret that the cut went through would pass for something else
             start = start[: max(start.rfind(" "), start.rfind("\n"), 0)] or start[: -10 * longest]
         return one_line(_LOOKS_SECRET.sub(MARK, self._words.sub(MARK, self.clean(start))), longest)
 
 
 def secrets_here(more: Iterable[str] = ()) -> Secrets:
-    """What this process must not tell: values of variables named `…KEY`, `…TOKEN` and so on, passwords of proxies."""
+    """What this process must not tell: values of variables named `…KEY`, `…TOKEN` and so on,
+    passwords of proxies.
+    """
     return _secrets(tuple(sorted({*_of_environment(os.environ), *more})))
 
 
@@ -120,7 +147,9 @@ def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
     for name, value in environment.items():
         if _SECRET_NAME.search(name) and _RANDOM.fullmatch(value):
             yield value
-        elif name.lower().endswith("_proxy"):  # http://user:password@host; not by urlsplit, which raises on odd values
+        elif name.lower().endswith(
+            "_proxy"
+        ):  # http://user:password@host; not by urlsplit, which raises on odd values
             yield value.rpartition("@")[0].rpartition("//")[2].partition(":")[2]
 
 
@@ -136,11 +165,17 @@ def cleaned(record: Any, secrets: Secrets) -> Any:
         return secrets.clean(record)
     if isinstance(record, Mapping):
         return {secrets.clean(str(key)): cleaned(value, secrets) for key, value in record.items()}
-    return [cleaned(value, secrets) for value in record] if isinstance(record, (list, tuple)) else record
+    return (
+        [cleaned(value, secrets) for value in record]
+        if isinstance(record, (list, tuple))
+        else record
+    )
 
 
 class CleanLog(logging.Filter):
-    """Cleans what a library logs. Belongs on its loggers: a filter does not apply to a logger's children."""
+    """Cleans what a library logs. Belongs on its loggers: a filter does not apply to a logger's
+    children.
+    """
 
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
@@ -165,19 +200,29 @@ def _resolved(escape: re.Match[str]) -> str:
 
 
 def _forms(value: str) -> Iterator[bytes]:
-    """What a text that holds the value, encoded as a whole or with what stands around it, holds when it is reduced."""
+    """What a text that holds the value, encoded as a whole or with what stands around it, holds
+    when it is reduced.
+    """
     raw = value.encode()
     once = [raw.hex(), *_aligned(base64.b64encode, raw, 3, 4)]
     twice = [form for text in once[1:] for form in _aligned(base64.b64encode, text.encode(), 3, 4)]
     for text in (value, *once):
         yield _reduced(text)[::-1]
-    for text in (value, codecs.encode(value, "rot13"), *once, *twice, *_aligned(base64.b32encode, raw, 5, 8)):
+    for text in (
+        value,
+        codecs.encode(value, "rot13"),
+        *once,
+        *twice,
+        *_aligned(base64.b32encode, raw, 5, 8),
+    ):
         yield _reduced(text)
     yield "".join(map(str, raw)).encode()
 
 
 def _aligned(encode: Any, raw: bytes, of: int, to: int) -> Iterator[str]:
-    """What every encoding of a text with `raw` in it holds: blocks of `of` bytes become `to` letters."""
+    """What every encoding of a text with `raw` in it holds: blocks of `of` bytes become `to`
+    letters.
+    """
     for before in range(of):
         text = encode(b"\0" * before + raw).decode().rstrip("=")
         first = -(-before * to // of)

@@ -1,4 +1,6 @@
-"""Things chosen by name in the config: looked up, imported lazily, and built with checked options."""
+"""Things chosen by name in the config: looked up, imported lazily, and built with checked
+options.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ MAX_CAUSE = 500
 
 
 def unknown(key: str, value: object, known: Iterable[str]) -> ValueError:
-    """The error for a `value` that config `key` cannot have: names the known ones and the closest of them."""
+    """The error for a `value` that config `key` cannot have: names the known ones and the closest
+    of them.
+    """
     return ValueError(f"{key}={shown(value)} is not known; {_known(value, known)}")
 
 
@@ -40,19 +44,23 @@ def require_choice(key: str, value: object, known: Iterable[str]) -> None:
         raise unknown(key, value, choices)
 
 
-def construct(block: str, selector: str, table: Mapping[str, str], name: str, options: Mapping[str, Any]) -> Any:
+def construct(
+    block: str, selector: str, table: Mapping[str, str], name: str, options: Mapping[str, Any]
+) -> Any:
     """Build the object that `name` stands for.
 
     Args:
         block: config block the options come from, e.g. `rltf.env`; used in errors only.
         selector: key of that block that holds the name, e.g. `name`.
-        table: name -> `"module:Class"`; only the chosen module is imported. Names of installed packages, by the entry
-            points of the group `rltf_verl.<last word of block>`, stand beside it.
+        table: name -> `"module:Class"`; only the chosen module is imported. Names of installed
+            packages, by the entry points of the group `rltf_verl.<last word of block>`, stand
+            beside it.
         name: which one; or `"module:Class"`, or `"path/to/file.py:Class"`.
         options: keyword arguments of its constructor.
 
     Raises:
-        ValueError: unknown name or option; names the key, the value, the known ones and the closest match.
+        ValueError: unknown name or option; names the key, the value, the known ones and the closest
+            match.
     """
     key = f"{block}.{selector}"
     if ":" not in name:
@@ -70,11 +78,14 @@ def construct(block: str, selector: str, table: Mapping[str, str], name: str, op
         raise ValueError(f"{key}={name!r}: cannot be made ({cause})") from error
 
 
-def build_block(block: str, factory: Callable[..., T], options: Mapping[str, Any], owner: str = "it") -> T:
+def build_block(
+    block: str, factory: Callable[..., T], options: Mapping[str, Any], owner: str = "it"
+) -> T:
     """`factory(**options)`.
 
     Raises:
-        ValueError: an option that it does not have, needs, or cannot take by its annotation; names config `block`.
+        ValueError: an option that it does not have, needs, or cannot take by its annotation; names
+            config `block`.
     """
     try:
         known = inspect.signature(factory).parameters
@@ -85,7 +96,9 @@ def build_block(block: str, factory: Callable[..., T], options: Mapping[str, Any
     for option, value in options.items():
         key = f"{block}.{plain(option)}={shown(value)}"
         if option not in known and not takes_any:
-            raise ValueError(f"{key}: {owner} has no option {shown(option)}; {_known(option, known)}")
+            raise ValueError(
+                f"{key}: {owner} has no option {shown(option)}; {_known(option, known)}"
+            )
         default = known[option].default if option in known else inspect.Parameter.empty
         fix = None if value is default else trouble(value, hints.get(option, Any))
         if fix is not None:
@@ -98,10 +111,16 @@ def build_block(block: str, factory: Callable[..., T], options: Mapping[str, Any
 
 
 def load(key: str, where: str) -> Any:
-    """What `module:Name` or `path/to/file.py:Name` names. Raises ValueError, naming config `key`."""
+    """What `module:Name` or `path/to/file.py:Name` names. Raises ValueError, naming config
+    `key`.
+    """
     source, _, attribute = where.rpartition(":")
     try:
-        module = _module_of_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
+        module = (
+            _module_of_file(Path(source))
+            if source.endswith(".py")
+            else importlib.import_module(source)
+        )
         return getattr(module, attribute)
     except Exception as error:  # a user's file can raise anything while it is read
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_CAUSE]

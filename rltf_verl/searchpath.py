@@ -1,4 +1,6 @@
-"""Let Hydra find this package's configs, so that `main_ppo --config-name=<ours>` works from any directory."""
+"""Let Hydra find this package's configs, so that `main_ppo --config-name=<ours>` works from any
+directory.
+"""
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.hydra_config import HydraConfig
@@ -7,8 +9,14 @@ from omegaconf import OmegaConf
 
 
 def config_name() -> str:
-    """The run's primary config, as a file's name; `rltf` where none was started (a config that is only looked at)."""
-    return str(HydraConfig.get().job.config_name).replace("/", "_") if HydraConfig.initialized() else "rltf"
+    """The run's primary config, as a file's name; `rltf` where none was started (a config that is
+    only looked at).
+    """
+    return (
+        str(HydraConfig.get().job.config_name).replace("/", "_")
+        if HydraConfig.initialized()
+        else "rltf"
+    )
 
 
 OmegaConf.register_new_resolver("rltf_config_name", config_name, replace=True)

@@ -1,4 +1,6 @@
-"""Text from elsewhere (a judge, a person, a record, an environment), made fit for tokenizers, logs and terminals."""
+"""Text from elsewhere (a judge, a person, a record, an environment), made fit for tokenizers, logs
+and terminals.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,26 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Control characters, marks of writing direction, invisible ones. The two joiners stay: scripts and emoji need them."""
+"""Control characters, marks of writing direction, invisible ones. The two joiners stay: scripts and
+emoji need them.
+"""
 
 _CHAT_TOKEN = (
     r"<[|\uff5c][^<>\s]{0,40}[|\uff5c]>|</?s>|</?think>|<(?:start|end)_of_turn>|<</?SYS>>|<(?:pad|eos|bos|unk)>|</?tool_(?:call|response)>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
 )
 CHAT_TOKENS = re.compile(_CHAT_TOKEN, re.IGNORECASE)
-"""Tokens of the chat templates that are in use. Each ends with `>` or `]` and has at most 44 characters."""
+"""Tokens of the chat templates that are in use. Each ends with `>` or `]` and has at most 44
+characters.
+"""
 
 _CHAT_TOKEN_LAST = re.compile(rf"(?:{_CHAT_TOKEN})\Z", re.IGNORECASE)
 _CHAT_TOKEN_LENGTH = 44
 
 
 def clean_text(text: str, longest: int = LONGEST) -> str:
-    """The text with `\\n` as its only line end, without half surrogate pairs and characters that nobody sees.
+    """The text with `\\n` as its only line end, without half surrogate pairs and characters that
+    nobody sees.
 
     Innocent text stays as it is, character by character. Idempotent.
 
@@ -55,10 +62,11 @@ def one_line(text: str, longest: int) -> str:
 
 
 def without_thoughts(text: str) -> str:
-    """What a reasoning model says besides thinking: the text behind the last `</think>`, up to a `<think>` never left.
+    """What a reasoning model says besides thinking: the text behind the last `</think>`, up to a
+    `<think>` never left.
 
-    The opening `<think>` may be missing: some chat templates put it into the prompt. Without either mark the text is
-    returned as it is.
+    The opening `<think>` may be missing: some chat templates put it into the prompt. Without either
+    mark the text is returned as it is.
 
     >>> without_thoughts("so 12?</think>\\n\\nIt is 12.")
     'It is 12.'
@@ -69,7 +77,8 @@ def without_thoughts(text: str) -> str:
 
 
 def without_chat_tokens(text: str) -> str:
-    """The text without tokens of chat templates, nor any that would come up when those are gone: `<|<|x|>im_end|>`.
+    """The text without tokens of chat templates, nor any that would come up when those are gone:
+    `<|<|x|>im_end|>`.
 
     Goes through the text once: whenever a token ends, it is taken back from what was kept.
     """
@@ -85,5 +94,9 @@ def without_chat_tokens(text: str) -> str:
 
 
 def printable(text: object) -> str:
-    """`text` without control characters (a model may write escape sequences); line ends and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+    """`text` without control characters (a model may write escape sequences); line ends and tabs
+    stay.
+    """
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in str(text)
+    )

@@ -15,11 +15,19 @@ from rltf_verl.texts import clean_text
 Message = dict[str, str]
 """One chat message, `{"role": …, "content": …}`."""
 
-StopReason = Literal["solved", "horizon", "not_asked", "feedback_unavailable", "prompt_too_long", "ungraded"]
-"""`not_asked`: feedback was not wanted (`rltf.feedback.ask`), which is no failure; `feedback_unavailable`: it was."""
+StopReason = Literal[
+    "solved", "horizon", "not_asked", "feedback_unavailable", "prompt_too_long", "ungraded"
+]
+"""`not_asked`: feedback was not wanted (`rltf.feedback.ask`), which is no failure;
+`feedback_unavailable`: it was.
+"""
 
-TECHNICAL_STOPS: frozenset[StopReason] = frozenset({"feedback_unavailable", "prompt_too_long", "ungraded"})
-"""Reasons that say nothing about the attempt: what the missing turns would have earned is unknown, not 0."""
+TECHNICAL_STOPS: frozenset[StopReason] = frozenset(
+    {"feedback_unavailable", "prompt_too_long", "ungraded"}
+)
+"""Reasons that say nothing about the attempt: what the missing turns would have earned is unknown,
+not 0.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,9 @@ class Grade:
     score: float | None = None
     """Graded share in [0, 1] where an answer can be partly right; None: 1 if correct, else 0."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the grader saw and `Env.explain` needs, so that it need not be found out twice; JSON-serialisable."""
+    """What the grader saw and `Env.explain` needs, so that it need not be found out twice;
+    JSON-serialisable.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +100,15 @@ class Feedback:
     cached: bool = False
     """The judge's reply was paid for earlier."""
     leak: str | None = None
-    """What the leak guard found: the kind, then the passage (`answer: 0 1 …`). Empty: nothing. None: nobody looked."""
+    """What the leak guard found: the kind, then the passage (`answer: 0 1 …`). Empty: nothing.
+    None: nobody looked.
+    """
     original: str | None = None
     """What the provider had said, where the leak guard put other words in its place."""
 
     def __post_init__(self) -> None:
-        """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged and shown.
+        """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged
+        and shown.
 
         Raises:
             TypeError: the text is none.
@@ -124,19 +137,25 @@ class Turn:
     withheld: Feedback | None = None
     """Feedback that the leak guard dropped: nobody learnt from it, but it is counted and logged."""
     prompt: str | None = None
-    """The message that the attempt answers; None for the first attempt, which answers the problem's question."""
+    """The message that the attempt answers; None for the first attempt, which answers the problem's
+    question.
+    """
     unshaped: float | None = None
     """The graded reward before shaping; None where `reward` is not shaped."""
 
     @property
     def graded(self) -> float:
-        """R(x_0, y_k): what the answer is worth as an answer to the problem, whenever it was given."""
+        """R(x_0, y_k): what the answer is worth as an answer to the problem, whenever it was
+        given.
+        """
         return self.reward if self.unshaped is None else self.unshaped
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One session at one problem: a line of 1..horizon turns, or a tree when an attempt has several revisions."""
+    """One session at one problem: a line of 1..horizon turns, or a tree when an attempt has several
+    revisions.
+    """
 
     problem: Problem
     session_id: int
@@ -145,7 +164,9 @@ class Episode:
     num_shortened: int = 0
     """Revise prompts in which the quoted attempt had to be cut to fit the prompt budget."""
     horizon: int | None = None
-    """Most turns that it was to have, where that is fewer than the run's (`rltf.episode.val_feedback_every`)."""
+    """Most turns that it was to have, where that is fewer than the run's
+    (`rltf.episode.val_feedback_every`).
+    """
 
 
 class Role(IntEnum):
@@ -156,9 +177,13 @@ class Role(IntEnum):
     DISTILL = 1
     """(x_0, y_K): the last answer, as if it had been given to the first prompt."""
     CRITIQUE = 2
-    """(critic prompt, the policy's own critique): credited with the turn that the critique led to."""
+    """(critic prompt, the policy's own critique): credited with the turn that the critique led
+    to.
+    """
     FEEDBACK = 3
-    """(critic prompt with y_k, f_k), or f_k inside an appended conversation: the policy predicts the feedback."""
+    """(critic prompt with y_k, f_k), or f_k inside an appended conversation: the policy predicts
+    the feedback.
+    """
     IMITATE = 4
     """(x_0, correct y_K): supervised fine-tuning."""
 
@@ -167,12 +192,16 @@ CONTEXT = -1
 """In place of a role: a token that trains nothing."""
 
 SAMPLED = (Role.ATTEMPT, Role.CRITIQUE)
-"""Roles whose tokens the policy sampled under the row's own prompt: on-policy, so policy-gradient losses apply."""
+"""Roles whose tokens the policy sampled under the row's own prompt: on-policy, so policy-gradient
+losses apply.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One (prompt, response) pair that is trained on. All per-token fields have length T = len(response_ids)."""
+    """One (prompt, response) pair that is trained on. All per-token fields have length T =
+    len(response_ids).
+    """
 
     prompt_ids: tuple[int, ...]
     response_ids: tuple[int, ...]
@@ -181,7 +210,10 @@ class Row:
     turn: tuple[int, ...]
     """Position in `Episode.turns` of the turn that each token is credited with."""
     log_probs: tuple[float, ...] | None
-    """The sampler's log-probs of these tokens, under the prompt they were *sampled* from; 0 where nobody sampled."""
+    """The sampler's log-probs of these tokens, under the prompt they were *sampled* from; 0 where
+    nobody sampled.
+    """
     rewards: tuple[float, ...]
-    """Attempt rows: r_k on the last token of turn k, 0 elsewhere. Other rows: their turn's reward on the last token,
-    which is what verl's own score metrics read; no objective takes it from there."""
+    """Attempt rows: r_k on the last token of turn k, 0 elsewhere. Other rows: their turn's reward
+    on the last token, which is what verl's own score metrics read; no objective takes it from
+    there."""

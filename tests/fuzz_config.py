@@ -1,7 +1,9 @@
-"""A fuzzer of the `rltf:` block: nonsense is refused in one line with its key, and nothing else ever raises.
+"""A fuzzer of the `rltf:` block: nonsense is refused in one line with its key, and nothing else
+ever raises.
 
-`python -m tests.fuzz_config 20000 --seed 7` for a long run; `tests/test_fuzz_config_on_cpu.py` is the short one.
-What is nonsense follows from the declared kind of a key (`rltf_verl.kinds`), not from what the checks say of a value.
+`python -m tests.fuzz_config 20000 --seed 7` for a long run; `tests/test_fuzz_config_on_cpu.py` is
+the short one. What is nonsense follows from the declared kind of a key (`rltf_verl.kinds`), not
+from what the checks say of a value.
 """
 
 from __future__ import annotations
@@ -27,23 +29,95 @@ from rltf_verl.registry import load
 
 JUDGE = {"endpoint": {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}}
 ENVS = {
-    "binary_matrix": "binary_matrix:BinaryMatrix", "knights_knaves": "knights_knaves:KnightsKnaves",
-    "shortest_path": "shortest_path:ShortestPath", "math": "math:Math", "code": "code:Code",
-    "writing": "writing:Writing", "reasoning_gym": "reasoning_gym:ReasoningGym",
-}  # fmt: skip
+    "binary_matrix": "binary_matrix:BinaryMatrix",
+    "knights_knaves": "knights_knaves:KnightsKnaves",
+    "shortest_path": "shortest_path:ShortestPath",
+    "math": "math:Math",
+    "code": "code:Code",
+    "writing": "writing:Writing",
+    "reasoning_gym": "reasoning_gym:ReasoningGym",
+}
 PROVIDERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "verifier": ("verifier:VerifierProvider", {}), "judge": ("judge_provider:JudgeProvider", JUDGE),
-    "policy": ("policy:PolicyProvider", {}), "peer": ("peer:PeerProvider", {}),
-    "try_again": ("try_again:TryAgainProvider", {}), "human": ("human:HumanProvider", {"inbox": "inbox"}),
+    "verifier": ("verifier:VerifierProvider", {}),
+    "judge": ("judge_provider:JudgeProvider", JUDGE),
+    "policy": ("policy:PolicyProvider", {}),
+    "peer": ("peer:PeerProvider", {}),
+    "try_again": ("try_again:TryAgainProvider", {}),
+    "human": ("human:HumanProvider", {"inbox": "inbox"}),
     "correctness": ("correctness:CorrectnessProvider", {}),
-}  # fmt: skip
-NUMBERS = [0, 1, -1, 2, 0.5, -0.5, 1.5, 3, 100, 101, 10**9, 10**30, -(10**30), 1e308, -1e308, float("inf"),
-           -float("inf"), float("nan")]  # fmt: skip
-TEXTS = ["", " ", "x", "false", "true", "null", "0.5", "1", "none", "a\nb", "a\x00b", "\ud83d", "\u202e", "x" * 5000,
-         "os:system", "builtins:dict", "./nowhere.py:Mine", "???", "{}", "[1]", "é", "http://h/v1"]  # fmt: skip
-OTHERS: list[Any] = [None, True, False, [], {}, [1, 2], ["a"], [None], {"a": 1}, {"a": {"b": [1]}}, [[1]], {1: 2}]
-URLS = ["http://h:99999/v1", "http://h:port/v1", "http://h/v1\n", "http://h/v1#x", "http://h/v1/chat/completions", "ftp://h",
-        "http://", "http://[::1", "http://u:p@h/v1", "http://h/v1?k=1", "h/v1", "http://h:0/v1"]  # fmt: skip
+}
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    0.5,
+    -0.5,
+    1.5,
+    3,
+    100,
+    101,
+    10**9,
+    10**30,
+    -(10**30),
+    1e308,
+    -1e308,
+    float("inf"),
+    -float("inf"),
+    float("nan"),
+]
+TEXTS = [
+    "",
+    " ",
+    "x",
+    "false",
+    "true",
+    "null",
+    "0.5",
+    "1",
+    "none",
+    "a\nb",
+    "a\x00b",
+    "\ud83d",
+    "\u202e",
+    "x" * 5000,
+    "os:system",
+    "builtins:dict",
+    "./nowhere.py:Mine",
+    "???",
+    "{}",
+    "[1]",
+    "é",
+    "http://h/v1",
+]
+OTHERS: list[Any] = [
+    None,
+    True,
+    False,
+    [],
+    {},
+    [1, 2],
+    ["a"],
+    [None],
+    {"a": 1},
+    {"a": {"b": [1]}},
+    [[1]],
+    {1: 2},
+]
+URLS = [
+    "http://h:99999/v1",
+    "http://h:port/v1",
+    "http://h/v1\n",
+    "http://h/v1#x",
+    "http://h/v1/chat/completions",
+    "ftp://h",
+    "http://",
+    "http://[::1",
+    "http://u:p@h/v1",
+    "http://h/v1?k=1",
+    "h/v1",
+    "http://h:0/v1",
+]
 BODIES = [{"messages": []}, {"stream": True}, {"model": "x"}, '{"n": 2}', "{", 3, [1]]
 
 
@@ -60,7 +134,9 @@ class Key:
 
 
 def lies_outside(value: Any, hint: Any) -> bool:
-    """Whether the declared kind excludes the value; written apart from `kinds.trouble`, which it tests."""
+    """Whether the declared kind excludes the value; written apart from `kinds.trouble`, which it
+    tests.
+    """
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return all(lies_outside(value, kind) for kind in args)
@@ -95,9 +171,11 @@ def _breaks(value: Any, mark: Any) -> bool:
     if isinstance(mark, Within):
         low, high = (mark.above, mark.least), (mark.below, mark.most)
         return bool(
-            (low[0] is not None and value <= low[0]) or (low[1] is not None and value < low[1])
-            or (high[0] is not None and value >= high[0]) or (high[1] is not None and value > high[1])
-        )  # fmt: skip
+            (low[0] is not None and value <= low[0])
+            or (low[1] is not None and value < low[1])
+            or (high[0] is not None and value >= high[0])
+            or (high[1] is not None and value > high[1])
+        )
     return isinstance(mark, Form) and value in URLS
 
 
@@ -114,7 +192,11 @@ def _own(prefix: str, cls: type) -> Iterator[Key]:
             yield Key(("env", "name") if name == "env" else ("feedback", "provider"), str, {})
         elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
             for key in _own(name, hint):
-                yield dataclasses.replace(key, path=(*((prefix,) if prefix else ()), *key.path)) if prefix else key
+                yield (
+                    dataclasses.replace(key, path=(*((prefix,) if prefix else ()), *key.path))
+                    if prefix
+                    else key
+                )
         else:
             yield Key(path, hint, {})
 
@@ -130,7 +212,9 @@ def _options() -> Iterator[Key]:
     for block, cls in (("endpoint", Endpoint), ("limits", Limits), ("price", Price)):
         for option, hint in get_type_hints(cls, include_extras=True).items():
             if option != "may_say_nothing":
-                yield Key(("feedback", block, option), Url if option == "base_url" else hint, judged)
+                yield Key(
+                    ("feedback", block, option), Url if option == "base_url" else hint, judged
+                )
 
 
 def _arguments(where: str) -> Iterator[tuple[str, Any]]:
@@ -150,7 +234,9 @@ def draw(rng: random.Random, key: Key) -> Any:
             near += [word, word[:-1], word + "x", word.upper()]
         for mark in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
             ends = [getattr(mark, end, None) for end in ("least", "most", "above", "below")]
-            near += [end + step for end in ends if end is not None for step in (-1, 0, 1, -0.001, 0.001)]
+            near += [
+                end + step for end in ends if end is not None for step in (-1, 0, 1, -0.001, 0.001)
+            ]
     pool: list[Any] = near if near and rng.random() < 0.5 else rng.choice([NUMBERS, TEXTS, OTHERS])
     return copy.deepcopy(rng.choice(pool))
 
@@ -158,15 +244,24 @@ def draw(rng: random.Random, key: Key) -> Any:
 def misspelt(rng: random.Random, name: str) -> str:
     """A letter less, more or swapped."""
     at = rng.randrange(len(name))
-    return rng.choice([name[:at] + name[at + 1 :], name[:at] + "x" + name[at:], name.upper(), f"{name} "])
+    return rng.choice(
+        [name[:at] + name[at + 1 :], name[:at] + "x" + name[at:], name.upper(), f"{name} "]
+    )
 
 
 def with_value(block: dict[str, Any], key: Key, name: str, value: Any) -> dict[str, Any]:
     """The block with one more setting."""
     changed = copy.deepcopy(block)
     for section, needed in key.around.items():
-        kept = {k: v for k, v in changed[section].items() if k in {f.name for f in dataclasses.fields(FeedbackConfig)}}
-        changed[section] = {**(kept if section == "feedback" else {}), **copy.deepcopy(dict(needed))}
+        kept = {
+            k: v
+            for k, v in changed[section].items()
+            if k in {f.name for f in dataclasses.fields(FeedbackConfig)}
+        }
+        changed[section] = {
+            **(kept if section == "feedback" else {}),
+            **copy.deepcopy(dict(needed)),
+        }
     inner = changed
     for part in key.path[:-1]:
         inner = inner.setdefault(part, {})
@@ -174,7 +269,9 @@ def with_value(block: dict[str, Any], key: Key, name: str, value: Any) -> dict[s
     return changed
 
 
-def fault_of(config: DictConfig, block: Mapping[str, Any], keys: list[str], nonsense: bool) -> str | None:
+def fault_of(
+    config: DictConfig, block: Mapping[str, Any], keys: list[str], nonsense: bool
+) -> str | None:
     """What is wrong with how the block was received: None if it was accepted, or refused well."""
     try:
         config.rltf = OmegaConf.create(dict(block))
@@ -194,7 +291,9 @@ def fault_of(config: DictConfig, block: Mapping[str, Any], keys: list[str], nons
 
 
 def fuzz(config: DictConfig, num: int, seed: int) -> tuple[list[str], int]:
-    """The faults of `num` random blocks, and how many of the blocks were nonsense by declaration."""
+    """The faults of `num` random blocks, and how many of the blocks were nonsense by
+    declaration.
+    """
     rng, keys, faults, num_nonsense = random.Random(seed), all_keys(), [], 0
     base: Any = OmegaConf.to_container(config.rltf, resolve=True)
     for i in range(num):
@@ -223,7 +322,9 @@ def fuzz(config: DictConfig, num: int, seed: int) -> tuple[list[str], int]:
 
 
 def composed() -> DictConfig:
-    """A preset as verl composes it; resolved once, since every block is read beside the same settings of verl."""
+    """A preset as verl composes it; resolved once, since every block is read beside the same
+    settings of verl.
+    """
     import verl  # noqa: F401  # registers our search path with Hydra
     from hydra import compose, initialize_config_module
 
@@ -240,7 +341,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args()
     faults, num_nonsense = fuzz(composed(), told.num, told.seed)
-    print(json.dumps({"configs": told.num, "nonsense": num_nonsense, "faults": faults}, indent=1, ensure_ascii=True))
+    print(
+        json.dumps(
+            {"configs": told.num, "nonsense": num_nonsense, "faults": faults},
+            indent=1,
+            ensure_ascii=True,
+        )
+    )
     raise SystemExit(bool(faults))
 
 

@@ -25,7 +25,9 @@ def server() -> Iterator[JudgeServer]:
 
 
 def rltf(*words: object):
-    return CliRunner().invoke(app, ["judge", *(str(word) for word in words)], env={"COLUMNS": "160"})
+    return CliRunner().invoke(
+        app, ["judge", *(str(word) for word in words)], env={"COLUMNS": "160"}
+    )
 
 
 def endpoint(server: JudgeServer) -> list[str]:
@@ -33,10 +35,17 @@ def endpoint(server: JudgeServer) -> list[str]:
 
 
 def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> None:
-    result = rltf("try", *endpoint(server), "style=guide", "price.prompt=1", "env.n_max=3", "--num", 2)
+    result = rltf(
+        "try", *endpoint(server), "style=guide", "price.prompt=1", "env.n_max=3", "--num", 2
+    )
     assert result.exit_code == 0, result.output
     assert len(server.bodies) == 2
-    for told in ("The question:", "Guide: what you write", "noted: no_marker", "100 + 20 tokens · cost 0.000100"):
+    for told in (
+        "The question:",
+        "Guide: what you write",
+        "noted: no_marker",
+        "100 + 20 tokens · cost 0.000100",
+    ):
         assert told in result.stdout
     assert "no leak found" in result.stdout
 
@@ -57,7 +66,10 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
     assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
     other = rltf("try", *endpoint(server), "--log", tmp_path, "--env", "no_such")
     assert "rltf.env.name='no_such'" in other.stderr
-    assert "no wrong attempt in it" in rltf("try", *endpoint(server), "--log", tmp_path / "none").stderr
+    assert (
+        "no wrong attempt in it"
+        in rltf("try", *endpoint(server), "--log", tmp_path / "none").stderr
+    )
 
 
 def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None:
@@ -80,7 +92,10 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
     [
         (["try", "style=hint"], "rltf.feedback.endpoint.base_url=: must be a URL"),
         (["try", "endpoint.modle=m"], "Did you mean 'model'?"),
-        (["bench", "endpoint.base_url=http://h/v1", "endpoint.model=m", "cache_dir=c"], "would measure the cache"),
+        (
+            ["bench", "endpoint.base_url=http://h/v1", "endpoint.model=m", "cache_dir=c"],
+            "would measure the cache",
+        ),
     ],
 )
 def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:

@@ -1,4 +1,6 @@
-"""The command line: exit codes, one line for what a user can mend, and text of models printed as it is."""
+"""The command line: exit codes, one line for what a user can mend, and text of models printed as it
+is.
+"""
 
 import json
 import shlex
@@ -14,8 +16,21 @@ from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 GOLDEN = Path(__file__).parent / "golden" / "parity_cases.json"
-RAMP = {"rl_coef": [0.0, 1.0], "current_batch": 5, "total_batches": 11, "start_batch": 0, "relative_schedule": False}
-OTHER_SCHEMAS = [[], {}, {"cases": [{}]}, {"cases": []}, {"cases": [{"name": "x", "groups": 3}]}, "x"]
+RAMP = {
+    "rl_coef": [0.0, 1.0],
+    "current_batch": 5,
+    "total_batches": 11,
+    "start_batch": 0,
+    "relative_schedule": False,
+}
+OTHER_SCHEMAS = [
+    [],
+    {},
+    {"cases": [{}]},
+    {"cases": []},
+    {"cases": [{"name": "x", "groups": 3}]},
+    "x",
+]
 
 
 def rltf(*words: object):
@@ -28,8 +43,21 @@ def write(path: Path, content: object) -> Path:
 
 
 def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -> None:
-    built = rltf("data", "build", "binary_matrix", "--out", tmp_path / "a", "--seed", 3, "--num-train", 4, "--num-test",
-                 2, "style=compact", "n_max=4")  # fmt: skip
+    built = rltf(
+        "data",
+        "build",
+        "binary_matrix",
+        "--out",
+        tmp_path / "a",
+        "--seed",
+        3,
+        "--num-train",
+        4,
+        "--num-test",
+        2,
+        "style=compact",
+        "n_max=4",
+    )
     assert built.exit_code == 0, built.stderr
     command = shlex.split(read_provenance(tmp_path / "a" / "train.parquet")["command"])
     assert command[0] == "rltf"
@@ -57,8 +85,28 @@ def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:
 
 
 def test_option_values() -> None:
-    words = ["a=1", "b=1e-3", "c=true", "d=None", "e=null", "f=[1, 'x']", "g=compact", "h=x=y", "i="]
-    values = {"a": 1, "b": 1e-3, "c": True, "d": None, "e": None, "f": [1, "x"], "g": "compact", "h": "x=y", "i": ""}
+    words = [
+        "a=1",
+        "b=1e-3",
+        "c=true",
+        "d=None",
+        "e=null",
+        "f=[1, 'x']",
+        "g=compact",
+        "h=x=y",
+        "i=",
+    ]
+    values = {
+        "a": 1,
+        "b": 1e-3,
+        "c": True,
+        "d": None,
+        "e": None,
+        "f": [1, "x"],
+        "g": "compact",
+        "h": "x=y",
+        "i": "",
+    }
     assert parse_options(words) == values
 
 
@@ -72,7 +120,9 @@ def test_parity_with_the_released_code() -> None:
 
 def test_parity_lists_every_number_that_differs(tmp_path: Path) -> None:
     right, wrong = {**RAMP, "expected": 0.5}, {**RAMP, "expected": 0.75}
-    result = rltf("parity", write(tmp_path / "p.json", {"cases": [], "rl_coef_schedule": [right, wrong]}))
+    result = rltf(
+        "parity", write(tmp_path / "p.json", {"cases": [], "rl_coef_schedule": [right, wrong]})
+    )
     assert result.exit_code == 1
     assert "DIFFERS rl_coef_schedule[1]: weight: ours 0.5, theirs 0.75" in result.stdout
     assert "1 of 2 numbers differ" in result.stdout
@@ -106,8 +156,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def episode(index: int, text: str) -> Episode:
     attempt = Attempt((1,), (2, 3), (-0.1, -0.2), text=text, ended=True)
-    wrong = Turn(attempt, Grade(correct=False, format_ok=True), 0.0, Feedback("cell 1 is wrong", "verifier"))
-    right = Turn(Attempt((1,), (2,), None, text="42", ended=True), Grade(correct=True, format_ok=True), 1.0)
+    wrong = Turn(
+        attempt, Grade(correct=False, format_ok=True), 0.0, Feedback("cell 1 is wrong", "verifier")
+    )
+    right = Turn(
+        Attempt((1,), (2,), None, text="42", ended=True), Grade(correct=True, format_ok=True), 1.0
+    )
     return Episode(Problem("binary_matrix", index, {}, "42"), 0, (wrong, right))
 
 
@@ -123,7 +177,14 @@ def test_inspect(tmp_path: Path) -> None:
         )
     result = rltf("inspect", tmp_path, "--step", 2)
     assert result.exit_code == 0, result.stderr
-    for told in ("step 2 train", "[bold]not markup[/bold] [/nonsense]", "cell 1 is wrong", "[verifier]", "right", "42"):
+    for told in (
+        "step 2 train",
+        "[bold]not markup[/bold] [/nonsense]",
+        "cell 1 is wrong",
+        "[verifier]",
+        "right",
+        "42",
+    ):
         assert told in result.stdout
     assert "\x1b[2J" not in result.stdout
     assert "step 1" not in result.stdout

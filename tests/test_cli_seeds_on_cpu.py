@@ -1,4 +1,6 @@
-"""`rltf seeds` with a small program in the trainer's place: what is run, skipped, resumed, and compared in the end."""
+"""`rltf seeds` with a small program in the trainer's place: what is run, skipped, resumed, and
+compared in the end.
+"""
 
 import json
 import shlex
@@ -32,7 +34,9 @@ run(Path(os.environ["VERL_FILE_LOGGER_PATH"]), [0.1, 0.1 + gain + 0.01 * int(wor
 
 @pytest.fixture
 def trainer(tmp_path):
-    """Path of a program that fails in the first start of the runs of these names -> `--program` of the command."""
+    """Path of a program that fails in the first start of the runs of these names -> `--program` of
+    the command.
+    """
 
     def make(*fails):
         path = tmp_path / "trainer.py"
@@ -50,28 +54,65 @@ ARMS = ("--arm", "grpo=method=grpo", "--arm", "sd='method=sd'")
 
 
 def times(out):
-    return {path.parts[-3]: int(path.read_text()) for path in sorted(out.glob("*/checkpoints/started"))}
+    return {
+        path.parts[-3]: int(path.read_text()) for path in sorted(out.glob("*/checkpoints/started"))
+    }
 
 
 def test_every_arm_and_seed_is_a_run_of_its_own_and_all_are_compared(tmp_path, trainer):
     out = tmp_path / "out"
-    result = rltf("--seeds", "0,2", "--out", out, *ARMS, "--x", "step", "--program", trainer(), "--", "a=b", "c=d e")
+    result = rltf(
+        "--seeds",
+        "0,2",
+        "--out",
+        out,
+        *ARMS,
+        "--x",
+        "step",
+        "--program",
+        trainer(),
+        "--",
+        "a=b",
+        "c=d e",
+    )
     assert result.exit_code == 0, result.output
     assert times(out) == dict.fromkeys(["grpo_seed0", "grpo_seed2", "sd_seed0", "sd_seed2"], 1)
     said = (out / "sd_seed2" / "output.txt").read_text()
     folder = out / "sd_seed2"
-    assert said.strip() == "argv " + repr([
-        "method=sd", "a=b", "c=d e", "rltf.seed=2", "data.seed=2", "trainer.experiment_name=sd_seed2",
-        f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}",
-    ])  # fmt: skip
+    assert said.strip() == "argv " + repr(
+        [
+            "method=sd",
+            "a=b",
+            "c=d e",
+            "rltf.seed=2",
+            "data.seed=2",
+            "trainer.experiment_name=sd_seed2",
+            f"trainer.default_local_dir={folder / 'checkpoints'}",
+            f"hydra.run.dir={folder / 'hydra'}",
+        ]
+    )
     told = json.loads((out / "compare" / "compare.json").read_text())
-    assert [arm["arm"] for arm in told["panels"][0]["arms"]] == ["grpo", "sd"], "the first is the baseline"
+    assert [arm["arm"] for arm in told["panels"][0]["arms"]] == [
+        "grpo",
+        "sd",
+    ], "the first is the baseline"
     assert [len(arm["seeds"]) for arm in told["panels"][0]["arms"]] == [2, 2]
     assert "+0.400 *" in result.stdout
 
 
 def test_what_is_finished_is_skipped_and_the_comparison_is_made_again(tmp_path, trainer):
-    words = ("--seeds", "0,1", "--out", tmp_path / "out", "--x", "step", "--program", trainer(), "--", "a=b")
+    words = (
+        "--seeds",
+        "0,1",
+        "--out",
+        tmp_path / "out",
+        "--x",
+        "step",
+        "--program",
+        trainer(),
+        "--",
+        "a=b",
+    )
     assert rltf(*words).exit_code == 0
     (tmp_path / "out" / "compare" / "compare.json").unlink()
     result = rltf(*words)
@@ -105,7 +146,19 @@ def test_a_failure_ends_it_with_its_status_and_the_next_call_goes_on_there(tmp_p
 def test_it_keeps_going_where_that_is_asked_for_and_compares_what_is_there(tmp_path, trainer):
     out = tmp_path / "out"
     program = trainer("run_seed0")
-    result = rltf("--seeds", "0,1", "--out", out, "--keep-going", "--x", "step", "--program", program, "--", "a=b")
+    result = rltf(
+        "--seeds",
+        "0,1",
+        "--out",
+        out,
+        "--keep-going",
+        "--x",
+        "step",
+        "--program",
+        program,
+        "--",
+        "a=b",
+    )
     assert (result.exit_code, times(out)) == (7, {"run_seed0": 1, "run_seed1": 1})
     assert (out / "compare" / "compare.json").exists()
 
@@ -140,5 +193,9 @@ def test_what_cannot_be_is_refused(tmp_path, words, message):
 def test_the_command_is_verls_with_this_python(tmp_path):
     (run,) = runs_of(["sd=--config-name=rltf_sd"], [3], tmp_path, ["data.train_batch_size=8"])
     assert run.command[:5] == (
-        sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf_sd", "data.train_batch_size=8",
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "verl.trainer.main_ppo",
+        "--config-name=rltf_sd",
+        "data.train_batch_size=8",
+    )

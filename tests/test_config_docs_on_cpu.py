@@ -27,6 +27,10 @@ def test_the_reference_is_current(reference: ModuleType) -> None:
 
 
 def test_every_key_is_explained() -> None:
-    lines = [line for line in (DOCS / "configuration.md").read_text("utf-8").splitlines() if line.startswith("| `")]
+    lines = [
+        line
+        for line in (DOCS / "configuration.md").read_text("utf-8").splitlines()
+        if line.startswith("| `")
+    ]
     assert len(lines) > 100
     assert [line for line in lines if line.rstrip("| ").endswith("`")] == []

@@ -1,4 +1,6 @@
-"""The message for every value of the `rltf:` block that cannot work: it names the key, the value and the fix."""
+"""The message for every value of the `rltf:` block that cannot work: it names the key, the value
+and the fix.
+"""
 
 import re
 
@@ -20,18 +22,30 @@ def read(**block):
         ({"gamma": -0.1}, "rltf.gamma=-0.1: must be in [0, 1]"),
         ({"gamma": float("nan")}, "rltf.gamma=nan: must be in [0, 1]"),
         ({"updates_per_batch": 0}, "rltf.updates_per_batch=0: must be at least 1"),
-        ({"max_staleness": -1}, "rltf.max_staleness=-1: counts training steps; must be at least 0, or null"),
+        (
+            {"max_staleness": -1},
+            "rltf.max_staleness=-1: counts training steps; must be at least 0, or null",
+        ),
         ({"max_staleness": 1.5}, "rltf.max_staleness=1.5: must be a whole number or null"),
-        ({"distill": {"answer": "first"}}, "rltf.distill.answer=first: must be one of last, first_right"),
+        (
+            {"distill": {"answer": "first"}},
+            "rltf.distill.answer=first: must be one of last, first_right",
+        ),
         (
             {"distill": {"weight": 0.1, "answer": "first_right", "baseline": "joined"}},
-            "rltf.distill.answer=first_right: with rltf.distill.baseline=joined an answer is compared by its return",
+            (
+                "rltf.distill.answer=first_right: with rltf.distill.baseline=joined an answer is"
+                " compared by its return"
+            ),
         ),
         ({"distill": {"floor": "sof"}}, "rltf.distill.floor=sof: must be one of hard, soft"),
         *(
             (
                 {"distill": {"weight": 0.1, "grad_share": share}},
-                f"rltf.distill.grad_share={shown}: must be in [0, 1), a share of the whole gradient",
+                (
+                    f"rltf.distill.grad_share={shown}: must be in [0, 1), a share of the whole"
+                    " gradient"
+                ),
             )
             for share, shown in (
                 (1.0, "1.0"),
@@ -48,34 +62,70 @@ def read(**block):
         ),
         (
             {"distill": {"weight": 0.1, "grad_share": 0.5}, "attempt": {"weight": 0}},
-            "rltf.distill.grad_share=0.5: rltf.attempt.weight=0 leaves nothing for it to be a share beside",
+            (
+                "rltf.distill.grad_share=0.5: rltf.attempt.weight=0 leaves nothing for it to be a"
+                " share beside"
+            ),
         ),
         (
             {"distill": {"weight": 1, "grad_share": 0.5}, "critique": {"grad_share": [0.2, 0.5]}},
-            "rltf.distill.grad_share=0.5: with the shares of the others this makes 1; together they must stay below 1",
+            (
+                "rltf.distill.grad_share=0.5: with the shares of the others this makes 1; together"
+                " they must stay below 1"
+            ),
         ),
         ({"logit_distill": {"grad_share": 0.5}}, "rltf.logit_distill.grad_share=0.5: unknown key"),
         ({"poll_interval_s": 0}, "rltf.poll_interval_s=0: must be positive (seconds)"),
         ({"episode": {"horizon": 0}}, "rltf.episode.horizon=0: must be in [1, 100]"),
         (
             {"episode": {"horizon": 1}, "distill": {"weight": 0.1}},
-            "rltf.episode.horizon=1: distill needs a second turn; set it to 2 or more, or rltf.distill.weight=0",
+            (
+                "rltf.episode.horizon=1: distill needs a second turn; set it to 2 or more, or"
+                " rltf.distill.weight=0"
+            ),
         ),
-        ({"reward": {"format_coef": -0.1}}, "rltf.reward.format_coef=-0.1: must be at least 0; the formula has the"),
-        ({"reward": {"progress_coef": float("nan")}}, "rltf.reward.progress_coef=nan: must be at least 0"),
-        ({"reward": {"repetition_coef": -1}}, "rltf.reward.repetition_coef=-1: must be at least 0; the formula"),
-        ({"reward": {"turn_decay": 0}}, "rltf.reward.turn_decay=0: must be in (0, 1]; 1 is no decay"),
-        ({"reward": {"turn_decay": 1.5}}, "rltf.reward.turn_decay=1.5: must be in (0, 1]; 1 is no decay"),
-        ({"episode": {"context": "grow"}}, "rltf.episode.context=grow: must be one of fresh, append"),
-        ({"episode": {"branch_turn": 0}}, "rltf.episode.branch_turn=0: must be at least 1 and below rltf."),
+        (
+            {"reward": {"format_coef": -0.1}},
+            "rltf.reward.format_coef=-0.1: must be at least 0; the formula has the",
+        ),
+        (
+            {"reward": {"progress_coef": float("nan")}},
+            "rltf.reward.progress_coef=nan: must be at least 0",
+        ),
+        (
+            {"reward": {"repetition_coef": -1}},
+            "rltf.reward.repetition_coef=-1: must be at least 0; the formula",
+        ),
+        (
+            {"reward": {"turn_decay": 0}},
+            "rltf.reward.turn_decay=0: must be in (0, 1]; 1 is no decay",
+        ),
+        (
+            {"reward": {"turn_decay": 1.5}},
+            "rltf.reward.turn_decay=1.5: must be in (0, 1]; 1 is no decay",
+        ),
+        (
+            {"episode": {"context": "grow"}},
+            "rltf.episode.context=grow: must be one of fresh, append",
+        ),
+        (
+            {"episode": {"branch_turn": 0}},
+            "rltf.episode.branch_turn=0: must be at least 1 and below rltf.",
+        ),
         (
             {"episode": {"branch_turn": 2}},
-            "rltf.episode.branch_turn=2: must be at least 1 and below rltf.episode.horizon=2, or null",
+            (
+                "rltf.episode.branch_turn=2: must be at least 1 and below rltf.episode.horizon=2,"
+                " or null"
+            ),
         ),
         ({"episode": {"branch_width": 1}}, "rltf.episode.branch_width=1: must be in [2, 100]"),
         (
             {"attempt": {"estimator": "mean"}},
-            "rltf.attempt.estimator=mean: must be one of group_mean, leave_one_out, ragged, first_turn, joined, none",
+            (
+                "rltf.attempt.estimator=mean: must be one of group_mean, leave_one_out, ragged,"
+                " first_turn, joined, none"
+            ),
         ),
         ({"attempt": {"turns": "last"}}, "rltf.attempt.turns=last: must be one of all, first"),
         (
@@ -84,38 +134,58 @@ def read(**block):
                 "episode": {"context": "append"},
                 "feedback_modeling": {"weight": 0.1, "form": "inline"},
             },
-            "rltf.attempt.turns=first: ends every row before the feedback that rltf.feedback_modeling.form=inline "
-            "predicts; set it to all, or form to rows",
+            (
+                "rltf.attempt.turns=first: ends every row before the feedback that"
+                " rltf.feedback_modeling.form=inline predicts; set it to all, or form to rows"
+            ),
         ),
         (
             {"attempt": {"turns": "first"}, "logit_distill": {"weight": 1.0}},
-            "rltf.attempt.turns=first: rltf.logit_distill takes its teacher's prompt from the second attempt's row",
+            (
+                "rltf.attempt.turns=first: rltf.logit_distill takes its teacher's prompt from the"
+                " second attempt's row"
+            ),
         ),
-        ({"attempt": {"weight": -1}}, "rltf.attempt.weight=-1: must be at least 0; 0 switches it off"),
+        (
+            {"attempt": {"weight": -1}},
+            "rltf.attempt.weight=-1: must be at least 0; 0 switches it off",
+        ),
         (
             {"attempt": {"weight": 0}},
-            "rltf.attempt.weight=0: no objective is left; give it or rltf.distill, rltf.feedback_modeling, "
-            "rltf.imitate, rltf.logit_distill a weight",
+            (
+                "rltf.attempt.weight=0: no objective is left; give it or rltf.distill,"
+                " rltf.feedback_modeling, rltf.imitate, rltf.logit_distill a weight"
+            ),
         ),
-        ({"attempt": {"weight": 0}, "distill": {"weight": [0, 0]}}, "rltf.attempt.weight=0: no objective is left;"),
+        (
+            {"attempt": {"weight": 0}, "distill": {"weight": [0, 0]}},
+            "rltf.attempt.weight=0: no objective is left;",
+        ),
         (
             {"feedback_modeling": {"form": "row"}},
             "rltf.feedback_modeling.form=row: must be one of rows, inline",
         ),
         (
             {"feedback_modeling": {"form": "inline", "weight": 0.1}},
-            "rltf.feedback_modeling.form=inline: needs rltf.episode.context=append, which is fresh: only there does "
-            "the feedback stand between two attempts of one row; or set form to rows",
+            (
+                "rltf.feedback_modeling.form=inline: needs rltf.episode.context=append, which is"
+                " fresh: only there does the feedback stand between two attempts of one row; or set"
+                " form to rows"
+            ),
         ),
         (
             {"episode": {"horizon": 1}, "feedback_modeling": {"weight": 0.1}},
-            "rltf.episode.horizon=1: feedback_modeling needs a second turn; set it to 2 or more, or "
-            "rltf.feedback_modeling.weight=0",
+            (
+                "rltf.episode.horizon=1: feedback_modeling needs a second turn; set it to 2 or"
+                " more, or rltf.feedback_modeling.weight=0"
+            ),
         ),
         (
             {"episode": {"horizon": 1}, "imitate": {"weight": 0.1}},
-            "rltf.imitate.source=revised: needs a second turn, rltf.episode.horizon=1; set it to all, or the horizon "
-            "to 2 or more",
+            (
+                "rltf.imitate.source=revised: needs a second turn, rltf.episode.horizon=1; set it"
+                " to all, or the horizon to 2 or more"
+            ),
         ),
         (
             {"episode": {"val_feedback_every": 0}},
@@ -123,11 +193,19 @@ def read(**block):
         ),
         (
             {"seed": None, "episode": {"pair_sessions": True}},
-            "rltf.seed=None: rltf.episode.pair_sessions=true makes two sessions share a first answer by its seed; "
-            "set it to a number, or pair_sessions to false",
+            (
+                "rltf.seed=None: rltf.episode.pair_sessions=true makes two sessions share a first"
+                " answer by its seed; set it to a number, or pair_sessions to false"
+            ),
         ),
-        ({"imitate": {"source": "first"}}, "rltf.imitate.source=first: must be one of revised, all"),
-        ({"mentions": {"action": "cut"}}, "rltf.mentions.action=cut: must be one of keep, mask, drop"),
+        (
+            {"imitate": {"source": "first"}},
+            "rltf.imitate.source=first: must be one of revised, all",
+        ),
+        (
+            {"mentions": {"action": "cut"}},
+            "rltf.mentions.action=cut: must be one of keep, mask, drop",
+        ),
         ({"mentions": {"phrases": []}}, "rltf.mentions.phrases=[]: must not be empty"),
         (
             {"mentions": {"phrases": ["a", ""]}},
@@ -142,23 +220,30 @@ def read(**block):
         ),
         (
             {"distill": {"baseline": "third_turn"}},
-            "rltf.distill.baseline=third_turn: must be one of first_turn, leave_one_out, joined, second_turn, "
-            "second_turn_padded, none, rejection",
+            (
+                "rltf.distill.baseline=third_turn: must be one of first_turn, leave_one_out,"
+                " joined, second_turn, second_turn_padded, none, rejection"
+            ),
         ),
-        ({"distill": {"reference": "new"}}, "rltf.distill.reference=new: must be one of current, old, sampler"),
-        ({"distill": {"loss": "mse"}}, "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo, shaped"),
         (
-            {"distill": {"loss": "shaped", "shaping": 0}},
-            "rltf.distill.shaping=0: must be positive",
+            {"distill": {"reference": "new"}},
+            "rltf.distill.reference=new: must be one of current, old, sampler",
         ),
+        (
+            {"distill": {"loss": "mse"}},
+            "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo, shaped",
+        ),
+        ({"distill": {"loss": "shaped", "shaping": 0}}, "rltf.distill.shaping=0: must be positive"),
         (
             {"distill": {"loss": "shaped", "reference": "sampler"}},
             "rltf.distill.reference=sampler: is not read by rltf.distill.loss=shaped",
         ),
         (
             {"distill": {"loss": "ppo"}},
-            "rltf.distill.loss=ppo: clips a ratio that is always 1 with rltf.distill.reference=current; "
-            "set reference to old or sampler",
+            (
+                "rltf.distill.loss=ppo: clips a ratio that is always 1 with"
+                " rltf.distill.reference=current; set reference to old or sampler"
+            ),
         ),
         (
             {"distill": {"clip_low": 1.1}},
@@ -169,10 +254,22 @@ def read(**block):
             "rltf.distill.clip_low=0.8: need 0 < clip_low <= 1 <= clip_high, clip_high is 0.9",
         ),
         ({"distill": {"start_step": -1}}, "rltf.distill.start_step=-1: must not be negative"),
-        ({"distill": {"start_step": 5, "ramp_steps": 5}}, "rltf.distill.ramp_steps=5: the ramp ends before it starts;"),
-        ({"distill": {"weight": -0.1}}, "rltf.distill.weight=-0.1: must be at least 0; 0 switches it off"),
-        ({"distill": {"weight": [0.1, -0.1]}}, "rltf.distill.weight=[0.1, -0.1]: must be at least 0"),
-        ({"distill": {"log_prob_floor": 5.0}}, "rltf.distill.log_prob_floor=5.0: is a log-probability,"),
+        (
+            {"distill": {"start_step": 5, "ramp_steps": 5}},
+            "rltf.distill.ramp_steps=5: the ramp ends before it starts;",
+        ),
+        (
+            {"distill": {"weight": -0.1}},
+            "rltf.distill.weight=-0.1: must be at least 0; 0 switches it off",
+        ),
+        (
+            {"distill": {"weight": [0.1, -0.1]}},
+            "rltf.distill.weight=[0.1, -0.1]: must be at least 0",
+        ),
+        (
+            {"distill": {"log_prob_floor": 5.0}},
+            "rltf.distill.log_prob_floor=5.0: is a log-probability,",
+        ),
     ],
 )
 def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
@@ -190,10 +287,19 @@ def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
         ({"episode_log": {"dir": 3}}, "rltf.episode_log.dir=3: must be text or null"),
         ({"episode_log": {"share": 1.5}}, "rltf.episode_log.share=1.5: must be in [0, 1]"),
         ({"episode_log": {"max_gb": 0}}, "rltf.episode_log.max_gb=0: must be positive or null"),
-        ({"episode_log": {"token_sessions": -1}}, "rltf.episode_log.token_sessions=-1: must be at least 0"),
+        (
+            {"episode_log": {"token_sessions": -1}},
+            "rltf.episode_log.token_sessions=-1: must be at least 0",
+        ),
         ({"episode": {"horizon": "two"}}, "rltf.episode.horizon='two': must be a whole number"),
-        ({"episode": {"stop_when_solved_val": "no"}}, "rltf.episode.stop_when_solved_val='no': must be true or false"),
-        ({"distill": {"ramp_steps": "all"}}, "rltf.distill.ramp_steps='all': must be a whole number or null"),
+        (
+            {"episode": {"stop_when_solved_val": "no"}},
+            "rltf.episode.stop_when_solved_val='no': must be true or false",
+        ),
+        (
+            {"distill": {"ramp_steps": "all"}},
+            "rltf.distill.ramp_steps='all': must be a whole number or null",
+        ),
         (
             {"distill": {"weight": [0, 1, 2]}},
             "rltf.distill.weight=[0, 1, 2]: must be a number or [start, end], two numbers",
@@ -202,16 +308,28 @@ def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
             {"distill": {"weight": [0, "1"]}},
             "rltf.distill.weight=[0, '1']: must be a number or [start, end], two numbers",
         ),
-        ({"episode": {"branch_turn": "one"}}, "rltf.episode.branch_turn='one': must be a whole number or null"),
+        (
+            {"episode": {"branch_turn": "one"}},
+            "rltf.episode.branch_turn='one': must be a whole number or null",
+        ),
         ({"episode": {"pair_sessions": 1}}, "rltf.episode.pair_sessions=1: must be true or false"),
         ({"episode": {"revise": 3}}, "rltf.episode.revise=3: must be text"),
-        ({"reward": {"intermediate": "yes"}}, "rltf.reward.intermediate='yes': must be true or false"),
+        (
+            {"reward": {"intermediate": "yes"}},
+            "rltf.reward.intermediate='yes': must be true or false",
+        ),
         ({"reward": {"progress_coef": None}}, "rltf.reward.progress_coef=None: must be a number"),
         ({"attempt": {"norm_by_std": 1}}, "rltf.attempt.norm_by_std=1: must be true or false"),
         ({"attempt": {"weight": [0, 1]}}, "rltf.attempt.weight=[0, 1]: must be a number"),
-        ({"distill": {"restart_on_resume": 0}}, "rltf.distill.restart_on_resume=0: must be true or false"),
+        (
+            {"distill": {"restart_on_resume": 0}},
+            "rltf.distill.restart_on_resume=0: must be true or false",
+        ),
         ({"mentions": {"phrases": "a"}}, "rltf.mentions.phrases='a': must be a list of texts"),
-        ({"mentions": {"phrases": ["a", 3]}}, "rltf.mentions.phrases=['a', 3]: must be a list of texts"),
+        (
+            {"mentions": {"phrases": ["a", 3]}},
+            "rltf.mentions.phrases=['a', 3]: must be a list of texts",
+        ),
         ({"reward": 0.1}, "rltf.reward=0.1: is a block of keys, not a value"),
         ({"critique": 0}, "rltf.critique=0: is a block of keys, not a value"),
         ({"env": "binary_matrix"}, "rltf.env='binary_matrix': is a block of keys, not a value"),
@@ -231,7 +349,10 @@ def test_a_value_of_another_kind_says_what_it_must_be(block, message):
         ({"weight": [0.1, -0.1]}, "weight=[0.1, -0.1]: must be at least 0"),
         ({"weight": float("nan")}, "weight=nan: must be at least 0 and finite"),
         ({"start_step": -1}, "start_step=-1: must not be negative"),
-        ({"start_step": 5, "ramp_steps": 5}, "ramp_steps=5: the ramp ends before it starts; must be above rltf."),
+        (
+            {"start_step": 5, "ramp_steps": 5},
+            "ramp_steps=5: the ramp ends before it starts; must be above rltf.",
+        ),
         ({"weight": "big"}, "weight='big': must be a number or [start, end], two numbers"),
         ({"weight": [0, 1, 2]}, "weight=[0, 1, 2]: must be a number or [start, end], two numbers"),
         ({"ramp_steps": 1.5}, "ramp_steps=1.5: must be a whole number or null"),
@@ -249,26 +370,40 @@ LEVELS = ["location", "hint", "full"]
     ("feedback", "key"),
     [
         ({"provider": "verifier", "level": LEVELS}, "feedback.level"),
-        ({"provider": "ensemble", "members": [{"provider": "peer"}, {"provider": "verifier", "level": LEVELS}]},
-         "feedback.members[1].level"),
-        ({"provider": "paired", "even": {"provider": "verifier", "level": LEVELS}}, "feedback.even.level"),
+        (
+            {
+                "provider": "ensemble",
+                "members": [{"provider": "peer"}, {"provider": "verifier", "level": LEVELS}],
+            },
+            "feedback.members[1].level",
+        ),
+        (
+            {"provider": "paired", "even": {"provider": "verifier", "level": LEVELS}},
+            "feedback.even.level",
+        ),
     ],
-)  # fmt: skip
+)
 def test_levels_by_turn_fit_the_horizon(feedback, key):
     message = (
-        f"rltf.{key}=['location', 'hint', 'full']: rltf.episode.horizon=3 gives feedback on 2 attempts, so only the "
-        "first 2 would be used; shorten it, or raise the horizon to 4"
+        f"rltf.{key}=['location', 'hint', 'full']: rltf.episode.horizon=3 gives feedback on 2"
+        " attempts, so only the first 2 would be used; shorten it, or raise the horizon to 4"
     )
     with pytest.raises(ConfigError, match=re.escape(message)):
         read(feedback=feedback, episode={"horizon": 3})
     assert read(feedback=feedback, episode={"horizon": 4}).episode.horizon == 4
-    assert read(feedback=feedback, episode={"horizon": 1}).episode.horizon == 1, "nobody is told anything"
+    assert read(feedback=feedback, episode={"horizon": 1}).episode.horizon == 1, (
+        "nobody is told anything"
+    )
 
 
 def test_what_would_train_nothing_else_may_stand_beside_an_objective():
     for block in ("distill", "feedback_modeling", "imitate"):
         assert read(attempt={"weight": 0}, **{block: {"weight": 0.1}}).attempt.weight == 0
-    assert read(episode={"horizon": 1}, imitate={"weight": 0.1, "source": "all"}).episode.horizon == 1
+    assert (
+        read(episode={"horizon": 1}, imitate={"weight": 0.1, "source": "all"}).episode.horizon == 1
+    )
     append = {"context": "append"}
-    assert read(episode=append, feedback_modeling={"weight": 0.1, "form": "inline"}).feedback_modeling.enabled
+    assert read(
+        episode=append, feedback_modeling={"weight": 0.1, "form": "inline"}
+    ).feedback_modeling.enabled
     assert read(feedback_modeling={"weight": 0, "form": "inline"}).episode.context == "fresh"

@@ -1,4 +1,6 @@
-"""`rltf env check`: an environment that keeps its promises passes, and each broken promise is found."""
+"""`rltf env check`: an environment that keeps its promises passes, and each broken promise is
+found.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ class Doubles:
     name = "doubles"
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        made = [Problem(self.name, i, {"n": seed + i}, str(2 * (seed + i))) for i in range(1, num_train + num_test + 1)]
+        made = [
+            Problem(self.name, i, {"n": seed + i}, str(2 * (seed + i)))
+            for i in range(1, num_train + num_test + 1)
+        ]
         return Splits(tuple(made[:num_train]), tuple(made[num_train:]))
 
     def prompt(self, problem: Problem) -> str:
@@ -35,7 +40,11 @@ class Doubles:
 
 
 def broken(env: object) -> list[str]:
-    return [verdict.promise for verdict in check_env(env, num_problems=5, num_hostile=50) if verdict.broken]
+    return [
+        verdict.promise
+        for verdict in check_env(env, num_problems=5, num_hostile=50)
+        if verdict.broken
+    ]
 
 
 def test_environments_that_keep_their_promises() -> None:
@@ -104,13 +113,18 @@ class Dead(Doubles):
 @pytest.mark.parametrize(
     ("env", "promise"),
     [
-        (Restless, "build is deterministic"), (NoTest, "build is deterministic"), (Dead, "build is deterministic"),
-        (Tuples, "a problem survives JSON"), (Strict, "the reference is graded correct"),
-        (Generous, "nonsense is graded wrong"), (Moody, "grades are the same each time"),
-        (Talkative, "below `full` no explanation gives the answer away"), (Silent, "`full` says something"),
+        (Restless, "build is deterministic"),
+        (NoTest, "build is deterministic"),
+        (Dead, "build is deterministic"),
+        (Tuples, "a problem survives JSON"),
+        (Strict, "the reference is graded correct"),
+        (Generous, "nonsense is graded wrong"),
+        (Moody, "grades are the same each time"),
+        (Talkative, "below `full` no explanation gives the answer away"),
+        (Silent, "`full` says something"),
         (Fragile, "50 hostile texts raise nothing"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_promise_is_found(env: type[Doubles], promise: str) -> None:
     assert promise in broken(env())
 
@@ -125,10 +139,16 @@ def test_hostile_texts_are_the_same_each_time_and_all_kinds() -> None:
 
 def test_the_command_checks_a_file_of_ones_own(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
-    mine.write_text(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-                    "from test_contract_on_cpu import Doubles, Talkative\n")  # fmt: skip
-    good = CliRunner().invoke(app, ["env", "check", f"{mine}:Doubles", "--num", "4", "--hostile", "20"])
-    bad = CliRunner().invoke(app, ["env", "check", f"{mine}:Talkative", "--num", "4"], env={"COLUMNS": "200"})
+    mine.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from test_contract_on_cpu import Doubles, Talkative\n"
+    )
+    good = CliRunner().invoke(
+        app, ["env", "check", f"{mine}:Doubles", "--num", "4", "--hostile", "20"]
+    )
+    bad = CliRunner().invoke(
+        app, ["env", "check", f"{mine}:Talkative", "--num", "4"], env={"COLUMNS": "200"}
+    )
     assert (good.exit_code, bad.exit_code) == (0, 1), good.output + bad.output
     assert "level verdict, about" in bad.stdout
     options = CliRunner().invoke(app, ["env", "check", "binary_matrix", "n_min=9", "n_max=3"])

@@ -1,4 +1,6 @@
-"""A thousand random blocks: each is accepted, or refused in one line that names the key (`tests/fuzz_config.py`)."""
+"""A thousand random blocks: each is accepted, or refused in one line that names the key
+(`tests/fuzz_config.py`).
+"""
 
 import pytest
 
@@ -14,10 +16,23 @@ def test_every_block_runs_or_is_refused_in_one_line_and_no_nonsense_is_accepted(
 
 def test_every_key_is_fuzzed():
     names = {str(key) for key in fuzz_config.all_keys()}
-    assert {"rltf.gamma", "rltf.env.name", "rltf.env.n_max", "rltf.feedback.provider", "rltf.feedback.guard.judge",
-            "rltf.feedback.endpoint.extra_body", "rltf.feedback.limits.max_attempts", "rltf.distill.weight",
-            "rltf.feedback.reference", "rltf.env.test_paths", "rltf.feedback.guard.regenerations"} <= names  # fmt: skip
-    assert sum(isinstance(mark, Within) for key in fuzz_config.all_keys() for mark in _marks(key.hint)) > 40
+    assert {
+        "rltf.gamma",
+        "rltf.env.name",
+        "rltf.env.n_max",
+        "rltf.feedback.provider",
+        "rltf.feedback.guard.judge",
+        "rltf.feedback.endpoint.extra_body",
+        "rltf.feedback.limits.max_attempts",
+        "rltf.distill.weight",
+        "rltf.feedback.reference",
+        "rltf.env.test_paths",
+        "rltf.feedback.guard.regenerations",
+    } <= names
+    assert (
+        sum(isinstance(mark, Within) for key in fuzz_config.all_keys() for mark in _marks(key.hint))
+        > 40
+    )
 
 
 def _marks(hint):
@@ -26,10 +41,22 @@ def _marks(hint):
     yield from getattr(hint, "__metadata__", ())
 
 
-@pytest.mark.parametrize(("value", "hint", "outside"), [
-    (float("inf"), float, True), (1e30, float, True), (True, float, True), (2, float, False), ("2", int, True),
-    ("false", bool, True), (1, bool, True), ("a\nb", str, True), ("a", str, False), (None, str | None, False),
-    (["a", 1], tuple[str, ...], True), ({}, str, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "hint", "outside"),
+    [
+        (float("inf"), float, True),
+        (1e30, float, True),
+        (True, float, True),
+        (2, float, False),
+        ("2", int, True),
+        ("false", bool, True),
+        (1, bool, True),
+        ("a\nb", str, True),
+        ("a", str, False),
+        (None, str | None, False),
+        (["a", 1], tuple[str, ...], True),
+        ({}, str, True),
+    ],
+)
 def test_what_the_fuzzer_calls_nonsense(value, hint, outside):
     assert fuzz_config.lies_outside(value, hint) is outside

@@ -1,4 +1,6 @@
-"""Reading a text takes time in proportion to its length: nothing else may hold up a worker's loop."""
+"""Reading a text takes time in proportion to its length: nothing else may hold up a worker's
+loop.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +33,70 @@ Reader = Callable[[str], object]
 
 SHORT, LONG = 1_000, 8_000
 NOTICEABLE_S = 0.1
-"""Processor time of the long text below which its growth is nobody's business. A quadratic reader takes seconds."""
+"""Processor time of the long text below which its growth is nobody's business. A quadratic reader
+takes seconds.
+"""
 MOST_TIMES = 24
 """The long text has 8 times the characters: 64 times the time would be quadratic."""
 
 BITS = [
     *"~`\n\r \t09aAR-+.,:;|$\\{}[]()<>*_#='\"^/%&?!→é١\u2028\x1c",
-    "\\\\", "\\boxed{", "\\boxed ", "{}", "[]", "[0,", "```\n", "~~~\n", "``` ", "\\begin{a}", "\\begin{", "\\text{",
-    "\\text", "\\frac{", "<answer>", "</answer>", "answer is ", "answer:", "answer ", "1 2 3\n", "1. ", "\n\n", "\r\n",
-    "right, down, ", "no ", "not ", "is ", "infeasible ", "Emma is a knight. ", "knight ", "and ", "a\n", "0 1 ", "- ",
-    "->", "your answer ", "is wrong ", "the ", "try ", "1,", "1/", "1e", ">#", "score: ", "Critique:", "<|",
-]  # fmt: skip
+    "\\\\",
+    "\\boxed{",
+    "\\boxed ",
+    "{}",
+    "[]",
+    "[0,",
+    "```\n",
+    "~~~\n",
+    "``` ",
+    "\\begin{a}",
+    "\\begin{",
+    "\\text{",
+    "\\text",
+    "\\frac{",
+    "<answer>",
+    "</answer>",
+    "answer is ",
+    "answer:",
+    "answer ",
+    "1 2 3\n",
+    "1. ",
+    "\n\n",
+    "\r\n",
+    "right, down, ",
+    "no ",
+    "not ",
+    "is ",
+    "infeasible ",
+    "Emma is a knight. ",
+    "knight ",
+    "and ",
+    "a\n",
+    "0 1 ",
+    "- ",
+    "->",
+    "your answer ",
+    "is wrong ",
+    "the ",
+    "try ",
+    "1,",
+    "1/",
+    "1e",
+    ">#",
+    "score: ",
+    "Critique:",
+    "<|",
+]
 AROUND = [
-    ("", ""), ("\\boxed{", ""), ("\\boxed{", "}"), ("answer is", "\n"), ("~", "`"), ("\\text", "1"), ("<answer>", ""),
-]  # fmt: skip
+    ("", ""),
+    ("\\boxed{", ""),
+    ("\\boxed{", "}"),
+    ("answer is", "\n"),
+    ("~", "`"),
+    ("\\text", "1"),
+    ("<answer>", ""),
+]
 
 
 def puzzles() -> dict[str, Reader]:
@@ -53,9 +105,21 @@ def puzzles() -> dict[str, Reader]:
         for env in (BinaryMatrix, ShortestPath, KnightsKnaves)
         for mode, style in (("strict", "official"), ("strict", "compact"), ("official", "official"))
     ]
-    names = ["matrix", "matrix compact", "matrix official", "path", "path compact", "path official", "knights",
-             "knights compact", "knights official"]  # fmt: skip
-    return {name: grades_and_explains(env, env.build(0, 1, 0).train[0]) for name, env in zip(names, made, strict=True)}
+    names = [
+        "matrix",
+        "matrix compact",
+        "matrix official",
+        "path",
+        "path compact",
+        "path official",
+        "knights",
+        "knights compact",
+        "knights official",
+    ]
+    return {
+        name: grades_and_explains(env, env.build(0, 1, 0).train[0])
+        for name, env in zip(names, made, strict=True)
+    }
 
 
 def grades_and_explains(env: object, problem: Problem) -> Reader:
@@ -80,7 +144,9 @@ READERS: Mapping[str, Reader] = {
     "math": lambda text: (math_env._human_answer(text), math_env._plainly(text, text)),
     "math words": math_worker._WORDS.fullmatch,
     "reasoning_gym": reasoning_gym_bridge._answer,
-    "reasoning_gym said": lambda text: reasoning_gym_bridge._reading(Grade(False, True, parsed=text)),
+    "reasoning_gym said": lambda text: reasoning_gym_bridge._reading(
+        Grade(False, True, parsed=text)
+    ),
     "reasoning_gym shape": reasoning_gym_bridge._shape,
     "reasoning_gym expression": plain_expression,
     "printed output": lambda text: code_compare.same_text(text, "1.5 " * 99, 1e-6),
@@ -109,13 +175,21 @@ def grows(read: Reader, make: Callable[[int], str]) -> float:
 def test_the_time_grows_with_the_length(name):
     for bit in BITS:
         for before, after in AROUND:
-            times = grows(READERS[name], lambda n, a=before, b=bit, c=after: a + b * (n // len(b)) + c)
+            times = grows(
+                READERS[name], lambda n, a=before, b=bit, c=after: a + b * (n // len(b)) + c
+            )
             assert times < MOST_TIMES, (before, bit, after)
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_the_time_grows_with_the_depth(name):
-    for left, right in (("\\boxed{", "}"), ("{", "}"), ("[", "]"), ("(", ")"), ("<answer>", "</answer>")):
+    for left, right in (
+        ("\\boxed{", "}"),
+        ("{", "}"),
+        ("[", "]"),
+        ("(", ")"),
+        ("<answer>", "</answer>"),
+    ):
         size = len(left) + len(right)
         times = grows(READERS[name], lambda n, a=left, b=right, k=size: a * (n // k) + b * (n // k))
         assert times < MOST_TIMES, (left, right)

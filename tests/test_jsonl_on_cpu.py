@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from rltf_verl.jsonl import PatientWriter, append_line, parse_lines, read_lines
 
-JSON = st.dictionaries(st.text(max_size=5), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30))
+JSON = st.dictionaries(
+    st.text(max_size=5), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
+)
 
 
 @given(records=st.lists(JSON, max_size=6))
@@ -28,7 +30,9 @@ def test_any_text_comes_back(tmp_path_factory, records):
     assert read_lines(path) == records
 
 
-@pytest.mark.parametrize("half", [b'{"a": "hal', b'{"a": 1', b"\xff\xfe", b"[1]", b"nonsense", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "half", [b'{"a": "hal', b'{"a": 1', b"\xff\xfe", b"[1]", b"nonsense", b"[" * 100_000]
+)
 def test_half_a_line_costs_that_line_only(tmp_path, caplog, half):
     path = tmp_path / "a.jsonl"
     append_line(path, {"n": 1})
@@ -44,7 +48,9 @@ def test_nothing_to_read(tmp_path):
     assert parse_lines(b"\n\n", tmp_path) == []
 
 
-def test_a_disk_that_takes_only_a_part_is_an_error_and_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+def test_a_disk_that_takes_only_a_part_is_an_error_and_leaves_the_file_as_it_was(
+    tmp_path, monkeypatch
+):
     path, write = tmp_path / "a.jsonl", os.write
     append_line(path, {"n": 1})
     before = path.read_bytes()
@@ -83,7 +89,8 @@ def test_killed_writers_of_one_file_leave_every_other_line_readable(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     for batch in range(3):
         writers = [
-            subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"{batch}.{w}"], env=env) for w in range(2)
+            subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"{batch}.{w}"], env=env)
+            for w in range(2)
         ]
         wait_until_bigger(path)
         time.sleep(0.1 * rng.random())
@@ -92,7 +99,9 @@ def test_killed_writers_of_one_file_leave_every_other_line_readable(tmp_path):
             writer.wait(20)
     append_line(path, {"writer": "last", "n": 0, "text": ""})
     records = read_lines(path)
-    assert len([line for line in path.read_bytes().split(b"\n") if line]) - len(records) <= 6, "one per killed writer"
+    assert len([line for line in path.read_bytes().split(b"\n") if line]) - len(records) <= 6, (
+        "one per killed writer"
+    )
     assert records[-1]["writer"] == "last"
     for name in {record["writer"] for record in records}:
         numbers = [record["n"] for record in records if record["writer"] == name]

@@ -10,14 +10,35 @@ FRAMEWORKS = {"verl", "ray", "tensordict", "transfer_queue", "hydra"}
 
 FLOORS = (
     # words
-    "texts", "kinds", "redaction", "types", "answers", "registry", "jsonl", "policy", "config", "searchpath",
+    "texts",
+    "kinds",
+    "redaction",
+    "types",
+    "answers",
+    "registry",
+    "jsonl",
+    "policy",
+    "config",
+    "searchpath",
     # the method
-    "algos", "prompts", "judge", "envs", "feedback", "episode", "runlog", "data",
+    "algos",
+    "prompts",
+    "judge",
+    "envs",
+    "feedback",
+    "episode",
+    "runlog",
+    "data",
     # verl
-    "adapters", "plugin",
+    "adapters",
+    "plugin",
     # the tools
-    "contract", "parity", "report", "evaluate", "cli",
-)  # fmt: skip
+    "contract",
+    "parity",
+    "report",
+    "evaluate",
+    "cli",
+)
 """Parts of the package from the ground up: one imports itself and what stands before it."""
 
 THIRD_PARTY = {
@@ -40,7 +61,9 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
-MODULES = {module_of(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+MODULES = {
+    module_of(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))
+}
 
 
 def nodes_of(tree: ast.AST):
@@ -94,19 +117,28 @@ def test_a_part_imports_no_package_but_its_own() -> None:
     offenders = [
         f"{module} imports {top}"
         for module, names in IMPORTS.items()
-        for top in {name.partition(".")[0] for name in names} - {"rltf_verl"} - sys.stdlib_module_names
+        for top in (
+            {name.partition(".")[0] for name in names} - {"rltf_verl"} - sys.stdlib_module_names
+        )
         if part_of(module) != "adapters" and top not in THIRD_PARTY.get(part_of(module), set())
     ]
     assert not offenders
 
 
 def test_frameworks_are_known_in_the_adapters_only() -> None:
-    assert not [part for part, names in THIRD_PARTY.items() if names & FRAMEWORKS and part != "searchpath"]
+    assert not [
+        part for part, names in THIRD_PARTY.items() if names & FRAMEWORKS and part != "searchpath"
+    ]
 
 
 def test_the_command_line_imports_nothing_before_it_must() -> None:
-    top = {name for module, tree in MODULES.items() if part_of(module) == "cli" and module != "rltf_verl.cli.judge_trial"
-           for name in imports_of(tree.body) if name.startswith("rltf_verl")}  # fmt: skip
+    top = {
+        name
+        for module, tree in MODULES.items()
+        if part_of(module) == "cli" and module != "rltf_verl.cli.judge_trial"
+        for name in imports_of(tree.body)
+        if name.startswith("rltf_verl")
+    }
     assert {part_of(name) for name in top} == {"cli"}
     assert "rltf_verl.cli.judge_trial" not in top
 

@@ -1,4 +1,6 @@
-"""The presets `rltf_release/*` are the settings whose numbers `rltf parity` holds against the release."""
+"""The presets `rltf_release/*` are the settings whose numbers `rltf parity` holds against the
+release.
+"""
 
 from dataclasses import replace
 
@@ -11,8 +13,13 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.parity.modes import release_config
 
 SCRIPTS = {
-    "gamma": 0.1, "rl_coef": 0.1, "logprob_threshold": -5.0, "clip_low": 0.8, "clip_high": 1.2, "sft_loss_weight": 0.1,
-}  # fmt: skip
+    "gamma": 0.1,
+    "rl_coef": 0.1,
+    "logprob_threshold": -5.0,
+    "clip_low": 0.8,
+    "clip_high": 1.2,
+    "sft_loss_weight": 0.1,
+}
 LOSSES = {"importance_sampling": "importance_sampling", "rltf_ppo": "ppo", "rltf_cispo": "cispo"}
 
 # preset -> distillation mode and loss_fn of its script
@@ -42,7 +49,11 @@ def test_a_preset_is_what_parity_computes(name):
     assert LOSSES[config.actor_rollout_ref.actor.policy_loss.loss_mode] == loss
     # how a ramp goes on after a resume is compared apart (rl_coef_schedule)
     assert replace(preset.distill, restart_on_resume=False) == parity.distill
-    assert (preset.gamma, preset.attempt, preset.imitate) == (parity.gamma, parity.attempt, parity.imitate)
+    assert (preset.gamma, preset.attempt, preset.imitate) == (
+        parity.gamma,
+        parity.attempt,
+        parity.imitate,
+    )
     assert preset.critique == parity.critique
     assert preset.mentions == parity.mentions
     assert preset.feedback_modeling.weight == (0.1 if name in ("fm", "dual_critique") else 0.0)

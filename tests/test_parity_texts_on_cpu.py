@@ -1,7 +1,7 @@
 """`rltf parity` on the texts of the release's mode `feedback_modeling`.
 
-The cases are our own, in the schema of its parity file, written down from what its code does; only the instruction in
-front is not its wording.
+The cases are our own, in the schema of its parity file, written down from what its code does; only
+the instruction in front is not its wording.
 """
 
 import copy
@@ -32,13 +32,19 @@ def case(name, attempt, critique, target, before=None):
 
 PLAIN = case("plain", "Ann lies.", "Critique: ask Bob\nfirst.", "Critique: ask Bob\nfirst.")
 MARKER_IN_ATTEMPT = case(
-    "marker_in_attempt", "Expert Critique: none. So Ann.", "c", "none. So Ann.\n\nExpert Critique:\nc", before=HEAD
+    "marker_in_attempt",
+    "Expert Critique: none. So Ann.",
+    "c",
+    "none. So Ann.\n\nExpert Critique:\nc",
+    before=HEAD,
 )
 INSTRUCTIONS_IN_CRITIQUE = case("cut", "a", "Read the Instructions: all of them.", "Read the")
 NO_INSTRUCTIONS = {
     "name": "open",
     "observation_text": f"{USER}Question: q\n\nExpert Critique: c{ASSISTANT}",
-    "target_text_with_weight_1": "c<|eot_id|><|start_header_id|>assistant<|end_header_id|><|eot_id|>",
+    "target_text_with_weight_1": (
+        "c<|eot_id|><|start_header_id|>assistant<|end_header_id|><|eot_id|>"
+    ),
 }
 GUIDE = {
     "name": "binary_matrix",
@@ -55,9 +61,21 @@ SESSION = {
     "n_rows": 2,
 }
 SOLVED = {"name": "solved_at_once", "observation_text": [f"{USER}q{ASSISTANT}"], "n_rows": 0}
-CASES = [PLAIN, MARKER_IN_ATTEMPT, INSTRUCTIONS_IN_CRITIQUE, NO_INSTRUCTIONS, GUIDE, SESSION, SOLVED]
-NO_WORDING = "feedback_modeling sequence_text: the wording of the instruction, which is the release's own"
-NO_TOKENIZER = "feedback_modeling n_target_tokens: needs the tokenizer of the release; the text is compared"
+CASES = [
+    PLAIN,
+    MARKER_IN_ATTEMPT,
+    INSTRUCTIONS_IN_CRITIQUE,
+    NO_INSTRUCTIONS,
+    GUIDE,
+    SESSION,
+    SOLVED,
+]
+NO_WORDING = (
+    "feedback_modeling sequence_text: the wording of the instruction, which is the release's own"
+)
+NO_TOKENIZER = (
+    "feedback_modeling n_target_tokens: needs the tokenizer of the release; the text is compared"
+)
 
 
 def run(tmp_path, part):
@@ -88,14 +106,29 @@ CHANGES = {
         replaced("target_text_with_weight_1", "Bob", "Rob"),
         "plain]: target_text_with_weight_1, from character",
     ),
-    "end of turn": (replaced("target_text_with_weight_1", "<|eot_id|>", ""), "plain]: target_text_with_weight_1"),
+    "end of turn": (
+        replaced("target_text_with_weight_1", "<|eot_id|>", ""),
+        "plain]: target_text_with_weight_1",
+    ),
     "answer": (replaced("sequence_text", "ask Bob", "ask Rob"), "plain]: sequence_text, ending"),
-    "cue": (replaced("sequence_text", "Critique: <|eot_id|>", "Critique; <|eot_id|>"), "plain]: sequence_text, ending"),
+    "cue": (
+        replaced("sequence_text", "Critique: <|eot_id|>", "Critique; <|eot_id|>"),
+        "plain]: sequence_text, ending",
+    ),
     "attempt": (replaced("sequence_text", "Ann lies", "Ann lied"), "plain]: sequence_text, prompt"),
-    "question": (replaced("sequence_text", "Question: Who", "Question: who"), "plain]: sequence_text, prompt"),
-    "beginning": (replaced("sequence_text", "<|begin_of_text|>", ""), "plain]: sequence_text, beginning"),
+    "question": (
+        replaced("sequence_text", "Question: Who", "Question: who"),
+        "plain]: sequence_text, prompt",
+    ),
+    "beginning": (
+        replaced("sequence_text", "<|begin_of_text|>", ""),
+        "plain]: sequence_text, beginning",
+    ),
     "no error": (lambda c: c[4].update(raises="KeyError"), "binary_matrix]: raises"),
-    "an error": (lambda c: c[0].update(raises="ValueError"), "plain]: raises, from character 0: ours 'nothing'"),
+    "an error": (
+        lambda c: c[0].update(raises="ValueError"),
+        "plain]: raises, from character 0: ours 'nothing'",
+    ),
     "rows": (lambda c: c[5].update(n_rows=3), "three_turns]: n_rows: ours 2, theirs 3"),
 }
 
@@ -114,8 +147,9 @@ def test_the_sentence_that_dual_critique_mode_cuts_out_is_not_compared(tmp_path)
     dual["sequence_text"] = dual["sequence_text"].replace("Use the critique to do better.", "")
     report = run(tmp_path, [dual])
     assert report.differences == []
-    assert "feedback_modeling sequence_text: the revision sentence that is cut out in dual-critique mode" in (
-        report.not_covered
+    assert (
+        "feedback_modeling sequence_text: the revision sentence that is cut out in dual-critique"
+        " mode" in (report.not_covered)
     )
 
 
@@ -133,11 +167,26 @@ def test_the_input_of_a_datum_lacks_its_last_token(tmp_path):
         ([{}], "feedback_modeling[0]: neither texts nor `raises` nor `n_rows`"),
         ([{"name": "x", "raises": "ValueError"}], "feedback_modeling[x]: no `observation_text`"),
         ([{"sequence_text": "s"}], "feedback_modeling[0]: no `observation_text`"),
-        ([{**PLAIN, "observation_text": "<|im_start|>user"}], "feedback_modeling[plain]: not in Llama 3's chat format"),
-        ([{"n_rows": 1}], "feedback_modeling n_rows: the case does not hold all prompts of its session"),
-        ([{"n_rows": 1, "observation_text": [1, 2]}], "feedback_modeling 0: of another shape than known here"),
-        ([{**GUIDE, "seed": 1}], "feedback_modeling case `seed`: not a part of the schema that is known here"),
-        ({"cases": [], "sha256": "x"}, "feedback_modeling `sha256`: not a part of the schema that is known here"),
+        (
+            [{**PLAIN, "observation_text": "<|im_start|>user"}],
+            "feedback_modeling[plain]: not in Llama 3's chat format",
+        ),
+        (
+            [{"n_rows": 1}],
+            "feedback_modeling n_rows: the case does not hold all prompts of its session",
+        ),
+        (
+            [{"n_rows": 1, "observation_text": [1, 2]}],
+            "feedback_modeling 0: of another shape than known here",
+        ),
+        (
+            [{**GUIDE, "seed": 1}],
+            "feedback_modeling case `seed`: not a part of the schema that is known here",
+        ),
+        (
+            {"cases": [], "sha256": "x"},
+            "feedback_modeling `sha256`: not a part of the schema that is known here",
+        ),
     ],
 )
 def test_another_shape_is_named_and_no_difference(tmp_path, part, named):
@@ -147,5 +196,7 @@ def test_another_shape_is_named_and_no_difference(tmp_path, part, named):
 
 
 def test_a_text_where_ours_raises_is_a_difference(tmp_path):
-    (difference,) = run(tmp_path, [{**PLAIN, "observation_text": GUIDE["observation_text"]}]).differences
+    (difference,) = run(
+        tmp_path, [{**PLAIN, "observation_text": GUIDE["observation_text"]}]
+    ).differences
     assert "raises ValueError" in difference

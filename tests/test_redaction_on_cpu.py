@@ -34,22 +34,43 @@ def each(form: str, text: str = KEY) -> str:
 
 
 FORMS = {
-    "upper": KEY.upper(), "percent": each("%{:02x}"), "percent twice": each("%25{:02X}"),
-    "percent three times": each("%2525{:02X}"), "quoted": urllib.parse.quote(KEY, safe=""),
+    "upper": KEY.upper(),
+    "percent": each("%{:02x}"),
+    "percent twice": each("%25{:02X}"),
+    "percent three times": each("%2525{:02X}"),
+    "quoted": urllib.parse.quote(KEY, safe=""),
     "half percent": "".join(f"%{ord(c):02x}" if i % 2 else c for i, c in enumerate(KEY)),
-    "base64": b64(KEY), "base64, second": b64(f"x{KEY}yz"), "base64, third": b64(f"xy{KEY}"),
-    "basic auth": b64(f"user:{KEY}"), "base64 for URLs": base64.urlsafe_b64encode(KEY.encode()).decode(),
-    "base64 in lines": "\n".join(b64(KEY)[i : i + 9] for i in range(0, 60, 9)), "base64 twice": b64(b64(f"a{KEY}")),
-    "base64, percent": urllib.parse.quote(b64(KEY), safe=""), "base64 backwards": b64(KEY)[::-1],
-    "base32": base64.b32encode(f"abc{KEY}".encode()).decode(), "hex": KEY.encode().hex(),
-    "hex with spaces": KEY.encode().hex(" ").upper(), "0x": each("0x{:02x}, "), "\\x": each("\\x{:02x}"),
-    "JSON": each("\\u{:04x}"), "JSON twice": json.dumps(each("\\u{:04X}")), "HTML": each("&#{};"),
-    "HTML, hex": each("&#x{:04x};"), "HTML twice": html.escape(each("&#{};")), "octal": each("\\{:03o}"),
-    "quoted-printable": each("={:02X}"), "codes": each("{}, "), "backwards": KEY[::-1],
-    "rot13": codecs.encode(KEY, "rot13"), "zero width": "\u200b".join(KEY), "lines": "\r\n".join(KEY),
-    "wide": "".join(chr(ord(c) + 0xFEE0) for c in KEY), "UTF-16": KEY.encode("utf-16-le").decode("latin1"),
-    "its beginning": KEY[:20], "its end": KEY[10:],
-}  # fmt: skip
+    "base64": b64(KEY),
+    "base64, second": b64(f"x{KEY}yz"),
+    "base64, third": b64(f"xy{KEY}"),
+    "basic auth": b64(f"user:{KEY}"),
+    "base64 for URLs": base64.urlsafe_b64encode(KEY.encode()).decode(),
+    "base64 in lines": "\n".join(b64(KEY)[i : i + 9] for i in range(0, 60, 9)),
+    "base64 twice": b64(b64(f"a{KEY}")),
+    "base64, percent": urllib.parse.quote(b64(KEY), safe=""),
+    "base64 backwards": b64(KEY)[::-1],
+    "base32": base64.b32encode(f"abc{KEY}".encode()).decode(),
+    "hex": KEY.encode().hex(),
+    "hex with spaces": KEY.encode().hex(" ").upper(),
+    "0x": each("0x{:02x}, "),
+    "\\x": each("\\x{:02x}"),
+    "JSON": each("\\u{:04x}"),
+    "JSON twice": json.dumps(each("\\u{:04X}")),
+    "HTML": each("&#{};"),
+    "HTML, hex": each("&#x{:04x};"),
+    "HTML twice": html.escape(each("&#{};")),
+    "octal": each("\\{:03o}"),
+    "quoted-printable": each("={:02X}"),
+    "codes": each("{}, "),
+    "backwards": KEY[::-1],
+    "rot13": codecs.encode(KEY, "rot13"),
+    "zero width": "\u200b".join(KEY),
+    "lines": "\r\n".join(KEY),
+    "wide": "".join(chr(ord(c) + 0xFEE0) for c in KEY),
+    "UTF-16": KEY.encode("utf-16-le").decode("latin1"),
+    "its beginning": KEY[:20],
+    "its end": KEY[10:],
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -76,14 +97,19 @@ def test_innocent_text_stays(text: str) -> None:
 
 
 def test_numbers_placeholders_and_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "none of 1 1 1 1 1 1 1 1 is EMPTY; 1, 2, 3, 4, 5, 6, 7, 8, 9, in timestamp order, at /home/me/.ssh/id_1"
+    text = (
+        "none of 1 1 1 1 1 1 1 1 is EMPTY; 1, 2, 3, 4, 5, 6, 7, 8, 9, in timestamp order, at"
+        " /home/me/.ssh/id_1"
+    )
     assert Secrets(["123456789", "EMPTY", "none"]).clean(text) == text
     monkeypatch.setenv("SORT_KEY", "timestamp")
     monkeypatch.setenv("SSH_KEY", "/home/me/.ssh/id_1")
     assert secrets_here().clean(text) == text
 
 
-def test_passwords_of_proxies_are_secrets_and_odd_proxies_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passwords_of_proxies_are_secrets_and_odd_proxies_do_no_harm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ALL_PROXY", "http://[odd@x:y")
     monkeypatch.setenv("HTTPS_PROXY", "http://me:Proxy-Word-1@h:80")
     assert secrets_here().clean("proxy me:proxy-word-1@h refused") == "proxy me:***@h refused"
@@ -94,8 +120,9 @@ def test_a_quotation_is_short_and_a_cut_does_not_save_a_secret() -> None:
     quote = secrets.quote(" " * 19_990 + KEY + "x" * 30_000)
     assert KEY[:6] not in quote
     assert secrets.quote("<b>\n bad   key abc</b>") == "<b> bad key ***</b>"
-    assert secrets.quote("at https://me:word@h/v1?key=hush&x=1 with Bearer hush and sk-12****89") == (
-        "at https://***@h/v1?key=***&x=1 with Bearer *** and ***"
+    assert (
+        secrets.quote("at https://me:word@h/v1?key=hush&x=1 with Bearer hush and sk-12****89")
+        == "at https://***@h/v1?key=***&x=1 with Bearer *** and ***"
     )
     assert len(secrets.quote("word " * 10_000)) == 200
 
@@ -118,7 +145,9 @@ class Own:
 
 
 @pytest.mark.parametrize("form", ["percent", "base64", "JSON", "backwards"])
-async def test_nothing_of_an_own_provider_tells_a_secret_of_the_environment(form: str, monkeypatch) -> None:
+async def test_nothing_of_an_own_provider_tells_a_secret_of_the_environment(
+    form: str, monkeypatch
+) -> None:
     monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
     for text in (KEY, FORMS[form]):
         with pytest.raises(FeedbackUnavailable) as info:
@@ -131,11 +160,15 @@ async def test_nothing_of_an_own_provider_tells_a_secret_of_the_environment(form
         await ask(Own(FORMS[form], raises=False), None)  # type: ignore[arg-type]
     with pytest.raises(FeedbackUnavailable) as info:
         await ask(Own("harmless", raises=True), None)  # type: ignore[arg-type]
-    assert isinstance(info.value.__cause__, RuntimeError), "what tells no secret stays, for whoever mends it"
+    assert isinstance(info.value.__cause__, RuntimeError), (
+        "what tells no secret stays, for whoever mends it"
+    )
 
 
 @pytest.mark.parametrize("error", [SystemExit(2), RecursionError(), asyncio.CancelledError()])
-async def test_whatever_a_provider_raises_costs_its_feedback_and_no_more(error: BaseException) -> None:
+async def test_whatever_a_provider_raises_costs_its_feedback_and_no_more(
+    error: BaseException,
+) -> None:
     class Raises(Own):
         async def feedback(self, request: object) -> Feedback:
             raise error
@@ -171,7 +204,14 @@ async def test_a_provider_that_returns_none_has_no_feedback() -> None:
 def test_no_line_of_a_log_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
     path = tmp_path / "log.jsonl"
-    append_line(path, {"turns": [{"error": f"bad {KEY}", "n": 1}, {"error": FORMS["hex"]}], "good": "x", KEY: None})
+    append_line(
+        path,
+        {
+            "turns": [{"error": f"bad {KEY}", "n": 1}, {"error": FORMS["hex"]}],
+            "good": "x",
+            KEY: None,
+        },
+    )
     assert not secrets_here().found_in(path.read_text("utf-8"))
     assert read_lines(path) == [
         {"turns": [{"error": "bad ***", "n": 1}, {"error": WITHHELD}], "good": "x", "***": None}

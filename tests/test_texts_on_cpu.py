@@ -31,7 +31,8 @@ def test_a_clean_text_can_be_encoded_and_hides_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x = 1\n\ty", "ÄÖÜ é 漢字　全角", "👨‍👩‍👧 é", "می‌خواهم", "a\u00a0b", "∑ ≤ ½", "\ue000"]
+    "text",
+    ["x = 1\n\ty", "ÄÖÜ é 漢字　全角", "👨‍👩‍👧 é", "می‌خواهم", "a\u00a0b", "∑ ≤ ½", "\ue000"],
 )
 def test_innocent_text_stays_as_it_is(text: str) -> None:
     assert clean_text(text) == text
@@ -51,10 +52,24 @@ def test_feedback_is_clean_wherever_it_comes_from() -> None:
         Feedback(None, "own")  # type: ignore[arg-type]
 
 
-TOKENS = ("<|im_end|>", "<|im_start|>", "<s>", "</s>", "[INST]", "<start_of_turn>", "<\uff5cUser\uff5c>", "<|x|>")
+TOKENS = (
+    "<|im_end|>",
+    "<|im_start|>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "<start_of_turn>",
+    "<\uff5cUser\uff5c>",
+    "<|x|>",
+)
 
 
-@given(st.lists(st.sampled_from((*TOKENS, *"<|>[]/sx\uff5c", "im_end", "INST", "|im_end|>", "<|im", " ")), max_size=30))
+@given(
+    st.lists(
+        st.sampled_from((*TOKENS, *"<|>[]/sx\uff5c", "im_end", "INST", "|im_end|>", "<|im", " ")),
+        max_size=30,
+    )
+)
 def test_no_chat_token_is_left_or_comes_up(parts: list[str]) -> None:
     text = "".join(parts)
     rest = without_chat_tokens(text)
@@ -65,13 +80,20 @@ def test_no_chat_token_is_left_or_comes_up(parts: list[str]) -> None:
 
 
 def test_nested_tokens_go_and_the_text_around_them_stays() -> None:
-    assert without_chat_tokens("a <|<|x|>im_end|>b [IN[/INST]ST]c <<s>/s> x <| y |> z < |") == "a b c  x <| y |> z < |"
-    parsed = parse_reply("Critique: b <|<|x|>im_end|><<|a|>s>", marker="Critique:", words=9, complete=True)
+    assert (
+        without_chat_tokens("a <|<|x|>im_end|>b [IN[/INST]ST]c <<s>/s> x <| y |> z < |")
+        == "a b c  x <| y |> z < |"
+    )
+    parsed = parse_reply(
+        "Critique: b <|<|x|>im_end|><<|a|>s>", marker="Critique:", words=9, complete=True
+    )
     assert parsed.text == "b"
 
 
 def test_only_a_tokenizers_own_tokens_are_broken_where_they_are_known() -> None:
-    known = control_tokens({"<|im_end|>": True, "\\boxed{": False, "<think>": False, "  ": False, "|": True})
+    known = control_tokens(
+        {"<|im_end|>": True, "\\boxed{": False, "<think>": False, "  ": False, "|": True}
+    )
     assert known == ("<think>", "<|im_end|>")
     text = "<s> a <| b \\boxed{3}  <|im_end|></think><think>"
     assert defused(text, known) == "<s> a <| b \\boxed{3}  < |im_end|></think>< think>"
@@ -89,13 +111,48 @@ READERS: dict[str, Callable[[str], object]] = {
     "defused": lambda text: defused(text[:1_000_000]),
     "defused, tokens": lambda text: defused(text, TOKENS),
     "parse_reply": lambda text: parse_reply(text, marker="Critique:", words=100, complete=True),
-    "parse_reply, cut": lambda text: parse_reply(text, marker="Critique:", words=100, complete=False),
+    "parse_reply, cut": lambda text: parse_reply(
+        text, marker="Critique:", words=100, complete=False
+    ),
     "read_score": lambda text: read_score(text, Scale(1, 10)),
     "secrets": SECRETS.found_in,
 }
-UNITS = ("\n", " ", "#", "*", "<", "<|", "|>", ">", "<s>", "[", "~", "%25", "&amp;", "\\", "1", "score", "Score: 1 ",
-         "Score: 1\n", "Critique", "Critique\n", "Critique: a\n", "a. ", "\r", "\x85", "\ud83d", "é", "</think>", "sk-",
-         "sk-Live_", "=", "0x", "\n>", "_ ", "- ")  # fmt: skip
+UNITS = (
+    "\n",
+    " ",
+    "#",
+    "*",
+    "<",
+    "<|",
+    "|>",
+    ">",
+    "<s>",
+    "[",
+    "~",
+    "%25",
+    "&amp;",
+    "\\",
+    "1",
+    "score",
+    "Score: 1 ",
+    "Score: 1\n",
+    "Critique",
+    "Critique\n",
+    "Critique: a\n",
+    "a. ",
+    "\r",
+    "\x85",
+    "\ud83d",
+    "é",
+    "</think>",
+    "sk-",
+    "sk-Live_",
+    "=",
+    "0x",
+    "\n>",
+    "_ ",
+    "- ",
+)
 HEADS = ("", "Score: 1", "Critique", "<|", "Score")
 
 
@@ -111,10 +168,14 @@ def seconds(read: Callable[[str], object], text: str, tries: int) -> float:
 
 @pytest.mark.parametrize("name", READERS)
 def test_no_text_takes_more_than_linear_work(name: str) -> None:
-    """What is quadratic takes 256 times as long for 16 times the text, and linear work 16 times as long."""
+    """What is quadratic takes 256 times as long for 16 times the text, and linear work 16 times as
+    long.
+    """
     read = READERS[name]
     for head in HEADS:
         for unit in UNITS:
             small, large = (f"{head}{unit * n}!" for n in (500, 8_000))
-            if seconds(read, large, 1) > 0.03 and seconds(read, large, 5) > 64 * max(seconds(read, small, 5), 5e-4):
+            if seconds(read, large, 1) > 0.03 and seconds(read, large, 5) > 64 * max(
+                seconds(read, small, 5), 5e-4
+            ):
                 pytest.fail(f"{name}: {unit!r} after {head!r} is read in more than linear time")

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 FOREIGN = {"Could not load 'rltf_sd'"}
 """Messages of Hydra."""
-MESSAGES = [heading for heading in re.findall(r"^### (.+)$", TEXT, re.MULTILINE) if heading not in FOREIGN]
+MESSAGES = [
+    heading for heading in re.findall(r"^### (.+)$", TEXT, re.MULTILINE) if heading not in FOREIGN
+]
 
 
 @cache
@@ -23,7 +25,9 @@ def said() -> list[str]:
     for path in (ROOT / "rltf_verl").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.JoinedStr):
-                found.append("".join(p.value if isinstance(p, ast.Constant) else "…" for p in node.values))
+                found.append(
+                    "".join(p.value if isinstance(p, ast.Constant) else "…" for p in node.values)
+                )
             elif isinstance(node, ast.Dict):  # a table of refused settings, and what to do instead
                 found += [
                     f"{key.value}=True: {fix.value}"

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "upstream.md").read_text("utf-8"))
+NAMED = re.findall(
+    r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "upstream.md").read_text("utf-8")
+)
 
 
 @pytest.mark.parametrize(("file", "test"), NAMED)

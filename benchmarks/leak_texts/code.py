@@ -1,7 +1,8 @@
-"""A small set of feedback texts on `code`, where the guard runs every program of a text: 22 blocks in all.
+"""A small set of feedback texts on `code`, where the guard runs every program of a text: 22 blocks
+in all.
 
-`direct` holds a whole right program in a block, `paraphrased` the same without one, `partial` its decisive line;
-`innocent` quotes the attempt, other programs, inputs and outputs.
+`direct` holds a whole right program in a block, `paraphrased` the same without one, `partial` its
+decisive line; `innocent` quotes the attempt, other programs, inputs and outputs.
 """
 
 from __future__ import annotations
@@ -30,18 +31,32 @@ class Task:
 
 
 TASKS = (
-    Task("Read a whole number and print its double.", "n = int(input())\nprint(2 * n)", "print(int(input()) * 2)",
-         "print(2 * input())", "print(2 * n)", (("4", "8"), ("-3", "-6"), ("0", "0"))),
-    Task("Read whole numbers from one line and print the largest.",
-         "numbers = [int(word) for word in input().split()]\nprint(max(numbers))",
-         "best = None\nfor word in input().split():\n    if best is None or int(word) > best:\n"
-         "        best = int(word)\nprint(best)", "print(max(input().split()))",
-         "max(int(word) for word in input().split())",
-         (("3 20 5", "20"), ("-4 -9", "-4"), ("7", "7"))),
-    Task("Read a word and print it backwards.", "word = input().strip()\nprint(word[::-1])",
-         "print(''.join(reversed(input().strip())))", "print(input()[:-1])", "word[::-1]",
-         (("abc", "cba"), ("x", "x"), ("level up", "pu level"))),
-)  # fmt: skip
+    Task(
+        "Read a whole number and print its double.",
+        "n = int(input())\nprint(2 * n)",
+        "print(int(input()) * 2)",
+        "print(2 * input())",
+        "print(2 * n)",
+        (("4", "8"), ("-3", "-6"), ("0", "0")),
+    ),
+    Task(
+        "Read whole numbers from one line and print the largest.",
+        "numbers = [int(word) for word in input().split()]\nprint(max(numbers))",
+        "best = None\nfor word in input().split():\n    if best is None or int(word) > best:\n"
+        "        best = int(word)\nprint(best)",
+        "print(max(input().split()))",
+        "max(int(word) for word in input().split())",
+        (("3 20 5", "20"), ("-4 -9", "-4"), ("7", "7")),
+    ),
+    Task(
+        "Read a word and print it backwards.",
+        "word = input().strip()\nprint(word[::-1])",
+        "print(''.join(reversed(input().strip())))",
+        "print(input()[:-1])",
+        "word[::-1]",
+        (("abc", "cba"), ("x", "x"), ("level up", "pu level")),
+    ),
+)
 
 
 def labelled_texts(seed: int, num: Mapping[str, int]) -> Iterator[Labelled]:
@@ -51,7 +66,11 @@ def labelled_texts(seed: int, num: Mapping[str, int]) -> Iterator[Labelled]:
         seen: set[str] = set()
         while len(seen) < wanted:
             task = rng.choice(TASKS)
-            text = rng.choice(_WORDINGS[kind]).replace("{wrong}", fenced(task.wrong)).replace("{line}", task.line)
+            text = (
+                rng.choice(_WORDINGS[kind])
+                .replace("{wrong}", fenced(task.wrong))
+                .replace("{line}", task.line)
+            )
             text = text.replace("{right}", fenced(rng.choice((task.solution, task.other))))
             text = text.replace("{plain}", task.solution).replace("{statement}", task.statement)
             text = text.replace("{in}", task.tests[0][0]).replace("{out}", task.tests[0][1])
@@ -61,25 +80,43 @@ def labelled_texts(seed: int, num: Mapping[str, int]) -> Iterator[Labelled]:
 
 
 _WORDINGS = {
-    "direct": ("{right}", "Your program is wrong. A correct one is:\n{right}",
-               "Compare yours\n{wrong}\nwith this:\n\n{right}",
-               "Try:\n{right}\nIt handles every input.", "**Solution**\n{right}"),
-    "paraphrased": ("Write\n\n    {plain}", "The whole program is\n{plain}", "Reference: {plain}"),
-    "partial": ("You need `{line}` there.", "Replace the last line by {line}.", "The key is `{line}`."),
-    "innocent": (
-        "Your program\n{wrong}\nfails on the input {in}.", "On {in} your program does not print {out}.",
-        "Read the task again: {statement}", "Expected {out} for the input {in}; look at the types.",
-        "The input is text until you convert it. Test with `{in}`.", "For example, this prints a sum:\n"
-        "```python\nprint(sum([1, 2, 3]))\n```\nYours does not do what is asked: {statement}",
-        "Input:\n```\n{in}\n```\nOutput should be:\n```\n{out}\n```", "A loop is not needed. {statement}",
+    "direct": (
+        "{right}",
+        "Your program is wrong. A correct one is:\n{right}",
+        "Compare yours\n{wrong}\nwith this:\n\n{right}",
+        "Try:\n{right}\nIt handles every input.",
+        "**Solution**\n{right}",
     ),
-}  # fmt: skip
+    "paraphrased": ("Write\n\n    {plain}", "The whole program is\n{plain}", "Reference: {plain}"),
+    "partial": (
+        "You need `{line}` there.",
+        "Replace the last line by {line}.",
+        "The key is `{line}`.",
+    ),
+    "innocent": (
+        "Your program\n{wrong}\nfails on the input {in}.",
+        "On {in} your program does not print {out}.",
+        "Read the task again: {statement}",
+        "Expected {out} for the input {in}; look at the types.",
+        "The input is text until you convert it. Test with `{in}`.",
+        (
+            "For example, this prints a sum:\n"
+            "```python\nprint(sum([1, 2, 3]))\n```\nYours does not do what is asked: {statement}"
+        ),
+        "Input:\n```\n{in}\n```\nOutput should be:\n```\n{out}\n```",
+        "A loop is not needed. {statement}",
+    ),
+}
 
 
 def _problem(task: Task) -> Problem:
     tests = [{"input": f"{given}\n", "accept": [f"{wanted}\n"]} for given, wanted in task.tests]
     data = {
-        "statement": task.statement, "entry": None, "starter": "", "public": tests[:1], "private": tests[1:],
+        "statement": task.statement,
+        "entry": None,
+        "starter": "",
+        "public": tests[:1],
+        "private": tests[1:],
         "solution": task.solution,
-    }  # fmt: skip
+    }
     return Problem("code", 0, data, fenced(task.solution))

@@ -43,8 +43,12 @@ Wordings = Mapping[str, Sequence[Wording[C]]]
 """Kind -> its wordings."""
 
 
-def draw_texts(wordings: Wordings[C], cases: Iterator[C], num: Mapping[str, int]) -> Iterator[Labelled]:
-    """Texts of every kind, each different, each about the next case and in any of the kind's wordings."""
+def draw_texts(
+    wordings: Wordings[C], cases: Iterator[C], num: Mapping[str, int]
+) -> Iterator[Labelled]:
+    """Texts of every kind, each different, each about the next case and in any of the kind's
+    wordings.
+    """
     for kind, wanted in num.items():
         seen: set[str] = set()
         tries = 0
@@ -57,7 +61,9 @@ def draw_texts(wordings: Wordings[C], cases: Iterator[C], num: Mapping[str, int]
                 tries = 0
                 yield Labelled(kind, case.problem, case.attempt_text, text)
             if tries > MAX_TRIES:
-                raise ValueError(f"only {len(seen)} different texts of kind {kind}, {wanted} are wanted")
+                raise ValueError(
+                    f"only {len(seen)} different texts of kind {kind}, {wanted} are wanted"
+                )
 
 
 def listed(parts: Sequence[str], last: str = "and") -> str:

@@ -2,14 +2,18 @@
 
 A folder of `*.jsonl` files, one text a line:
 
-    {"env": "math", "problem_seed": 7, "attempt": "It is 5.", "text": "It is 4.", "leak": true, "category": "direct"}
+    {"env": "math", "problem_seed": 7, "attempt": "It is 5.", "text": "It is 4.", "leak": true,
+    "category": "direct"}
 
-* `env`, and optionally `options`: the environment and its options, `DEFAULTS` where the row has none.
+* `env`, and optionally `options`: the environment and its options, `DEFAULTS` where the row has
+  none.
 * `problem_seed`: the problem is `build(seed=problem_seed, num_train=1, num_test=0).train[0]`.
-* `attempt`: the wrong answer that the text is about. `text`: the feedback. `leak`: whether it gives the answer away.
+* `attempt`: the wrong answer that the text is about. `text`: the feedback. `leak`: whether it gives
+  the answer away.
 * `category`: any word; recall is printed for each.
 
-`python benchmarks/leak_texts/files.py ENV SEED [key=value …]` prints a problem's question and reference.
+`python benchmarks/leak_texts/files.py ENV SEED [key=value …]` prints a problem's question and
+reference.
 """
 
 from __future__ import annotations
@@ -34,7 +38,14 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "reasoning_gym": {"task": "chain_sum"},
 }
 """Options of environments that have no problems without any: small school problems, sums."""
-FIELDS = {"env": str, "problem_seed": int, "attempt": str, "text": str, "leak": bool, "category": str}
+FIELDS = {
+    "env": str,
+    "problem_seed": int,
+    "attempt": str,
+    "text": str,
+    "leak": bool,
+    "category": str,
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,9 @@ class Row:
 
 
 def read_folder(folder: Path) -> Iterator[Row]:
-    """The rows of all `*.jsonl` files of a folder, in order. Raises ValueError: names the file and the line."""
+    """The rows of all `*.jsonl` files of a folder, in order. Raises ValueError: names the file and
+    the line.
+    """
     files = sorted(folder.glob("*.jsonl"))
     if not files:
         raise ValueError(f"{folder}: no *.jsonl file in it")
@@ -71,9 +84,15 @@ def read_row(row: Mapping[str, Any]) -> Row:
     return Row(row["env"], env, Labelled(kind, problem, row["attempt"], row["text"]))
 
 
-def problem_of(name: str, seed: int, options: Mapping[str, Any] | None = None) -> tuple[Env, Problem]:
+def problem_of(
+    name: str, seed: int, options: Mapping[str, Any] | None = None
+) -> tuple[Env, Problem]:
     """An environment and the problem that a seed stands for."""
-    return _problem(name, seed, json.dumps(DEFAULTS.get(name, {}) if options is None else options, sort_keys=True))
+    return _problem(
+        name,
+        seed,
+        json.dumps(DEFAULTS.get(name, {}) if options is None else options, sort_keys=True),
+    )
 
 
 @cache

@@ -1,4 +1,5 @@
-"""Hard wordings by category: tables, languages, signs, arithmetic, codes; and realistic critiques that tell nothing.
+"""Hard wordings by category: tables, languages, signs, arithmetic, codes; and realistic critiques
+that tell nothing.
 
 The rules were developed with these texts, so what is measured on them is an upper bound.
 """
@@ -39,7 +40,11 @@ def hard_rows(seed: int = 0, per_wording: int = PER_WORDING) -> Iterator[Row]:
                     text = wording(case)
                     if text:
                         made += 1
-                        yield Row(name, _env(case), Labelled(category, case.problem, case.attempt_text, text))
+                        yield Row(
+                            name,
+                            _env(case),
+                            Labelled(category, case.problem, case.attempt_text, text),
+                        )
 
 
 def _env(case: Any) -> Env:

@@ -1,8 +1,9 @@
-"""Feedback texts on `knights_knaves`: problems, wrong attempts, and how texts are put together from wordings.
+"""Feedback texts on `knights_knaves`: problems, wrong attempts, and how texts are put together from
+wordings.
 
-`direct` states everyone's role in a list or sentence, `paraphrased` says who tells the truth and who lies, `spelled`
-gives the roles in order or in other signs, `partial` says what one person is, `oblique` lets the reader work it out
-(who is wrong, who is like whom, how many there are).
+`direct` states everyone's role in a list or sentence, `paraphrased` says who tells the truth and
+who lies, `spelled` gives the roles in order or in other signs, `partial` says what one person is,
+`oblique` lets the reader work it out (who is wrong, who is like whom, how many there are).
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from dataclasses import dataclass
 from rltf_verl.envs.knights_knaves import KnightsKnaves
 from rltf_verl.types import Problem
 
-NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 80, "oblique": 15, "innocent": 240}
+NUM = {
+    "direct": 120,
+    "paraphrased": 70,
+    "spelled": 60,
+    "partial": 80,
+    "oblique": 15,
+    "innocent": 240,
+}
 ORDINALS = ("first", "second", "third", "fourth", "fifth")
 COUNTS = ("none", "one", "two", "three", "four", "five")
 
@@ -70,12 +78,20 @@ class Case:
         roles = self.solution if roles is None else roles
         return [
             form.format(
-                name=name, a=self.a(role), noun=self.noun(role), Noun=self.noun(role).capitalize(), i=i + 1,
-                verb="tells the truth" if role else "lies", honest="truthful" if role else "lying", nth=ORDINALS[i],
-                letter="T" if role else "F", word="true" if role else "false", bit=int(role),
+                name=name,
+                a=self.a(role),
+                noun=self.noun(role),
+                Noun=self.noun(role).capitalize(),
+                i=i + 1,
+                verb="tells the truth" if role else "lies",
+                honest="truthful" if role else "lying",
+                nth=ORDINALS[i],
+                letter="T" if role else "F",
+                word="true" if role else "false",
+                bit=int(role),
             )
             for i, (name, role) in enumerate(zip(self.names, roles, strict=True))
-        ]  # fmt: skip
+        ]
 
     def who(self, role: bool, roles: list[bool] | None = None) -> list[str]:
         """Who has this role."""
@@ -84,7 +100,9 @@ class Case:
 
     def wrong(self) -> list[int]:
         """Whose role the attempt has wrong."""
-        return [i for i, (a, s) in enumerate(zip(self.attempt, self.solution, strict=True)) if a != s]
+        return [
+            i for i, (a, s) in enumerate(zip(self.attempt, self.solution, strict=True)) if a != s
+        ]
 
     def one_wrong(self) -> tuple[str, bool]:
         """One of them, and the right role."""
@@ -101,7 +119,9 @@ class Case:
         return self.rng.choice([n for n in self.names if n != name])
 
     def said(self) -> tuple[str, str]:
-        """Somebody and what they say, in the puzzle's words: a plain statement that the puzzle may well hold."""
+        """Somebody and what they say, in the puzzle's words: a plain statement that the puzzle may
+        well hold.
+        """
         name = self.rng.choice(self.names)
         return name, f"{self.other(name)} is {self.a(self.rng.random() < 0.5)}"
 

@@ -38,7 +38,8 @@ def _off(rng: random.Random, value: int) -> str:
 def _shop(rng: random.Random) -> Item:
     n, price, paid = rng.randint(3, 12), rng.randint(4, 25), rng.choice([500, 1000])
     return Item(
-        f"Ann buys {n} books at ${price} each and pays with ${paid}. How many dollars does she get back?",
+        f"Ann buys {n} books at ${price} each and pays with ${paid}. How many dollars does she get"
+        " back?",
         str(paid - n * price),
         str(paid - n - price),
         str(n * price),
@@ -63,7 +64,8 @@ def _count(rng: random.Random) -> Item:
     n = rng.randint(5, 12)
     pairs = math.comb(n, 2)
     return Item(
-        f"In a group of {n} people everybody shakes hands with everybody else once. How many handshakes are there?",
+        f"In a group of {n} people everybody shakes hands with everybody else once. How many"
+        " handshakes are there?",
         str(pairs),
         str(n * (n - 1)),
         str(n - 1),
@@ -83,7 +85,8 @@ def _chance(rng: random.Random) -> Item:
         return _chance(rng)
     top, bottom = chance.numerator, chance.denominator
     return Item(
-        f"A bag holds {red} red and {blue} blue balls. What is the probability of drawing a red one?",
+        f"A bag holds {red} red and {blue} blue balls. What is the probability of drawing a red"
+        " one?",
         f"\\frac{{{top}}}{{{bottom}}}",
         f"\\frac{{{red}}}{{{blue}}}",
         f"{red + blue}",
@@ -168,7 +171,14 @@ def _expand(rng: random.Random) -> Item:
 def _power(rng: random.Random) -> Item:
     b, e = rng.choice([2, 3, 5, 6, 7]), rng.randint(4, 7)
     value = b**e
-    return Item(f"Compute ${b}^{e}$.", str(value), str(b * e), str(b * b), "the power", (f"{value:,}", f"{value}.0"))
+    return Item(
+        f"Compute ${b}^{e}$.",
+        str(value),
+        str(b * e),
+        str(b * b),
+        "the power",
+        (f"{value:,}", f"{value}.0"),
+    )
 
 
 MAKERS: tuple[Make, ...] = (
@@ -201,7 +211,9 @@ class Case:
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Problems of every kind in turns, none whose wrong answer or intermediate value is the right one."""
+    """Problems of every kind in turns, none whose wrong answer or intermediate value is the right
+    one.
+    """
     rng, index = random.Random(seed), 0
     while True:
         item = MAKERS[index % len(MAKERS)](rng)

@@ -1,8 +1,10 @@
-"""How feedback on `math` is worded: `direct` gives the answer as it is, `paraphrased` in a sentence or in another
-form of the same value, `spelled` in words, `partial` one of several values, `oblique` lets the reader work it out.
+"""How feedback on `math` is worded: `direct` gives the answer as it is, `paraphrased` in a sentence
+or in another form of the same value, `spelled` in words, `partial` one of several values, `oblique`
+lets the reader work it out.
 
-Both halves were written before their author had read the rules. By `KNOWN` the rules were then mended; `HELD_OUT` was
-measured, and only its direct leaks that were missed and one false positive were mended in the end.
+Both halves were written before their author had read the rules. By `KNOWN` the rules were then
+mended; `HELD_OUT` was measured, and only its direct leaks that were missed and one false positive
+were mended in the end.
 """
 
 from __future__ import annotations
@@ -13,10 +15,17 @@ from collections.abc import Callable
 from benchmarks.leak_texts.common import Wordings
 from benchmarks.leak_texts.math_problems import Case
 
-NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 20, "oblique": 15, "innocent": 240}
+NUM = {
+    "direct": 120,
+    "paraphrased": 70,
+    "spelled": 60,
+    "partial": 20,
+    "oblique": 15,
+    "innocent": 240,
+}
 _SMALL = (  # noqa: SIM905  # as a list it would be a word a line
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen"
 ).split()
 _TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905  # as a list it would be a word a line
 
@@ -72,7 +81,15 @@ def whole(form: str) -> Make:
         if not re.fullmatch(r"-?\d{1,6}", c.item.answer):
             return ""
         n = int(c.item.answer)
-        return fill(form, c, words=spell(n), n=str(n - 1), more=str(n + 1), double=str(2 * n), last=str(abs(n) % 10))
+        return fill(
+            form,
+            c,
+            words=spell(n),
+            n=str(n - 1),
+            more=str(n + 1),
+            double=str(2 * n),
+            last=str(abs(n) % 10),
+        )
 
     return make
 
@@ -149,7 +166,10 @@ KNOWN: Wordings[Case] = {
             "The answer should be a number in simplest form.",
             "First compute {step}, then think about what it means for {about}.",
             "Your previous answer is incorrect. Your answer was read as {wrong}.",
-            "Is ${wrong}$ plausible? Put it back into the question and see whether {given} comes out.",
+            (
+                "Is ${wrong}$ plausible? Put it back into the question and see whether {given}"
+                " comes out."
+            ),
             "The question is: {question} You answered something else.",
             "Up to step 3 everything is fine; {about} is wrong.",
             "You have one error: {about} cannot be {wrong}.",

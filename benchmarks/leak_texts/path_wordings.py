@@ -1,7 +1,8 @@
 """How feedback on `shortest_path` is worded.
 
-Both halves were written before their author had read the rules. By `KNOWN` the rules were then mended; `HELD_OUT` was
-measured, and only its direct leaks that were missed and one false positive were mended in the end.
+Both halves were written before their author had read the rules. By `KNOWN` the rules were then
+mended; `HELD_OUT` was measured, and only its direct leaks that were missed and one false positive
+were mended in the end.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from benchmarks.leak_texts.common import Wordings, listed
-from benchmarks.leak_texts.shortest_path import ARROWS, COMPASS, COUNTS, TIMES, WORDS, Case, runs, words
+from benchmarks.leak_texts.shortest_path import (
+    ARROWS,
+    COMPASS,
+    COUNTS,
+    TIMES,
+    WORDS,
+    Case,
+    runs,
+    words,
+)
 
 Make = Callable[[Case], str]
 
@@ -27,6 +37,11 @@ def lead(leads: Sequence[str], shapes: Sequence[Make], none: Sequence[str]) -> M
 def moves(say: Make, none: str) -> Make:
     """The wording if there is a path, else the sentence that there is none."""
     return lambda c: say(c) if c.best else none
+
+
+def _counted(moves: Sequence[str]) -> str:
+    """`two times up and one times left`."""
+    return listed([f"{COUNTS[moves.count(m)]} times {WORDS[m]}" for m in sorted(set(moves))])
 
 
 def _path(say: Make) -> Make:
@@ -57,7 +72,9 @@ def _next(form: str) -> Make:
 
 
 def _free(form: str) -> Make:
-    """The form with what the question and the attempt say anyway; empty if the attempt has no moves."""
+    """The form with what the question and the attempt say anyway; empty if the attempt has no
+    moves.
+    """
 
     def say(c: Case) -> str:
         if not c.attempt:
@@ -89,7 +106,9 @@ def _free(form: str) -> Make:
 def _runs(form: str, join: str, signs: dict[str, str] | None = None) -> Make:
     table = signs or WORDS
     return lambda c: join.join(
-        form.format(move=table[m], n=n, word=COUNTS[n], times=TIMES[n], s="s" if n > 1 else "", letter=m)
+        form.format(
+            move=table[m], n=n, word=COUNTS[n], times=TIMES[n], s="s" if n > 1 else "", letter=m
+        )
         for m, n in runs(c.best)
     )
 
@@ -129,7 +148,12 @@ HELD_OUT_LEADS = (
     "You went into an X. Try {} instead.",
 )
 KNOWN_NONE = ("infeasible", "No path exists.", "\\boxed{infeasible}", "There is no path.")
-HELD_OUT_NONE = ("Infeasible.", "there is no valid path at all.", '"infeasible"', "the destination cannot be reached.")
+HELD_OUT_NONE = (
+    "Infeasible.",
+    "there is no valid path at all.",
+    '"infeasible"',
+    "the destination cannot be reached.",
+)
 
 KNOWN_SHAPES: list[Make] = [
     lambda c: ", ".join(words(c.best)),
@@ -157,12 +181,28 @@ HELD_OUT_SHAPES: list[Make] = [
 KNOWN: Wordings[Case] = {
     "direct": [lead(KNOWN_LEADS, KNOWN_SHAPES, KNOWN_NONE)],
     "paraphrased": [
-        moves(lambda c: f"From the start go {', then '.join(words(c.best))}.", "You cannot get to the destination."),
-        moves(_in("First go {}.", _runs("{move} {times}", ", then ")), "There is no way from * to #."),
-        moves(lambda c: f"Move {listed(words(c.best))}.", "The start is cut off from the destination."),
-        moves(_in("You need {} to get there.", _runs("{n} step{s} {move}", ", ")), "The task has no solution."),
-        moves(_in("Take {}.", _runs("{word} step{s} {move}", ", after that ")), "Say that no path exists."),
-        moves(_in("Walk {} and you arrive.", _runs("{move} {n} time{s}", ", ")), "The destination is unreachable."),
+        moves(
+            lambda c: f"From the start go {', then '.join(words(c.best))}.",
+            "You cannot get to the destination.",
+        ),
+        moves(
+            _in("First go {}.", _runs("{move} {times}", ", then ")), "There is no way from * to #."
+        ),
+        moves(
+            lambda c: f"Move {listed(words(c.best))}.", "The start is cut off from the destination."
+        ),
+        moves(
+            _in("You need {} to get there.", _runs("{n} step{s} {move}", ", ")),
+            "The task has no solution.",
+        ),
+        moves(
+            _in("Take {}.", _runs("{word} step{s} {move}", ", after that ")),
+            "Say that no path exists.",
+        ),
+        moves(
+            _in("Walk {} and you arrive.", _runs("{move} {n} time{s}", ", ")),
+            "The destination is unreachable.",
+        ),
     ],
     "spelled": [
         moves(_signs(ARROWS, " "), "This one is impossible."),
@@ -170,7 +210,10 @@ KNOWN: Wordings[Case] = {
         moves(_in("Path: {}", cells(" -> ", 0)), "No route exists."),
         moves(_in("Go {}.", _signs(COMPASS, ", ")), "The answer is N."),
         moves(_runs("{letter}{n}", " "), "infeasible, since every route is blocked"),
-        moves(_in("In 1-based cells (row, column): {}.", cells(", ", 1)), "No sequence of moves works."),
+        moves(
+            _in("In 1-based cells (row, column): {}.", cells(", ", 1)),
+            "No sequence of moves works.",
+        ),
     ],
     "partial": [
         _next("Your move {k} should be {move}, not {instead}."),
@@ -186,7 +229,9 @@ KNOWN: Wordings[Case] = {
         _path(lambda c: f"Backwards, the path is {', '.join(words(c.best[::-1]))}."),
         _path(
             lambda c: (
-                f"You need {', '.join(f'{c.best.count(m)} {WORDS[m]}' for m in sorted(set(c.best)))}, in some order."
+                "You need"
+                f" {', '.join(f'{c.best.count(m)} {WORDS[m]}' for m in sorted(set(c.best)))}, in"
+                " some order."
             )
         ),
         _next("The path ends with a step {last}."),
@@ -203,7 +248,8 @@ KNOWN: Wordings[Case] = {
         _free("Your answer has {num} moves. Draw the grid and mark every cell that you pass."),
         _free("After {k} moves you are at {at}. What is next to it?"),
         _free(
-            "There are {blocked} obstacles in this grid of {rows} rows and {cols} columns. Do a breadth-first search."
+            "There are {blocked} obstacles in this grid of {rows} rows and {cols} columns. Do a"
+            " breadth-first search."
         ),
         _free("You go {move} at step {k}; look whether that brings you closer."),
         _free("Going {any} is not always the best idea. Explore level by level from the start."),
@@ -214,17 +260,29 @@ HELD_OUT: Wordings[Case] = {
     "direct": [lead(HELD_OUT_LEADS, HELD_OUT_SHAPES, HELD_OUT_NONE)],
     "paraphrased": [
         moves(
-            lambda c: f"You want to step {', and next '.join(words(c.best))}.", "# is enclosed by obstacles: no path."
-        ),
-        moves(_in("Proceed as follows: {}.", _runs("{times} {move}", ", ")), "Nothing leads from * to #."),
-        moves(lambda c: f"The moves {listed(words(c.best))} take you there.", "It is infeasible, think about why."),
-        moves(
-            _in("It is enough to move {}.", _runs("{word} cell{s} {move}", " and then ")), "One cannot reach the goal."
+            lambda c: f"You want to step {', and next '.join(words(c.best))}.",
+            "# is enclosed by obstacles: no path.",
         ),
         moves(
-            _in("A shorter way: {}.", _runs("{move} for {n} cell{s}", ", ")), "You were supposed to answer infeasible."
+            _in("Proceed as follows: {}.", _runs("{times} {move}", ", ")),
+            "Nothing leads from * to #.",
         ),
-        moves(lambda c: ". ".join(f"Go {w}" for w in words(c.best)) + ".", "Every path is blocked, so none exists."),
+        moves(
+            lambda c: f"The moves {listed(words(c.best))} take you there.",
+            "It is infeasible, think about why.",
+        ),
+        moves(
+            _in("It is enough to move {}.", _runs("{word} cell{s} {move}", " and then ")),
+            "One cannot reach the goal.",
+        ),
+        moves(
+            _in("A shorter way: {}.", _runs("{move} for {n} cell{s}", ", ")),
+            "You were supposed to answer infeasible.",
+        ),
+        moves(
+            lambda c: ". ".join(f"Go {w}" for w in words(c.best)) + ".",
+            "Every path is blocked, so none exists.",
+        ),
     ],
     "spelled": [
         moves(_signs(ARROWS, ""), "The correct answer is: not possible."),
@@ -232,7 +290,10 @@ HELD_OUT: Wordings[Case] = {
         moves(_in("Visit {}.", cells(", ", 0, "[{}, {}]")), "No solution."),
         moves(_in("Head {}.", _signs(COMPASS, ", then ")), "Reaching # is impossible."),
         moves(_runs("{n}{letter}", ", "), "The grid has no feasible path."),
-        moves(_in("The path visits (row,col) {}.", cells(" → ", 1, "({},{})")), "Infeasible is the answer."),
+        moves(
+            _in("The path visits (row,col) {}.", cells(" → ", 1, "({},{})")),
+            "Infeasible is the answer.",
+        ),
     ],
     "partial": [
         _next("Move {k} must be {move}."),
@@ -245,12 +306,10 @@ HELD_OUT: Wordings[Case] = {
         _next("Consider {move} as move number {k}."),
     ],
     "oblique": [
-        _path(lambda c: f"From # back to * the moves are {', '.join(words(c.best[::-1]))}, mirrored."),
         _path(
-            lambda c: (
-                f"Altogether {listed([f'{COUNTS[c.best.count(m)]} times {WORDS[m]}' for m in sorted(set(c.best))])}."
-            )
+            lambda c: f"From # back to * the moves are {', '.join(words(c.best[::-1]))}, mirrored."
         ),
+        _path(lambda c: f"Altogether {_counted(c.best)}."),
         _path(lambda c: f"The path passes through {c.cells(c.best)[len(c.best) // 2]}."),
     ],
     "innocent": [
@@ -258,15 +317,30 @@ HELD_OUT: Wordings[Case] = {
         lambda c: c.told("hint"),
         lambda c: c.told("verdict"),
         _free("With {mine} you do not get a shortest path from {start} to {dest}."),
-        _free("You tried to go {move} from {at}. Is this cell inside the grid, and is the next one open?"),
+        _free(
+            "You tried to go {move} from {at}. Is this cell inside the grid, and is the next one"
+            " open?"
+        ),
         _free("Step {k} ({move}) deserves another look. You may have confused rows and columns."),
         _free("Reading line {row} again ({shown}) will help: O is open, X is blocked."),
-        _free("Label the start 0, its open neighbours 1, theirs 2 and so on, until you meet the destination."),
-        _free('Your moves {letters} end where the rules do not allow. "down" increases the row, "right" the column.'),
+        _free(
+            "Label the start 0, its open neighbours 1, theirs 2 and so on, until you meet the"
+            " destination."
+        ),
+        _free(
+            'Your moves {letters} end where the rules do not allow. "down" increases the row,'
+            ' "right" the column.'
+        ),
         _free("In a {rows}x{cols} grid a path can have many moves; you used {num}. Count again."),
         _free("{arrows} is what you did. Check every arrow against the grid."),
-        _free("Up and down change the row, left and right the column; you seem to mix them at move {k}."),
+        _free(
+            "Up and down change the row, left and right the column; you seem to mix them at move"
+            " {k}."
+        ),
         _free("If there is an obstacle {any} of a cell, you have to go around it."),
-        _free("Did you consider that a path may have to go {any} before it comes closer to the destination?"),
+        _free(
+            "Did you consider that a path may have to go {any} before it comes closer to the"
+            " destination?"
+        ),
     ],
 }

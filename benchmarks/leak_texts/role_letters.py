@@ -43,17 +43,29 @@ _INNOCENT: list[Make] = [
     lambda c: f"The people are {', '.join(c.names)}; capital means that somebody tells the truth.",
     lambda c: f"You wrote {c.coded(c.attempt)}, and {len(c.wrong())} letters of it are wrong.",
     lambda c: f"{c.coded(c.attempt)} does not fit with line {c.rng.randint(1, 5)}.",
-    lambda c: f"Line {c.rng.randint(1, 5)} uses &, which needs both sides. {c.rng.choice(c.names)} does not get that.",
-    lambda c: f"The answer has five letters, in the order of the lines. {c.coded(c.attempt)} has them, but is wrong.",
+    lambda c: (
+        f"Line {c.rng.randint(1, 5)} uses &, which needs both sides. {c.rng.choice(c.names)} does"
+        " not get that."
+    ),
+    lambda c: (
+        f"The answer has five letters, in the order of the lines. {c.coded(c.attempt)} has them,"
+        " but is wrong."
+    ),
 ]
 
 
-def _compact(wordings: Wordings[Case], leads: Sequence[str], shapes: Sequence[Make]) -> Wordings[Case]:
+def _compact(
+    wordings: Wordings[Case], leads: Sequence[str], shapes: Sequence[Make]
+) -> Wordings[Case]:
     return {
         **wordings,
         "direct": [_lead(leads, shapes)],
         "paraphrased": [*wordings["paraphrased"], lambda c: f"Write {', then '.join(_code(c))}."],
-        "partial": [*wordings["partial"], prose.one("Use {code} for {name}."), prose.one("It must be {code} there.")],
+        "partial": [
+            *wordings["partial"],
+            prose.one("Use {code} for {name}."),
+            prose.one("It must be {code} there."),
+        ],
         "innocent": [*wordings["innocent"], *_INNOCENT],
     }
 

@@ -1,7 +1,8 @@
 """How feedback on `knights_knaves` is worded.
 
-Both halves were written before their author had read the rules. By `KNOWN` the rules were then mended; `HELD_OUT` was
-measured, and only its direct leaks that were missed and one false positive were mended in the end.
+Both halves were written before their author had read the rules. By `KNOWN` the rules were then
+mended; `HELD_OUT` was measured, and only its direct leaks that were missed and one false positive
+were mended in the end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def _everyone(form: str, join: str = ", ") -> Make:
 
 
 def _others(c: Case, form: str) -> str:
-    """The form with `few`, the smaller group, unless it is empty; `it` is its role, `rest` the role of the others."""
+    """The form with `few`, the smaller group, unless it is empty; `it` is its role, `rest` the role
+    of the others.
+    """
     role = len(c.who(True)) <= len(c.who(False))
     few = c.who(role)
     if not few:
@@ -33,7 +36,13 @@ def _others(c: Case, form: str) -> str:
         are="is" if len(few) == 1 else "are",
         it=c.nouns(role),
         rest=c.nouns(not role),
-        do=("tells" if len(few) == 1 else "tell") + " the truth" if role else "lies" if len(few) == 1 else "lie",
+        do=(
+            ("tells" if len(few) == 1 else "tell") + " the truth"
+            if role
+            else "lies"
+            if len(few) == 1
+            else "lie"
+        ),
         rest_do="lie" if role else "tell the truth",
         rest_does="lies" if role else "tells the truth",
     )
@@ -172,14 +181,19 @@ KNOWN: Wordings[Case] = {
         _except("If you go through it case by case, {few} {do} and the rest {rest_do}."),
         lambda c: f"Try this: {listed(c.each('{name} {verb}'))}.",
         lambda c: (
-            f"{listed(c.who(True))} can be trusted, {listed(c.who(False))} cannot." if 0 < sum(c.solution) < 5 else ""
+            f"{listed(c.who(True))} can be trusted, {listed(c.who(False))} cannot."
+            if 0 < sum(c.solution) < 5
+            else ""
         ),
         _grouped("The liars are {no}, the truth-tellers {yes}."),
         lambda c: " ".join(c.each("{name} is {honest}.")),
     ],
     "spelled": [
         lambda c: f"In the order of the question: {', '.join(c.each('{noun}'))}.",
-        lambda c: f"From first to last the roles are {', '.join(c.each('{letter}'))}, with T for truth-teller.",
+        lambda c: (
+            f"From first to last the roles are {', '.join(c.each('{letter}'))}, with T for"
+            " truth-teller."
+        ),
         lambda c: ", ".join(c.each("{name}: {letter}")),
         lambda c: f"Truth values: {', '.join(c.each('{name} = {word}'))}.",
         lambda c: f"{listed(c.each('the {nth} is {a}'))}.".capitalize(),
@@ -201,7 +215,9 @@ KNOWN: Wordings[Case] = {
         one("Flip {name}."),
         lambda c: f"There are exactly {COUNTS[sum(c.solution)]} {c.nouns(True)}.",
         lambda c: (
-            f"{c.names[0]} is {'the same as' if c.solution[0] == c.solution[1] else 'different from'} {c.names[1]}."
+            f"{c.names[0]} is"
+            f" {'the same as' if c.solution[0] == c.solution[1] else 'different from'}"
+            f" {c.names[1]}."
         ),
     ],
     "innocent": [
@@ -209,14 +225,21 @@ KNOWN: Wordings[Case] = {
         lambda c: c.told("hint"),
         lambda c: c.told("verdict"),
         _free('{name} said "{quote}". Does that fit with your answer?'),
-        _free("You call {name} {mine_a} and {other} {other_a}. Check what {third} says about that."),
-        _free("If {name} is {any}, then what {name} says has to be judged accordingly. You did not do that."),
+        _free(
+            "You call {name} {mine_a} and {other} {other_a}. Check what {third} says about that."
+        ),
+        _free(
+            "If {name} is {any}, then what {name} says has to be judged accordingly. You did not do"
+            " that."
+        ),
         _free("Suppose that {other} is {any} and see whether it leads to a contradiction."),
         _free("Remember: {As} always tell the truth and {Bs} always lie."),
         _free('Your answer "{mine}" is not correct. Go through the statements one by one.'),
         _free("{num} of your {n} roles are wrong, and {good} are right."),
         _free("Start with {name}, whose statement is the simplest, and try both possibilities."),
-        _free("An implication is true when its first part is false. Apply this to what {name} says."),
+        _free(
+            "An implication is true when its first part is false. Apply this to what {name} says."
+        ),
         _free("Is it possible for {name} to be {any}? Test it with what {other} says."),
         _free("You say that {bad} is {bad_a}. Did you check {bad}'s own statement?"),
     ],
@@ -227,10 +250,13 @@ HELD_OUT: Wordings[Case] = {
     "paraphrased": [
         _except("Everyone {rest_does} except {few}."),
         _except("{few} {are} the only {it} on this island."),
-        _except("With a bit more care you would have seen that {few} {do}, whereas the others do not."),
+        _except(
+            "With a bit more care you would have seen that {few} {do}, whereas the others do not."
+        ),
         lambda c: "; ".join(c.each("what {name} says is {word}")) + ".",
         lambda c: (
-            f"We know {listed(c.who(False))} to be lying while {listed(c.who(True))} spoke truthfully."
+            f"We know {listed(c.who(False))} to be lying while {listed(c.who(True))} spoke"
+            " truthfully."
             if 0 < sum(c.solution) < 5
             else ""
         ),
@@ -243,7 +269,8 @@ HELD_OUT: Wordings[Case] = {
         lambda c: "/".join(c.each("{noun}")),
         lambda c: ", ".join(c.each("{name}={bit}")),
         lambda c: (
-            f"Numbers {listed([str(i + 1) for i, r in enumerate(c.solution) if r])} are {c.nouns(True)}, no others."
+            f"Numbers {listed([str(i + 1) for i, r in enumerate(c.solution) if r])} are"
+            f" {c.nouns(True)}, no others."
             if any(c.solution)
             else ""
         ),
@@ -264,7 +291,8 @@ HELD_OUT: Wordings[Case] = {
         one("You are wrong about {name}."),
         one("Everyone except {name} may stay as it is."),
         lambda c: (
-            f"You have {abs(sum(c.attempt) - sum(c.solution))} {c.nouns(sum(c.attempt) > sum(c.solution))} too many."
+            f"You have {abs(sum(c.attempt) - sum(c.solution))}"
+            f" {c.nouns(sum(c.attempt) > sum(c.solution))} too many."
             if sum(c.attempt) != sum(c.solution)
             else ""
         ),
@@ -275,16 +303,30 @@ HELD_OUT: Wordings[Case] = {
         lambda c: c.told("hint"),
         lambda c: c.told("verdict"),
         _free("According to {name}, {quote}. You have to decide whether this can be true."),
-        _free("In your solution {name} is {mine_a}, so whatever {name} claims must match that. Does it?"),
+        _free(
+            "In your solution {name} is {mine_a}, so whatever {name} claims must match that."
+            " Does it?"
+        ),
         _free("Try assuming {name} is {any}. What would that mean for {other} and {third}?"),
         _free("You wrote: {told}. At least one statement does not agree with this."),
-        _free("Either {name} is {any} or {other} is {any}? Work through both cases before you decide."),
-        _free("{name} claims that {quote}; a claim of one of the {Bs} is false, one of the {As} true."),
-        _free("The statement of {name} has the form 'if ... then ...'. You seem to have read it as an equivalence."),
-        _free("Good structure, but you assumed without proof that {name} is {mine_a}."),
-        _free("An 'or' is true as soon as one part is true. When you judged {name}'s statement you forgot this."),
         _free(
-            "{name} cannot say of themselves that they are {b}, because nobody can. Use this for the other statements."
+            "Either {name} is {any} or {other} is {any}? Work through both cases before you decide."
+        ),
+        _free(
+            "{name} claims that {quote}; a claim of one of the {Bs} is false, one of the {As} true."
+        ),
+        _free(
+            "The statement of {name} has the form 'if ... then ...'. You seem to have read it as an"
+            " equivalence."
+        ),
+        _free("Good structure, but you assumed without proof that {name} is {mine_a}."),
+        _free(
+            "An 'or' is true as soon as one part is true. When you judged {name}'s statement you"
+            " forgot this."
+        ),
+        _free(
+            "{name} cannot say of themselves that they are {b}, because nobody can. Use this for"
+            " the other statements."
         ),
         _free("Your reasoning treats {name} as {mine_a} at first and later as something else."),
     ],

@@ -60,7 +60,12 @@ def _matrices() -> Iterator[TextSet]:
 
 
 def _halves(
-    name: str, env: Env, num: Mapping[str, int], cases: Callable[[int], Iterator[Any]], known: Any, held_out: Any
+    name: str,
+    env: Env,
+    num: Mapping[str, int],
+    cases: Callable[[int], Iterator[Any]],
+    known: Any,
+    held_out: Any,
 ) -> Iterator[TextSet]:
     for half, wordings in (("known", known), ("held out", held_out)):
 
@@ -73,22 +78,35 @@ def _halves(
 def _roles() -> Iterator[TextSet]:
     for style, module in (("official", role_wordings), ("compact", role_letters)):
         yield from _halves(
-            f"knights_knaves, {style}", KnightsKnaves(style=style), knights_knaves.NUM,
-            lambda seed, style=style: knights_knaves.cases(style, seed), module.KNOWN, module.HELD_OUT,
-        )  # fmt: skip
+            f"knights_knaves, {style}",
+            KnightsKnaves(style=style),
+            knights_knaves.NUM,
+            lambda seed, style=style: knights_knaves.cases(style, seed),
+            module.KNOWN,
+            module.HELD_OUT,
+        )
 
 
 def _paths() -> Iterator[TextSet]:
     for style in ("official", "compact"):
         yield from _halves(
-            f"shortest_path, {style}", ShortestPath(style=style), shortest_path.NUM,
-            lambda seed, style=style: shortest_path.cases(style, seed), path_wordings.KNOWN, path_wordings.HELD_OUT,
-        )  # fmt: skip
+            f"shortest_path, {style}",
+            ShortestPath(style=style),
+            shortest_path.NUM,
+            lambda seed, style=style: shortest_path.cases(style, seed),
+            path_wordings.KNOWN,
+            path_wordings.HELD_OUT,
+        )
 
 
 def _math() -> Iterator[TextSet]:
     yield from _halves(
-        "math", Math(), math_wordings.NUM, math_problems.cases, math_wordings.KNOWN, math_wordings.HELD_OUT
+        "math",
+        Math(),
+        math_wordings.NUM,
+        math_problems.cases,
+        math_wordings.KNOWN,
+        math_wordings.HELD_OUT,
     )
 
 

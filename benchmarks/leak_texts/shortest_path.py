@@ -1,8 +1,10 @@
-"""Feedback texts on `shortest_path`: problems, wrong attempts, and how texts are put together from wordings.
+"""Feedback texts on `shortest_path`: problems, wrong attempts, and how texts are put together from
+wordings.
 
-`direct` lists the moves of a shortest path as an answer does, `paraphrased` tells them in a sentence, `spelled` counts
-them or uses other signs (arrows, compass points, cells), `partial` gives the first moves or one that comes next,
-`oblique` lets the reader work it out. Of a grid without a path every leak says that there is none.
+`direct` lists the moves of a shortest path as an answer does, `paraphrased` tells them in a
+sentence, `spelled` counts them or uses other signs (arrows, compass points, cells), `partial` gives
+the first moves or one that comes next, `oblique` lets the reader work it out. Of a grid without a
+path every leak says that there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from rltf_verl.envs.paths import STEPS
 from rltf_verl.envs.shortest_path import ShortestPath
 from rltf_verl.types import Problem
 
-NUM = {"direct": 120, "paraphrased": 70, "spelled": 60, "partial": 80, "oblique": 15, "innocent": 240}
+NUM = {
+    "direct": 120,
+    "paraphrased": 70,
+    "spelled": 60,
+    "partial": 80,
+    "oblique": 15,
+    "innocent": 240,
+}
 WORDS = {"R": "right", "D": "down", "L": "left", "U": "up"}
 ARROWS = {"R": "→", "D": "↓", "L": "←", "U": "↑"}
 COMPASS = {"R": "east", "D": "south", "L": "west", "U": "north"}
@@ -41,7 +50,11 @@ class Case:
     def best(self) -> str:
         """The moves; empty: there is no path."""
         answer = str(self.problem.data["answer"])
-        return "" if answer == "infeasible" else "".join(word[0].upper() for word in answer.split(", "))
+        return (
+            ""
+            if answer == "infeasible"
+            else "".join(word[0].upper() for word in answer.split(", "))
+        )
 
     @property
     def attempt_text(self) -> str:
@@ -65,7 +78,9 @@ class Case:
 
     def common(self) -> int:
         """How many moves the attempt begins with as the path does."""
-        return next((i for i, m in enumerate(self.best) if self.attempt[i : i + 1] != m), len(self.best))
+        return next(
+            (i for i, m in enumerate(self.best) if self.attempt[i : i + 1] != m), len(self.best)
+        )
 
     def told(self, level: str) -> str:
         """What the environment itself says of the attempt."""
@@ -93,7 +108,9 @@ def runs(moves: str) -> list[tuple[str, int]]:
 
 
 def cases(style: str, seed: int) -> Iterator[Case]:
-    """Problems with attempts that run into something, are too long, stop early, or deny that there is a path."""
+    """Problems with attempts that run into something, are too long, stop early, or deny that there
+    is a path.
+    """
     rng, env = random.Random(seed), ShortestPath(style=style)
     while True:
         for problem in env.build(rng.randrange(2**31), 500, 0).train:

@@ -1,8 +1,10 @@
-"""What the trained policies answer, from the episodes of the last evaluation: where the errors are, and how varied.
+"""What the trained policies answer, from the episodes of the last evaluation: where the errors are,
+and how varied.
 
     python -m benchmarks.study.answers [OUT] [--show ARM]
 
-Prints one line per arm, seeds taken together; `--show grpo` also prints ten sessions of each of its seeds.
+Prints one line per arm, seeds taken together; `--show grpo` also prints ten sessions of each of its
+seeds.
 """
 
 from __future__ import annotations
@@ -39,9 +41,13 @@ def summary(runs: list[list[Session]]) -> str:
             problems[seed, session["index"]].append(session)
             given, wanted = flat(session["turns"][0]["text"]), flat(session["reference"])
             cells.update(wanted)
-            wrong.update(w for w, g in zip(wanted, given.ljust(len(wanted)), strict=False) if g != w)
+            wrong.update(
+                w for w, g in zip(wanted, given.ljust(len(wanted)), strict=False) if g != w
+            )
     right = [[s["turns"][0]["right"] for s in sessions] for sessions in problems.values()]
-    variety = statistics.mean(len({s["turns"][0]["text"] for s in sessions}) for sessions in problems.values())
+    variety = statistics.mean(
+        len({s["turns"][0]["text"] for s in sessions}) for sessions in problems.values()
+    )
     errors = ", ".join(f"{d}: {wrong[d] / cells[d]:.2f}" for d in sorted(cells) if d.isdigit())
     some, every = statistics.mean(map(any, right)), statistics.mean(map(all, right))
     return f"{variety:.2f} | {some:.2f} | {every:.2f} | {errors}"
@@ -52,21 +58,26 @@ def show(sessions: list[Session]) -> None:
     for session in sessions[:: max(len(sessions) // 10, 1)][:10]:
         first, second = session["turns"]
         print(
-            f"  {flat(session['question'])} -> {flat(session['reference'])}   first {flat(first['text'])}"
-            f"   said {first['feedback']}   second {flat(second['text'])}"
+            f"  {flat(session['question'])} -> {flat(session['reference'])}   first"
+            f" {flat(first['text'])}   said {first['feedback']}   second {flat(second['text'])}"
         )
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path, nargs="?", default=Path("outputs/study"))
     parser.add_argument("--show")
     arguments = parser.parse_args()
     arms: dict[str, list[list[Session]]] = defaultdict(list)
     for path in sorted((arguments.out / "episodes").glob("*.json")):
         arms[path.stem.rpartition("-s")[0]].append(last_test(path))
-    print("| arm | answers per problem, of 4 | solved by one or more | by all 4 | share of wrong cells, by distance |")
+    print(
+        "| arm | answers per problem, of 4 | solved by one or more | by all 4 | share of wrong"
+        " cells, by distance |"
+    )
     print("|---|---:|---:|---:|---|")
     for arm, runs in arms.items():
         print(f"| {arm} | {summary(runs)} |")

@@ -1,7 +1,8 @@
-"""Controls for feedback modelling: the same rows, with targets that say nothing about the answer they stand behind.
+"""Controls for feedback modelling: the same rows, with targets that say nothing about the answer
+they stand behind.
 
-`derange`: the feedback of another problem. `marginal`: every token is another row's at the same place, so that only the
-frequencies are left. The second turn still reads the true feedback.
+`derange`: the feedback of another problem. `marginal`: every token is another row's at the same
+place, so that only the frequencies are left. The second turn still reads the true feedback.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ CONTROLS = ("derange", "marginal")
 def control_rows(
     control: str, rows: Sequence[Row], problem: Sequence[int], rng: random.Random
 ) -> dict[int, Row | None]:
-    """What the control puts in the place of feedback rows; None drops a row that has no partner of another problem.
+    """What the control puts in the place of feedback rows; None drops a row that has no partner of
+    another problem.
 
     Args:
         control: one of `CONTROLS`, or "" for none.
@@ -36,7 +38,8 @@ def control_rows(
         shift = max(Counter(problem[i] for i in at).values(), default=0)
         pairs = zip(at, [*at[shift:], *at[:shift]], strict=True)
         return {
-            i: replace(rows[j], prompt_ids=rows[i].prompt_ids) if problem[i] != problem[j] else None for i, j in pairs
+            i: replace(rows[j], prompt_ids=rows[i].prompt_ids) if problem[i] != problem[j] else None
+            for i, j in pairs
         }
     if control == "marginal":
         shuffled = shuffle_places([rows[i].response_ids for i in at], rng)

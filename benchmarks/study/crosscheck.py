@@ -2,8 +2,9 @@
 
     python -m benchmarks.study.crosscheck DEMO_OUT [--steps 85]
 
-DEMO_OUT is what `recipes/demo/run_demo.py --out DEMO_OUT` left. Plays the same steps here and compares session by
-session with the demo's episode log, and held-out accuracy where the demo measured it.
+DEMO_OUT is what `recipes/demo/run_demo.py --out DEMO_OUT` left. Plays the same steps here and
+compares session by session with the demo's episode log, and held-out accuracy where the demo
+measured it.
 """
 
 from __future__ import annotations
@@ -39,12 +40,22 @@ def compare(demo: Path, method: str, num_steps: int) -> None:
             episodes, _ = trainer.step(step)
             if step in theirs:
                 same = sum(_texts(e) in theirs[step][e.problem.index] for e in episodes)
-                print(f"{method} step {step}: {same} of {len(episodes)} training sessions are the same", flush=True)
+                print(
+                    f"{method} step {step}: {same} of {len(episodes)} training sessions are the"
+                    " same",
+                    flush=True,
+                )
         if step % EVAL_EVERY == 0:
             here = accuracies([e for e in trainer.test(splits.test, step) if e.session_id == 0])
-            first = [answers[0][1] for answers in (a for by in tested.get(step, {}).values() for a in by)]
+            first = [
+                answers[0][1] for answers in (a for by in tested.get(step, {}).values() for a in by)
+            ]
             there = sum(first) / len(first) if first else float("nan")
-            print(f"{method} step {step}: held-out first turn {here['acc']:.3f} here, {there:.3f} in verl", flush=True)
+            print(
+                f"{method} step {step}: held-out first turn {here['acc']:.3f} here, {there:.3f} in"
+                " verl",
+                flush=True,
+            )
 
 
 Answers = dict[int, list[list[tuple[str, bool]]]]
@@ -55,7 +66,9 @@ def _answers(folder: Path, split: str) -> dict[int, Answers]:
     found: dict[int, Answers] = defaultdict(lambda: defaultdict(list))
     for record in read_episodes(folder):
         if record["split"] == split:
-            found[record["step"]][record["index"]].append([_answer(turn) for turn in record["turns"]])
+            found[record["step"]][record["index"]].append(
+                [_answer(turn) for turn in record["turns"]]
+            )
     return found
 
 

@@ -1,7 +1,9 @@
-"""One optimiser update per batch of rows: what verl's actor does with `adapters/training/loss.py`, in plain PyTorch.
+"""One optimiser update per batch of rows: what verl's actor does with `adapters/training/loss.py`,
+in plain PyTorch.
 
-The log-probs before the update, which verl recomputes in a pass of its own, are the same numbers as the ones that the
-update differentiates, because there is one update per batch. So one forward serves as both.
+The log-probs before the update, which verl recomputes in a pass of its own, are the same numbers as
+the ones that the update differentiates, because there is one update per batch. So one forward
+serves as both.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ from rltf_verl.algos.losses import TOKEN_LOSSES
 from rltf_verl.algos.pack import pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.sessions import Sessions
-from rltf_verl.algos.targets import RowBatch, RowTargets, compute_targets, role_weights, sampled_tokens
+from rltf_verl.algos.targets import (
+    RowBatch,
+    RowTargets,
+    compute_targets,
+    role_weights,
+    sampled_tokens,
+)
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role, Row
 
@@ -28,16 +36,26 @@ ROWS_PER_FORWARD = 48
 class Learner:
     """The model's optimiser and loss, by verl's configuration and ours."""
 
-    def __init__(self, model: PreTrainedModel, config: DictConfig, rltf: RLTFConfig, num_steps: int) -> None:
+    def __init__(
+        self, model: PreTrainedModel, config: DictConfig, rltf: RLTFConfig, num_steps: int
+    ) -> None:
         actor = config.actor_rollout_ref.actor
         self.model, self.rltf, self.num_steps = model, rltf, num_steps
         self.token_loss = TOKEN_LOSSES[POLICY_LOSSES[actor.policy_loss.loss_mode]]
-        self.clip_grad, self.response_budget = actor.optim.clip_grad, config.data.max_response_length
+        self.clip_grad, self.response_budget = (
+            actor.optim.clip_grad,
+            config.data.max_response_length,
+        )
         self.optimizer = getattr(torch.optim, actor.optim.optimizer)(
-            model.parameters(), lr=actor.optim.lr, betas=tuple(actor.optim.betas), weight_decay=actor.optim.weight_decay
+            model.parameters(),
+            lr=actor.optim.lr,
+            betas=tuple(actor.optim.betas),
+            weight_decay=actor.optim.weight_decay,
         )
 
-    def update(self, rows: Sequence[Row], session: Sequence[int], sessions: Sessions, step: int) -> dict[str, float]:
+    def update(
+        self, rows: Sequence[Row], session: Sequence[int], sessions: Sessions, step: int
+    ) -> dict[str, float]:
         """Train on the rows of one batch; returns the project's metrics of the roles.
 
         Args:
@@ -47,7 +65,10 @@ class Learner:
             step: 1-based.
         """
         log_prob = row_log_probs(self.model, rows)
-        old = [values[: len(row.response_ids)].tolist() for values, row in zip(log_prob.detach(), rows, strict=True)]
+        old = [
+            values[: len(row.response_ids)].tolist()
+            for values, row in zip(log_prob.detach(), rows, strict=True)
+        ]
         batch = pack_rows(rows, session, sessions, old)
         weights = role_weights(self.rltf, step - 1, self.num_steps)
         targets = compute_targets(batch, self.rltf, weights)
@@ -58,22 +79,30 @@ class Learner:
         self.optimizer.step()
         return role_metrics(batch, targets, weights)
 
-    def _token_sum(self, log_prob: torch.Tensor, batch: RowBatch, targets: RowTargets) -> torch.Tensor:
+    def _token_sum(
+        self, log_prob: torch.Tensor, batch: RowBatch, targets: RowTargets
+    ) -> torch.Tensor:
         """Σ over roles of the token sum of the role's loss (`adapters.loss`)."""
         sampled, advantages = sampled_tokens(batch.role), targets.advantages
         policy = self.token_loss(log_prob, batch.old_log_probs, advantages, 0.8, 1.2)
         reference = targets.ref_log_probs
         return (
             torch.where(sampled, policy, 0.0).sum()
-            + distill_loss(log_prob, reference, advantages, batch.tokens(Role.DISTILL), self.rltf.distill)
+            + distill_loss(
+                log_prob, reference, advantages, batch.tokens(Role.DISTILL), self.rltf.distill
+            )
             + supervised_loss(log_prob, advantages, batch.tokens(Role.FEEDBACK))
             + supervised_loss(log_prob, advantages, batch.tokens(Role.IMITATE))
         )
 
 
 def row_log_probs(model: PreTrainedModel, rows: Sequence[Row]) -> torch.Tensor:
-    """[N, T] log π(response token | everything before it), 0 on padding. Rows of like length share a forward."""
-    by_length = sorted(range(len(rows)), key=lambda i: len(rows[i].prompt_ids) + len(rows[i].response_ids))
+    """[N, T] log π(response token | everything before it), 0 on padding. Rows of like length share
+    a forward.
+    """
+    by_length = sorted(
+        range(len(rows)), key=lambda i: len(rows[i].prompt_ids) + len(rows[i].response_ids)
+    )
     width = max(len(row.response_ids) for row in rows)
     parts = [
         _forward(model, [rows[i] for i in by_length[start : start + ROWS_PER_FORWARD]], width)

@@ -1,11 +1,13 @@
-"""Does predicting feedback make later labels worth more? Feedback modelling alone, then SFT, on a blank policy.
+"""Does predicting feedback make later labels worth more? Feedback modelling alone, then SFT, on a
+blank policy.
 
     python -m benchmarks.study.mechanism [--out outputs/study] [--seeds 1 2 3 4 5 6] [--tune]
 
-Every seed has a policy of its own (`policy.py`). Every arm but `none` trains it to predict marks on guesses, one mark
-per cell (level `hint`): `fm` the true marks, `derange` and `marginal` as in `controls.py`. Then SFT on right first
-answers, the same for all arms. The measure is the number of SFT steps to `TARGET`. No reward and no second turn:
-attempts are drawn as the policy was taught to guess.
+Every seed has a policy of its own (`policy.py`). Every arm but `none` trains it to predict marks on
+guesses, one mark per cell (level `hint`): `fm` the true marks, `derange` and `marginal` as in
+`controls.py`. Then SFT on right first answers, the same for all arms. The measure is the number of
+SFT steps to `TARGET`. No reward and no second turn: attempts are drawn as the policy was taught to
+guess.
 """
 
 from __future__ import annotations
@@ -20,11 +22,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
 from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.study.controls import CONTROLS, shuffle_places
-from benchmarks.study.policy import RECIPES, Example, Recipe, answer, collate, critic, guess, make_policy
+from benchmarks.study.policy import (
+    RECIPES,
+    Example,
+    Recipe,
+    answer,
+    collate,
+    critic,
+    guess,
+    make_policy,
+)
 from benchmarks.study.runs import made, write
 from benchmarks.study.settings import (
     TUNING_SEED,
@@ -62,13 +78,17 @@ class Student:
     """A policy in plain supervised training."""
 
     def __init__(self, folder: Path, rate: float) -> None:
-        self.model: LlamaForCausalLM = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        self.model: LlamaForCausalLM = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32
+        )
         self.tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(folder)
         self.restart(rate)
 
     def restart(self, rate: float) -> None:
         """A new optimiser, so that no arm's SFT starts with another's moments."""
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01
+        )
 
     def learn(self, batch: list[Example]) -> float:
         """One update; returns the loss per token."""
@@ -82,7 +102,9 @@ class Student:
 
     @torch.no_grad()
     def accuracy(self, held_out: Sequence[Problem]) -> float:
-        """Mean probability of the right first answer: what sampling would give on average, without its noise."""
+        """Mean probability of the right first answer: what sampling would give on average, without
+        its noise.
+        """
         ids, labels = collate([label(problem) for problem in held_out], self.tokenizer)
         log_probs = self.model(input_ids=ids).logits[:, :-1].log_softmax(-1)
         wanted = labels[:, 1:]
@@ -102,7 +124,9 @@ def feedback_batches(arm: str, size: int, seed: int) -> Iterator[list[Example]]:
     while True:
         batch = rng.sample(pool, size)
         attempts = [guess(rng, problem) for problem in batch]
-        marks = [env.explain(p, a, env.grade(p, a), "hint") for p, a in zip(batch, attempts, strict=True)]
+        marks = [
+            env.explain(p, a, env.grade(p, a), "hint") for p, a in zip(batch, attempts, strict=True)
+        ]
         prompts = [critic(env.prompt(p), a) for p, a in zip(batch, attempts, strict=True)]
         yield list(zip(prompts, controlled(arm, marks, rng), strict=True))
 
@@ -121,7 +145,9 @@ def label_batches(size: int, seed: int) -> Iterator[list[Example]]:
         yield [label(problem) for problem in rng.sample(pool, size)]
 
 
-def play(arm: str, seed: int, policy: Path, plan: Plan, held_out: Sequence[Problem]) -> dict[str, Any]:
+def play(
+    arm: str, seed: int, policy: Path, plan: Plan, held_out: Sequence[Problem]
+) -> dict[str, Any]:
     """One arm on one policy: marks, then labels. Returns what is written."""
     start, student = time.perf_counter(), Student(policy, plan.feedback_rate)
     before = student.accuracy(held_out)
@@ -136,10 +162,15 @@ def play(arm: str, seed: int, policy: Path, plan: Plan, held_out: Sequence[Probl
             curve.append(student.accuracy(held_out))
     tail = losses[-20:]
     return {
-        "arm": arm, "seed": seed, "start": before, "every": plan.every, "curve": [round(a, 4) for a in curve],
-        "steps_to_target": steps_to(curve, plan.every), "marks_loss": sum(tail) / len(tail) if tail else None,
+        "arm": arm,
+        "seed": seed,
+        "start": before,
+        "every": plan.every,
+        "curve": [round(a, 4) for a in curve],
+        "steps_to_target": steps_to(curve, plan.every),
+        "marks_loss": sum(tail) / len(tail) if tail else None,
         "seconds": round(time.perf_counter() - start, 1),
-    }  # fmt: skip
+    }
 
 
 def steps_to(curve: Sequence[float], every: int) -> float | None:
@@ -151,7 +182,12 @@ def steps_to(curve: Sequence[float], every: int) -> float | None:
 
 
 def run_seed(
-    seed: int, out: Path, plan: Plan, recipe: Recipe, arms: Sequence[str] = ARMS, folder: str = "mechanism"
+    seed: int,
+    out: Path,
+    plan: Plan,
+    recipe: Recipe,
+    arms: Sequence[str] = ARMS,
+    folder: str = "mechanism",
 ) -> None:
     """All arms of one policy; what has its file is not run again."""
     torch.set_num_threads(1)
@@ -169,15 +205,33 @@ def run_seed(
 
 
 def tune(out: Path) -> None:
-    """SFT's rate with no feedback before it, then FM's with that; the printed records say which was best."""
+    """SFT's rate with no feedback before it, then FM's with that; the printed records say which was
+    best.
+    """
     for rate in RATES:
-        run_seed(TUNING_SEED, out, Plan(label_rate=rate), RECIPES["blank"], ["none"], f"tuning/labels-{rate:g}")
-        run_seed(TUNING_SEED, out, Plan(feedback_rate=rate), RECIPES["blank"], ["fm"], f"tuning/marks-{rate:g}")
+        run_seed(
+            TUNING_SEED,
+            out,
+            Plan(label_rate=rate),
+            RECIPES["blank"],
+            ["none"],
+            f"tuning/labels-{rate:g}",
+        )
+        run_seed(
+            TUNING_SEED,
+            out,
+            Plan(feedback_rate=rate),
+            RECIPES["blank"],
+            ["fm"],
+            f"tuning/marks-{rate:g}",
+        )
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("outputs/study"))
     parser.add_argument("--seeds", type=int, nargs="+", default=Scale().seeds)
     parser.add_argument("--tune", action="store_true")

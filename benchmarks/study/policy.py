@@ -1,16 +1,20 @@
-"""The study's tiny policies: the demo's architecture and tokenizer, warm-started by a recipe and a seed.
+"""The study's tiny policies: the demo's architecture and tokenizer, warm-started by a recipe and a
+seed.
 
     python -m benchmarks.study.policy FOLDER [--recipe vague] [--seed 0]
 
-`vague`: it guesses. A 0 stays 0, and it has a vague idea of the other distances (`KNOWN` of them are right), so rewards
-differ from the first step on. It can use feedback of the level `full` on an attempt, taught towards random changes.
+`vague`: it guesses. A 0 stays 0, and it has a vague idea of the other distances (`KNOWN` of them
+are right), so rewards differ from the first step on. It can use feedback of the level `full` on an
+attempt, taught towards random changes.
 
-`blank`: a 0 stays 0, every other cell is drawn uniformly from 1 to 3. It knows nothing of distances.
+`blank`: a 0 stays 0, every other cell is drawn uniformly from 1 to 3. It knows nothing of
+distances.
 
 Both also teach the form of a critique, with random content.
 
-The seed decides weights and examples. The same seed gives the same policy on the same machine; elsewhere the CPU's
-kernels round differently, and hundreds of steps turn that into another policy. So results name the start of each one.
+The seed decides weights and examples. The same seed gives the same policy on the same machine;
+elsewhere the CPU's kernels round differently, and hundreds of steps turn that into another policy.
+So results name the start of each one.
 """
 
 from __future__ import annotations
@@ -44,9 +48,13 @@ class Recipe:
     steps: int
     learning_rate: float
     first: str
-    """What a first answer, and an attempt that feedback is about, looks like: `guess` or `blank`."""
+    """What a first answer, and an attempt that feedback is about, looks like: `guess` or
+    `blank`.
+    """
     shares: dict[str, float]
-    """How often an example is a first answer, the use of `full` feedback, or a critique (`marks`: see `critic`)."""
+    """How often an example is a first answer, the use of `full` feedback, or a critique (`marks`:
+    see `critic`).
+    """
 
 
 RECIPES = {
@@ -86,7 +94,8 @@ def example(rng: random.Random, problem: Problem, kind: str, first: str) -> Exam
 def critic(question: str, attempt: str) -> str:
     """A critic prompt that ends like the first prompt.
 
-    Mark i is as far behind the question's cell i as answer cell i is; the last line break stands for the opening box.
+    Mark i is as far behind the question's cell i as answer cell i is; the last line break stands
+    for the opening box.
     """
     return f"?{attempt}\n!{question}\n"
 
@@ -98,7 +107,9 @@ def guess(rng: random.Random, problem: Problem) -> str:
 
 def _first(rng: random.Random, problem: Problem, first: str) -> Matrix:
     if first == "blank":
-        return [[rng.randint(1, 3) if cell else 0 for cell in row] for row in problem.data["solution"]]
+        return [
+            [rng.randint(1, 3) if cell else 0 for cell in row] for row in problem.data["solution"]
+        ]
     return [[_guess(rng, cell) for cell in row] for row in problem.data["solution"]]
 
 
@@ -109,7 +120,9 @@ def _guess(rng: random.Random, right: int) -> int:
 
 
 def _noisy(rng: random.Random, matrix: Matrix, noise: float) -> Matrix:
-    return [[rng.choice(DIGITS) if rng.random() < noise else cell for cell in row] for row in matrix]
+    return [
+        [rng.choice(DIGITS) if rng.random() < noise else cell for cell in row] for row in matrix
+    ]
 
 
 def answer(grid: Matrix) -> str:
@@ -120,11 +133,15 @@ def _revise(question: str, attempt: Matrix, feedback: str) -> str:
     return render(f"revise/{REVISE}", question=question, attempt=answer(attempt), feedback=feedback)
 
 
-def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, seed: int) -> None:
+def warm_up(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, seed: int
+) -> None:
     """Next-token training on the answers."""
     rate, steps = recipe.learning_rate, recipe.steps
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=max(steps, 2), pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=rate, total_steps=max(steps, 2), pct_start=0.1
+    )
     stream = examples(recipe, seed)
     for step in range(steps):
         ids, labels = collate([next(stream) for _ in range(BATCH_SIZE)], tokenizer)
@@ -138,7 +155,9 @@ def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, recipe:
             print(f"warm-up step {step:4d}/{steps}  loss {loss.item():.4f}", flush=True)
 
 
-def collate(batch: list[Example], tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:
+def collate(
+    batch: list[Example], tokenizer: PreTrainedTokenizerFast
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Padded on the right, where a causal model cannot see it."""
     ids, labels = [], []
     for prompt_text, answer in batch:
@@ -162,7 +181,9 @@ def make_policy(folder: Path, recipe: Recipe, seed: int = 0) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--recipe", choices=RECIPES, default="vague")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,6 @@
-"""Sessions in this process: `policy.Policy` on the project's batched CPU generator, all sessions in one batch."""
+"""Sessions in this process: `policy.Policy` on the project's batched CPU generator, all sessions in
+one batch.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ class LocalPolicy:
     """What `adapters.agent_loop.VerlPolicy` is to verl's rollout server, without the server."""
 
     def __init__(
-        self, generator: BatchGenerator, tokenizer: PreTrainedTokenizerBase, prompt_budget: int, response_budget: int
+        self,
+        generator: BatchGenerator,
+        tokenizer: PreTrainedTokenizerBase,
+        prompt_budget: int,
+        response_budget: int,
     ) -> None:
         self.prompt_budget, self._response_budget = prompt_budget, response_budget
         self._generator, self._tokenizer = generator, tokenizer
@@ -29,20 +35,26 @@ class LocalPolicy:
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Token ids of a conversation, with the header of the answer to come."""
-        ids = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, return_dict=False)
+        ids = self._tokenizer.apply_chat_template(
+            list(messages), add_generation_prompt=True, return_dict=False
+        )
         return tuple(ids)
 
     async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The policy does not think."""
         return await self.encode(messages)
 
-    async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
+    async def extend(
+        self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
+    ) -> tuple[int, ...]:
         """Appended contexts are not studied."""
         raise NotImplementedError
 
     async def encode_answer(self, text: str) -> tuple[int, ...]:
         """Plain text as an answer, ended by the end token, cut off at the answer budget."""
-        ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)[
+            "input_ids"
+        ]
         return tuple([*ids, self._tokenizer.eos_token_id][: self._response_budget])
 
     def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
@@ -53,7 +65,9 @@ class LocalPolicy:
         """One answer, with its log-probs."""
         name = str(next(self._names))
         self._futures[name] = asyncio.get_running_loop().create_future()
-        self._generator.add(Request(name, prompt_ids, SamplingParams(self._response_budget, seed=seed)))
+        self._generator.add(
+            Request(name, prompt_ids, SamplingParams(self._response_budget, seed=seed))
+        )
         result = await self._futures[name]
         ids = tuple(result.token_ids)
         text = self._tokenizer.decode(ids, skip_special_tokens=True)
@@ -75,4 +89,6 @@ class LocalPolicy:
 
 
 HOPS = 8
-"""Turns of the event loop between tokens, enough for a session to get from one answer to its next question."""
+"""Turns of the event loop between tokens, enough for a session to get from one answer to its next
+question.
+"""

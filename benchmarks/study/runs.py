@@ -1,4 +1,6 @@
-"""All runs of the study on a pool of workers. A finished run is a file, so a study that was stopped goes on."""
+"""All runs of the study on a pool of workers. A finished run is a file, so a study that was stopped
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def run_all(scale: Scale, out: Path, pool: Executor, recipe: Recipe = RECIPES["v
     """Make the policies and run what has no file yet, saying how long the rest will take."""
     missing = {run.policy: run.seed for run in all_runs(scale) if not made(out / run.policy)}
     print(f"making {len(missing)} policies (two minutes each)", flush=True)
-    for future in [pool.submit(make_policy, out / policy, recipe, seed) for policy, seed in missing.items()]:
+    for future in [
+        pool.submit(make_policy, out / policy, recipe, seed) for policy, seed in missing.items()
+    ]:
         future.result()
     todo = [run for run in all_runs(scale) if not result_file(out, run).exists()]
     num_all = len(all_runs(scale))
@@ -31,8 +35,9 @@ def run_all(scale: Scale, out: Path, pool: Executor, recipe: Recipe = RECIPES["v
         last = future.result()
         minutes = (time.monotonic() - start) / 60
         print(
-            f"{num_all - len(todo) + done}/{num_all} {futures[future].name}: first answer right {last['acc']:.2f}, "
-            f"second {last['acc_turn_2']:.2f}; about {minutes / done * (len(todo) - done):.0f} minutes left",
+            f"{num_all - len(todo) + done}/{num_all} {futures[future].name}: first answer right"
+            f" {last['acc']:.2f}, second {last['acc_turn_2']:.2f}; about"
+            f" {minutes / done * (len(todo) - done):.0f} minutes left",
             flush=True,
         )
 
@@ -41,11 +46,15 @@ def run_one(run: Run, scale: Scale, out: Path) -> dict[str, Any]:
     """One run in this process; writes its file and returns the last point of its curve."""
     torch.set_num_threads(1)
     disable_progress_bar()
-    trainer = Trainer(run.config(scale), out / run.policy, problems().train, scale.steps, ARMS[run.arm].control)
+    trainer = Trainer(
+        run.config(scale), out / run.policy, problems().train, scale.steps, ARMS[run.arm].control
+    )
     progress = out / "progress" / f"{run.name}.txt"
     progress.parent.mkdir(parents=True, exist_ok=True)
     with progress.open("w") as lines:
-        trained = train(trainer, reported_problems(scale), scale.eval_every, lambda point: _say(point, lines))
+        trained = train(
+            trainer, reported_problems(scale), scale.eval_every, lambda point: _say(point, lines)
+        )
     write(out / "episodes" / f"{run.name}.json", trained.episodes)
     # The result last: its file says that the run is complete.
     write(result_file(out, run), {"arm": run.arm, "seed": run.seed, "curve": trained.curve})
@@ -63,7 +72,10 @@ def result_file(out: Path, run: Run) -> Path:
 
 
 def _say(point: dict[str, Any], lines: Any) -> None:
-    lines.write(f"step {point['step']} first {point['acc']} second {point['acc_turn_2']} {point['seconds']:.0f} s\n")
+    lines.write(
+        f"step {point['step']} first {point['acc']} second {point['acc_turn_2']}"
+        f" {point['seconds']:.0f} s\n"
+    )
     lines.flush()
 
 

@@ -94,10 +94,14 @@ class Run:
     def overrides(self, scale: Scale) -> list[str]:
         """What stands on the command line of this run."""
         return [
-            *SHARED, *ARMS[self.arm].overrides, f"actor_rollout_ref.actor.optim.lr={RATES[self.preset]}",
-            f"rltf.seed={self.seed}", f"data.seed={self.seed}", f"data.train_batch_size={scale.problems}",
+            *SHARED,
+            *ARMS[self.arm].overrides,
+            f"actor_rollout_ref.actor.optim.lr={RATES[self.preset]}",
+            f"rltf.seed={self.seed}",
+            f"data.seed={self.seed}",
+            f"data.train_batch_size={scale.problems}",
             f"actor_rollout_ref.rollout.n={scale.sessions}",
-        ]  # fmt: skip
+        ]
 
     def config(self, scale: Scale) -> DictConfig:
         """The configuration that `main_ppo --config-name=rltf_<preset>` would have."""
@@ -137,11 +141,14 @@ def study_env() -> BinaryMatrix:
 def problems() -> Splits:
     """One split for everything: no test matrix is trained on, in the warm start neither.
 
-    Without the matrices that are their own answer, half of all as they are drawn: with them in, every method learns to
-    copy within 20 steps, and GRPO stays there.
+    Without the matrices that are their own answer, half of all as they are drawn: with them in,
+    every method learns to copy within 20 steps, and GRPO stays there.
     """
     splits = study_env().build(0, NUM_TRAIN, NUM_TEST)
-    train, test = ([p for p in part if p.data["matrix"] != p.data["solution"]] for part in (splits.train, splits.test))
+    train, test = (
+        [p for p in part if p.data["matrix"] != p.data["solution"]]
+        for part in (splits.train, splits.test)
+    )
     return Splits(tuple(train), tuple(test))
 
 

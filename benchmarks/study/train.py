@@ -1,4 +1,6 @@
-"""One run: play a batch of sessions, make their rows, update once; look at held-out problems every few steps."""
+"""One run: play a batch of sessions, make their rows, update once; look at held-out problems every
+few steps.
+"""
 
 from __future__ import annotations
 
@@ -70,21 +72,33 @@ class Trained:
 
 
 class Trainer:
-    """One policy in training; everything but the control (`controls`) follows from the configuration."""
+    """One policy in training; everything but the control (`controls`) follows from the
+    configuration.
+    """
 
     def __init__(
-        self, config: DictConfig, policy: Path, train: Sequence[Problem], num_steps: int, control: str = ""
+        self,
+        config: DictConfig,
+        policy: Path,
+        train: Sequence[Problem],
+        num_steps: int,
+        control: str = "",
     ) -> None:
         self.rltf: RLTFConfig = check_config(config)
         self.train, self.num_steps, self.control = train, num_steps, control
-        self.problems_per_step, self.sessions = config.data.train_batch_size, config.actor_rollout_ref.rollout.n
+        self.problems_per_step, self.sessions = (
+            config.data.train_batch_size,
+            config.actor_rollout_ref.rollout.n,
+        )
         self.env = make_env(self.rltf.env.name, **self.rltf.env.options)
         self.rules = EpisodeRules.of(self.rltf, self.env, build_provider(self.rltf.feedback))
         model = AutoModelForCausalLM.from_pretrained(policy, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(policy)
         self.generator = BatchGenerator(model, [tokenizer.eos_token_id])
         data = config.data
-        self.policy = LocalPolicy(self.generator, tokenizer, data.max_prompt_length, data.max_response_length)
+        self.policy = LocalPolicy(
+            self.generator, tokenizer, data.max_prompt_length, data.max_response_length
+        )
         self.learner = Learner(model, config, self.rltf, num_steps)
         self.order = problem_order(len(train), self.problems_per_step, config.data.seed)
         self.used = Used()
@@ -96,7 +110,9 @@ class Trainer:
         sessions = [(problem, session) for problem in batch for session in range(self.sessions)]
         played = self.policy.gather([self._session(problem, s, step) for problem, s in sessions])
         episodes = [e for e, _ in played]
-        rows, owner = self._controlled([(row, i) for i, (_, own) in enumerate(played) for row in own], step)
+        rows, owner = self._controlled(
+            [(row, i) for i, (_, own) in enumerate(played) for row in own], step
+        )
         groups = [i // self.sessions for i in range(len(episodes))]
         metrics = self.learner.update(rows, owner, pack_sessions(episodes, groups), step)
         self.generator.set_version(step)
@@ -109,20 +125,32 @@ class Trainer:
         problem = [session // self.sessions for _, session in owned]
         rng = random.Random(f"{self.rltf.seed} {step}")
         instead = control_rows(self.control, [row for row, _ in owned], problem, rng)
-        kept = [(new, owner) for i, (row, owner) in enumerate(owned) if (new := instead.get(i, row)) is not None]
+        kept = [
+            (new, owner)
+            for i, (row, owner) in enumerate(owned)
+            if (new := instead.get(i, row)) is not None
+        ]
         return [row for row, _ in kept], [owner for _, owner in kept]
 
     def test(self, problems: Sequence[Problem], step: int) -> list[Episode]:
         """Every problem `SESSIONS_TESTED` times, two turns each, sampled as in training."""
         rules = replace(self.rules, episode=replace(self.rltf.episode, horizon=TURNS_TESTED))
-        sessions = [(problem, session) for problem in problems for session in range(SESSIONS_TESTED)]
-        return self.policy.gather([self._play(rules, p, s, step, validate=True) for p, s in sessions])
+        sessions = [
+            (problem, session) for problem in problems for session in range(SESSIONS_TESTED)
+        ]
+        return self.policy.gather(
+            [self._play(rules, p, s, step, validate=True) for p, s in sessions]
+        )
 
-    async def _session(self, problem: Problem, session: int, step: int) -> tuple[Episode, list[Row]]:
+    async def _session(
+        self, problem: Problem, session: int, step: int
+    ) -> tuple[Episode, list[Row]]:
         episode = await self._play(self.rules, problem, session, step, validate=False)
         return episode, await session_rows(self.policy, self._question(problem), episode, self.rltf)
 
-    async def _play(self, rules: EpisodeRules, problem: Problem, session: int, step: int, *, validate: bool) -> Episode:
+    async def _play(
+        self, rules: EpisodeRules, problem: Problem, session: int, step: int, *, validate: bool
+    ) -> Episode:
         def seed_of(place: str) -> int:
             return sampling_seed(
                 self.rltf.seed,
@@ -135,9 +163,14 @@ class Trainer:
             )
 
         return await run_episode(
-            rules, self.policy, problem, self._question(problem), session_id=session, validate=validate,
+            rules,
+            self.policy,
+            problem,
+            self._question(problem),
+            session_id=session,
+            validate=validate,
             seed_of=seed_of,
-        )  # fmt: skip
+        )
 
     def _question(self, problem: Problem) -> list[dict[str, str]]:
         return [{"role": "user", "content": self.env.prompt(problem)}]
@@ -153,7 +186,12 @@ def problem_order(num: int, batch_size: int, seed: int) -> Iterator[list[int]]:
             yield shuffled[start : start + batch_size]
 
 
-def train(trainer: Trainer, test: Sequence[Problem], eval_every: int, say: Callable[[dict[str, Any]], None]) -> Trained:
+def train(
+    trainer: Trainer,
+    test: Sequence[Problem],
+    eval_every: int,
+    say: Callable[[dict[str, Any]], None],
+) -> Trained:
     """The whole run; `say` is told of every evaluation."""
     trained, episodes, metrics = Trained(), list[Episode](), dict[str, float]()
     for step in range(trainer.num_steps + 1):
@@ -162,9 +200,12 @@ def train(trainer: Trainer, test: Sequence[Problem], eval_every: int, say: Calla
         if step % eval_every == 0 or step == trainer.num_steps:
             held_out = trainer.test(test, step)
             point = {
-                "step": step, **asdict(trainer.used), **accuracies(held_out),
-                "train": accuracies(episodes), "roles": {k: round(v, 4) for k, v in metrics.items()},
-            }  # fmt: skip
+                "step": step,
+                **asdict(trainer.used),
+                **accuracies(held_out),
+                "train": accuracies(episodes),
+                "roles": {k: round(v, 4) for k, v in metrics.items()},
+            }
             trained.curve.append(point)
             trained.episodes += [_readable(e, step, "test") for e in held_out]
             trained.episodes += [_readable(e, step, "train") for e in episodes]
@@ -173,16 +214,28 @@ def train(trainer: Trainer, test: Sequence[Problem], eval_every: int, say: Calla
 
 
 def accuracies(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Means over the sessions of what verl's validation would report: acc, format_ok, acc_turn_2."""
+    """Means over the sessions of what verl's validation would report: acc, format_ok,
+    acc_turn_2.
+    """
     infos = [averaged_info(e, TURNS_TESTED) for e in episodes]
     return {k: round(sum(i[k] for i in infos) / len(infos), 4) for k in (infos[0] if infos else ())}
 
 
 def _readable(episode: Episode, step: int, split: str) -> dict[str, Any]:
     turns = [
-        {"text": t.attempt.text, "right": t.grade.correct, "feedback": t.feedback.text if t.feedback else None}
+        {
+            "text": t.attempt.text,
+            "right": t.grade.correct,
+            "feedback": t.feedback.text if t.feedback else None,
+        }
         for t in episode.turns
     ]
     question = "\n".join("".join(map(str, row)) for row in episode.problem.data["matrix"])
-    return {"step": step, "split": split, "index": episode.problem.index, "question": question,
-            "reference": episode.problem.reference, "turns": turns}  # fmt: skip
+    return {
+        "step": step,
+        "split": split,
+        "index": episode.problem.index,
+        "question": question,
+        "reference": episode.problem.reference,
+        "turns": turns,
+    }

@@ -1,4 +1,5 @@
-"""Private things of verl that we lean on, with the version they were read in; a test per entry fails when verl changes.
+"""Private things of verl that we lean on, with the version they were read in; a test per entry
+fails when verl changes.
 
 Tested range: verl >= 0.9.1, < 0.10. Nothing of verl is edited on disk.
 """
@@ -38,19 +39,24 @@ def verl_is_tested() -> bool:
 def actor_class(remote_class: Any) -> type:
     """The class under a `@ray.remote` decorator, so that it can be subclassed.
 
-    verl 0.9.1 decorates `AgentLoopWorkerTQ` itself (trainer/ppo/v1/agent_loop_tq.py); Ray keeps the plain class in
-    the actor's metadata, behind a subclass of its own.
+    verl 0.9.1 decorates `AgentLoopWorkerTQ` itself (trainer/ppo/v1/agent_loop_tq.py); Ray keeps the
+    plain class in the actor's metadata, behind a subclass of its own.
     """
     plain: type = remote_class.__ray_metadata__.modified_class
     name = remote_class.__ray_metadata__.class_name.split(".")[-1]
-    return next(base for base in plain.__mro__ if base.__name__ == name and base.__module__ == plain.__module__)
+    return next(
+        base
+        for base in plain.__mro__
+        if base.__name__ == name and base.__module__ == plain.__module__
+    )
 
 
 def required_batch_multiple(config: DictConfig, per_update: int) -> int:
     """What the number of rows must be divisible by for verl's workers to split it.
 
     verl 0.9.1: `dispatch` needs equal shares per data-parallel rank; without dynamic batching,
-    `workers/engine/utils.prepare_micro_batches` asserts whole micro-batches, in the update and in the forward passes.
+    `workers/engine/utils.prepare_micro_batches` asserts whole micro-batches, in the update and in
+    the forward passes.
 
     Args:
         config: the whole trainer config.
@@ -68,7 +74,8 @@ def required_batch_multiple(config: DictConfig, per_update: int) -> int:
 def file_log_path(config: DictConfig) -> Path | None:
     """Where verl's file logger will write; None if the run does not have it.
 
-    verl 0.9.1 (`utils/tracking.py`, `FileLogger`) decides that while it opens the file, and erases what is there.
+    verl 0.9.1 (`utils/tracking.py`, `FileLogger`) decides that while it opens the file, and erases
+    what is there.
     """
     backends = config.trainer.logger
     if "file" not in ([backends] if isinstance(backends, str) else backends):
@@ -81,12 +88,18 @@ def file_log_path(config: DictConfig) -> Path | None:
 
 
 def keep_earlier_metrics(config: DictConfig) -> None:
-    """Of a resumed run: move the file aside that verl is about to erase. A disk that refuses does not end the run."""
+    """Of a resumed run: move the file aside that verl is about to erase. A disk that refuses does
+    not end the run.
+    """
     path = file_log_path(config)
     try:
         kept = set_aside(path) if path is not None else None
     except OSError as error:
-        logger.warning("metrics of the earlier process, %s, cannot be moved aside and will be erased: %s", path, error)
+        logger.warning(
+            "metrics of the earlier process, %s, cannot be moved aside and will be erased: %s",
+            path,
+            error,
+        )
         return
     if kept is not None:
         logger.info("metrics of the earlier process: %s", kept)
@@ -110,8 +123,8 @@ class _Once(logging.Filter):
 def warn_once(logger_name: str) -> None:
     """Keep a logger of verl from repeating itself.
 
-    verl 0.9.1 builds an agent loop for every session, and its tokenizer wiring warns there for every model family
-    that it has no builder for (llama among them).
+    verl 0.9.1 builds an agent loop for every session, and its tokenizer wiring warns there for
+    every model family that it has no builder for (llama among them).
     """
     logger = logging.getLogger(logger_name)
     if not any(isinstance(f, _Once) for f in logger.filters):

@@ -1,6 +1,8 @@
-"""From returns to advantages: what the return of a turn is compared with (paper Algorithm 1, A_RL, and others).
+"""From returns to advantages: what the return of a turn is compared with (paper Algorithm 1, A_RL,
+and others).
 
-All of them say which gradient they estimate; `tests/algos/test_enumeration_on_cpu.py` holds them to it.
+All of them say which gradient they estimate; `tests/algos/test_enumeration_on_cpu.py` holds them to
+it.
 """
 
 from __future__ import annotations
@@ -17,15 +19,19 @@ from rltf_verl.config.objectives import Estimator
 def first_turn_mean(values: torch.Tensor, sessions: Sessions) -> torch.Tensor:
     """[S] mean of the group's first-turn values, early-stopped sessions included (paper: b⁽⁰⁾)."""
     first = values[:, 0].double()
-    sums = torch.zeros(sessions.num_groups, dtype=torch.float64).index_add_(0, sessions.group, first)
+    sums = torch.zeros(sessions.num_groups, dtype=torch.float64).index_add_(
+        0, sessions.group, first
+    )
     counts = torch.bincount(sessions.group, minlength=sessions.num_groups)
     return (sums / counts.clamp(min=1))[sessions.group].to(values.dtype)
 
 
 def with_neutral_rewards(sessions: Sessions, ungraded: torch.Tensor) -> Sessions:
-    """The same sessions, a turn without a verdict with the mean reward of its cohort's other turns (0 if it has none).
+    """The same sessions, a turn without a verdict with the mean reward of its cohort's other turns
+    (0 if it has none).
 
-    It then moves no mean of the cohort, and its own reward is no reason for an advantage. Its return: `returns`.
+    It then moves no mean of the cohort, and its own reward is no reason for an advantage. Its
+    return: `returns`.
 
     Args:
         sessions: the S sessions.
@@ -41,18 +47,23 @@ def with_neutral_rewards(sessions: Sessions, ungraded: torch.Tensor) -> Sessions
 
 
 def turn_advantages(
-    returns: torch.Tensor, sessions: Sessions, estimator: Estimator = "group_mean", norm_by_std: bool = False
+    returns: torch.Tensor,
+    sessions: Sessions,
+    estimator: Estimator = "group_mean",
+    norm_by_std: bool = False,
 ) -> torch.Tensor:
     """A_m = R_m − b_m for every turn m; n is the size of its cohort (`sessions.cohorts`).
 
-    group_mean (the paper):  b = mean of the cohort, itself included. Estimates (1 − 1/n) times the gradient; alone in
-        its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
-    leave_one_out:  b = mean of the others of the cohort. Unbiased, but for turns that are alone: they get 0.
-    ragged:  b = Σ over the others / (number of lines − 1), where a line that ended earlier counts as 0. Its number of
-        terms does not depend on when anybody stopped, so it is unbiased under ragged turn counts (verl RFC #7244);
-        a single line has b = 0.
-    joined:  b = mean over the group's first attempts and refined answers together (`sessions.joined`), for turns of any
-        number (Critique-GRPO). A refinement that is right lowers what its first attempt is worth.
+    group_mean (the paper):  b = mean of the cohort, itself included. Estimates (1 − 1/n) times the
+        gradient; alone in its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
+    leave_one_out:  b = mean of the others of the cohort. Unbiased, but for turns that are alone:
+        they get 0.
+    ragged:  b = Σ over the others / (number of lines − 1), where a line that ended earlier counts
+        as 0. Its number of terms does not depend on when anybody stopped, so it is unbiased under
+        ragged turn counts (verl RFC #7244); a single line has b = 0.
+    joined:  b = mean over the group's first attempts and refined answers together
+        (`sessions.joined`), for turns of any number (Critique-GRPO). A refinement that is right
+        lowers what its first attempt is worth.
     first_turn:  b = mean first-turn return of the group. Asks later turns to beat the first.
     none:  b = 0. Unbiased, largest variance.
 
@@ -60,14 +71,16 @@ def turn_advantages(
         returns: [S, M] from `discounted_returns`.
         sessions: the S sessions.
         estimator: which baseline.
-        norm_by_std: divide by the unbiased standard deviation of the cohort + 1e-8 (`joined`: of the group's first
-            attempts and refined answers); a lone turn gets 0.
+        norm_by_std: divide by the unbiased standard deviation of the cohort + 1e-8 (`joined`: of
+            the group's first attempts and refined answers); a lone turn gets 0.
 
     Returns:
         [S, M] advantages, 0 where not valid.
     """
     require_shape(returns=(returns, tuple(sessions.valid.shape)))
-    where, members = joined(sessions) if estimator == "joined" else (cohorts(sessions), sessions.valid)
+    where, members = (
+        joined(sessions) if estimator == "joined" else (cohorts(sessions), sessions.valid)
+    )
     sums, counts = cohort_sums(returns, where, members)
     own = returns.double()
     if estimator in ("group_mean", "joined"):

@@ -1,4 +1,6 @@
-"""RLTF-SD: the advantage and the token mask of a distillation row (x_0, y_K) (paper section 3, Algorithm 1, A_SD)."""
+"""RLTF-SD: the advantage and the token mask of a distillation row (x_0, y_K) (paper section 3,
+Algorithm 1, A_SD).
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,19 @@ from rltf_verl.config.objectives import Baseline
 def distill_advantages(
     returns: torch.Tensor, sessions: Sessions, baseline: Baseline, norm_by_std: bool = False
 ) -> torch.Tensor:
-    """a_m: the advantage of answer m as an answer to the *first* prompt; read at the last turn of a line.
+    """a_m: the advantage of answer m as an answer to the *first* prompt; read at the last turn of a
+    line.
 
-    first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all sessions, early-stopped ones
-        included. It vanishes only when the student is right without feedback.
+    first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all sessions,
+        early-stopped ones included. It vanishes only when the student is right without feedback.
     leave_one_out:  the same without the session's own first reward; 0 in a group of one.
-    joined (Critique-GRPO):  the answer against the group's first attempts and refined answers together.
-    second_turn (the paper's ablation):  a = A, the answer against its siblings of the same turn. It collapses once
-        feedback makes every sibling right.
-    second_turn_padded:  `second_turn` as the release has it: it reads A at the *group's* last turn, hence 0 for a
-        session that stopped earlier (horizon above 2). A defect, kept for comparing numbers.
+    joined (Critique-GRPO):  the answer against the group's first attempts and refined answers
+        together.
+    second_turn (the paper's ablation):  a = A, the answer against its siblings of the same turn. It
+        collapses once feedback makes every sibling right.
+    second_turn_padded:  `second_turn` as the release has it: it reads A at the *group's* last turn,
+        hence 0 for a session that stopped earlier (horizon above 2). A defect, kept for comparing
+        numbers.
     none:  a = r.
     rejection (the paper's ablation):  a = 1 for a correct answer, else 0: rejection sampling.
 
@@ -52,7 +57,9 @@ def distill_advantages(
 
 
 def _leave_one_out(rewards: torch.Tensor, sessions: Sessions) -> torch.Tensor:
-    n = torch.bincount(sessions.group, minlength=sessions.num_groups)[sessions.group].to(rewards.dtype)
+    n = torch.bincount(sessions.group, minlength=sessions.num_groups)[sessions.group].to(
+        rewards.dtype
+    )
     others = (first_turn_mean(rewards, sessions) * n - rewards[:, 0]) / (n - 1).clamp(min=1)
     return torch.where(n > 1, 1.0, 0.0).unsqueeze(1) * (rewards - others.unsqueeze(1))
 
@@ -65,7 +72,8 @@ def _zero_before_longest(advantages: torch.Tensor, sessions: Sessions) -> torch.
 
 
 def floor_mask(log_probs: torch.Tensor, floor: float | None) -> torch.Tensor:
-    """m_t = 1[log π_old(y_t | x_0, y_<t) ≥ floor]: tokens the student finds too unlikely are not imitated.
+    """m_t = 1[log π_old(y_t | x_0, y_<t) ≥ floor]: tokens the student finds too unlikely are not
+    imitated.
 
     Args:
         log_probs: [N, T] log-probs of the second answer under the *first* prompt, nats.
@@ -82,13 +90,15 @@ def floor_mask(log_probs: torch.Tensor, floor: float | None) -> torch.Tensor:
 
 
 def soft_floor(log_probs: torch.Tensor, floor: float) -> torch.Tensor:
-    """m_t = min(1, π_old(y_t | x_0, y_<t) / exp(floor)): an unlikely token is imitated the less, the less likely it is.
+    """m_t = min(1, π_old(y_t | x_0, y_<t) / exp(floor)): an unlikely token is imitated the less,
+    the less likely it is.
 
     Instead of ℓ = log π the loss then has, below the floor, its tangent at the floor in π,
 
         floor − 1 + π / exp(floor),      so that ∂/∂ℓ = π / exp(floor) = m_t:
 
-    continuous at the floor, bounded below by a · (floor − 1), and without a token that can never be learnt.
+    continuous at the floor, bounded below by a · (floor − 1), and without a token that can never be
+    learnt.
 
     Args:
         log_probs: [N, T] log-probs of the second answer under the *first* prompt, nats.

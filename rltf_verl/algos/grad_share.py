@@ -1,7 +1,7 @@
 """Coefficients that give an objective its share of the gradient (`rltf.<objective>.grad_share`).
 
-The pull of a role is P = Σ over its tokens of |∂L/∂ℓ_t| at π_old, ℓ_t = log π_θ(y_t | ·): what the metric
-`rltf/<role>/grad_share` is made of. It is proportional to the role's coefficient.
+The pull of a role is P = Σ over its tokens of |∂L/∂ℓ_t| at π_old, ℓ_t = log π_θ(y_t | ·): what the
+metric `rltf/<role>/grad_share` is made of. It is proportional to the role's coefficient.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ def shared_targets(
 ) -> tuple[RowTargets, dict[Role, float]]:
     """As `compute_targets`, where roles with a share get the coefficient that makes it so.
 
-    With shares s_r, P_r(1) the pull of role r at coefficient 1, and P the pull of all roles without a share together,
+    With shares s_r, P_r(1) the pull of role r at coefficient 1, and P the pull of all roles without
+    a share together,
 
         w_r = s_r / (1 − Σ s) · P / P_r(1),
 
-    the sum being over the shares of roles that have a pull. Where P = 0 (every group agrees, so attempts have no
-    gradient) no coefficient makes a share, and w_r is the role's own (`role_weights`); so it is where P_r(1) = 0.
+    the sum being over the shares of roles that have a pull. Where P = 0 (every group agrees, so
+    attempts have no gradient) no coefficient makes a share, and w_r is the role's own
+    (`role_weights`); so it is where P_r(1) = 0.
 
     Args:
         batch: the rows.
@@ -61,7 +63,11 @@ def shared_targets(
 
 
 def role_pull(
-    batch: RowBatch, targets: RowTargets, config: RLTFConfig, role: Role, trust: torch.Tensor | None = None
+    batch: RowBatch,
+    targets: RowTargets,
+    config: RLTFConfig,
+    role: Role,
+    trust: torch.Tensor | None = None,
 ) -> float:
     """P of one role. Every policy loss of a sampled token has the derivative −A_t at ratio 1.
 
@@ -78,6 +84,8 @@ def role_pull(
         pull = pull * trust
     if role is Role.DISTILL:
         log_prob = batch.old_log_probs.detach().clone().requires_grad_()
-        loss = distill_loss(log_prob, targets.ref_log_probs, targets.advantages, tokens, config.distill)
+        loss = distill_loss(
+            log_prob, targets.ref_log_probs, targets.advantages, tokens, config.distill
+        )
         (pull,) = torch.autograd.grad(loss, log_prob)
     return float(torch.where(tokens, pull.abs(), 0.0).double().sum())

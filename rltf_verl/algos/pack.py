@@ -1,4 +1,5 @@
-"""Rows of episodes -> one padded `RowBatch`, without verl: what tests, parity and benchmarks feed to the equations.
+"""Rows of episodes -> one padded `RowBatch`, without verl: what tests, parity and benchmarks feed
+to the equations.
 
 In training the same fields arrive as columns of verl's transfer queue instead (`adapters.columns`).
 """
@@ -34,11 +35,16 @@ def pack_sessions(episodes: Sequence[Episode], group: Sequence[int]) -> Sessions
         graded=pad([[t.graded for t in e.turns] for e in episodes], torch.float32),
         cut=pad([[stop in TECHNICAL_STOPS for stop in own] for own in stops], torch.bool),
     )
-    return with_neutral_rewards(sessions, pad([[stop == "ungraded" for stop in own] for own in stops], torch.bool))
+    return with_neutral_rewards(
+        sessions, pad([[stop == "ungraded" for stop in own] for own in stops], torch.bool)
+    )
 
 
 def pack_rows(
-    rows: Sequence[Row], session: Sequence[int], sessions: Sessions, old_log_probs: Sequence[Sequence[float]]
+    rows: Sequence[Row],
+    session: Sequence[int],
+    sessions: Sessions,
+    old_log_probs: Sequence[Sequence[float]],
 ) -> RowBatch:
     """Pad rows to a batch.
 
@@ -54,5 +60,7 @@ def pack_rows(
         session=torch.tensor(list(session)),
         sessions=sessions,
         old_log_probs=pad(old_log_probs, torch.float32),
-        sampler_log_probs=pad([row.log_probs or (0.0,) * len(row.turn) for row in rows], torch.float32),
+        sampler_log_probs=pad(
+            [row.log_probs or (0.0,) * len(row.turn) for row in rows], torch.float32
+        ),
     )

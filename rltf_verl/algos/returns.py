@@ -1,4 +1,6 @@
-"""Discounted returns per turn of multi-turn GRPO (paper section 2; release `compute_advantages`)."""
+"""Discounted returns per turn of multi-turn GRPO (paper section 2; release
+`compute_advantages`).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,13 @@ from rltf_verl.algos.sessions import Sessions, cohort_mean, cohorts, depth, num_
 def discounted_returns(sessions: Sessions, gamma: float) -> torch.Tensor:
     """R_m = r_m + γ · mean of R over the turns that revise m; in a line R_k = Σ_{j≥k} γ^{j−k} r_j.
 
-    What is missing for a technical reason is neutral: it takes its cohort's mean (0 if nobody there has it).
+    What is missing for a technical reason is neutral: it takes its cohort's mean (0 if nobody there
+    has it).
 
-    * A turn whose continuation is missing (`Sessions.cut`, or every revision ungraded) takes, for γ · mean R, the mean
-      of what its siblings that went on gained by theirs.
-    * A turn without a verdict (`Sessions.ungraded`) takes the mean return of its siblings, and counts for nothing in
-      the turn that it revises.
+    * A turn whose continuation is missing (`Sessions.cut`, or every revision ungraded) takes, for γ
+      · mean R, the mean of what its siblings that went on gained by theirs.
+    * A turn without a verdict (`Sessions.ungraded`) takes the mean return of its siblings, and
+      counts for nothing in the turn that it revises.
 
     Args:
         sessions: S sessions of up to M turns.
@@ -40,7 +43,9 @@ def discounted_returns(sessions: Sessions, gamma: float) -> torch.Tensor:
     for d in reversed(range(int(depths.max()) + 1 if depths.numel() else 0)):
         here = sessions.valid & (depths == d)
         if where is not None:
-            gains = torch.where(here & lost, cohort_mean(gains, where, here & (num_counted > 0)), gains)
+            gains = torch.where(
+                here & lost, cohort_mean(gains, where, here & (num_counted > 0)), gains
+            )
         returns = torch.where(here, returns + gains, returns)
         if where is not None:
             mean = cohort_mean(returns, where, here & ~sessions.ungraded)

@@ -1,7 +1,8 @@
-"""The losses of the roles that are not sampled: token sums, so that weights mean the same in any mix.
+"""The losses of the roles that are not sampled: token sums, so that weights mean the same in any
+mix.
 
-Outside a role's mask the log-probs belong to other rows or to padding, and may be infinite: nothing is computed there,
-so that 0 · inf cannot make the sum or the gradient NaN.
+Outside a role's mask the log-probs belong to other rows or to padding, and may be infinite: nothing
+is computed there, so that 0 · inf cannot make the sum or the gradient NaN.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def distill_loss(
     mask: torch.Tensor,
     config: DistillConfig,
 ) -> torch.Tensor:
-    """Token sum of the distillation rows. With reference `current` never clipped, whatever the number of updates.
+    """Token sum of the distillation rows. With reference `current` never clipped, whatever the
+    number of updates.
 
     Args:
         log_prob: [N, T] log π_θ(y | x_0).
@@ -36,13 +38,20 @@ def distill_loss(
     kept, weights = torch.where(mask, log_prob, 0.0), torch.where(mask, advantages, 0.0)
     if config.loss == "shaped":
         return shaped(kept, weights, config.shaping).sum()
-    ref = kept.detach() if config.reference == "current" else torch.where(mask, ref_log_probs, kept.detach())
+    ref = (
+        kept.detach()
+        if config.reference == "current"
+        else torch.where(mask, ref_log_probs, kept.detach())
+    )
     token_loss = TOKEN_LOSSES[config.loss]
     return (token_loss(kept, ref, weights, config.clip_low, config.clip_high) * mask).sum()
 
 
-def supervised_loss(log_prob: torch.Tensor, weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Token sum of −w_t log π_θ over the masked tokens: feedback modelling (paper section 4) and imitation.
+def supervised_loss(
+    log_prob: torch.Tensor, weights: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Token sum of −w_t log π_θ over the masked tokens: feedback modelling (paper section 4) and
+    imitation.
 
     Args:
         log_prob: [N, T] log π_θ of the row's tokens.

@@ -1,9 +1,13 @@
-"""Coefficient schedules. A function of the step, so that a resumed run continues the ramp (the release restarts it)."""
+"""Coefficient schedules. A function of the step, so that a resumed run continues the ramp (the
+release restarts it).
+"""
 
 from __future__ import annotations
 
 
-def scheduled_weight(weight: float | tuple[float, float], step: int, num_steps: int, start_step: int = 0) -> float:
+def scheduled_weight(
+    weight: float | tuple[float, float], step: int, num_steps: int, start_step: int = 0
+) -> float:
     """w(k) = s + (e − s)·p with p = (k − k₀) / max(K − k₀ − 1, 1), clamped to [0, 1]; 0 before k₀.
 
     Args:

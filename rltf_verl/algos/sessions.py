@@ -1,4 +1,6 @@
-"""The sessions of a batch as they were played: lines or trees of turns, all of them in a few tensors."""
+"""The sessions of a batch as they were played: lines or trees of turns, all of them in a few
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from rltf_verl.algos.shapes import require_shape
 
 @dataclass(frozen=True)
 class Sessions:
-    """S sessions of up to M turns each. In a line, turn m revises turn m − 1; in a tree, an earlier one."""
+    """S sessions of up to M turns each. In a line, turn m revises turn m − 1; in a tree, an earlier
+    one.
+    """
 
     rewards: torch.Tensor
     """[S, M] r, ignored where not valid."""
@@ -26,7 +30,9 @@ class Sessions:
     graded: torch.Tensor = None  # type: ignore[assignment]
     """[S, M] R(x_0, y): rewards before shaping; left out, they are the rewards."""
     cut: torch.Tensor = None  # type: ignore[assignment]
-    """[S, M] bool: turns that nothing follows for a technical reason (`types.TECHNICAL_STOPS`); left out, none."""
+    """[S, M] bool: turns that nothing follows for a technical reason (`types.TECHNICAL_STOPS`);
+    left out, none.
+    """
     ungraded: torch.Tensor = None  # type: ignore[assignment]
     """[S, M] bool: turns without a verdict (`advantages.with_neutral_rewards`); left out, none."""
 
@@ -47,7 +53,10 @@ class Sessions:
 
 
 def in_line(
-    rewards: torch.Tensor, valid: torch.Tensor, group: torch.Tensor, correct: torch.Tensor | None = None
+    rewards: torch.Tensor,
+    valid: torch.Tensor,
+    group: torch.Tensor,
+    correct: torch.Tensor | None = None,
 ) -> Sessions:
     """Sessions without branches.
 
@@ -62,7 +71,9 @@ def in_line(
 
 
 def by_graded_rewards(sessions: Sessions) -> Sessions:
-    """The same sessions, rewarded by R(x_0, y) alone: what an answer is worth to the first prompt."""
+    """The same sessions, rewarded by R(x_0, y) alone: what an answer is worth to the first
+    prompt.
+    """
     return replace(sessions, rewards=sessions.graded)
 
 
@@ -76,7 +87,9 @@ def depth(sessions: Sessions) -> torch.Tensor:
 
 
 def on_line(sessions: Sessions) -> torch.Tensor:
-    """[S, M, M] bool: whether turn m (last) stands on the line from the first turn to turn n (middle)."""
+    """[S, M, M] bool: whether turn m (last) stands on the line from the first turn to turn n
+    (middle).
+    """
     found = torch.eye(sessions.valid.shape[1], dtype=torch.bool) & sessions.valid.unsqueeze(2)
     for n in range(1, found.shape[1]):  # parents stand before their children
         up, follows = sessions.parent[:, n].clamp(min=0), sessions.parent[:, n] >= 0
@@ -88,7 +101,9 @@ def on_line(sessions: Sessions) -> torch.Tensor:
 def num_revisions(sessions: Sessions) -> torch.Tensor:
     """[S, M] int64: how many turns revise this one."""
     has_parent = sessions.valid & (sessions.parent >= 0)
-    return torch.zeros_like(sessions.parent).scatter_add_(1, sessions.parent.clamp(min=0), has_parent.long())
+    return torch.zeros_like(sessions.parent).scatter_add_(
+        1, sessions.parent.clamp(min=0), has_parent.long()
+    )
 
 
 @dataclass(frozen=True)
@@ -100,15 +115,15 @@ class Cohorts:
     num_labels: int
     """C."""
     lines: torch.Tensor
-    """[S, M] int64: lines that could have reached this turn, whether or not they did: the group's sessions, or the
-    revisions of the attempt at which the tree branched."""
+    """[S, M] int64: lines that could have reached this turn, whether or not they did: the group's
+    sessions, or the revisions of the attempt at which the tree branched."""
 
 
 def cohorts(sessions: Sessions) -> Cohorts:
     """Turns of the same number, of the same group; below a branch, of the same branched attempt.
 
-    So every turn is compared with its siblings: the group's other sessions at the same turn, or, in a tree, the other
-    revisions of the attempt that they share.
+    So every turn is compared with its siblings: the group's other sessions at the same turn, or, in
+    a tree, the other revisions of the attempt that they share.
     """
     num_sessions, num_turns = sessions.valid.shape
     group_size = torch.bincount(sessions.group, minlength=sessions.num_groups)
@@ -122,7 +137,9 @@ def cohorts(sessions: Sessions) -> Cohorts:
     return Cohorts(anchor * num_turns + depth(sessions), num_anchors * num_turns, lines)
 
 
-def cohort_sums(values: torch.Tensor, where: Cohorts, valid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def cohort_sums(
+    values: torch.Tensor, where: Cohorts, valid: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Sum of the values of each turn's cohort, and how many there are; [S, M] float64 each.
 
     In double precision, so that the order of sessions does not matter.
@@ -136,16 +153,19 @@ def cohort_sums(values: torch.Tensor, where: Cohorts, valid: torch.Tensor) -> tu
 
 
 def cohort_mean(values: torch.Tensor, where: Cohorts, members: torch.Tensor) -> torch.Tensor:
-    """[S, M] mean of the members of each turn's cohort, 0 where there is none; arguments as `cohort_sums`."""
+    """[S, M] mean of the members of each turn's cohort, 0 where there is none; arguments as
+    `cohort_sums`.
+    """
     sums, counts = cohort_sums(values, where, members)
     return (sums / counts.clamp(min=1)).to(values.dtype)
 
 
 def joined(sessions: Sessions) -> tuple[Cohorts, torch.Tensor]:
-    """The group as one cohort, and [S, M] bool, which turns are in it: its first attempts and its refined answers.
+    """The group as one cohort, and [S, M] bool, which turns are in it: its first attempts and its
+    refined answers.
 
-    A refined answer is the last turn of a line of two or more; what stands between is compared with them, but moves
-    no mean.
+    A refined answer is the last turn of a line of two or more; what stands between is compared with
+    them, but moves no mean.
     """
     num_turns = sessions.valid.shape[1]
     size = torch.bincount(sessions.group, minlength=sessions.num_groups)[sessions.group]
@@ -158,12 +178,16 @@ def joined(sessions: Sessions) -> tuple[Cohorts, torch.Tensor]:
 def _anchor_below_branches(
     sessions: Sessions, children: torch.Tensor, anchor: torch.Tensor, lines: torch.Tensor
 ) -> None:
-    """Below an attempt with several revisions, turns have that attempt in common and not the group; in place."""
+    """Below an attempt with several revisions, turns have that attempt in common and not the group;
+    in place.
+    """
     row, num_turns = torch.arange(sessions.valid.shape[0]), sessions.valid.shape[1]
     for m in range(1, num_turns):  # parents stand before their children
         up, follows = sessions.parent[:, m].clamp(min=0), sessions.parent[:, m] >= 0
         branched = children[row, up] > 1
-        own_anchor = torch.where(branched, sessions.num_groups + row * num_turns + up, anchor[row, up])
+        own_anchor = torch.where(
+            branched, sessions.num_groups + row * num_turns + up, anchor[row, up]
+        )
         own_lines = torch.where(branched, children[row, up], lines[row, up])
         anchor[:, m] = torch.where(follows, own_anchor, anchor[:, m])
         lines[:, m] = torch.where(follows, own_lines, lines[:, m])

@@ -9,7 +9,8 @@ import torch
 
 
 def require_shape(**named: tuple[torch.Tensor, tuple[int, ...]]) -> None:
-    """Raise ValueError naming the argument and both shapes if a tensor does not have the shape stated.
+    """Raise ValueError naming the argument and both shapes if a tensor does not have the shape
+    stated.
 
     Args:
         named: argument name -> (tensor, expected shape).

@@ -1,4 +1,5 @@
-"""From rows to what the loss sees: advantages and reference log-probs, for every role of the batch at once.
+"""From rows to what the loss sees: advantages and reference log-probs, for every role of the batch
+at once.
 
 This is the code path of training *and* of `rltf parity`.
 """
@@ -50,7 +51,10 @@ class RowBatch:
     def __post_init__(self) -> None:
         shape = tuple(self.role.shape)
         require_shape(turn=(self.turn, shape), session=(self.session, shape[:1]))
-        require_shape(old_log_probs=(self.old_log_probs, shape), sampler_log_probs=(self.sampler_log_probs, shape))
+        require_shape(
+            old_log_probs=(self.old_log_probs, shape),
+            sampler_log_probs=(self.sampler_log_probs, shape),
+        )
 
     def tokens(self, *roles: Role) -> torch.Tensor:
         """[N, T] bool: tokens of these roles."""
@@ -66,7 +70,9 @@ class RowTargets:
     ref_log_probs: torch.Tensor
     """[N, T] the denominator of the ratio (not read for reference `current`)."""
     floor_masked: torch.Tensor
-    """[N, T] bool: tokens of distillation rows below the log-prob floor, whatever it makes of them."""
+    """[N, T] bool: tokens of distillation rows below the log-prob floor, whatever it makes of
+    them.
+    """
 
 
 def has_role(role: torch.Tensor, *roles: Role) -> torch.Tensor:
@@ -87,12 +93,18 @@ def objective_weight(objective: Scheduled, step: int, num_steps: int, resumed_at
     return scheduled_weight(objective.weight, step, objective.ramp_steps or num_steps, start)
 
 
-def role_shares(config: RLTFConfig, step: int, num_steps: int, resumed_at: int = 0) -> dict[Role, float]:
-    """The share of the gradient of each role that has one (`Shareable.grad_share`); arguments as `objective_weight`."""
+def role_shares(
+    config: RLTFConfig, step: int, num_steps: int, resumed_at: int = 0
+) -> dict[Role, float]:
+    """The share of the gradient of each role that has one (`Shareable.grad_share`); arguments as
+    `objective_weight`.
+    """
     objectives = {
-        Role.DISTILL: config.distill, Role.CRITIQUE: config.critique,
-        Role.FEEDBACK: config.feedback_modeling, Role.IMITATE: config.imitate,
-    }  # fmt: skip
+        Role.DISTILL: config.distill,
+        Role.CRITIQUE: config.critique,
+        Role.FEEDBACK: config.feedback_modeling,
+        Role.IMITATE: config.imitate,
+    }
     return {
         role: objective_weight(replace(own, weight=own.grad_share), step, num_steps, resumed_at)
         for role, own in objectives.items()
@@ -100,7 +112,9 @@ def role_shares(config: RLTFConfig, step: int, num_steps: int, resumed_at: int =
     }
 
 
-def role_weights(config: RLTFConfig, step: int, num_steps: int, resumed_at: int = 0) -> dict[Role, float]:
+def role_weights(
+    config: RLTFConfig, step: int, num_steps: int, resumed_at: int = 0
+) -> dict[Role, float]:
     """The coefficient of every role at a step; arguments as `objective_weight`."""
 
     def at(objective: Scheduled) -> float:
@@ -116,27 +130,33 @@ def role_weights(config: RLTFConfig, step: int, num_steps: int, resumed_at: int 
 
 
 def compute_targets(
-    batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, float], stale: torch.Tensor | None = None
+    batch: RowBatch,
+    config: RLTFConfig,
+    weights: Mapping[Role, float],
+    stale: torch.Tensor | None = None,
 ) -> RowTargets:
     """Advantages of every token (paper Algorithm 1: g_RL + g_SD, and the terms of section 4).
 
     attempt, critique: weight · A of the turn (`advantages.turn_advantages`).
-    distill: weight · a of the turn · m_t (`distill.distill_advantages`, `distill.floor_mask` or `soft_floor`), from
-        rewards before shaping: a first prompt knows no turn before it.
+    distill: weight · a of the turn · m_t (`distill.distill_advantages`, `distill.floor_mask` or
+        `soft_floor`), from rewards before shaping: a first prompt knows no turn before it.
     feedback: weight. imitate: weight · 1[correct].
 
     Args:
         batch: the rows.
         config: γ, estimators, baselines, floor.
         weights: coefficient of each role at this step (`role_weights`).
-        stale: [S, M] bool: turns whose answer is too old to be distilled, or its feedback to be modelled.
+        stale: [S, M] bool: turns whose answer is too old to be distilled, or its feedback to be
+            modelled.
 
     Returns:
         RowTargets, [N, T] each.
     """
     sessions = batch.sessions
     returns = discounted_returns(sessions, config.gamma)
-    by_turn = turn_advantages(returns, sessions, config.attempt.estimator, config.attempt.norm_by_std)
+    by_turn = turn_advantages(
+        returns, sessions, config.attempt.estimator, config.attempt.norm_by_std
+    )
     unshaped = by_graded_rewards(sessions)
     unshaped_returns = discounted_returns(unshaped, config.gamma)
     tables = {
@@ -151,31 +171,41 @@ def compute_targets(
     if stale is not None:
         tables.update({r: tables[r].masked_fill(stale, 0.0) for r in STALE_ROLES})
     # Role by role, and ahead of the first one the zeros that CONTEXT = −1 finds.
-    stacked = torch.stack([torch.zeros_like(returns), *(weights[r] * tables[r] for r in Role)], dim=1)  # [S, 1 + R, M]
+    stacked = torch.stack(
+        [torch.zeros_like(returns), *(weights[r] * tables[r] for r in Role)], dim=1
+    )  # [S, 1 + R, M]
     advantages = torch.empty(batch.role.shape)
     below_floor = torch.empty(batch.role.shape, dtype=torch.bool)
     for at in _blocks(batch.role):
         role, old = batch.role[at], batch.old_log_probs[at]
-        below_floor[at] = has_role(role, Role.DISTILL) & ~floor_mask(old, config.distill.log_prob_floor)
+        below_floor[at] = has_role(role, Role.DISTILL) & ~floor_mask(
+            old, config.distill.log_prob_floor
+        )
         found = _look_up(stacked, batch.session[at], role + 1, batch.turn[at])
         if config.distill.floor == "soft" and config.distill.log_prob_floor is not None:
-            found = torch.where(below_floor[at], found * soft_floor(old, config.distill.log_prob_floor), found)
+            found = torch.where(
+                below_floor[at], found * soft_floor(old, config.distill.log_prob_floor), found
+            )
         else:
             found = found.masked_fill_(below_floor[at], 0.0)
         advantages[at] = found
 
     ref_log_probs = batch.old_log_probs
     if config.distill.reference == "sampler":
-        ref_log_probs = torch.where(batch.tokens(Role.DISTILL), batch.sampler_log_probs, ref_log_probs)
+        ref_log_probs = torch.where(
+            batch.tokens(Role.DISTILL), batch.sampler_log_probs, ref_log_probs
+        )
     return RowTargets(advantages, ref_log_probs, below_floor)
 
 
 def live_groups(
     batch: RowBatch, config: RLTFConfig, weights: Mapping[Role, float], logit_weight: float
 ) -> torch.Tensor:
-    """Groups that an objective gets something from: some token of their rows has an advantage that is not 0.
+    """Groups that an objective gets something from: some token of their rows has an advantage that
+    is not 0.
 
-    It can be asked before the actor has scored the rows, so the log-prob floor of distillation is not applied.
+    It can be asked before the actor has scored the rows, so the log-prob floor of distillation is
+    not applied.
 
     Args:
         batch: the rows.
@@ -190,21 +220,29 @@ def live_groups(
     no_floor = replace(config, distill=replace(config.distill, log_prob_floor=None))
     advantages = compute_targets(batch, no_floor, weights).advantages
     rows = (advantages.abs() > ROUNDING).any(dim=1).long()
-    num = torch.zeros(sessions.num_groups, dtype=torch.long).index_add_(0, sessions.group[batch.session.long()], rows)
+    num = torch.zeros(sessions.num_groups, dtype=torch.long).index_add_(
+        0, sessions.group[batch.session.long()], rows
+    )
     if logit_weight > 0:
         num.index_add_(0, sessions.group, sessions.valid[:, 1:].any(dim=1).long())
     return num > 0
 
 
-def _look_up(tables: torch.Tensor, session: torch.Tensor, table: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
-    """`tables[session, table, turn]` of [S, R, M] tables; by one index, which may be of 32 bits, in half the time."""
+def _look_up(
+    tables: torch.Tensor, session: torch.Tensor, table: torch.Tensor, turn: torch.Tensor
+) -> torch.Tensor:
+    """`tables[session, table, turn]` of [S, R, M] tables; by one index, which may be of 32 bits, in
+    half the time.
+    """
     _, num_tables, num_turns = tables.shape
     place = (session.unsqueeze(1) * num_tables).add(table).mul_(num_turns).add_(turn)
     return tables.flatten().index_select(0, place.flatten()).view(turn.shape)
 
 
 def _blocks(tokens: torch.Tensor) -> Iterator[slice]:
-    """Rows in blocks of some thousand tokens, so that what is computed on the way stays in the processor's cache."""
+    """Rows in blocks of some thousand tokens, so that what is computed on the way stays in the
+    processor's cache.
+    """
     step = max(BLOCK // max(tokens.shape[1], 1), 1)
     return (slice(n, n + step) for n in range(0, tokens.shape[0], step))
 

@@ -1,4 +1,5 @@
-"""`rltf …`: build data, hold our numbers against the released code, find out what is wrong, read episodes.
+"""`rltf …`: build data, hold our numbers against the released code, find out what is wrong, read
+episodes.
 
 Nothing heavy is imported before a command needs it.
 """
@@ -36,9 +37,12 @@ class _OneLineErrors(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_OneLineErrors, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    cls=_OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
     help="Reinforcement Learning from Text Feedback on verl.",
-)  # fmt: skip
+)
 app.add_typer(data, name="data")
 app.add_typer(judge, name="judge")
 app.add_typer(env, name="env")
@@ -52,8 +56,12 @@ app.command()(probe)
 
 
 @app.command()
-def parity(file: Annotated[Path, typer.Argument(help="JSON with meta, cases, rl_coef_schedule.")]) -> None:
-    """Hold our rows, advantages and losses against numbers of the released code; exit 1 if any differs."""
+def parity(
+    file: Annotated[Path, typer.Argument(help="JSON with meta, cases, rl_coef_schedule.")],
+) -> None:
+    """Hold our rows, advantages and losses against numbers of the released code; exit 1 if any
+    differs.
+    """
     from rltf_verl.parity import run_parity
     from rltf_verl.report.terminal.console import show_parity
 
@@ -71,13 +79,19 @@ def parity(file: Annotated[Path, typer.Argument(help="JSON with meta, cases, rl_
 
 @app.command()
 def doctor(
-    overrides: Annotated[list[str] | None, typer.Argument(help="Hydra overrides, e.g. rltf/hardware=cpu.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Hydra overrides, e.g. rltf/hardware=cpu.")
+    ] = None,
     config_name: Annotated[str, typer.Option(help="Config to check.")] = "rltf_sd",
-    as_json: Annotated[bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")
+    ] = False,
 ) -> None:
-    """Check the installation, here and in a Ray worker, and say how to mend it; exit 1 if something is off.
+    """Check the installation, here and in a Ray worker, and say how to mend it; exit 1 if something
+    is off.
 
-    The worker is one of the cluster that RAY_ADDRESS names, else of a Ray that is started for this on one CPU.
+    The worker is one of the cluster that RAY_ADDRESS names, else of a Ray that is started for this
+    on one CPU.
     """
     from rltf_verl.adapters.doctor.doctor import examine
     from rltf_verl.report.terminal.console import show_checks
@@ -92,7 +106,9 @@ def doctor(
 
 @app.command()
 def presets(
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="As docs/methods.md holds it.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="As docs/methods.md holds it.")
+    ] = False,
 ) -> None:
     """List the presets for --config-name, with the objectives that each of them mixes."""
     from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
@@ -107,7 +123,9 @@ def presets(
 
 @app.command()
 def inspect(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Episode log, rltf.episode_log.dir of the run.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Episode log, rltf.episode_log.dir of the run.")
+    ],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Sessions to print.")] = 3,
 ) -> None:

@@ -12,7 +12,9 @@ BootstrapSeed = Annotated[int, typer.Option(help="Seed of the confidence interva
 
 
 def parse_options(words: list[str]) -> dict[str, Any]:
-    """`key=value` words, values as literals where they are ones (also `true`, `false`, `null`), else as text."""
+    """`key=value` words, values as literals where they are ones (also `true`, `false`, `null`),
+    else as text.
+    """
     pairs = [word.partition("=") for word in words]
     for (key, separator, _), word in zip(pairs, words, strict=True):
         if not (separator and key.replace(".", "_").isidentifier()):
@@ -45,7 +47,9 @@ def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
     from rltf_verl.runlog.episodes import read_episodes
 
     if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir")
+        raise ValueError(
+            f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir"
+        )
     found = [record for record in read_episodes(folder) if step is None or record["step"] == step]
     if not found:
         raise ValueError(f"{folder}: no sessions{'' if step is None else f' of step {step}'} in it")
@@ -67,7 +71,9 @@ def require_all(missing: int, failures: list[str]) -> None:
     """Raise ValueError if sessions have no result."""
     if missing:
         why = f", e.g. because {failures[0]}" if failures else ""
-        raise ValueError(f"{missing} sessions have no result{why}. The same command asks for them again")
+        raise ValueError(
+            f"{missing} sessions have no result{why}. The same command asks for them again"
+        )
 
 
 def play(folder: Any) -> list[str]:
@@ -85,8 +91,14 @@ def play(folder: Any) -> list[str]:
     )
 
     known = folder.known()
-    columns = (TextColumn("sessions"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-               TextColumn("first answers right {task.fields[right]}"))  # fmt: skip
+    columns = (
+        TextColumn("sessions"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("first answers right {task.fields[right]}"),
+    )
     progress = Progress(*columns, console=Console(stderr=True))
     task = progress.add_task("", total=folder.num_sessions, completed=len(known), right="–")
     verdicts: list[bool] = []

@@ -11,7 +11,9 @@ from rltf_verl.cli.common import parse_options
 
 data = typer.Typer(no_args_is_help=True, help="Datasets.")
 
-Options = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")]
+Options = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 
 
@@ -19,11 +21,17 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that
 def data_build(
     env: Annotated[str, typer.Argument(help="Environment, e.g. binary_matrix.")],
     options: Options = None,
-    out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")] = Path("data"),
+    out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")] = Path(
+        "data"
+    ),
     overwrite: Overwrite = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    num_train: Annotated[int, typer.Option(min=0, help="Rows of train.parquet; of math, at most.")] = 1000,
-    num_test: Annotated[int, typer.Option(min=0, help="Rows of test.parquet; of math, problems per test set.")] = 200,
+    num_train: Annotated[
+        int, typer.Option(min=0, help="Rows of train.parquet; of math, at most.")
+    ] = 1000,
+    num_test: Annotated[
+        int, typer.Option(min=0, help="Rows of test.parquet; of math, problems per test set.")
+    ] = 200,
 ) -> None:
     """Write the problems of an environment as parquet files for verl."""
     from rltf_verl.data.build import build_parquet, refuse_existing
@@ -43,7 +51,9 @@ def data_wrap(
     options: Options = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Make an existing dataset of verl trainable with rltf: adds what is missing, changes nothing that is there."""
+    """Make an existing dataset of verl trainable with rltf: adds what is missing, changes nothing
+    that is there.
+    """
     from rltf_verl.data.build import refuse_existing
     from rltf_verl.data.check import check_files
     from rltf_verl.data.wrap import wrap_parquet
@@ -57,13 +67,26 @@ def data_wrap(
 
 @data.command("check")
 def data_check(
-    files: Annotated[list[Path], typer.Argument(help="Parquet files that are used together, e.g. train and test.")],
-    tokenizer: Annotated[Path | None, typer.Option(help="Local folder of a tokenizer: counts tokens.")] = None,
-    max_prompt_length: Annotated[int | None, typer.Option(min=1, help="data.max_prompt_length.")] = None,
-    revise: Annotated[str, typer.Option(help="Template of the revise prompt, rltf.episode.revise.")] = "critique",
-    feedback_tokens: Annotated[int, typer.Option(min=0, help="Tokens allowed for the feedback.")] = 256,
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Parquet files that are used together, e.g. train and test."),
+    ],
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Local folder of a tokenizer: counts tokens.")
+    ] = None,
+    max_prompt_length: Annotated[
+        int | None, typer.Option(min=1, help="data.max_prompt_length.")
+    ] = None,
+    revise: Annotated[
+        str, typer.Option(help="Template of the revise prompt, rltf.episode.revise.")
+    ] = "critique",
+    feedback_tokens: Annotated[
+        int, typer.Option(min=0, help="Tokens allowed for the feedback.")
+    ] = 256,
 ) -> None:
-    """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something must be mended."""
+    """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something
+    must be mended.
+    """
     from rltf_verl.data.budget import load_tokenizer, prompt_lengths
     from rltf_verl.data.check import check_files
     from rltf_verl.prompts import require_template
@@ -75,17 +98,21 @@ def data_check(
     report = check_files(files)
     loaded = load_tokenizer(tokenizer) if tokenizer is not None else None
     lengths = {
-        str(file.path): prompt_lengths(file.messages, loaded, max_prompt_length, revise, feedback_tokens)
+        str(file.path): prompt_lengths(
+            file.messages, loaded, max_prompt_length, revise, feedback_tokens
+        )
         for file in report.files
         if loaded is not None and file.messages
     }
     table = [(str(f.path), f.num_rows, f.num_repeated) for f in report.files]
     counts = [
-        (path, n.what, n.shortest, n.median, n.longest, n.num_over) for path, found in lengths.items() for n in found
+        (path, n.what, n.shortest, n.median, n.longest, n.num_over)
+        for path, found in lengths.items()
+        for n in found
     ]
     over = [
-        f"{path}: {n.num_over} of its rows have a {n.what} of more than {max_prompt_length} tokens (the longest: "
-        f"{n.longest}): raise data.max_prompt_length or drop these rows"
+        f"{path}: {n.num_over} of its rows have a {n.what} of more than {max_prompt_length} tokens"
+        f" (the longest: {n.longest}): raise data.max_prompt_length or drop these rows"
         for path, found in lengths.items()
         for n in found
         if n.num_over

@@ -11,7 +11,9 @@ from rltf_verl.cli.common import nested, parse_options
 env = typer.Typer(no_args_is_help=True, help="Environments.")
 
 Name = Annotated[str, typer.Argument(help="Environment: a name, module:Class, or ./file.py:Class.")]
-Options = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")]
+Options = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")
+]
 
 
 def _made(name: str, options: list[str] | None) -> Any:
@@ -28,7 +30,9 @@ def check(
     num: Annotated[int, typer.Option(min=2, help="Problems to look at.")] = 50,
     hostile: Annotated[int, typer.Option(min=0, help="Hostile texts.")] = 1000,
 ) -> None:
-    """Hold an environment against its contract: grading, explaining, hostile texts; exit 1 if a promise is broken."""
+    """Hold an environment against its contract: grading, explaining, hostile texts; exit 1 if a
+    promise is broken.
+    """
     from rltf_verl.contract import check_env
     from rltf_verl.report.terminal.console import show_table
 
@@ -42,9 +46,13 @@ def show(
     name: Name,
     options: Options = None,
     seed: Annotated[int, typer.Option(help="Seed of the problem.")] = 0,
-    wrong: Annotated[str | None, typer.Option(help="A wrong answer; another problem's reference if not given.")] = None,
+    wrong: Annotated[
+        str | None, typer.Option(help="A wrong answer; another problem's reference if not given.")
+    ] = None,
 ) -> None:
-    """Show, as Markdown, what the policy sees: a prompt, a wrong answer to it, and the feedback at every level."""
+    """Show, as Markdown, what the policy sees: a prompt, a wrong answer to it, and the feedback at
+    every level.
+    """
     from rltf_verl.report.terminal.environment import example
 
     typer.echo(example(_made(name, options), seed, wrong))

@@ -1,4 +1,6 @@
-"""`rltf eval`: how good a policy is at first and after feedback; `rltf results`: the same of an episode log."""
+"""`rltf eval`: how good a policy is at first and after feedback; `rltf results`: the same of an
+episode log.
+"""
 
 from __future__ import annotations
 
@@ -7,63 +9,106 @@ from typing import Annotated, Any
 
 import typer
 
-from rltf_verl.cli.common import BootstrapSeed, episodes_of, nested, parse_options, play, questions_of, require_all
+from rltf_verl.cli.common import (
+    BootstrapSeed,
+    episodes_of,
+    nested,
+    parse_options,
+    play,
+    questions_of,
+    require_all,
+)
 
 Out = Annotated[Path, typer.Option(help="Folder for the sessions, results.json and results.png.")]
 
 
 def evaluate(
-    file: Annotated[Path, typer.Argument(metavar="DATA.parquet", help="Dataset of ours, e.g. test.parquet.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="DATA.parquet", help="Dataset of ours, e.g. test.parquet.")
+    ],
     options: Annotated[
         list[str],
         typer.Argument(
             metavar="KEY=VALUE...",
-            help="endpoint.<key> and limits.<key> of the policy's endpoint; env.<key>, episode.<key>, feedback.<key>, "
-            "reward.<key>, seed as in a run's block rltf.",
+            help=(
+                "endpoint.<key> and limits.<key> of the policy's endpoint; env.<key>,"
+                " episode.<key>, feedback.<key>, "
+                "reward.<key>, seed as in a run's block rltf."
+            ),
         ),
     ],
     out: Out,
-    samples: Annotated[int, typer.Option("-n", "--samples", min=1, help="Sessions per problem.")] = 1,
-    rounds: Annotated[int, typer.Option(min=0, help="Rounds of feedback; one answer more is given.")] = 1,
-    config: Annotated[Path | None, typer.Option(help="A run's config.yaml, whose block rltf counts here too.")] = None,
-    problems: Annotated[int | None, typer.Option(min=1, help="Only the first rows of the dataset.")] = None,
-    step: Annotated[int, typer.Option(min=0, help="Sampling seeds of a run's validation at this step.")] = 0,
+    samples: Annotated[
+        int, typer.Option("-n", "--samples", min=1, help="Sessions per problem.")
+    ] = 1,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="Rounds of feedback; one answer more is given.")
+    ] = 1,
+    config: Annotated[
+        Path | None, typer.Option(help="A run's config.yaml, whose block rltf counts here too.")
+    ] = None,
+    problems: Annotated[
+        int | None, typer.Option(min=1, help="Only the first rows of the dataset.")
+    ] = None,
+    step: Annotated[
+        int, typer.Option(min=0, help="Sampling seeds of a run's validation at this step.")
+    ] = 0,
     max_prompt_chars: Annotated[
         int | None,
-        typer.Option(min=1, help="Longest prompt, in characters of its JSON; the endpoint's limit if not given."),
+        typer.Option(
+            min=1,
+            help="Longest prompt, in characters of its JSON; the endpoint's limit if not given.",
+        ),
     ] = None,
     bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
-    """Evaluate an OpenAI-compatible endpoint with the sessions of training; go on where an earlier call ended.
+    """Evaluate an OpenAI-compatible endpoint with the sessions of training; go on where an earlier
+    call ended.
 
-    E.g. rltf eval data/test.parquet endpoint.base_url=http://127.0.0.1:8000/v1 endpoint.model=Qwen/Qwen3-8B
-    feedback.provider=policy -n 4 --rounds 3 --out outputs/eval
+    E.g. rltf eval data/test.parquet endpoint.base_url=http://127.0.0.1:8000/v1
+    endpoint.model=Qwen/Qwen3-8B feedback.provider=policy -n 4 --rounds 3 --out outputs/eval
     """
     from rltf_verl.evaluate.folder import Folder
     from rltf_verl.evaluate.settings import evaluation
 
     questions, env = questions_of(file, problems)
     settings = evaluation(
-        nested(parse_options(options)), rounds, env, config=config, step=step, prompt_budget=max_prompt_chars
+        nested(parse_options(options)),
+        rounds,
+        env,
+        config=config,
+        step=step,
+        prompt_budget=max_prompt_chars,
     )
     folder = Folder(out, settings, questions, samples)
     failures = play(folder)
     sessions = folder.sessions()
     if sessions:
-        _report(folder.by_source(sessions), {"evaluation": settings.facts(), "samples": samples}, out, bootstrap_seed)
+        _report(
+            folder.by_source(sessions),
+            {"evaluation": settings.facts(), "samples": samples},
+            out,
+            bootstrap_seed,
+        )
     require_all(folder.num_sessions - len(sessions), failures)
 
 
 def results(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")],
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")
+    ],
     out: Out,
-    step: Annotated[int | None, typer.Option(help="Step of the validation; the last one if not given.")] = None,
+    step: Annotated[
+        int | None, typer.Option(help="Step of the validation; the last one if not given.")
+    ] = None,
     bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
     """Print and draw the numbers of `rltf eval` for a validation of a training run."""
     held_out = [record for record in episodes_of(log, step) if record["split"] == "val"]
     if not held_out:
-        raise ValueError(f"{log}: no validation sessions{'' if step is None else f' of step {step}'} in it")
+        raise ValueError(
+            f"{log}: no validation sessions{'' if step is None else f' of step {step}'} in it"
+        )
     last = max(record["step"] for record in held_out)
     sessions = [record for record in held_out if record["step"] == last]
     _report({f"step {last}": sessions}, {"log": log.name, "step": last}, out, bootstrap_seed)
@@ -85,8 +130,14 @@ def _report(by_source: dict[str, list[Any]], facts: dict[str, Any], out: Path, s
             if len(table) > 1:
                 show_table(table)
     out.mkdir(parents=True, exist_ok=True)
-    written = {**facts, "bootstrap_seed": seed, "results": {name: asdict(result) for name, result in found.items()}}
-    (out / "results.json").write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    written = {
+        **facts,
+        "bootstrap_seed": seed,
+        "results": {name: asdict(result) for name, result in found.items()},
+    }
+    (out / "results.json").write_text(
+        json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     try:
         plot(found, out / "results.png")
     except ValueError as error:

@@ -15,10 +15,14 @@ judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says an
 
 @judge.command("audit")
 def judge_audit(
-    folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")
+    ],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
 ) -> None:
-    """Per provider: leaks, length, empty talk, and how often the next attempt changed and got better."""
+    """Per provider: leaks, length, empty talk, and how often the next attempt changed and got
+    better.
+    """
     from rltf_verl.report.audit import audit, audit_table
     from rltf_verl.report.terminal.console import show_table
 
@@ -27,17 +31,22 @@ def judge_audit(
 
 @judge.command("try")
 def judge_try(
-    options: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")],
+    options: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")
+    ],
     env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
     log: Annotated[
-        Path | None, typer.Option(help="Episode log with real attempts, instead of made-up wrong ones.")
+        Path | None,
+        typer.Option(help="Episode log with real attempts, instead of made-up wrong ones."),
     ] = None,
     num: Annotated[int, typer.Option(min=1, help="Problems.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
 ) -> None:
-    """Ask a judge about a few wrong attempts: prompt, raw reply, feedback, time and cost; exit 1 if one fails.
+    """Ask a judge about a few wrong attempts: prompt, raw reply, feedback, time and cost; exit 1 if
+    one fails.
 
-    E.g. rltf judge try style=hint endpoint.base_url=http://127.0.0.1:8000/v1 endpoint.model=Qwen/Qwen3-8B
+    E.g. rltf judge try style=hint endpoint.base_url=http://127.0.0.1:8000/v1
+    endpoint.model=Qwen/Qwen3-8B
     """
     import asyncio
 
@@ -52,7 +61,9 @@ def judge_try(
 
 @judge.command("bench")
 def judge_bench(
-    options: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")],
+    options: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")
+    ],
     env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
     num: Annotated[int, typer.Option(min=1, help="Calls, all at once.")] = 256,
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
@@ -67,7 +78,9 @@ def judge_bench(
     show_bench(asyncio.run(bench_judge(provider, requests, num)))
 
 
-def _judge_and_requests(options: list[str], env: str, log: Path | None, num: int, seed: int) -> tuple[Any, Any]:
+def _judge_and_requests(
+    options: list[str], env: str, log: Path | None, num: int, seed: int
+) -> tuple[Any, Any]:
     from rltf_verl.cli.judge_trial import request_about, wrong_attempts
     from rltf_verl.envs import make_env
     from rltf_verl.feedback import make_provider
@@ -81,5 +94,7 @@ def _judge_and_requests(options: list[str], env: str, log: Path | None, num: int
     attempts = read_wrong_attempts(log, num)
     for problem, *_ in attempts:
         if problem.env != env:
-            raise ValueError(f"--env {env}: the log holds problems of {problem.env}; add --env {problem.env}")
+            raise ValueError(
+                f"--env {env}: the log holds problems of {problem.env}; add --env {problem.env}"
+            )
     return provider, [request_about(environment, *attempt) for attempt in attempts]

@@ -50,7 +50,9 @@ def wrong_attempts(env: Env, seed: int, num: int) -> list[FeedbackRequest]:
     return requests[:num]
 
 
-def request_about(env: Env, problem: Problem, question: str, text: str, grade: Grade) -> FeedbackRequest:
+def request_about(
+    env: Env, problem: Problem, question: str, text: str, grade: Grade
+) -> FeedbackRequest:
     """A request about one attempt outside of a session: there is no policy."""
     turn = Turn(Attempt((), (), None, text, ended=True), grade, 0.0)
     messages = [{"role": "user", "content": question}]
@@ -72,7 +74,9 @@ async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
     try:
         reply, parsed = await provider.ask(messages, request.seed)
     except FeedbackUnavailable as error:
-        return Trial(request.problem.index, prompt, seconds=time.monotonic() - start, error=error.cause)
+        return Trial(
+            request.problem.index, prompt, seconds=time.monotonic() - start, error=error.cause
+        )
     tokens = (reply.prompt_tokens, reply.completion_tokens)
     leaks = find_leaks(request.env, request.problem, parsed.text, request.turns[-1].attempt.text)
     return Trial(
@@ -88,7 +92,9 @@ async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
     )
 
 
-async def bench_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest], num: int) -> dict[str, float]:
+async def bench_judge(
+    provider: JudgeProvider, requests: Sequence[FeedbackRequest], num: int
+) -> dict[str, float]:
     """Ask `num` times, all at once; the limits of the provider are what holds it back.
 
     Returns:
@@ -98,15 +104,25 @@ async def bench_judge(provider: JudgeProvider, requests: Sequence[FeedbackReques
         ValueError: with a cache, which would be what is measured.
     """
     if provider.settings.cache_dir is not None:
-        raise ValueError(f"rltf.feedback.cache_dir={provider.settings.cache_dir}: a benchmark would measure the cache")
+        raise ValueError(
+            f"rltf.feedback.cache_dir={provider.settings.cache_dir}: a benchmark would measure the"
+            " cache"
+        )
     runtime = runtime_of(provider.settings)
     prompts = [provider.messages(request) for request in requests]
     start = time.monotonic()
     asked = [provider.ask(prompts[i % len(prompts)], i) for i in range(num)]
-    failed = sum(isinstance(outcome, Exception) for outcome in await asyncio.gather(*asked, return_exceptions=True))
+    failed = sum(
+        isinstance(outcome, Exception)
+        for outcome in await asyncio.gather(*asked, return_exceptions=True)
+    )
     seconds = time.monotonic() - start
     written = runtime.stats.since_start["completion_tokens"]
-    rates = {"seconds": seconds, "calls_per_s": (num - failed) / seconds, "reply_tokens_per_s": written / seconds}
+    rates = {
+        "seconds": seconds,
+        "calls_per_s": (num - failed) / seconds,
+        "reply_tokens_per_s": written / seconds,
+    }
     metrics = runtime.snapshot()
     await runtime.aclose()
     return rates | metrics

@@ -13,7 +13,9 @@ import typer
 
 from rltf_verl.cli.common import episodes_of
 
-Log = Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")]
+Log = Annotated[
+    Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")
+]
 
 log = typer.Typer(no_args_is_help=True, help="Episode logs.")
 
@@ -47,18 +49,29 @@ def export(
         Form,
         typer.Option(
             "--as",
-            help="dialogues: whole conversations, for verl's SFT trainer. answers: first prompt and right answer, for "
-            "verl's SFT trainer. preferences: first prompt, right and wrong answer. turns: one row per attempt.",
+            help=(
+                "dialogues: whole conversations, for verl's SFT trainer. answers: first prompt and"
+                " right answer, for "
+                "verl's SFT trainer. preferences: first prompt, right and wrong answer. turns: one"
+                " row per attempt."
+            ),
         ),
     ] = Form.dialogues,
-    revise: Annotated[str, typer.Option(help="Dialogues: rltf.episode.revise of the run.")] = "dialogue_append",
-    wrong_too: Annotated[bool, typer.Option("--wrong-too", help="Dialogues: also those that end wrong.")] = False,
+    revise: Annotated[
+        str, typer.Option(help="Dialogues: rltf.episode.revise of the run.")
+    ] = "dialogue_append",
+    wrong_too: Annotated[
+        bool, typer.Option("--wrong-too", help="Dialogues: also those that end wrong.")
+    ] = False,
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     split: Annotated[
         Split | None,
         typer.Option(
-            help="Sessions of training, or of validation as `rltf eval` and `rltf probe` write them. If not given: "
-            "train, and for turns both. Do not train on problems that you test on.",
+            help=(
+                "Sessions of training, or of validation as `rltf eval` and `rltf probe` write them."
+                " If not given: "
+                "train, and for turns both. Do not train on problems that you test on."
+            )
         ),
     ] = None,
 ) -> None:
@@ -72,7 +85,10 @@ def export(
     provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
     if form is Form.dialogues:
         provenance |= {"revise": revise, "only_solved": not wrong_too}
-        rows, schema = list(dialogues(records, revise, only_solved=not wrong_too, split=chosen)), SCHEMA
+        rows, schema = (
+            list(dialogues(records, revise, only_solved=not wrong_too, split=chosen)),
+            SCHEMA,
+        )
     else:
         made = {
             Form.answers: (exports.answers, SCHEMA),
@@ -89,14 +105,18 @@ def export(
 def tail(
     folder: Log,
     num: Annotated[int, typer.Option("-n", min=1, help="Sessions to begin with.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with new ones until interrupted.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with new ones until interrupted.")
+    ] = False,
 ) -> None:
     """Print the newest sessions of a run, one line each."""
     from rltf_verl.report.terminal.console import show_line
     from rltf_verl.runlog.tail import Tail
 
     if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir")
+        raise ValueError(
+            f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir"
+        )
     log_tail = Tail(folder)
     records = log_tail.last(num)
     while True:
@@ -110,7 +130,9 @@ def tail(
 
 @log.command("grep")
 def grep(
-    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Regular expression, matched line by line.")],
+    pattern: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="Regular expression, matched line by line.")
+    ],
     folder: Log,
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
 ) -> None:
@@ -129,10 +151,16 @@ def grep(
 @log.command("stats")
 def stats(
     folder: Log,
-    every: Annotated[int | None, typer.Option(min=1, help="Steps per line; a tenth of them if not given.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A list of ranges on stdout instead of tables.")] = False,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Steps per line; a tenth of them if not given.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A list of ranges on stdout instead of tables.")
+    ] = False,
 ) -> None:
-    """Per range of steps and per turn: how often answers were right, changed, got better or worse; feedback, ends."""
+    """Per range of steps and per turn: how often answers were right, changed, got better or worse;
+    feedback, ends.
+    """
     from rltf_verl.report.stats import by_steps
     from rltf_verl.report.terminal.console import show_table
     from rltf_verl.report.terminal.stats import tables

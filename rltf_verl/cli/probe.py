@@ -1,4 +1,6 @@
-"""`rltf probe`: what a base model's own sessions say about a training run, before it is paid for."""
+"""`rltf probe`: what a base model's own sessions say about a training run, before it is paid
+for.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from rltf_verl.cli.common import BootstrapSeed, episodes_of, nested, parse_options, play, questions_of, require_all
+from rltf_verl.cli.common import (
+    BootstrapSeed,
+    episodes_of,
+    nested,
+    parse_options,
+    play,
+    questions_of,
+    require_all,
+)
 
 
 def probe(
@@ -15,28 +25,47 @@ def probe(
         list[str],
         typer.Argument(
             metavar="[DATA.parquet] KEY=VALUE...",
-            help="Training problems, and keys: endpoint.<key>, limits.<key> of the base model's endpoint; env.<key>, "
-            "episode.<key>, feedback.<key>, reward.<key>, seed as in a run's block rltf; data.train_batch_size, "
-            "data.max_prompt_length, data.max_response_length, actor_rollout_ref.rollout.n of the run to come.",
+            help=(
+                "Training problems, and keys: endpoint.<key>, limits.<key> of the base model's"
+                " endpoint; env.<key>, "
+                "episode.<key>, feedback.<key>, reward.<key>, seed as in a run's block rltf;"
+                " data.train_batch_size, "
+                "data.max_prompt_length, data.max_response_length, actor_rollout_ref.rollout.n of"
+                " the run to come."
+            ),
         ),
     ] = [],  # noqa: B006  typer copies it
-    log: Annotated[Path | None, typer.Option(help="Read this episode log, eval or probe folder; ask nobody.")] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Read this episode log, eval or probe folder; ask nobody.")
+    ] = None,
     step: Annotated[int | None, typer.Option(help="Of --log; its first step if not given.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Keep sessions and probe.json here; go on from there.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout instead of tables.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep sessions and probe.json here; go on from there.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON on stdout instead of tables.")
+    ] = False,
     problems: Annotated[int, typer.Option(min=1, help="Rows of the dataset.")] = 64,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of feedback; the config's, else 1.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A run's config.yaml: its sizes and block rltf.")] = None,
-    log_probs: Annotated[int, typer.Option(min=0, help="Second answers to ask log-probs of; 0 asks for none.")] = 64,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Rounds of feedback; the config's, else 1.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A run's config.yaml: its sizes and block rltf.")
+    ] = None,
+    log_probs: Annotated[
+        int, typer.Option(min=0, help="Second answers to ask log-probs of; 0 asks for none.")
+    ] = 64,
     max_prompt_chars: Annotated[
         int | None, typer.Option(min=1, help="Longest prompt, in characters of its JSON.")
     ] = None,
     bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
-    """Play some sessions as training will, and say whether training is worth it, with which preset and feedback.
+    """Play some sessions as training will, and say whether training is worth it, with which preset
+    and feedback.
 
-    E.g. rltf probe data/train.parquet endpoint.base_url=http://127.0.0.1:8000/v1 endpoint.model=Qwen/Qwen3-8B
-    feedback.provider=verifier feedback.level=hint actor_rollout_ref.rollout.n=8 --out outputs/probe
+    E.g. rltf probe data/train.parquet endpoint.base_url=http://127.0.0.1:8000/v1
+    endpoint.model=Qwen/Qwen3-8B feedback.provider=verifier feedback.level=hint
+    actor_rollout_ref.rollout.n=8 --out outputs/probe
     """
     file = Path(words[0]) if words and "=" not in words[0] else None
     told = nested(parse_options(words[1:] if file else words))
@@ -51,7 +80,9 @@ def probe(
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="rltf-probe-") as scratch:
-        played = _Played(told, file, problems, out or Path(scratch), rounds, config, max_prompt_chars)
+        played = _Played(
+            told, file, problems, out or Path(scratch), rounds, config, max_prompt_chars
+        )
         if played.sessions:
             _report(*played.probe(log_probs, bootstrap_seed), out, as_json)
         require_all(played.missing, played.failures)
@@ -61,9 +92,15 @@ class _Played:
     """Sessions that are played now, or were by an earlier call."""
 
     def __init__(
-        self, told: Any, file: Path, problems: int, out: Path, rounds: int | None, config: Path | None,
+        self,
+        told: Any,
+        file: Path,
+        problems: int,
+        out: Path,
+        rounds: int | None,
+        config: Path | None,
         prompt_budget: int | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         from rltf_verl.evaluate.folder import Folder
         from rltf_verl.evaluate.probe_settings import plan_to_play
 

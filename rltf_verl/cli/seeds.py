@@ -1,4 +1,6 @@
-"""`rltf seeds`: the same training command once per seed and arm, one after the other, and the comparison of them."""
+"""`rltf seeds`: the same training command once per seed and arm, one after the other, and the
+comparison of them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class SeedRun:
         return (self.folder / FINISHED).exists()
 
     def check(self) -> None:
-        """Raise ValueError if the folder holds a run of another command: it would be resumed, or taken for this one."""
+        """Raise ValueError if the folder holds a run of another command: it would be resumed, or
+        taken for this one.
+        """
         path = self.folder / COMMAND
         if not path.exists():
             return
@@ -41,8 +45,8 @@ class SeedRun:
         differing = sorted({*self.command, *known} - ({*self.command} & {*known}))
         if tuple(known) != self.command:
             raise ValueError(
-                f"--out: {self.folder} holds a run of another command (other words: {shlex.join(differing)[:300]}); "
-                "name another folder, or remove that one"
+                f"--out: {self.folder} holds a run of another command (other words:"
+                f" {shlex.join(differing)[:300]}); name another folder, or remove that one"
             )
 
     def play(self) -> int:
@@ -51,14 +55,20 @@ class SeedRun:
         (self.folder / COMMAND).write_text(json.dumps(self.command), encoding="utf-8")
         env = {**os.environ, "VERL_FILE_LOGGER_PATH": str(self.folder / "metrics.jsonl")}
         with (self.folder / OUTPUT).open("ab") as output:
-            status = subprocess.run(self.command, env=env, stdout=output, stderr=subprocess.STDOUT).returncode
+            status = subprocess.run(
+                self.command, env=env, stdout=output, stderr=subprocess.STDOUT
+            ).returncode
         if status == 0:
             (self.folder / FINISHED).touch()
         return status
 
 
 def runs_of(
-    arms: Sequence[str], seeds: Sequence[int], out: Path, words: Sequence[str], program: str = PROGRAM
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    words: Sequence[str],
+    program: str = PROGRAM,
 ) -> list[SeedRun]:
     """The runs, all arms of a seed before the next seed.
 
@@ -76,22 +86,29 @@ def runs_of(
     names = [name for name, _, _ in pairs]
     for name, equals, own in pairs:
         if not (equals and name.replace("-", "_").isidentifier()):
-            raise ValueError(f"--arm {name}{equals}{own}: is written NAME='--config-name=… key=value …'")
+            raise ValueError(
+                f"--arm {name}{equals}{own}: is written NAME='--config-name=… key=value …'"
+            )
     if len(set(names)) < len(names):
         raise ValueError(f"--arm {' --arm '.join(names)}: a name stands for one arm")
     start = shlex.split(program)
     start = [sys.executable, *start[1:]] if start[:1] == ["python"] else start
     return [
         SeedRun(folder, (*start, *shlex.split(own), *words, *_own_words(folder, seed)))
-        for seed in seeds for name, _, own in pairs for folder in [out.absolute() / f"{name}_seed{seed}"]
-    ]  # fmt: skip
+        for seed in seeds
+        for name, _, own in pairs
+        for folder in [out.absolute() / f"{name}_seed{seed}"]
+    ]
 
 
 def _own_words(folder: Path, seed: int) -> list[str]:
     return [
-        f"rltf.seed={seed}", f"data.seed={seed}", f"trainer.experiment_name={folder.name}",
-        f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}",
-    ]  # fmt: skip
+        f"rltf.seed={seed}",
+        f"data.seed={seed}",
+        f"trainer.experiment_name={folder.name}",
+        f"trainer.default_local_dir={folder / 'checkpoints'}",
+        f"hydra.run.dir={folder / 'hydra'}",
+    ]
 
 
 def _numbers(text: str) -> list[int]:
@@ -100,26 +117,39 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:
-        raise ValueError(f"--seeds {text}: must be different whole numbers, not negative, e.g. 0,1,2")
+        raise ValueError(
+            f"--seeds {text}: must be different whole numbers, not negative, e.g. 0,1,2"
+        )
     return numbers
 
 
 def seeds(
-    words: Annotated[list[str], typer.Argument(metavar="-- WORDS...", help="Of every run's command line, behind --.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="-- WORDS...", help="Of every run's command line, behind --."),
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the runs' folders, and of the comparison.")],
-    seeds: Annotated[str, typer.Option(help="Joined by commas; rltf.seed and data.seed of the runs.")] = "0,1,2",
+    seeds: Annotated[
+        str, typer.Option(help="Joined by commas; rltf.seed and data.seed of the runs.")
+    ] = "0,1,2",
     arm: Annotated[
         list[str] | None,
-        typer.Option(help="NAME='words of this arm only'. Can be repeated; the first is the baseline."),
+        typer.Option(
+            help="NAME='words of this arm only'. Can be repeated; the first is the baseline."
+        ),
     ] = None,
-    keep_going: Annotated[bool, typer.Option(help="Play the other runs when one has failed.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option(help="Play the other runs when one has failed.")
+    ] = False,
     x: Annotated[str, typer.Option("--x", help="Axes of `rltf compare`.")] = AXES,
     metric: Annotated[list[str] | None, typer.Option(help="Metrics of `rltf compare`.")] = None,
     program: Annotated[str, typer.Option(help="What is run.")] = PROGRAM,
 ) -> None:
-    """Train with several seeds, one after the other, then compare. A second call skips what is finished.
+    """Train with several seeds, one after the other, then compare. A second call skips what is
+    finished.
 
-    E.g. rltf seeds --out runs/x --arm grpo=--config-name=rltf_grpo --arm sd=--config-name=rltf_sd -- WORDS…
+    E.g. rltf seeds --out runs/x --arm grpo=--config-name=rltf_grpo --arm sd=--config-name=rltf_sd
+    -- WORDS…
     """
     runs, failed = runs_of(arm or [], _numbers(seeds), out, words, program), 0
     for run in runs:
@@ -131,7 +161,10 @@ def seeds(
         typer.echo(f"{run.folder.name}: output in {run.folder / OUTPUT}")
         status = run.play()
         if status != 0:
-            typer.echo(f"{run.folder.name}: failed with exit status {status}; see {run.folder / OUTPUT}", err=True)
+            typer.echo(
+                f"{run.folder.name}: failed with exit status {status}; see {run.folder / OUTPUT}",
+                err=True,
+            )
             failed = failed or status
             if not keep_going:
                 break

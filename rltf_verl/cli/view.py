@@ -11,11 +11,17 @@ from rltf_verl.cli.common import episodes_of
 
 
 def view(
-    folder: Annotated[Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")
+    ],
     out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("view.html"),
-    title: Annotated[str | None, typer.Option(help="Title of the page; the log's folder if not given.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title of the page; the log's folder if not given.")
+    ] = None,
 ) -> None:
-    """Write the sessions of a run as one HTML page: curves, a list to filter, the conversations. Needs no network."""
+    """Write the sessions of a run as one HTML page: curves, a list to filter, the conversations.
+    Needs no network.
+    """
     from rltf_verl.report.view.build import page
 
     records = episodes_of(folder, None)

@@ -1,4 +1,6 @@
-"""The top-level `rltf:` block as frozen dataclasses. Everything is checked here, before any worker starts."""
+"""The top-level `rltf:` block as frozen dataclasses. Everything is checked here, before any worker
+starts.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,37 @@ from rltf_verl.config.objectives import (
     MentionsConfig,
     Scheduled,
 )
-from rltf_verl.config.reading import ConfigError, NamedOptions, block, build, named_options, require, require_choices
+from rltf_verl.config.reading import (
+    ConfigError,
+    NamedOptions,
+    block,
+    build,
+    named_options,
+    require,
+    require_choices,
+)
 from rltf_verl.kinds import Within
 
 __all__ = [
-    "Ask", "AttemptConfig", "ConfigError", "CritiqueConfig", "DistillConfig", "EpisodeConfig", "EpisodeLogConfig",
-    "FeedbackConfig", "FeedbackModelingConfig", "GuardConfig", "ImitateConfig", "LogitDistillConfig", "MentionsConfig",
-    "NamedOptions", "OnError", "RLTFConfig", "RewardConfig", "Scheduled",
-]  # fmt: skip
+    "Ask",
+    "AttemptConfig",
+    "ConfigError",
+    "CritiqueConfig",
+    "DistillConfig",
+    "EpisodeConfig",
+    "EpisodeLogConfig",
+    "FeedbackConfig",
+    "FeedbackModelingConfig",
+    "GuardConfig",
+    "ImitateConfig",
+    "LogitDistillConfig",
+    "MentionsConfig",
+    "NamedOptions",
+    "OnError",
+    "RLTFConfig",
+    "RewardConfig",
+    "Scheduled",
+]
 
 
 Coefficient = Annotated[float, Within(0, 1e6, note="; the formula has the sign")]
@@ -36,15 +61,21 @@ class RewardConfig:
     """From a grade to the reward of a turn."""
 
     format_coef: Coefficient = 0.1
-    """Reward lost when no answer could be extracted or the answer was cut off at the token limit."""
+    """Reward lost when no answer could be extracted or the answer was cut off at the token
+    limit.
+    """
     intermediate: bool = True
     """Turns that another turn follows have a reward of their own (release `reward_y1`); off: 0."""
     progress_coef: Coefficient = 0.0
-    """c of the bonus c·(r_k − r_{k−1}) of turns 2 and later: reward for getting better, loss for getting worse."""
+    """c of the bonus c·(r_k − r_{k−1}) of turns 2 and later: reward for getting better, loss for
+    getting worse.
+    """
     turn_decay: Annotated[float, Within(above=0, most=1, note="; 1 is no decay")] = 1.0
     """d: the score of turn k counts d^(k−1) (UFO); 1 is no decay."""
     repetition_coef: Coefficient = 0.0
-    """λ of the loss λ·(1 − E/T) at the end of a session of T turns with E different answers (UFO)."""
+    """λ of the loss λ·(1 − E/T) at the end of a session of T turns with E different answers
+    (UFO).
+    """
 
 
 Quote = Literal["answer", "all", "none"]
@@ -57,26 +88,33 @@ class EpisodeConfig:
     horizon: Annotated[int, Within(1, 100)] = 2
     """Answer turns per session, at least 1; 1 is single-turn GRPO."""
     context: Literal["fresh", "append"] = "fresh"
-    """`fresh`: every turn is a new conversation that quotes what it needs (paper). `append`: one growing chat."""
+    """`fresh`: every turn is a new conversation that quotes what it needs (paper). `append`: one
+    growing chat.
+    """
     stop_when_solved_train: bool = True
     """End a training session after its first correct answer."""
     stop_when_solved_val: bool = False
-    """End a validation session after its first correct answer; off: every turn's accuracy is over all problems."""
+    """End a validation session after its first correct answer; off: every turn's accuracy is over
+    all problems.
+    """
     val_feedback_every: int | None = 1
-    """Every how many-th validation goes on after the first answer, with feedback, as do the first and the last one; the
-    others play first answers only, and ask no judge. 1: all; null: none."""
+    """Every how many-th validation goes on after the first answer, with feedback, as do the first
+    and the last one; the others play first answers only, and ask no judge. 1: all; null: none."""
     revise: str | None = None
-    """Template of the prompts of turns 2 and later: a name of `prompts/revise`, or a file `./mine.j2`; null takes the
-    one that fits provider and environment (docs/feedback.md)."""
+    """Template of the prompts of turns 2 and later: a name of `prompts/revise`, or a file
+    `./mine.j2`; null takes the one that fits provider and environment (docs/feedback.md)."""
     quote: Quote = "answer"
-    """What later prompts are shown of an attempt: its answer (without `<think>…</think>`), all of it, or none of it, as
-    in the paper's form B. Critics are shown the same, but with `none` all of it."""
+    """What later prompts are shown of an attempt: its answer (without `<think>…</think>`), all of
+    it, or none of it, as in the paper's form B. Critics are shown the same, but with `none` all of
+    it."""
     branch_turn: int | None = None
     """Turn (from 1) whose attempts get several revisions each, in training; null plays one line."""
     branch_width: Annotated[int, Within(2, 100)] = 2
     """Revisions of each attempt of `branch_turn`."""
     pair_sessions: bool = False
-    """Sessions 2i and 2i+1 sample the same first answer, for providers that treat the two differently (`paired`)."""
+    """Sessions 2i and 2i+1 sample the same first answer, for providers that treat the two
+    differently (`paired`).
+    """
 
     def __post_init__(self) -> None:
         require_choices(self, "episode.")
@@ -87,13 +125,18 @@ class EpisodeConfig:
             f"must be at least 1 and below rltf.episode.horizon={self.horizon}, or null",
         )
         every = self.val_feedback_every
-        require(every is None or every >= 1, "episode.val_feedback_every", every, "must be at least 1, or null")
+        require(
+            every is None or every >= 1,
+            "episode.val_feedback_every",
+            every,
+            "must be at least 1, or null",
+        )
 
     def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
         """Answer turns of the sessions of a validation.
 
-        It depends on nothing but its arguments, so a resumed run validates as the first one would have. A validation
-        off the rhythm (at the start of a resumed run) is one with feedback.
+        It depends on nothing but its arguments, so a resumed run validates as the first one would
+        have. A validation off the rhythm (at the start of a resumed run) is one with feedback.
 
         Args:
             step: training steps so far.
@@ -118,19 +161,19 @@ class RLTFConfig:
     """The whole `rltf:` block."""
 
     seed: int | None = 0
-    """Base of every sampling seed; the others are the step, the problem's source and index, the session and the turn.
-    null sends the rollout engine no seeds, so that it may draw for many requests at once; no answer can be sampled
-    again then."""
+    """Base of every sampling seed; the others are the step, the problem's source and index, the
+    session and the turn. null sends the rollout engine no seeds, so that it may draw for many
+    requests at once; no answer can be sampled again then."""
     gamma: Annotated[float, Within(0, 1)] = 0.1
     """Discount per turn of the attempt returns, in [0, 1]. 0.1 in every script of the release."""
     updates_per_batch: Annotated[int, Within(1, 1000)] = 1
     """Optimiser updates per training batch, however many rows its sessions produced."""
     refill_rounds: Annotated[int, Within(0, 1000, note="; 0 is off")] = 0
-    """Dynamic sampling: most rounds in which further problems take the place of groups that no objective gets anything
-    from; 0 trains on the batch as it comes."""
+    """Dynamic sampling: most rounds in which further problems take the place of groups that no
+    objective gets anything from; 0 trains on the batch as it comes."""
     max_staleness: int | None = None
-    """Distillation and feedback rows of an answer that was sampled, in part, by parameters more than so many training
-    steps older than the newest weigh 0; null: none is too old."""
+    """Distillation and feedback rows of an answer that was sampled, in part, by parameters more
+    than so many training steps older than the newest weigh 0; null: none is too old."""
     poll_interval_s: Annotated[float, Within(above=0, most=3600, note=" (seconds)")] = 0.05
     """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
@@ -152,8 +195,8 @@ class RLTFConfig:
             self.seed is not None or not self.episode.pair_sessions,
             "seed",
             self.seed,
-            "rltf.episode.pair_sessions=true makes two sessions share a first answer by its seed; set "
-            "it to a number, or pair_sessions to false",
+            "rltf.episode.pair_sessions=true makes two sessions share a first answer by its seed;"
+            " set it to a number, or pair_sessions to false",
         )
         require(
             self.max_staleness is None or self.max_staleness >= 0,
@@ -165,11 +208,14 @@ class RLTFConfig:
         self._check_feedback()
         require(
             self.attempt.weight > 0
-            or any(o.enabled for o in (self.distill, self.feedback_modeling, self.imitate, self.logit_distill)),
+            or any(
+                o.enabled
+                for o in (self.distill, self.feedback_modeling, self.imitate, self.logit_distill)
+            ),
             "attempt.weight",
             self.attempt.weight,
-            "no objective is left; give it or rltf.distill, rltf.feedback_modeling, rltf.imitate, rltf.logit_distill a "
-            "weight",
+            "no objective is left; give it or rltf.distill, rltf.feedback_modeling, rltf.imitate,"
+            " rltf.logit_distill a weight",
         )
         self._check_shares()
         inline = self.feedback_modeling.enabled and self.feedback_modeling.form == "inline"
@@ -177,48 +223,51 @@ class RLTFConfig:
             not inline or self.episode.context == "append",
             "feedback_modeling.form",
             "inline",
-            f"needs rltf.episode.context=append, which is {self.episode.context}: only there does the feedback stand "
-            "between two attempts of one row; or set form to rows",
+            f"needs rltf.episode.context=append, which is {self.episode.context}: only there does"
+            " the feedback stand between two attempts of one row; or set form to rows",
         )
         require(
             not inline or self.attempt.turns == "all",
             "attempt.turns",
             self.attempt.turns,
-            "ends every row before the feedback that rltf.feedback_modeling.form=inline predicts; set it to all, or "
-            "form to rows",
+            "ends every row before the feedback that rltf.feedback_modeling.form=inline predicts;"
+            " set it to all, or form to rows",
         )
         require(
             not self.logit_distill.enabled or self.episode.context == "fresh",
             "episode.context",
             self.episode.context,
-            "rltf.logit_distill puts the first attempt behind a second prompt of its own; set it to fresh, or "
-            "rltf.logit_distill.weight=0",
+            "rltf.logit_distill puts the first attempt behind a second prompt of its own; set it to"
+            " fresh, or rltf.logit_distill.weight=0",
         )
         require(
             not self.logit_distill.enabled or self.attempt.turns == "all",
             "attempt.turns",
             self.attempt.turns,
-            "rltf.logit_distill takes its teacher's prompt from the second attempt's row; set it to all, or "
-            "rltf.logit_distill.weight=0",
+            "rltf.logit_distill takes its teacher's prompt from the second attempt's row; set it to"
+            " all, or rltf.logit_distill.weight=0",
         )
 
     def _check_shares(self) -> None:
-        own = {name: getattr(self, name) for name in ("distill", "feedback_modeling", "imitate", "critique")}
+        own = {
+            name: getattr(self, name)
+            for name in ("distill", "feedback_modeling", "imitate", "critique")
+        }
         shares = {f"{name}.grad_share": max(o.shares) for name, o in own.items() if o.shares}
         for key, share in shares.items():
             require(
                 self.attempt.weight > 0,
                 key,
                 share,
-                "rltf.attempt.weight=0 leaves nothing for it to be a share beside; give attempts a weight, or set it "
-                "to null",
+                "rltf.attempt.weight=0 leaves nothing for it to be a share beside; give attempts a"
+                " weight, or set it to null",
             )
             require(
                 sum(shares.values()) < 1,
                 key,
                 share,
-                f"with the shares of the others this makes {sum(shares.values()):g}; together they must stay below 1, "
-                "what is left is the attempts'",
+                f"with the shares of the others this makes {sum(shares.values()):g}; together they"
+                " must stay below 1, what is left is the attempts'",
             )
 
     def _check_feedback(self) -> None:
@@ -227,16 +276,18 @@ class RLTFConfig:
             self.feedback.ask == "always" or branch is None or branch == horizon - 1,
             "feedback.ask",
             self.feedback.ask,
-            f"below rltf.episode.branch_turn={branch} a session has several attempts at a turn, and nobody waits for "
-            f"all of them; set it to always, or branch_turn to {horizon - 1} or null",
+            f"below rltf.episode.branch_turn={branch} a session has several attempts at a turn, and"
+            f" nobody waits for all of them; set it to always, or branch_turn to {horizon - 1} or"
+            " null",
         )
         for key, levels in self.feedback.level_lists():
             require(
                 horizon == 1 or len(levels) < horizon,
                 key,
                 list(levels),
-                f"rltf.episode.horizon={horizon} gives feedback on {horizon - 1} attempts, so only the first "
-                f"{horizon - 1} would be used; shorten it, or raise the horizon to {len(levels) + 1}",
+                f"rltf.episode.horizon={horizon} gives feedback on {horizon - 1} attempts, so only"
+                f" the first {horizon - 1} would be used; shorten it, or raise the horizon to"
+                f" {len(levels) + 1}",
             )
 
     def _check_second_turn(self) -> None:
@@ -251,8 +302,8 @@ class RLTFConfig:
             not self.imitate.enabled or self.imitate.source == "all" or self.episode.horizon > 1,
             "imitate.source",
             self.imitate.source,
-            f"needs a second turn, rltf.episode.horizon={self.episode.horizon}; set it to all, or the horizon to 2 or "
-            "more",
+            f"needs a second turn, rltf.episode.horizon={self.episode.horizon}; set it to all, or"
+            " the horizon to 2 or more",
         )
 
     @classmethod

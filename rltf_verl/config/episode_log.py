@@ -15,10 +15,14 @@ class EpisodeLogConfig:
     dir: str | None = None
     """Folder of the log; null writes none."""
     share: Annotated[float, Within(0, 1)] = 1.0
-    """Of the training problems of a step: whose sessions are written, in [0, 1]. Validation is written whole."""
+    """Of the training problems of a step: whose sessions are written, in [0, 1]. Validation is
+    written whole.
+    """
     max_gb: Annotated[float, Within(above=0)] | None = 50.0
     """Size of the folder at which nothing more is written, in 10⁹ bytes; null is no limit."""
     ids: bool = False
     """Write each attempt's tokens too: prompt ids, response ids, the sampler's log-probs."""
     token_sessions: Annotated[int, Within(0)] = 2
-    """Training sessions per step of which each trained token is written with its advantage and log-probs."""
+    """Training sessions per step of which each trained token is written with its advantage and
+    log-probs.
+    """

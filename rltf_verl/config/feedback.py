@@ -6,13 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
-from rltf_verl.config.reading import NamedOptions, block, build, named_options, require, require_choices
+from rltf_verl.config.reading import (
+    NamedOptions,
+    block,
+    build,
+    named_options,
+    require,
+    require_choices,
+)
 from rltf_verl.kinds import Within
 
 OnError = Literal["stop_session", "correctness", "raise"]
 
 Ask = Literal["always", "group_failed"]
-"""Which attempts get feedback: all that another turn may follow, or those of groups in which nobody is right yet."""
+"""Which attempts get feedback: all that another turn may follow, or those of groups in which nobody
+is right yet.
+"""
 
 
 @dataclass(frozen=True)
@@ -20,8 +29,8 @@ class GuardConfig:
     """What happens to feedback that gives the answer away."""
 
     action: Literal["drop", "redact", "regenerate", "warn", "none"] = "drop"
-    """`drop`: no feedback, so `on_error` decides. `redact`: cut out, or drop what still leaks. `regenerate`: ask again,
-    or drop. `warn`: pass and count. `none`: do not look."""
+    """`drop`: no feedback, so `on_error` decides. `redact`: cut out, or drop what still leaks.
+    `regenerate`: ask again, or drop. `warn`: pass and count. `none`: do not look."""
     check_all: bool = False
     """Look at every provider's feedback, not only of those that see the reference."""
     parts: bool = True
@@ -31,8 +40,8 @@ class GuardConfig:
     overlap: Annotated[float, Within(above=0, most=1, note="; 1 allows all of it")] = 0.5
     """Share of a worked solution's five-word sequences that feedback may repeat."""
     judge: Mapping[str, Any] | None = None
-    """A language model that reads what the rules let pass (`endpoint`, `limits`, `price`, `cache_dir`, as of the
-    provider `judge`); null: rules only."""
+    """A language model that reads what the rules let pass (`endpoint`, `limits`, `price`,
+    `cache_dir`, as of the provider `judge`); null: rules only."""
 
     def __post_init__(self) -> None:
         require_choices(self, "feedback.guard.")
@@ -40,13 +49,15 @@ class GuardConfig:
             not (self.judge is not None and self.action == "none"),
             "feedback.guard.judge",
             "{…}",
-            "nothing is looked at with rltf.feedback.guard.action=none; choose drop, redact, regenerate or warn",
+            "nothing is looked at with rltf.feedback.guard.action=none; choose drop, redact,"
+            " regenerate or warn",
         )
         require(
             not (self.check_all and self.action == "none"),
             "feedback.guard.check_all",
             self.check_all,
-            "nothing is looked at with rltf.feedback.guard.action=none; choose drop, redact, regenerate or warn",
+            "nothing is looked at with rltf.feedback.guard.action=none; choose drop, redact,"
+            " regenerate or warn",
         )
 
 
@@ -57,17 +68,21 @@ class FeedbackConfig:
     provider: NamedOptions = field(default_factory=lambda: NamedOptions("verifier"))
     """`rltf.feedback.provider`, and the provider's own options beside it."""
     on_error: OnError = "stop_session"
-    """No feedback to be had: end the session (its turns still train), fall back to the fixed sentence, or fail it."""
+    """No feedback to be had: end the session (its turns still train), fall back to the fixed
+    sentence, or fail it.
+    """
     ask: Ask = "always"
-    """`group_failed`: in training a turn k is followed by feedback only if no session of the group has solved the
-    problem by turn k; the others end there. Validation always asks."""
+    """`group_failed`: in training a turn k is followed by feedback only if no session of the group
+    has solved the problem by turn k; the others end there. Validation always asks."""
     ask_wait_s: Annotated[float, Within(0, 1e6, note=" (seconds)")] = 600.0
     """With `group_failed`: longest wait, in seconds, for the other sessions to get as far."""
     guard: GuardConfig = field(default_factory=GuardConfig)
     acknowledge_leaks: bool = False
     """With `guard.action=none`: the provider may tell the answer, and that is meant."""
     record_dir: str | None = None
-    """Folder in which every call of the provider is recorded, for `rltf/feedback=replay`; null records none."""
+    """Folder in which every call of the provider is recorded, for `rltf/feedback=replay`; null
+    records none.
+    """
 
     def __post_init__(self) -> None:
         require_choices(self, "feedback.")
@@ -75,12 +90,14 @@ class FeedbackConfig:
             self.ask == "always" or self.provider.name != "peer",
             "feedback.ask",
             self.ask,
-            "asks only where no session has a solution, and rltf.feedback.provider=peer quotes one; set it to always, "
-            "or choose another provider",
+            "asks only where no session has a solution, and rltf.feedback.provider=peer quotes one;"
+            " set it to always, or choose another provider",
         )
 
     def level_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Every list of levels by turn, of the provider or of one inside it, with its key below `rltf.`."""
+        """Every list of levels by turn, of the provider or of one inside it, with its key below
+        `rltf.`.
+        """
         return _level_lists("feedback", {"provider": self.provider.name, **self.provider.options})
 
 
@@ -103,8 +120,12 @@ def feedback_config(values: Mapping[str, Any]) -> FeedbackConfig:
         ConfigError: no provider, an unknown key of `guard`, a value out of range.
     """
     own = {f.name for f in fields(FeedbackConfig)} - {"provider"}
-    provider = named_options("feedback", {k: v for k, v in values.items() if k not in own}, "provider")
+    provider = named_options(
+        "feedback", {k: v for k, v in values.items() if k not in own}, "provider"
+    )
     ours = {k: v for k, v in values.items() if k in own}
     guard = build(GuardConfig, "feedback.guard.", block("feedback.guard", ours.get("guard")))
-    config: FeedbackConfig = build(FeedbackConfig, "feedback.", {**ours, "provider": provider, "guard": guard})
+    config: FeedbackConfig = build(
+        FeedbackConfig, "feedback.", {**ours, "provider": provider, "guard": guard}
+    )
     return config

@@ -1,5 +1,6 @@
-"""What each role contributes to the loss: the blocks `rltf.{attempt,distill,feedback_modeling,imitate,critique}`, and
-`rltf.logit_distill`, which acts on attempt rows."""
+"""What each role contributes to the loss: the blocks
+`rltf.{attempt,distill,feedback_modeling,imitate,critique}`, and `rltf.logit_distill`, which acts on
+attempt rows."""
 
 from __future__ import annotations
 
@@ -15,12 +16,20 @@ Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
 Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
 """What is subtracted from the return of a turn; see `algos.advantages`."""
 
-Baseline = Literal["first_turn", "leave_one_out", "joined", "second_turn", "second_turn_padded", "none", "rejection"]
+Baseline = Literal[
+    "first_turn",
+    "leave_one_out",
+    "joined",
+    "second_turn",
+    "second_turn_padded",
+    "none",
+    "rejection",
+]
 """What is subtracted from the reward of a distilled answer; see `algos.distill`."""
 
 Reference = Literal["current", "old", "sampler"]
-"""π_ref of a distillation row: the policy as it is being trained (ratio 1, AWR) or as it was before the update, both
-given the first prompt, or the sampler given the prompt with the feedback."""
+"""π_ref of a distillation row: the policy as it is being trained (ratio 1, AWR) or as it was before
+the update, both given the first prompt, or the sampler given the prompt with the feedback."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +41,12 @@ class AttemptConfig:
     estimator: Estimator = "group_mean"
     """Baseline of a turn's return: the mean of its group and turn (paper), or another."""
     norm_by_std: bool = False
-    """Divide by the standard deviation of the group and turn (never in the paper). Of distillation rows only the
-    baseline `joined` is divided too."""
+    """Divide by the standard deviation of the group and turn (never in the paper). Of distillation
+    rows only the baseline `joined` is divided too."""
     turns: Literal["all", "first"] = "all"
-    """Which turns have attempt rows; `first`: later answers are trained by the other objectives only."""
+    """Which turns have attempt rows; `first`: later answers are trained by the other objectives
+    only.
+    """
 
     def __post_init__(self) -> None:
         require_choices(self, "attempt.")
@@ -52,17 +63,22 @@ class Scheduled:
     ramp_steps: int | None = None
     """Step at which the ramp has ended; null is the run's total number of steps."""
     restart_on_resume: bool = False
-    """A resumed run starts the ramp again, as the released code does; off: the ramp depends on the step alone."""
+    """A resumed run starts the ramp again, as the released code does; off: the ramp depends on the
+    step alone.
+    """
 
     def check(self, prefix: str) -> None:
         """Raise ConfigError about what cannot be; `prefix` is the block's name with a dot."""
         require_choices(self, prefix)
-        require(self.start_step >= 0, f"{prefix}start_step", self.start_step, "must not be negative")
+        require(
+            self.start_step >= 0, f"{prefix}start_step", self.start_step, "must not be negative"
+        )
         require(
             self.ramp_steps is None or self.ramp_steps > self.start_step,
             f"{prefix}ramp_steps",
             self.ramp_steps,
-            f"the ramp ends before it starts; must be above rltf.{prefix}start_step={self.start_step}, or null",
+            "the ramp ends before it starts; must be above"
+            f" rltf.{prefix}start_step={self.start_step}, or null",
         )
 
     @property
@@ -76,9 +92,10 @@ class Shareable(Scheduled):
     """A coefficient that may also be set by how hard the objective is to pull."""
 
     grad_share: Share | tuple[Share, Share] | None = None
-    """Share of Σ|∂L/∂log π| over all trained tokens that the objective is to have, or [start, end] of a linear ramp;
-    the coefficient then follows at every step (`algos.grad_share`), and `weight` is that of steps at which no other
-    objective has a gradient. null: the coefficient is `weight`."""
+    """Share of Σ|∂L/∂log π| over all trained tokens that the objective is to have, or [start, end]
+    of a linear ramp; the coefficient then follows at every step (`algos.grad_share`), and `weight`
+    is that of steps at which no other objective has a gradient. null: the coefficient is
+    `weight`."""
 
     def check(self, prefix: str) -> None:
         """As `Scheduled.check`."""
@@ -89,8 +106,9 @@ class Shareable(Scheduled):
             self.enabled,
             f"{prefix}weight",
             self.weight,
-            f"must be positive with rltf.{prefix}grad_share={self.grad_share}: it is the coefficient of steps at which "
-            "no other objective has a gradient; set it, or grad_share to null",
+            f"must be positive with rltf.{prefix}grad_share={self.grad_share}: it is the"
+            " coefficient of steps at which no other objective has a gradient; set it, or"
+            " grad_share to null",
         )
 
     @property
@@ -106,14 +124,22 @@ class DistillConfig(Shareable):
     """RLTF-SD: an extra row (first prompt, later answer)."""
 
     answer: Literal["last", "first_right"] = "last"
-    """Which answer of a line is distilled: its last one (paper), or its first right one, the last if none is right."""
+    """Which answer of a line is distilled: its last one (paper), or its first right one, the last
+    if none is right.
+    """
 
     baseline: Baseline = "first_turn"
-    """Subtracted from the last answer's reward: the group's mean first-turn reward (paper), or another."""
+    """Subtracted from the last answer's reward: the group's mean first-turn reward (paper), or
+    another.
+    """
     reference: Reference = "current"
-    """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was given the feedback."""
+    """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was
+    given the feedback.
+    """
     loss: Literal["importance_sampling", "ppo", "cispo", "shaped"] = "importance_sampling"
-    """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`; `shaped` has none: π/(π + γ)."""
+    """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`; `shaped` has
+    none: π/(π + γ).
+    """
     shaping: Annotated[float, Within(above=0, most=1e6, note="; the papers have 0.1")] = 0.1
     """γ of the loss `shaped`."""
     clip_low: float = 0.8
@@ -137,26 +163,31 @@ class DistillConfig(Shareable):
             self.reference != "current" or self.loss in ("importance_sampling", "shaped"),
             "distill.loss",
             self.loss,
-            "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to old or sampler",
+            "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to"
+            " old or sampler",
         )
         require(
             self.reference == "current" or self.loss != "shaped",
             "distill.reference",
             self.reference,
-            "is not read by rltf.distill.loss=shaped, which knows the policy's own probability only; set it to current",
+            "is not read by rltf.distill.loss=shaped, which knows the policy's own probability"
+            " only; set it to current",
         )
         require(
-            self.answer == "last" or self.baseline not in ("joined", "second_turn", "second_turn_padded"),
+            self.answer == "last"
+            or self.baseline not in ("joined", "second_turn", "second_turn_padded"),
             "distill.answer",
             self.answer,
-            f"with rltf.distill.baseline={self.baseline} an answer is compared by its return, which holds what came "
-            "after it; set answer to last, or baseline to first_turn, leave_one_out, none or rejection",
+            f"with rltf.distill.baseline={self.baseline} an answer is compared by its return, which"
+            " holds what came after it; set answer to last, or baseline to first_turn,"
+            " leave_one_out, none or rejection",
         )
         require(
             self.log_prob_floor is None or self.log_prob_floor <= 0,
             "distill.log_prob_floor",
             self.log_prob_floor,
-            "is a log-probability, so a positive one would mask every token; use a negative number, or null",
+            "is a log-probability, so a positive one would mask every token; use a negative number,"
+            " or null",
         )
 
 
@@ -165,10 +196,13 @@ class FeedbackModelingConfig(Shareable):
     """RLTF-FM: the policy learns to predict the feedback."""
 
     form: Literal["rows", "inline"] = "rows"
-    """`rows`: one more row (critic prompt, feedback) per feedback (paper). `inline`: cross-entropy on the feedback's
-    tokens where they stand in an appended conversation, without another forward pass."""
+    """`rows`: one more row (critic prompt, feedback) per feedback (paper). `inline`: cross-entropy
+    on the feedback's tokens where they stand in an appended conversation, without another forward
+    pass."""
     critic: str = "critique"
-    """Template `prompts/critic/<name>.j2` of the prompt that the feedback answers, in the form `rows`."""
+    """Template `prompts/critic/<name>.j2` of the prompt that the feedback answers, in the form
+    `rows`.
+    """
 
     def __post_init__(self) -> None:
         self.check("feedback_modeling.")
@@ -179,8 +213,8 @@ class ImitateConfig(Shareable):
     """Supervised fine-tuning of the first prompt on correct answers."""
 
     source: Literal["revised", "all"] = "revised"
-    """`revised`: correct last answers of sessions that needed feedback (release, mode sft). `all`: also first answers
-    that were right at once (RAFT)."""
+    """`revised`: correct last answers of sessions that needed feedback (release, mode sft). `all`:
+    also first answers that were right at once (RAFT)."""
 
     def __post_init__(self) -> None:
         self.check("imitate.")
@@ -188,7 +222,9 @@ class ImitateConfig(Shareable):
 
 @dataclass(frozen=True)
 class CritiqueConfig(Shareable):
-    """Self-critique RL: a critique that the policy wrote is credited with the turn that it led to."""
+    """Self-critique RL: a critique that the policy wrote is credited with the turn that it led
+    to.
+    """
 
     weight: Weight | tuple[Weight, Weight] = 1.0
 
@@ -198,25 +234,30 @@ class CritiqueConfig(Shareable):
 
 @dataclass(frozen=True)
 class LogitDistillConfig(Scheduled):
-    """Logit self-distillation (SDPO): first attempts are pulled, token by token, towards what the policy says there
-    once it has read the feedback."""
+    """Logit self-distillation (SDPO): first attempts are pulled, token by token, towards what the
+    policy says there once it has read the feedback."""
 
     divergence: Literal["forward_kl", "reverse_kl", "jsd"] = "jsd"
-    """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), or β KL(p ‖ m) + (1 − β) KL(q ‖ m)."""
+    """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), or β KL(p ‖ m) + (1 − β) KL(q
+    ‖ m).
+    """
     beta: float = 0.5
     """β of jsd, the teacher's share of the mixture m = β p + (1 − β) q, in (0, 1)."""
     top_k: Annotated[int, Within(1)] = 100
-    """The teacher's likeliest tokens that are kept apart; all others are one outcome, the tail. At or above the size of
-    the vocabulary the divergence is exact."""
+    """The teacher's likeliest tokens that are kept apart; all others are one outcome, the tail. At
+    or above the size of the vocabulary the divergence is exact."""
 
     def __post_init__(self) -> None:
         self.check("logit_distill.")
-        require(0 < self.beta < 1, "logit_distill.beta", self.beta, "must lie strictly between 0 and 1")
+        require(
+            0 < self.beta < 1, "logit_distill.beta", self.beta, "must lie strictly between 0 and 1"
+        )
 
 
 @dataclass(frozen=True)
 class MentionsConfig:
-    """What becomes of second answers that speak of the feedback, which a first answer cannot have seen.
+    """What becomes of second answers that speak of the feedback, which a first answer cannot have
+    seen.
 
     Concerns the rows that put a later answer behind the first prompt: `distill` and `imitate`.
     """
@@ -224,11 +265,23 @@ class MentionsConfig:
     action: Literal["keep", "mask", "drop"] = "keep"
     """`keep`, `mask` the tokens of the phrase, or `drop` the row."""
     phrases: tuple[str, ...] = (
-        "critique", "feedback", "expert guide", "previous attempt", "previous solution", "earlier attempt",
-        "as pointed out", "revised solution", "corrected solution",
-    )  # fmt: skip
+        "critique",
+        "feedback",
+        "expert guide",
+        "previous attempt",
+        "previous solution",
+        "earlier attempt",
+        "as pointed out",
+        "revised solution",
+        "corrected solution",
+    )
     """What counts as speaking of it, in any case."""
 
     def __post_init__(self) -> None:
         require_choices(self, "mentions.")
-        require(bool(self.phrases) and all(self.phrases), "mentions.phrases", list(self.phrases), "must not be empty")
+        require(
+            bool(self.phrases) and all(self.phrases),
+            "mentions.phrases",
+            list(self.phrases),
+            "must not be empty",
+        )

@@ -1,4 +1,6 @@
-"""From a plain mapping to a frozen dataclass: unknown keys and wrong types become one line that names the key."""
+"""From a plain mapping to a frozen dataclass: unknown keys and wrong types become one line that
+names the key.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,14 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     for key in values:
         if key not in known:
             close = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean rltf.{prefix}{close[0]}?" if close else f"known keys: {', '.join(known)}"
-            raise ConfigError(f"rltf.{prefix}{plain(key)}={plain(values[key])}: unknown key; {hint}")
+            hint = (
+                f"did you mean rltf.{prefix}{close[0]}?"
+                if close
+                else f"known keys: {', '.join(known)}"
+            )
+            raise ConfigError(
+                f"rltf.{prefix}{plain(key)}={plain(values[key])}: unknown key; {hint}"
+            )
     hints = get_type_hints(cls, include_extras=True)
     typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     for key, value in typed.items():
@@ -62,12 +70,19 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
 
 def block(key: str, value: Any) -> Mapping[str, Any]:
     """A nested block; an empty one when it is null."""
-    require(value is None or isinstance(value, Mapping), key, shown(value), "is a block of keys, not a value")
+    require(
+        value is None or isinstance(value, Mapping),
+        key,
+        shown(value),
+        "is a block of keys, not a value",
+    )
     return value or {}
 
 
 def named_options(section: str, values: Mapping[str, Any], name_key: str) -> NamedOptions:
-    """The component that `rltf.<section>.<name_key>` names; the block's other keys are its options."""
+    """The component that `rltf.<section>.<name_key>` names; the block's other keys are its
+    options.
+    """
     name = values.get(name_key)
     fix = "must name one" if name is None else trouble(name, str)
     require(fix is None, f"{section}.{name_key}", shown(name), str(fix))
@@ -79,4 +94,6 @@ def _check_value(key: str, value: object, hint: Any) -> None:
     if dataclasses.is_dataclass(hint):
         return
     fix = trouble(value, hint)
-    require(fix is None, key, plain(value) if get_origin(hint) is Literal else shown(value), str(fix))
+    require(
+        fix is None, key, plain(value) if get_origin(hint) is Literal else shown(value), str(fix)
+    )

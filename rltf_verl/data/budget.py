@@ -1,4 +1,6 @@
-"""How many tokens the prompts of a dataset have, first ones and revise prompts, under a tokenizer."""
+"""How many tokens the prompts of a dataset have, first ones and revise prompts, under a
+tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +47,23 @@ def load_tokenizer(path: str | Path) -> Any:
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ValueError(f"--tokenizer {path}: cannot be loaded from there ({cause})") from error
     if not tokenizer.chat_template:
-        raise ValueError(f"--tokenizer {path}: it has no chat template, which verl needs for prompts")
+        raise ValueError(
+            f"--tokenizer {path}: it has no chat template, which verl needs for prompts"
+        )
     return tokenizer
 
 
 def prompt_lengths(
-    messages: Sequence[list[dict[str, Any]]], tokenizer: Any, limit: int | None, revise: str, feedback_tokens: int
+    messages: Sequence[list[dict[str, Any]]],
+    tokenizer: Any,
+    limit: int | None,
+    revise: str,
+    feedback_tokens: int,
 ) -> list[Lengths]:
     """Of first prompts, and of revise prompts before any attempt is quoted.
 
-    An attempt is cut to what is left of the budget, so a revise prompt fits if it does so without one.
+    An attempt is cut to what is left of the budget, so a revise prompt fits if it does so without
+    one.
 
     Args:
         messages: first prompts. Images in them are not counted.
@@ -67,7 +76,9 @@ def prompt_lengths(
     second = _count([_revise(prompt, revise) for prompt in messages], tokenizer, "revise prompts")
     return [
         _lengths("first prompt", first, limit),
-        _lengths("revise prompt, without the attempt", [n + feedback_tokens for n in second], limit),
+        _lengths(
+            "revise prompt, without the attempt", [n + feedback_tokens for n in second], limit
+        ),
     ]
 
 
@@ -77,13 +88,17 @@ def _text_only(prompt: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 def _revise(prompt: list[dict[str, Any]], template: str) -> list[dict[str, str]]:
     *before, last = _text_only(prompt)
-    text = render(template_of("revise", template), question=last["content"], attempt="", feedback="")
+    text = render(
+        template_of("revise", template), question=last["content"], attempt="", feedback=""
+    )
     return [*before, {**last, "content": text}]
 
 
 def _count(chats: Sequence[list[dict[str, str]]], tokenizer: Any, what: str) -> list[int]:
     batches = [chats[i : i + BATCH] for i in range(0, len(chats), BATCH)]
-    progress = track(batches, what, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    progress = track(
+        batches, what, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    )
     counts: list[int] = []
     for batch in progress:
         texts = tokenizer.apply_chat_template(batch, add_generation_prompt=True, tokenize=False)

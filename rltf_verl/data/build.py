@@ -1,4 +1,6 @@
-"""Problems -> train.parquet and test.parquet, the same bytes for the same seed, options and versions."""
+"""Problems -> train.parquet and test.parquet, the same bytes for the same seed, options and
+versions.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def build_parquet(
 ) -> Built:
     """Write a dataset for verl into `out_dir`; existing files of the same names are replaced.
 
-    Killed at any moment, it leaves the old pair, the new one, or no train.parquet: never one file of each.
+    Killed at any moment, it leaves the old pair, the new one, or no train.parquet: never one file
+    of each.
 
     Args:
         env_name: environment, see `rltf_verl.envs.env_names`.
@@ -57,11 +60,14 @@ def build_parquet(
     """
     env = make_env(env_name, **env_options)
     splits = env.build(seed, num_train, num_test)
-    for split, asked, found in (("train", num_train, splits.train), ("test", num_test, splits.test)):
+    for split, asked, found in (
+        ("train", num_train, splits.train),
+        ("test", num_test, splits.test),
+    ):
         if asked and not found:
             raise ValueError(
-                f"num_{split}={asked}: no problem is left for {split}.parquet; lower --num-train or --num-test, "
-                f"set --num-{split} 0, or name a larger source"
+                f"num_{split}={asked}: no problem is left for {split}.parquet; lower --num-train or"
+                f" --num-test, set --num-{split} 0, or name a larger source"
             )
     provenance = _provenance(env_name, env, seed, num_train, num_test, env_options, splits.notes)
     folder = Path(out_dir)
@@ -70,7 +76,9 @@ def build_parquet(
     with ExitStack() as unfinished:
         new_train, new_test = (
             unfinished.enter_context(
-                _finished(_table(env, problems, path.stem), path, {**provenance, "split": path.stem})
+                _finished(
+                    _table(env, problems, path.stem), path, {**provenance, "split": path.stem}
+                )
             )
             for path, problems in ((train, splits.train), (test, splits.test))
         )
@@ -81,7 +89,9 @@ def build_parquet(
 
 
 def write_table(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> None:
-    """Write a table with its provenance and the sha256 of its content; one that is killed leaves no half file."""
+    """Write a table with its provenance and the sha256 of its content; one that is killed leaves no
+    half file.
+    """
     with _finished(table, path, provenance) as unfinished:
         unfinished.replace(path)
 
@@ -90,14 +100,19 @@ def refuse_existing(paths: Sequence[Path], overwrite: bool) -> None:
     """Raise ValueError if a file is there that may not be replaced."""
     there = [str(path) for path in paths if path.exists()]
     if there and not overwrite:
-        raise ValueError(f"{', '.join(there)}: there already; name another --out, or replace it with --overwrite")
+        raise ValueError(
+            f"{', '.join(there)}: there already; name another --out, or replace it with --overwrite"
+        )
 
 
 @contextmanager
 def _finished(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> Iterator[Path]:
     """The table in a whole file beside `path`, gone at the end if it was not moved there."""
     facts = {**provenance, "content_sha256": content_sha256(table)}
-    metadata = {**(table.schema.metadata or {}), PROVENANCE_KEY: json.dumps(facts, sort_keys=True).encode()}
+    metadata = {
+        **(table.schema.metadata or {}),
+        PROVENANCE_KEY: json.dumps(facts, sort_keys=True).encode(),
+    }
     _remove_leftovers(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -126,15 +141,25 @@ def _runs(pid: int) -> bool:
 
 def versions(packages: Sequence[str] = ()) -> dict[str, str]:
     """Of what decides the bytes of a file."""
-    ours = {"rltf_verl": __version__, "python": platform.python_version(), "pyarrow": pa.__version__}
+    ours = {
+        "rltf_verl": __version__,
+        "python": platform.python_version(),
+        "pyarrow": pa.__version__,
+    }
     return {**ours, **{name: version(name) for name in packages}}
 
 
 def _table(env: Env, problems: Sequence[Problem], split: str) -> pa.Table:
     progress = track(
-        problems, f"{env.name} {split}", console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+        problems,
+        f"{env.name} {split}",
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
     )
-    rows = [row_of(problem, env.prompt(problem), split, _subset(env, problem)) for problem in progress]
+    rows = [
+        row_of(problem, env.prompt(problem), split, _subset(env, problem)) for problem in progress
+    ]
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
@@ -143,12 +168,28 @@ def _subset(env: Env, problem: Problem) -> str:
 
 
 def _provenance(
-    env_name: str, env: Env, seed: int, num_train: int, num_test: int, options: Mapping[str, Any], notes: Sequence[str]
+    env_name: str,
+    env: Env,
+    seed: int,
+    num_train: int,
+    num_test: int,
+    options: Mapping[str, Any],
+    notes: Sequence[str],
 ) -> dict[str, Any]:
     # No output folder, time or host: they would change the bytes without changing the data.
-    call = ["rltf", "data", "build", env_name, f"--seed={seed}", f"--num-train={num_train}", f"--num-test={num_test}"]
+    call = [
+        "rltf",
+        "data",
+        "build",
+        env_name,
+        f"--seed={seed}",
+        f"--num-train={num_train}",
+        f"--num-test={num_test}",
+    ]
     return {
-        "command": shlex.join([*call, *(f"{key}={value}" for key, value in sorted(options.items()))]),
+        "command": shlex.join(
+            [*call, *(f"{key}={value}" for key, value in sorted(options.items()))]
+        ),
         "env": env_name,
         "options": dict(options),
         "seed": seed,

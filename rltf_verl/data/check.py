@@ -1,4 +1,6 @@
-"""Whether datasets can be trained on: their rows, what they share, and how long their prompts are."""
+"""Whether datasets can be trained on: their rows, what they share, and how long their prompts
+are.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +73,8 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
     for i, one in enumerate(report.files):
         if one.num_formless:
             report.notes.append(
-                f"{one.path}: {one.num_formless} of {one.num_rows} prompts ask neither for \\boxed{{}} nor for ####, "
-                "so a right answer may be graded as none"
+                f"{one.path}: {one.num_formless} of {one.num_rows} prompts ask neither for"
+                " \\boxed{} nor for ####, so a right answer may be graded as none"
             )
         for other in report.files[i + 1 :]:
             shared = len(one.questions.keys() & other.questions.keys())
@@ -106,19 +108,29 @@ def _check(path: Path) -> CheckedFile:
         errors.append(f"{path}: {num_bad - MAX_TOLD} more bad rows")
     indices = [(row["extra_info"] or {}).get("index") for row in rows]
     if same_everywhere(indices):
-        errors.append(f"{path}: extra_info.index is {indices[0]} in all rows, and seeds are made of it: number them")
+        errors.append(
+            f"{path}: extra_info.index is {indices[0]} in all rows, and seeds are made of it:"
+            " number them"
+        )
     said = read_provenance(path).get("content_sha256")
     if said is not None and said != content_sha256(table):
-        errors.append(f"{path}: its rows are not those that it was written with (content_sha256 of its provenance)")
+        errors.append(
+            f"{path}: its rows are not those that it was written with (content_sha256 of its"
+            " provenance)"
+        )
     questions = Counter(_normalised(question_of(prompt)) for prompt in messages)
     formless = sum(_is_formless(row) for row in rows)
-    return CheckedFile(path, len(rows), questions, tuple(messages), frozenset(splits), tuple(errors), formless)
+    return CheckedFile(
+        path, len(rows), questions, tuple(messages), frozenset(splits), tuple(errors), formless
+    )
 
 
 def _is_formless(row: dict[str, Any]) -> bool:
     if (row["extra_info"] or {}).get("env") != "math":
         return False
-    said = [str(message.get("content")) for message in row["prompt"] or () if isinstance(message, dict)]
+    said = [
+        str(message.get("content")) for message in row["prompt"] or () if isinstance(message, dict)
+    ]
     return not any("\\boxed" in text or asks_for_hashes(text) for text in said)
 
 

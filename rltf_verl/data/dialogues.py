@@ -1,4 +1,6 @@
-"""From an episode log to dialogues for verl's SFT trainer: what student and teacher said, in one conversation."""
+"""From an episode log to dialogues for verl's SFT trainer: what student and teacher said, in one
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,25 @@ from rltf_verl.runlog.turns import lines
 
 MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 SCHEMA = pa.schema(
-    {"messages": MESSAGES, "env": pa.string(), "index": pa.int64(), "num_turns": pa.int64(), "solved": pa.bool_()}
+    {
+        "messages": MESSAGES,
+        "env": pa.string(),
+        "index": pa.int64(),
+        "num_turns": pa.int64(),
+        "solved": pa.bool_(),
+    }
 )
-"""`messages` is the column that verl's `MultiTurnSFTDataset` reads; it trains on what the assistant says."""
+"""`messages` is the column that verl's `MultiTurnSFTDataset` reads; it trains on what the assistant
+says.
+"""
 
 
 def dialogues(
-    records: Iterable[Mapping[str, Any]], revise: str, *, only_solved: bool = True, split: str | None = "train"
+    records: Iterable[Mapping[str, Any]],
+    revise: str,
+    *,
+    only_solved: bool = True,
+    split: str | None = "train",
 ) -> Iterator[dict[str, Any]]:
     """One row per line of every session of the split, in the order of the log.
 
@@ -44,7 +58,9 @@ def first_prompt(record: Mapping[str, Any]) -> list[dict[str, str]]:
     return [*record.get("context", []), {"role": "user", "content": record["question"]}]
 
 
-def _messages(record: Mapping[str, Any], line: Sequence[Mapping[str, Any]], revise: str) -> list[dict[str, str]]:
+def _messages(
+    record: Mapping[str, Any], line: Sequence[Mapping[str, Any]], revise: str
+) -> list[dict[str, str]]:
     said = first_prompt(record)
     for turn in line:
         said.append({"role": "assistant", "content": turn["text"]})

@@ -17,21 +17,49 @@ from rltf_verl.runlog.turns import Record, right, wrong
 Row = dict[str, Any]
 
 PREFERENCES = pa.schema(
-    {"prompt": MESSAGES, "chosen": MESSAGES, "rejected": MESSAGES, "env": pa.string(), "index": pa.int64()}
+    {
+        "prompt": MESSAGES,
+        "chosen": MESSAGES,
+        "rejected": MESSAGES,
+        "env": pa.string(),
+        "index": pa.int64(),
+    }
 )
 """As TRL's preference trainers read them, conversational form."""
 
-TURNS = pa.schema({
-    "step": pa.int64(), "split": pa.string(), "uid": pa.string(), "session_id": pa.int64(), "env": pa.string(),
-    "index": pa.int64(), "turn": pa.int64(), "parent": pa.int64(), "question": pa.string(), "reference": pa.string(),
-    "prompt": pa.string(), "text": pa.string(), "answer": pa.string(), "correct": pa.bool_(), "format_ok": pa.bool_(),
-    "reward": pa.float64(), "num_tokens": pa.int64(), "ended": pa.bool_(), "feedback": pa.string(),
-    "provider": pa.string(), "leak": pa.string(), "latency_s": pa.float64(), "stop": pa.string(), "error": pa.string(),
-})  # fmt: skip
+TURNS = pa.schema(
+    {
+        "step": pa.int64(),
+        "split": pa.string(),
+        "uid": pa.string(),
+        "session_id": pa.int64(),
+        "env": pa.string(),
+        "index": pa.int64(),
+        "turn": pa.int64(),
+        "parent": pa.int64(),
+        "question": pa.string(),
+        "reference": pa.string(),
+        "prompt": pa.string(),
+        "text": pa.string(),
+        "answer": pa.string(),
+        "correct": pa.bool_(),
+        "format_ok": pa.bool_(),
+        "reward": pa.float64(),
+        "num_tokens": pa.int64(),
+        "ended": pa.bool_(),
+        "feedback": pa.string(),
+        "provider": pa.string(),
+        "leak": pa.string(),
+        "latency_s": pa.float64(),
+        "stop": pa.string(),
+        "error": pa.string(),
+    }
+)
 
 
 def answers(records: Iterable[Record], split: str | None = "train") -> Iterator[Row]:
-    """First prompt and right answer, of whatever turn: each different one of a problem once (paper: the SFT arm).
+    """First prompt and right answer, of whatever turn: each different one of a problem once (paper:
+    the SFT arm).
 
     In the schema of `dialogues.SCHEMA`, so verl's SFT trainer reads it.
     """
@@ -42,33 +70,73 @@ def answers(records: Iterable[Record], split: str | None = "train") -> Iterator[
 
 
 def preferences(records: Iterable[Record], split: str | None = "train") -> Iterator[Row]:
-    """First prompt, a right answer and a wrong one to it: revisions over the attempts that they revise.
+    """First prompt, a right answer and a wrong one to it: revisions over the attempts that they
+    revise.
 
     Each different pair of a problem once.
     """
     for (env, index, _), known in _by_problem(records, split).items():
         for wrong_text, right_text in known.revised:
             chosen, rejected = [_assistant(right_text)], [_assistant(wrong_text)]
-            yield {"prompt": known.prompt, "chosen": chosen, "rejected": rejected, "env": env, "index": index}
+            yield {
+                "prompt": known.prompt,
+                "chosen": chosen,
+                "rejected": rejected,
+                "env": env,
+                "index": index,
+            }
 
 
 def turns(records: Iterable[Record], split: str | None = None) -> Iterator[Row]:
-    """One row per attempt, of training and validation unless `split` says one of them; for dataframes."""
+    """One row per attempt, of training and validation unless `split` says one of them; for
+    dataframes.
+    """
     for record in records:
         if split not in (None, record["split"]):
             continue
-        place = {name: record[name] for name in ("step", "split", "uid", "session_id", "env", "index", "question",
-                                                 "reference")}  # fmt: skip
+        place = {
+            name: record[name]
+            for name in (
+                "step",
+                "split",
+                "uid",
+                "session_id",
+                "env",
+                "index",
+                "question",
+                "reference",
+            )
+        }
         for k, turn in enumerate(record["turns"]):
             said, grade = turn["feedback"] or {}, turn["grade"]
-            own = {name: turn.get(name) for name in ("parent", "prompt", "text", "reward", "num_tokens", "ended",
-                                                     "stop", "error")}  # fmt: skip
-            graded = {"answer": grade["parsed"], "correct": grade["correct"], "format_ok": grade["format_ok"]}
-            told = {"feedback": said.get("text"), **{n: said.get(n) for n in ("provider", "leak", "latency_s")}}
+            own = {
+                name: turn.get(name)
+                for name in (
+                    "parent",
+                    "prompt",
+                    "text",
+                    "reward",
+                    "num_tokens",
+                    "ended",
+                    "stop",
+                    "error",
+                )
+            }
+            graded = {
+                "answer": grade["parsed"],
+                "correct": grade["correct"],
+                "format_ok": grade["format_ok"],
+            }
+            told = {
+                "feedback": said.get("text"),
+                **{n: said.get(n) for n in ("provider", "leak", "latency_s")},
+            }
             yield place | {"turn": k} | own | graded | told
 
 
-def write_table(rows: Sequence[Row], schema: pa.Schema, path: Path, provenance: Mapping[str, Any]) -> None:
+def write_table(
+    rows: Sequence[Row], schema: pa.Schema, path: Path, provenance: Mapping[str, Any]
+) -> None:
     """Write rows as parquet.
 
     Raises:

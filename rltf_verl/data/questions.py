@@ -32,7 +32,9 @@ def read_questions(path: str | Path, num: int | None = None) -> list[Question]:
     """
     check_parquet(path)
     table = pq.read_table(path, columns=["data_source", "prompt", "extra_info", "reward_model"])
-    return [_question(row, f"{path}, row {i}") for i, row in enumerate(table.slice(0, num).to_pylist())]
+    return [
+        _question(row, f"{path}, row {i}") for i, row in enumerate(table.slice(0, num).to_pylist())
+    ]
 
 
 def _question(row: dict[str, Any], where: str) -> Question:
@@ -40,7 +42,9 @@ def _question(row: dict[str, Any], where: str) -> Question:
         problem = problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    messages = tuple({"role": str(m["role"]), "content": text_of(m["content"])} for m in row["prompt"] or ())
+    messages = tuple(
+        {"role": str(m["role"]), "content": text_of(m["content"])} for m in row["prompt"] or ()
+    )
     if not messages:
         raise ValueError(f"{where}: the prompt is empty; {FIX}")
     return Question(problem, messages, str(row["data_source"]))

@@ -1,7 +1,7 @@
 """The dataset rows that verl reads and our agent loop gets back: written and checked here only.
 
-An environment's own fields travel as one JSON string, `extra_info.task`: datasets of several environments then have
-one schema and can be concatenated.
+An environment's own fields travel as one JSON string, `extra_info.task`: datasets of several
+environments then have one schema and can be concatenated.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ SCHEMA = pa.schema(
         "prompt": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
         "ability": pa.string(),
         "reward_model": pa.struct({"style": pa.string(), "ground_truth": pa.string()}),
-        "extra_info": pa.struct({"split": pa.string(), "index": pa.int64(), "env": pa.string(), "task": pa.string()}),
+        "extra_info": pa.struct(
+            {"split": pa.string(), "index": pa.int64(), "env": pa.string(), "task": pa.string()}
+        ),
         "agent_name": pa.string(),
     }
 )
 
 
 def row_of(problem: Problem, prompt: str, split: str, subset: str = "") -> dict[str, Any]:
-    """The dataset row of a problem, whose first user message is `prompt`. verl has metrics per `data_source`."""
+    """The dataset row of a problem, whose first user message is `prompt`. verl has metrics per
+    `data_source`.
+    """
     task = json.dumps(dict(problem.data), sort_keys=True, ensure_ascii=False)
     return {
         "data_source": f"rltf/{problem.env}/{subset}" if subset else f"rltf/{problem.env}",
@@ -62,7 +66,9 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
     except (TypeError, ValueError) as error:
         raise ValueError(f"extra_info.task is not JSON ({error}): {FIX}") from error
     if not isinstance(data, dict):
-        raise ValueError(f"extra_info.task is JSON, but a {type(data).__name__} and not an object: {FIX}")
+        raise ValueError(
+            f"extra_info.task is JSON, but a {type(data).__name__} and not an object: {FIX}"
+        )
     return Problem(
         env=str(_field(extra_info, "extra_info", "env")),
         index=_index(_field(extra_info, "extra_info", "index")),
@@ -78,16 +84,19 @@ def same_everywhere(indices: Sequence[Any]) -> bool:
 
 def reference_text(value: Any) -> str:
     """A reference answer. Raises ValueError if it is no single value."""
-    if isinstance(value, (bytes, Mapping)) or (hasattr(value, "__len__") and not isinstance(value, str)):
+    if isinstance(value, (bytes, Mapping)) or (
+        hasattr(value, "__len__") and not isinstance(value, str)
+    ):
         raise ValueError(
-            f"reward_model.ground_truth is a {type(value).__name__} ({str(value)[:40]}), and answers are compared with "
-            "one text: write it as the text that a right answer has"
+            f"reward_model.ground_truth is a {type(value).__name__} ({str(value)[:40]}), and"
+            " answers are compared with one text: write it as the text that a right answer has"
         )
     return str(value)
 
 
 def text_of(content: Any) -> str:
-    """The text of a message; of one in parts, their texts one after the other, as chat templates write them.
+    """The text of a message; of one in parts, their texts one after the other, as chat templates
+    write them.
 
     Raises:
         ValueError: it holds something that is no text, an image say.
@@ -95,7 +104,10 @@ def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, (list, tuple)) or not all(_is_text(part) for part in content):
-        raise ValueError("the prompt holds more than text: images, videos and audio cannot be asked about; drop them")
+        raise ValueError(
+            "the prompt holds more than text: images, videos and audio cannot be asked about; drop"
+            " them"
+        )
     return "".join(part["text"] for part in content)
 
 
@@ -112,11 +124,12 @@ def files_of(value: Any) -> list[str]:
 
 
 def check_parquet(path: str | Path) -> None:
-    """Check that a file holds rows of ours: its columns, its first row, and in all rows what a prompt is made of.
+    """Check that a file holds rows of ours: its columns, its first row, and in all rows what a
+    prompt is made of.
 
     Raises:
-        ValueError: not parquet, empty, a column or field is missing, or a prompt is not text; names the file and the
-            fix.
+        ValueError: not parquet, empty, a column or field is missing, or a prompt is not text; names
+            the file and the fix.
         FileNotFoundError: no such file.
     """
     try:
@@ -142,7 +155,11 @@ def environments_of(path: str | Path) -> set[str]:
     """The environments that the rows of a checked file were made for (`extra_info.env`)."""
     with pq.ParquetFile(path) as file:
         batches = file.iter_batches(columns=["extra_info.env"])
-        return {str(name) for batch in batches for name in batch.column(0).field("env").unique().to_pylist()}
+        return {
+            str(name)
+            for batch in batches
+            for name in batch.column(0).field("env").unique().to_pylist()
+        }
 
 
 def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
@@ -151,10 +168,17 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
     for name in media:
         for batch in file.iter_batches(columns=[name]):
             if any(batch.column(0).to_pylist()):
-                raise ValueError(f"{path}: the column {name} is not empty, and only text can be asked about: drop it")
+                raise ValueError(
+                    f"{path}: the column {name} is not empty, and only text can be asked about:"
+                    " drop it"
+                )
     if file.schema_arrow.field("prompt").type == SCHEMA.field("prompt").type:
         return
-    prompts = (prompt for batch in file.iter_batches(columns=["prompt"]) for prompt in batch.column(0).to_pylist())
+    prompts = (
+        prompt
+        for batch in file.iter_batches(columns=["prompt"])
+        for prompt in batch.column(0).to_pylist()
+    )
     try:
         for message in chain.from_iterable(prompts):
             text_of(message["content"])
@@ -165,7 +189,9 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
 
 
 def content_sha256(table: pa.Table) -> str:
-    """Of the rows as JSON lines: the same for the same content, whatever the file's compression and metadata."""
+    """Of the rows as JSON lines: the same for the same content, whatever the file's compression and
+    metadata.
+    """
     digest = hashlib.sha256()
     for batch in table.to_batches(max_chunksize=1024):
         for row in batch.to_pylist():
@@ -174,7 +200,9 @@ def content_sha256(table: pa.Table) -> str:
 
 
 def read_provenance(path: str | Path) -> dict[str, Any]:
-    """How the file was made (command, environment, options, seed, versions); empty for files that are not ours."""
+    """How the file was made (command, environment, options, seed, versions); empty for files that
+    are not ours.
+    """
     metadata = pq.read_schema(path).metadata or {}
     provenance: dict[str, Any] = json.loads(metadata.get(PROVENANCE_KEY, b"{}"))
     return provenance
@@ -185,7 +213,9 @@ def _as_json(value: object) -> str:
 
 
 def _index(value: Any) -> int:
-    """A number as it is, other people's identifiers as a number that follows from them: seeds are made of it."""
+    """A number as it is, other people's identifiers as a number that follows from them: seeds are
+    made of it.
+    """
     try:
         return int(value)
     except ValueError:

@@ -15,8 +15,11 @@ from rltf_verl.types import Problem
 Shown = dict[str, Any]
 
 
-def first_problems(path: str | Path, num: int, attempt: str | None) -> tuple[dict[str, Any], list[Shown]]:
-    """Provenance, and of the first `num` rows question, reference, place and, for an attempt, the feedback by level.
+def first_problems(
+    path: str | Path, num: int, attempt: str | None
+) -> tuple[dict[str, Any], list[Shown]]:
+    """Provenance, and of the first `num` rows question, reference, place and, for an attempt, the
+    feedback by level.
 
     Raises:
         ValueError: not a file of ours, or its environment cannot be made.
@@ -29,14 +32,22 @@ def first_problems(path: str | Path, num: int, attempt: str | None) -> tuple[dic
     shown = []
     for row in batch.to_pylist()[:num]:
         problem = problem_from_row(row["extra_info"], row["reward_model"])
-        said = {} if attempt is None else _feedback(_env_of(problem, provenance, envs), problem, attempt)
-        shown.append({
-            "where": f"{row['data_source']} {row['extra_info'].get('split') or ''} {problem.index}",
-            "prompt": row["prompt"],
-            "reference": problem.reference,
-            "attempt": attempt,
-            "feedback": said,
-        })  # fmt: skip
+        said = (
+            {}
+            if attempt is None
+            else _feedback(_env_of(problem, provenance, envs), problem, attempt)
+        )
+        shown.append(
+            {
+                "where": (
+                    f"{row['data_source']} {row['extra_info'].get('split') or ''} {problem.index}"
+                ),
+                "prompt": row["prompt"],
+                "reference": problem.reference,
+                "attempt": attempt,
+                "feedback": said,
+            }
+        )
     return provenance, shown
 
 

@@ -1,7 +1,8 @@
-"""A dataset that was made for something else (verl's GSM8K form, say) as one of ours: what it holds stays as it is.
+"""A dataset that was made for something else (verl's GSM8K form, say) as one of ours: what it holds
+stays as it is.
 
-Added are the column `agent_name` and, in the struct `extra_info`, the fields `env`, `task` and, if there is none,
-`index`. Rows keep their order, columns their content and type, whatever they are.
+Added are the column `agent_name` and, in the struct `extra_info`, the fields `env`, `task` and, if
+there is none, `index`. Rows keep their order, columns their content and type, whatever they are.
 """
 
 from __future__ import annotations
@@ -28,18 +29,22 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
 
     Args:
         source: parquet file with verl's columns `prompt` and `reward_model`.
-        env_name: environment that grades its answers; one that can make do with question and reference (`TakesRows`).
+        env_name: environment that grades its answers; one that can make do with question and
+            reference (`TakesRows`).
         out: file to write; may not be the source.
         env_options: options of the environment, for the check that it takes the rows.
 
     Raises:
-        ValueError: the file or the environment cannot be used; names the column or row, and what to do.
+        ValueError: the file or the environment cannot be used; names the column or row, and what to
+            do.
     """
     source, out = Path(source), Path(out)
     env = make_env(env_name, **env_options)
     if not isinstance(env, TakesRows):
-        raise ValueError(f"--env {env_name}: its problems are more than a question and an answer, so rows of other "
-                         "datasets cannot be graded by it")  # fmt: skip
+        raise ValueError(
+            f"--env {env_name}: its problems are more than a question and an answer, so rows of"
+            " other datasets cannot be graded by it"
+        )
     if out.exists() and out.samefile(source):
         raise ValueError(f"--out {out} is the source itself: name another file")
     try:
@@ -47,9 +52,22 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
     except pa.ArrowInvalid as error:
         raise ValueError(f"{source} is not a parquet file ({error})") from error
     wrapped = _wrapped(table, env, env.name, str(source))
-    command = ["rltf", "data", "wrap", source.name, "--env", env_name, *(f"{k}={v}" for k, v in env_options.items())]
-    provenance = {"command": shlex.join(command), "env": env_name, "options": env_options, "seed": None,
-                  "versions": versions()}  # fmt: skip
+    command = [
+        "rltf",
+        "data",
+        "wrap",
+        source.name,
+        "--env",
+        env_name,
+        *(f"{k}={v}" for k, v in env_options.items()),
+    ]
+    provenance = {
+        "command": shlex.join(command),
+        "env": env_name,
+        "options": env_options,
+        "seed": None,
+        "versions": versions(),
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     write_table(wrapped, out, provenance)
     return int(wrapped.num_rows)
@@ -62,24 +80,36 @@ def question_of(prompt: Any) -> str:
 
 def _wrapped(table: pa.Table, env: TakesRows, env_name: str, where: str) -> pa.Table:
     _check_columns(table, where)
-    needed = [name for name in ("data_source", "prompt", "reward_model", "extra_info") if name in table.column_names]
+    needed = [
+        name
+        for name in ("data_source", "prompt", "reward_model", "extra_info")
+        if name in table.column_names
+    ]
     tasks = [_task(env, i, row, where) for i, row in enumerate(table.select(needed).to_pylist())]
     added = {"env": pa.array([env_name] * len(tasks)), "task": pa.array(tasks)}
     info = _with_fields(table, added, where)
     position = table.schema.get_field_index("extra_info")
-    table = table.append_column("extra_info", info) if position < 0 else table.set_column(position, "extra_info", info)
+    table = (
+        table.append_column("extra_info", info)
+        if position < 0
+        else table.set_column(position, "extra_info", info)
+    )
     if "agent_name" not in table.column_names:
         table = table.append_column("agent_name", pa.array([AGENT_NAME] * table.num_rows))
     return table.replace_schema_metadata(_metadata(table.schema.metadata, list(added)))
 
 
 def _check_columns(table: pa.Table, where: str) -> None:
-    missing = [name for name in ("data_source", "prompt", "reward_model") if name not in table.column_names]
+    missing = [
+        name for name in ("data_source", "prompt", "reward_model") if name not in table.column_names
+    ]
     if missing:
         raise ValueError(f"{where} has no column {', '.join(missing)}: it is not in verl's form")
     if not table.num_rows:
         raise ValueError(f"{where} has no rows")
-    if "agent_name" in table.column_names and set(table.column("agent_name").to_pylist()) != {AGENT_NAME}:
+    if "agent_name" in table.column_names and set(table.column("agent_name").to_pylist()) != {
+        AGENT_NAME
+    }:
         raise ValueError(f"{where} has a column agent_name with another agent loop in it: {FIX}")
     for name in ("extra_info", "reward_model"):
         kind = table.schema.field(name).type if name in table.column_names else pa.null()
@@ -104,10 +134,14 @@ def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
 def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> pa.Array:
     """The struct `extra_info` with more fields; an index of somebody else's stays."""
     fields: dict[str, pa.Array] = {}
-    if "extra_info" in table.column_names and not pa.types.is_null(table.schema.field("extra_info").type):
+    if "extra_info" in table.column_names and not pa.types.is_null(
+        table.schema.field("extra_info").type
+    ):
         old = table.column("extra_info").combine_chunks()
         fields = dict(zip([field.name for field in old.type], old.flatten(), strict=True))
-    taken = [name for name in added if name in fields and fields[name].null_count < len(fields[name])]
+    taken = [
+        name for name in added if name in fields and fields[name].null_count < len(fields[name])
+    ]
     if taken:
         raise ValueError(f"{where} has extra_info.{taken[0]} already: {FIX}")
     if "index" not in fields or fields["index"].null_count:
@@ -116,14 +150,17 @@ def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> 
         fields["index"] = pa.array(range(table.num_rows), pa.int64())
     if same_everywhere(fields["index"].to_pylist()):
         raise ValueError(
-            f"{where}: extra_info.index is {fields['index'][0]} in all rows, and seeds are made of it: {FIX}"
+            f"{where}: extra_info.index is {fields['index'][0]} in all rows, and seeds are made of"
+            f" it: {FIX}"
         )
     fields.update(added)
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
 
 
 def _metadata(metadata: Mapping[bytes, bytes] | None, added: Sequence[str]) -> dict[bytes, bytes]:
-    """With the new columns in what `datasets` has written about the old ones (which of them are images, say)."""
+    """With the new columns in what `datasets` has written about the old ones (which of them are
+    images, say).
+    """
     kept = dict(metadata or {})
     if b"huggingface" not in kept:
         return kept

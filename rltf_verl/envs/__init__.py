@@ -27,6 +27,7 @@ def make_env(name: str, /, **options: Any) -> Env:
     """Make the environment `rltf.env.name`, with the other keys of that block as options.
 
     Raises:
-        ValueError: unknown name, or an option it does not have or cannot take; names the config key.
+        ValueError: unknown name, or an option it does not have or cannot take; names the config
+            key.
     """
     return cast(Env, construct("rltf.env", "name", _ENVS, name, options))

@@ -1,4 +1,6 @@
-"""What an environment is. One file per environment; everything deterministic from its seed; never `eval`."""
+"""What an environment is. One file per environment; everything deterministic from its seed; never
+`eval`.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,11 @@ class Splits:
 
 
 class GradeUnavailable(Exception):
-    """No verdict on this answer could be had, through no fault of the answer: a judge that is down, say.
+    """No verdict on this answer could be had, through no fault of the answer: a judge that is down,
+    say.
 
-    The session ends there, and the answer counts neither for nor against the policy. An answer at which the grader
-    breaks or runs out of time is another matter: that is graded wrong.
+    The session ends there, and the answer counts neither for nor against the policy. An answer at
+    which the grader breaks or runs out of time is another matter: that is graded wrong.
 
     Args:
         cause: one line that says what failed and what to change.
@@ -42,10 +45,10 @@ class GradeUnavailable(Exception):
 class Env(Protocol):
     """A task with a verifier that can say what is wrong.
 
-    Instances are cheap, stateless and safe to share between threads; options are constructor arguments
-    with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. An environment whose `grade`
-    waits for other processes (a sandbox, a worker pool, a judge) has a class attribute `blocking = True`: sessions
-    then call it in a thread, and the others go on.
+    Instances are cheap, stateless and safe to share between threads; options are constructor
+    arguments with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. An
+    environment whose `grade` waits for other processes (a sandbox, a worker pool, a judge) has a
+    class attribute `blocking = True`: sessions then call it in a thread, and the others go on.
     """
 
     name: str
@@ -74,15 +77,15 @@ class Candidate:
     start: int
     end: int
     answer: str
-    """The passage as an answer that `Env.grade` reads. If it states a part only: the reference with that part put in,
-    so that it is graded correct just when the part is right."""
+    """The passage as an answer that `Env.grade` reads. If it states a part only: the reference with
+    that part put in, so that it is graded correct just when the part is right."""
     part: bool = False
 
 
 @runtime_checkable
 class FindsCandidates(Protocol):
-    """An environment that knows what its answers look like in prose. Optional: without it the leak guard looks at
-    boxes, quotations, last lines and what follows `the answer is`."""
+    """An environment that knows what its answers look like in prose. Optional: without it the leak
+    guard looks at boxes, quotations, last lines and what follows `the answer is`."""
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Every passage that may state the answer or a part of it. Never raises on any text.
@@ -97,7 +100,9 @@ class FindsCandidates(Protocol):
 
 @runtime_checkable
 class GradesAsync(Protocol):
-    """An environment that waits for an answer over the network, e.g. of a judge. Sessions call it and not `grade`."""
+    """An environment that waits for an answer over the network, e.g. of a judge. Sessions call it
+    and not `grade`.
+    """
 
     async def agrade(self, problem: Problem, text: str) -> Grade:
         """As `Env.grade`. Raises GradeUnavailable."""
@@ -106,7 +111,9 @@ class GradesAsync(Protocol):
 
 @runtime_checkable
 class HasWorkedSolution(Protocol):
-    """An environment whose problems come with a solution in words. Optional: the leak guard looks for copies of it."""
+    """An environment whose problems come with a solution in words. Optional: the leak guard looks
+    for copies of it.
+    """
 
     def worked_solution(self, problem: Problem) -> str:
         """The reference solution; empty if this problem has none."""
@@ -115,22 +122,31 @@ class HasWorkedSolution(Protocol):
 
 @runtime_checkable
 class HasReviseTemplates(Protocol):
-    """An environment whose later prompts have templates of their own. Optional: see `episode.templates.TEMPLATES`."""
+    """An environment whose later prompts have templates of their own. Optional: see
+    `episode.templates.TEMPLATES`.
+    """
 
     revise_templates: Mapping[str, str]
-    """What feedback is about (`attempt`, `question`, `answer`, `logits`), or `append` -> template."""
+    """What feedback is about (`attempt`, `question`, `answer`, `logits`), or `append` ->
+    template.
+    """
 
 
 COMPACT_TEMPLATES = {
-    "attempt": "compact", "question": "compact_guide", "answer": "compact", "logits": "compact_guide",
+    "attempt": "compact",
+    "question": "compact_guide",
+    "answer": "compact",
+    "logits": "compact_guide",
     "append": "compact_append",
-}  # fmt: skip
+}
 """Of environments for small character-level models."""
 
 
 @runtime_checkable
 class HasSubsets(Protocol):
-    """An environment whose problems come from several sets, each with validation metrics of its own. Optional."""
+    """An environment whose problems come from several sets, each with validation metrics of its
+    own. Optional.
+    """
 
     def subset(self, problem: Problem) -> str:
         """The set's name, the last part of the row's `data_source`."""
@@ -139,17 +155,21 @@ class HasSubsets(Protocol):
 
 @runtime_checkable
 class TakesRows(Protocol):
-    """An environment that can grade a dataset which was made for something else (`rltf data wrap`). Optional."""
+    """An environment that can grade a dataset which was made for something else (`rltf data wrap`).
+    Optional.
+    """
 
     def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`Problem.data` for a row with a question and, in `reward_model.ground_truth`, a reference answer."""
+        """`Problem.data` for a row with a question and, in `reward_model.ground_truth`, a reference
+        answer.
+        """
         ...
 
 
 @runtime_checkable
 class NeedsMachine(Protocol):
-    """An environment that needs something of the machine to grade: a sandbox, a service. Optional: looked at before
-    training starts."""
+    """An environment that needs something of the machine to grade: a sandbox, a service. Optional:
+    looked at before training starts."""
 
     def trouble(self) -> str | None:
         """Why it cannot grade here and what to do, in one line; None if it can."""

@@ -1,4 +1,6 @@
-"""A look at a user's JSON file before `datasets` reads it, which names no line and dies of deep nesting."""
+"""A look at a user's JSON file before `datasets` reads it, which names no line and dies of deep
+nesting.
+"""
 
 from __future__ import annotations
 

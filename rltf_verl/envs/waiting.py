@@ -18,19 +18,25 @@ MOST_READ = 2**18
 
 
 async def call_env(env: Env, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """`call(...)`, which grades with `env`: in a thread if the environment is `blocking`, so that others go on."""
+    """`call(...)`, which grades with `env`: in a thread if the environment is `blocking`, so that
+    others go on.
+    """
     if getattr(env, "blocking", False):
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
 
 
 def graded_part(text: str) -> str:
-    """What of an answer graders and `explain` get to see: all but the beginning of one without an end."""
+    """What of an answer graders and `explain` get to see: all but the beginning of one without an
+    end.
+    """
     return text[-MOST_READ:]
 
 
 async def grade(env: Env, problem: Problem, text: str) -> Grade:
-    """The environment's verdict, in whichever way it is had. Raises GradeUnavailable, and whatever a grader raises."""
+    """The environment's verdict, in whichever way it is had. Raises GradeUnavailable, and whatever
+    a grader raises.
+    """
     text = graded_part(text)
     if isinstance(env, GradesAsync):
         return await env.agrade(problem, text)

@@ -11,7 +11,8 @@ _named: set[tuple[str, str, str]] = set()
 
 
 def name(what: str, where: str, error: BaseException) -> None:
-    """Log one line, unless this process has logged one for the same type of error from the same line of code.
+    """Log one line, unless this process has logged one for the same type of error from the same
+    line of code.
 
     Args:
         what: is lost.
@@ -25,4 +26,10 @@ def name(what: str, where: str, error: BaseException) -> None:
         return
     _named.add(kind)
     cause = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-    logger.warning("%s: %s: %s (%s). Later ones of this kind are counted, not logged", what, where, cause, place)
+    logger.warning(
+        "%s: %s: %s (%s). Later ones of this kind are counted, not logged",
+        what,
+        where,
+        cause,
+        place,
+    )

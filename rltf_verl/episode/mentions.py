@@ -1,4 +1,6 @@
-"""Second answers that speak of the feedback: a first answer must not learn to say "as the critique pointed out"."""
+"""Second answers that speak of the feedback: a first answer must not learn to say "as the critique
+pointed out".
+"""
 
 from __future__ import annotations
 

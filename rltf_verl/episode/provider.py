@@ -1,4 +1,6 @@
-"""From the block `rltf.feedback` to the provider that sessions ask: recorded and guarded as it says."""
+"""From the block `rltf.feedback` to the provider that sessions ask: recorded and guarded as it
+says.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,17 @@ from rltf_verl.feedback.record import RecordedProvider
 
 
 def judged_parts(config: RLTFConfig) -> tuple[Env, FeedbackProvider]:
-    """Everything of a run that may ask a model over the network. Raises ValueError, as the makers of both."""
+    """Everything of a run that may ask a model over the network. Raises ValueError, as the makers
+    of both.
+    """
     return make_env(config.env.name, **config.env.options), build_provider(config.feedback)
 
 
 def build_provider(config: FeedbackConfig) -> FeedbackProvider:
     """The provider of a run.
 
-    What is recorded is what the provider said, before the guard: a replay may be guarded in another way.
+    What is recorded is what the provider said, before the guard: a replay may be guarded in another
+    way.
 
     Raises:
         ValueError: unknown provider or option, or one that may tell the answer with nobody looking.
@@ -32,15 +37,16 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
     meant = config.acknowledge_leaks and guard.action in ("none", "warn")
     if tells_answer_of(provider) and guard.action != "redact" and not meant:
         raise ConfigError(
-            f"rltf.feedback.provider={name}: it states the answer on purpose (a verifier at level=full, a sibling's "
-            "solution); choose a verifier's level=hint, or, if it is meant, rltf.feedback.acknowledge_leaks=true "
-            "rltf.feedback.guard.action=none (as rltf/feedback=verifier_full)"
+            f"rltf.feedback.provider={name}: it states the answer on purpose (a verifier at"
+            " level=full, a sibling's solution); choose a verifier's level=hint, or, if it is"
+            " meant, rltf.feedback.acknowledge_leaks=true rltf.feedback.guard.action=none (as"
+            " rltf/feedback=verifier_full)"
         )
     if provider.sees_reference and guard.action == "none" and not config.acknowledge_leaks:
         raise ConfigError(
-            f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and nobody checks whether it "
-            "tells; set it to drop, redact, regenerate or warn, or, if it is meant to tell, "
-            "rltf.feedback.acknowledge_leaks=true"
+            f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and nobody"
+            " checks whether it tells; set it to drop, redact, regenerate or warn, or, if it is"
+            " meant to tell, rltf.feedback.acknowledge_leaks=true"
         )
     if config.record_dir is not None:
         provider = RecordedProvider(provider, Path(config.record_dir), config.provider.options)
@@ -48,6 +54,10 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
         return provider
     settings = GuardSettings(parts=guard.parts, overlap=guard.overlap)
     return GuardedProvider(
-        provider, guard.action, check_all=guard.check_all, regenerations=guard.regenerations, settings=settings,
+        provider,
+        guard.action,
+        check_all=guard.check_all,
+        regenerations=guard.regenerations,
+        settings=settings,
         also=None if guard.judge is None else JudgedLeak(guard.judge),
-    )  # fmt: skip
+    )

@@ -30,10 +30,15 @@ class Revision:
 
 
 async def revise(
-    policy: Policy, config: EpisodeConfig, conversation: Sequence[Message], question: Sequence[Message], turn: Turn,
+    policy: Policy,
+    config: EpisodeConfig,
+    conversation: Sequence[Message],
+    question: Sequence[Message],
+    turn: Turn,
     feedback: Feedback,
-) -> Revision:  # fmt: skip
-    """The prompt that quotes question, attempt and feedback, or the conversation with the feedback appended.
+) -> Revision:
+    """The prompt that quotes question, attempt and feedback, or the conversation with the feedback
+    appended.
 
     Args:
         policy: encodes, and knows the budget.
@@ -43,9 +48,14 @@ async def revise(
         turn: the attempt.
         feedback: what was said about it.
     """
-    template, attempt = template_of("revise", config.revise or ""), shown_of(turn.attempt.text, config.quote)
+    template, attempt = (
+        template_of("revise", config.revise or ""),
+        shown_of(turn.attempt.text, config.quote),
+    )
     if config.context == "fresh":
-        fitted = await fitted_prompt(policy, question, template, attempt=attempt, feedback=feedback.text)
+        fitted = await fitted_prompt(
+            policy, question, template, attempt=attempt, feedback=feedback.text
+        )
         return Revision(fitted.ids, tuple(question), fitted.text, fitted.shortened)
     attempt = quoted(policy, attempt)
     so_far = (*conversation, {"role": "assistant", "content": turn.attempt.text})
@@ -64,7 +74,8 @@ async def revise(
 
 
 def inserted_span(without: Sequence[int], with_it: Sequence[int]) -> tuple[int, int]:
-    """[start, end) of what stands in `with_it` and not in `without`, by their common beginning and end.
+    """[start, end) of what stands in `with_it` and not in `without`, by their common beginning and
+    end.
 
     Example:
         >>> inserted_span([1, 2, 9], [1, 2, 5, 6, 9])
@@ -72,7 +83,9 @@ def inserted_span(without: Sequence[int], with_it: Sequence[int]) -> tuple[int, 
     """
     shortest = min(len(without), len(with_it))
     start = next((i for i in range(shortest) if without[i] != with_it[i]), shortest)
-    tail = next((i for i in range(shortest - start) if without[-1 - i] != with_it[-1 - i]), shortest - start)
+    tail = next(
+        (i for i in range(shortest - start) if without[-1 - i] != with_it[-1 - i]), shortest - start
+    )
     return start, len(with_it) - tail
 
 

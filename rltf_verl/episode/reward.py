@@ -1,4 +1,6 @@
-"""From a grade to the reward of a turn, and from the rewards of a session's turns to what is learnt from."""
+"""From a grade to the reward of a turn, and from the rewards of a session's turns to what is learnt
+from.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def score_of(grade: Grade) -> float:
 
 
 def graded_reward(grade: Grade, attempt: Attempt, config: RewardConfig) -> float:
-    """r = score + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself (as the release)."""
+    """r = score + f·(fmt − 1), fmt = an answer could be extracted and the policy ended it itself
+    (as the release).
+    """
     format_ok = grade.format_ok and attempt.ended
     return score_of(grade) + config.format_coef * (float(format_ok) - 1.0)
 
@@ -24,15 +28,19 @@ def graded_reward(grade: Grade, attempt: Attempt, config: RewardConfig) -> float
 def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
     """r − (1 − d^(k−1))·score + c·(r − r of the turn before) − λ·(1 − E/T), for turn k of its line.
 
-    The first two terms only where the turn counts (`RewardConfig.intermediate`), so that of r the score decays by d per
-    turn and the format's part does not. The last one at the end of a line of T turns with E different answers (UFO,
-    arXiv 2507.14295). The turn keeps r itself as `Turn.unshaped`.
+    The first two terms only where the turn counts (`RewardConfig.intermediate`), so that of r the
+    score decays by d per turn and the format's part does not. The last one at the end of a line of
+    T turns with E different answers (UFO, arXiv 2507.14295). The turn keeps r itself as
+    `Turn.unshaped`.
 
     Args:
         turns: of one session, parents before their children, with `graded_reward`.
         config: d = `turn_decay`, c = `progress_coef`, λ = `repetition_coef`.
     """
-    return [replace(turn, reward=_shaped(turns, k, config), unshaped=turn.reward) for k, turn in enumerate(turns)]
+    return [
+        replace(turn, reward=_shaped(turns, k, config), unshaped=turn.reward)
+        for k, turn in enumerate(turns)
+    ]
 
 
 def _shaped(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:
@@ -57,4 +65,6 @@ def _line_to(turns: Sequence[Turn], k: int) -> list[Turn]:
 
 def _repeated_share(line: Sequence[Turn]) -> float:
     """1 − E/T: the share of answers that stood already somewhere before on the line."""
-    return 1.0 - len({answer_form(turn.grade.parsed, turn.attempt.text) for turn in line}) / len(line)
+    return 1.0 - len({answer_form(turn.grade.parsed, turn.attempt.text) for turn in line}) / len(
+        line
+    )

@@ -15,11 +15,14 @@ from rltf_verl.prompts.quote import shown_of
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Role, Row, Turn
 
 
-async def session_rows(policy: Policy, messages: Sequence[Message], episode: Episode, config: RLTFConfig) -> list[Row]:
-    """All rows of one training session, the last attempt last (verl takes a session's verdict from its last row).
+async def session_rows(
+    policy: Policy, messages: Sequence[Message], episode: Episode, config: RLTFConfig
+) -> list[Row]:
+    """All rows of one training session, the last attempt last (verl takes a session's verdict from
+    its last row).
 
-    attempt: one per turn, or of the first turn only; turns whose prompt continues a row token for token share it
-        (`attempt_rows`).
+    attempt: one per turn, or of the first turn only; turns whose prompt continues a row token for
+        token share it (`attempt_rows`).
     critique, distill, imitate, feedback: for the objectives that have a weight.
 
     Args:
@@ -29,7 +32,9 @@ async def session_rows(policy: Policy, messages: Sequence[Message], episode: Epi
         config: the objectives.
     """
     inline = config.feedback_modeling.enabled and config.feedback_modeling.form == "inline"
-    trained = episode if config.attempt.turns == "all" else replace(episode, turns=episode.turns[:1])
+    trained = (
+        episode if config.attempt.turns == "all" else replace(episode, turns=episode.turns[:1])
+    )
     attempts = attempt_rows(trained, inline_feedback=inline)
     extra: list[Row] = []
     if config.critique.enabled:
@@ -38,7 +43,11 @@ async def session_rows(policy: Policy, messages: Sequence[Message], episode: Epi
         extra += distill_rows(episode, config.distill.answer)
     if config.imitate.enabled:
         extra += imitate_rows(episode, first_turn_too=config.imitate.source == "all")
-    extra = [kept for row in extra if (kept := _without_mentions(row, policy, config.mentions)) is not None]
+    extra = [
+        kept
+        for row in extra
+        if (kept := _without_mentions(row, policy, config.mentions)) is not None
+    ]
     if config.feedback_modeling.enabled and not inline:
         extra += await _feedback_rows(policy, messages, episode, config)
     return [*attempts[:-1], *extra, attempts[-1]]
@@ -47,12 +56,13 @@ async def session_rows(policy: Policy, messages: Sequence[Message], episode: Epi
 def attempt_rows(episode: Episode, *, inline_feedback: bool = False) -> list[Row]:
     """One row per turn; a turn whose prompt continues the row of the turn before shares that row.
 
-    In a tree the first revision continues the row; its siblings have rows of their own, with the shared turns in the
-    prompt, so that nothing is trained twice.
+    In a tree the first revision continues the row; its siblings have rows of their own, with the
+    shared turns in the prompt, so that nothing is trained twice.
 
     Args:
         episode: what was played.
-        inline_feedback: give the feedback's tokens in a shared row the role FEEDBACK; else they are context.
+        inline_feedback: give the feedback's tokens in a shared row the role FEEDBACK; else they are
+            context.
     """
     rows: list[Row] = []
     row_of: dict[int, int] = {}  # turn -> row that ends with it
@@ -82,10 +92,11 @@ def critique_rows(episode: Episode) -> list[Row]:
 
 
 def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "last") -> list[Row]:
-    """(x_0, y_K) for every line of two or more turns, right or wrong, but not if nobody could say which.
+    """(x_0, y_K) for every line of two or more turns, right or wrong, but not if nobody could say
+    which.
 
-    With `first_right` y_K is the line's first right answer instead, if there is one. One that lines of a tree share is
-    one row. A first attempt is none: it stands behind the first prompt already.
+    With `first_right` y_K is the line's first right answer instead, if there is one. One that lines
+    of a tree share is one row. A first attempt is none: it stands behind the first prompt already.
     """
     ends = list(_last_turns(episode))
     if answer == "first_right":
@@ -95,8 +106,14 @@ def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "las
 
 
 def imitate_rows(episode: Episode, *, first_turn_too: bool) -> list[Row]:
-    """(x_0, y_K) for every line whose last answer is correct; lines of one turn only if asked for."""
-    ends = [k for k in _last_turns(episode) if episode.turns[k].grade.correct and (k > 0 or first_turn_too)]
+    """(x_0, y_K) for every line whose last answer is correct; lines of one turn only if asked
+    for.
+    """
+    ends = [
+        k
+        for k in _last_turns(episode)
+        if episode.turns[k].grade.correct and (k > 0 or first_turn_too)
+    ]
     return [_first_prompt_row(episode, k, Role.IMITATE) for k in ends]
 
 
@@ -105,11 +122,17 @@ async def _feedback_rows(
 ) -> list[Row]:
     """(critic prompt with y_k, f_k) for every feedback that led to another turn (paper section 4).
 
-    Left out: what the policy wrote itself, which it need not learn to predict, and the fixed sentence of `on_error`.
+    Left out: what the policy wrote itself, which it need not learn to predict, and the fixed
+    sentence of `on_error`.
     """
     rows, template = [], template_of("critic", config.feedback_modeling.critic)
     for k, turn in enumerate(episode.turns):
-        if turn.feedback is None or turn.stop is not None or turn.feedback.attempt or turn.feedback.fallback:
+        if (
+            turn.feedback is None
+            or turn.stop is not None
+            or turn.feedback.attempt
+            or turn.feedback.fallback
+        ):
             continue
         attempt = shown_of(turn.attempt.text, config.episode.quote)
         prompt = await fitted_prompt(policy, messages, template, attempt=attempt, unthinking=True)
@@ -141,15 +164,25 @@ def _first_prompt_row(episode: Episode, turn: int, role: Role) -> Row:
     return _whole_row(role, last.attempt, episode.turns[0].attempt.prompt_ids, turn, last.graded)
 
 
-def _whole_row(role: Role, attempt: Attempt, prompt_ids: tuple[int, ...], turn: int, reward: float) -> Row:
+def _whole_row(
+    role: Role, attempt: Attempt, prompt_ids: tuple[int, ...], turn: int, reward: float
+) -> Row:
     n = len(attempt.response_ids)
     rewards = (*([0.0] * (n - 1)), reward)
-    return Row(prompt_ids, attempt.response_ids, (int(role),) * n, (turn,) * n, attempt.log_probs, rewards)
+    return Row(
+        prompt_ids, attempt.response_ids, (int(role),) * n, (turn,) * n, attempt.log_probs, rewards
+    )
 
 
 def _without_mentions(row: Row, policy: Policy, config: MentionsConfig) -> Row | None:
-    """The row by `rltf.mentions.action`; None when it is to be dropped. Concerns later answers on the first prompt."""
-    if config.action == "keep" or row.role[0] not in (Role.DISTILL, Role.IMITATE) or row.turn[0] == 0:
+    """The row by `rltf.mentions.action`; None when it is to be dropped. Concerns later answers on
+    the first prompt.
+    """
+    if (
+        config.action == "keep"
+        or row.role[0] not in (Role.DISTILL, Role.IMITATE)
+        or row.turn[0] == 0
+    ):
         return row
     pieces = policy.pieces(row.response_ids)
     if not mentions("".join(pieces), config.phrases):
@@ -167,13 +200,17 @@ def _continues(row: Row, attempt: Attempt) -> bool:
 
 
 def _span(turn: Turn) -> tuple[int, int] | None:
-    """Where feedback that can be modelled stands: not the policy's own, not the fixed sentence of `on_error`."""
+    """Where feedback that can be modelled stands: not the policy's own, not the fixed sentence of
+    `on_error`.
+    """
     feedback = turn.feedback
     return None if feedback is None or feedback.attempt or feedback.fallback else feedback.span
 
 
 def _merged(row: Row, nxt: Row, before: int, span: tuple[int, int] | None) -> Row:
-    """Append `nxt` to `row`. What stands between them (feedback, chat headers) is context, but for `span`."""
+    """Append `nxt` to `row`. What stands between them (feedback, chat headers) is context, but for
+    `span`.
+    """
     start = len(row.prompt_ids) + len(row.response_ids)
     between = nxt.prompt_ids[start:]
     gap = len(between)

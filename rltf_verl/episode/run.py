@@ -1,4 +1,6 @@
-"""The multi-turn state machine: answer, grade, feedback, answer again. Pure asyncio; the sampler is injected."""
+"""The multi-turn state machine: answer, grade, feedback, answer again. Pure asyncio; the sampler is
+injected.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,19 @@ class EpisodeRules:
 
     @classmethod
     def of(cls, config: RLTFConfig, env: Env, provider: FeedbackProvider) -> EpisodeRules:
-        """What the configuration says, with the parts that it names. Raises ConfigError, as `with_template`."""
+        """What the configuration says, with the parts that it names. Raises ConfigError, as
+        `with_template`.
+        """
         config, feedback = with_template(config, env, provider), config.feedback
-        return cls(env, provider, config.episode, feedback.on_error, config.reward, feedback.ask, feedback.ask_wait_s)
+        return cls(
+            env,
+            provider,
+            config.episode,
+            feedback.on_error,
+            config.reward,
+            feedback.ask,
+            feedback.ask_wait_s,
+        )
 
 
 async def run_episode(
@@ -62,9 +74,11 @@ async def run_episode(
         problem: what is asked.
         messages: the first prompt as chat messages, as the dataset holds it.
         session_id: which of the group's sessions this is.
-        validate: selects the early-stop rule; validation never branches, and always asks for feedback.
+        validate: selects the early-stop rule; validation never branches, and always asks for
+            feedback.
         seed_of: place in the session (`seeds.place_of`) -> sampling seed.
-        group: the other sessions of this problem, which are told how far this one is; None if it plays alone.
+        group: the other sessions of this problem, which are told how far this one is; None if it
+            plays alone.
         horizon: most answer turns, where that is fewer than `EpisodeConfig.horizon`.
 
     Returns:
@@ -74,7 +88,17 @@ async def run_episode(
         FeedbackUnavailable: only with `on_error="raise"`.
     """
     most = rules.episode.horizon
-    session = _Session(rules, policy, problem, tuple(messages), session_id, validate, seed_of, group, horizon or most)
+    session = _Session(
+        rules,
+        policy,
+        problem,
+        tuple(messages),
+        session_id,
+        validate,
+        seed_of,
+        group,
+        horizon or most,
+    )
     try:
         first = await policy.encode(messages)
         root = await session.play(first, tuple(messages), before=(), branch=0)
@@ -121,7 +145,9 @@ class _Session:
         attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(len(before), branch)))
         turn = replace(await _graded(self.rules, self.problem, attempt), prompt=prompt)
         if self.group is not None:
-            self.group.graded(self.session_id, len(before), attempt.text, correct=turn.grade.correct)
+            self.group.graded(
+                self.session_id, len(before), attempt.text, correct=turn.grade.correct
+            )
         if turn.stop is not None:
             return _Node(turn)
         if turn.grade.correct and self._stop_when_solved():
@@ -135,12 +161,19 @@ class _Session:
         except FeedbackUnavailable as error:
             if self.rules.on_error == "raise":
                 raise
-            return _Node(replace(turn, stop="feedback_unavailable", error=str(error), withheld=error.withheld))
+            return _Node(
+                replace(
+                    turn, stop="feedback_unavailable", error=str(error), withheld=error.withheld
+                )
+            )
         self.num_shortened += revision.shortened
         if revision.ids is None:
             return _Node(replace(turn, stop="prompt_too_long"))
         branches = range(self._width(len(before))) if self._width(len(before)) > 1 else (branch,)
-        plays = [self.play(revision.ids, revision.messages, (*before, turn), b, revision.text) for b in branches]
+        plays = [
+            self.play(revision.ids, revision.messages, (*before, turn), b, revision.text)
+            for b in branches
+        ]
         return _Node(turn, await _together(plays))
 
     def _stop_when_solved(self) -> bool:
@@ -148,7 +181,9 @@ class _Session:
         return episode.stop_when_solved_val if self.validate else episode.stop_when_solved_train
 
     async def _is_asked(self, turn: Turn, depth: int) -> bool:
-        """Whether feedback is wanted (`FeedbackConfig.ask`). A session that plays alone is its own group."""
+        """Whether feedback is wanted (`FeedbackConfig.ask`). A session that plays alone is its own
+        group.
+        """
         if self.validate or self.rules.ask == "always":
             return True
         if self.group is None:
@@ -170,12 +205,21 @@ class _Session:
         """
         seed = self.seed_of(place_of(len(before), branch, "feedback"))
         request = FeedbackRequest(
-            self.rules.env, self.problem, self.question, (*before, turn), self.session_id, self.policy, seed,
-            self.group, self.rules.episode.quote,
-        )  # fmt: skip
+            self.rules.env,
+            self.problem,
+            self.question,
+            (*before, turn),
+            self.session_id,
+            self.policy,
+            seed,
+            self.group,
+            self.rules.episode.quote,
+        )
         start = time.monotonic()
         try:
-            return await self._revised(turn, await ask(self.rules.provider, request), messages, start)
+            return await self._revised(
+                turn, await ask(self.rules.provider, request), messages, start
+            )
         except FeedbackUnavailable as error:
             if self.rules.on_error != "correctness":
                 raise
@@ -189,8 +233,12 @@ class _Session:
         """As `_revision`, with this feedback, which was asked for at `start`."""
         feedback = replace(feedback, latency_s=time.monotonic() - start)
         try:
-            revision = await revise(self.policy, self.rules.episode, messages, self.question, turn, feedback)
-        except Exception as error:  # a text that no tokenizer takes must not cost the session, nor verl its group
+            revision = await revise(
+                self.policy, self.rules.episode, messages, self.question, turn, feedback
+            )
+        except (
+            Exception
+        ) as error:  # a text that no tokenizer takes must not cost the session, nor verl its group
             where = f"session {self.session_id} of problem {self.problem.index}"
             lost.name("no prompt could be made of feedback", where, error)
             raise FeedbackUnavailable(
@@ -213,7 +261,9 @@ async def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Tu
     try:
         grade = await grade_of(rules.env, problem, attempt.text)
     except GradeUnavailable as error:
-        return Turn(attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause)
+        return Turn(
+            attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
+        )
     except Exception as error:  # a grader is user code; its failure must not cost the session
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     return Turn(attempt, grade, graded_reward(grade, attempt, rules.reward))

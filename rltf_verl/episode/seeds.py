@@ -1,4 +1,6 @@
-"""All randomness of a session from where it stands in the run, so that a resumed run samples the same answers."""
+"""All randomness of a session from where it stands in the run, so that a resumed run samples the
+same answers.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,11 @@ import json
 from collections.abc import Callable
 
 
-def sampling_seed(base: int, *, validate: bool, step: int, source: str, index: int, session_id: int, place: str) -> int:
-    """A 63-bit seed that depends on all arguments and on nothing else (no process state, no Python hash salt).
+def sampling_seed(
+    base: int, *, validate: bool, step: int, source: str, index: int, session_id: int, place: str
+) -> int:
+    """A 63-bit seed that depends on all arguments and on nothing else (no process state, no Python
+    hash salt).
 
     Args:
         base: `rltf.seed`.
@@ -25,24 +30,41 @@ def sampling_seed(base: int, *, validate: bool, step: int, source: str, index: i
 
 
 def place_of(turn: int, branch: int = 0, what: str = "") -> str:
-    """Name of one sample of a session: 0-based turn, revision of the branched attempt, and what is sampled there."""
+    """Name of one sample of a session: 0-based turn, revision of the branched attempt, and what is
+    sampled there.
+    """
     return f"{turn}{f'.{branch}' if branch else ''}{f'/{what}' if what else ''}"
 
 
 def seeds_of_session(
-    base: int | None, *, validate: bool, step: int, source: str, index: int, session_id: int, pair_sessions: bool
+    base: int | None,
+    *,
+    validate: bool,
+    step: int,
+    source: str,
+    index: int,
+    session_id: int,
+    pair_sessions: bool,
 ) -> Callable[[str], int]:
     """Place in the session -> its seed; the arguments are those of `sampling_seed`.
 
-    Without a base (`rltf.seed=null`) the seeds are those of base 0: the engine gets none of them, providers do.
+    Without a base (`rltf.seed=null`) the seeds are those of base 0: the engine gets none of them,
+    providers do.
 
-    Sessions 2i and 2i+1 of a run with `rltf.episode.pair_sessions` share their first answer, and nothing else.
+    Sessions 2i and 2i+1 of a run with `rltf.episode.pair_sessions` share their first answer, and
+    nothing else.
     """
 
     def seed_of(place: str) -> int:
         own = session_id - session_id % 2 if pair_sessions and place == place_of(0) else session_id
         return sampling_seed(
-            base or 0, validate=validate, step=step, source=source, index=index, session_id=own, place=place
+            base or 0,
+            validate=validate,
+            step=step,
+            source=source,
+            index=index,
+            session_id=own,
+            place=place,
         )
 
     return seed_of

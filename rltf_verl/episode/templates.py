@@ -1,4 +1,6 @@
-"""Which template the prompts of turns 2 and later have, and whether it shows what the feedback is about."""
+"""Which template the prompts of turns 2 and later have, and whether it shows what the feedback is
+about.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ TEMPLATES: Mapping[str, str] = {
     "append": "append",
     "sentence": "plain_append",
 }
-"""What the feedback is about (`feedback.base.Subject`) -> template of a fresh conversation. `logits`: with
-`rltf.logit_distill`, whose teacher would approve of an attempt that its prompt has quoted. `append`: of an appended
-conversation, whatever it is about; `sentence`: the same where the feedback is one fixed sentence. An environment may
-have others (`envs.base.HasReviseTemplates`)."""
+"""What the feedback is about (`feedback.base.Subject`) -> template of a fresh conversation.
+`logits`: with `rltf.logit_distill`, whose teacher would approve of an attempt that its prompt has
+quoted. `append`: of an appended conversation, whatever it is about; `sentence`: the same where the
+feedback is one fixed sentence. An environment may have others (`envs.base.HasReviseTemplates`)."""
 
 
 def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> RLTFConfig:
@@ -58,16 +60,18 @@ def _require_shown(config: RLTFConfig, template: str, provider: FeedbackProvider
         return
     if "question" not in shown:
         raise ConfigError(
-            f"{key}: does not show the question, and with rltf.episode.context=fresh nothing else does; choose another "
-            f"template, {fix}, or set context=append"
+            f"{key}: does not show the question, and with rltf.episode.context=fresh nothing else"
+            f" does; choose another template, {fix}, or set context=append"
         )
     if "attempt" in shown and episode.quote == "none":
         raise ConfigError(
-            f"rltf.episode.quote=none: template {template} shows the attempt; set it to answer, or revise to guide"
+            f"rltf.episode.quote=none: template {template} shows the attempt; set it to answer, or"
+            " revise to guide"
         )
     unseen = "attempt" not in shown and episode.quote != "none"
     if unseen and episode.revise is not None and subject_of(provider) == "attempt":
         raise ConfigError(
-            f"{key}: does not show the attempt that the feedback of rltf.feedback.provider={name} is about; choose "
-            f"critique or another template that does, {fix}, or, if it is meant, set rltf.episode.quote=none"
+            f"{key}: does not show the attempt that the feedback of rltf.feedback.provider={name}"
+            f" is about; choose critique or another template that does, {fix}, or, if it is meant,"
+            " set rltf.episode.quote=none"
         )

@@ -1,1 +1,3 @@
-"""Sessions against an OpenAI-compatible endpoint: the episode code of training, without the trainer."""
+"""Sessions against an OpenAI-compatible endpoint: the episode code of training, without the
+trainer.
+"""

@@ -1,8 +1,9 @@
 """A policy behind a chat-completions endpoint.
 
-The endpoint speaks messages and episodes speak ids. An id here is one character (its code point): a prompt is the JSON
-text of its messages, an answer is its text. So ids say everything, nothing has to be remembered between calls, and
-whatever counts ids (the prompt budget, the place of the feedback) counts characters.
+The endpoint speaks messages and episodes speak ids. An id here is one character (its code point): a
+prompt is the JSON text of its messages, an answer is its text. So ids say everything, nothing has
+to be remembered between calls, and whatever counts ids (the prompt budget, the place of the
+feedback) counts characters.
 """
 
 from __future__ import annotations
@@ -29,15 +30,21 @@ class PolicyEndpoint(Endpoint):
     temperature: float | None = 1.0
     """null leaves it to the endpoint; 0 gives all sessions of a problem one answer."""
     max_tokens: int | None = 2048
-    """Longest answer in tokens, `data.max_response_length` of a training run; null leaves it to the endpoint."""
+    """Longest answer in tokens, `data.max_response_length` of a training run; null leaves it to the
+    endpoint.
+    """
 
     def body(self, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
-        """The request body, with the seed that the trainer's own rollout engine would get, all 63 bits of it."""
+        """The request body, with the seed that the trainer's own rollout engine would get, all 63
+        bits of it.
+        """
         body = super().body(messages, seed)
         return body | {"seed": seed} if "seed" in body else body
 
     def identity(self, body: dict[str, Any], seed: int) -> dict[str, Any]:
-        """The body and the seed, which an endpoint without the field does not get: samples are never one sample."""
+        """The body and the seed, which an endpoint without the field does not get: samples are
+        never one sample.
+        """
         return body if self.temperature == 0 else {**body, "seed": seed}
 
 
@@ -54,7 +61,9 @@ class EndpointPolicy:
         self.prompt_budget = prompt_budget or NO_BUDGET
         self.special_tokens: tuple[str, ...] | None = None
         self.unavailable: str | None = None
-        """Why the endpoint gave no reply, if it once did not: who asked may have taken that for an answer."""
+        """Why the endpoint gave no reply, if it once did not: who asked may have taken that for an
+        answer.
+        """
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The characters of the messages' JSON."""
@@ -64,7 +73,9 @@ class EndpointPolicy:
         """The endpoint's template is its own."""
         return await self.encode(messages)
 
-    async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
+    async def extend(
+        self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
+    ) -> tuple[int, ...]:
         """The messages say all that the ids do."""
         return await self.encode([*messages, message])
 
@@ -85,5 +96,8 @@ class EndpointPolicy:
             self.unavailable = error.cause.replace("rltf.feedback.", "")
             raise
         ids = await self.encode_answer(reply.text)
-        counted = {"num_tokens": reply.completion_tokens, "prompt_tokens": reply.prompt_tokens or None}
+        counted = {
+            "num_tokens": reply.completion_tokens,
+            "prompt_tokens": reply.prompt_tokens or None,
+        }
         return Attempt(prompt_ids, ids, None, reply.text, reply.complete, counted)

@@ -15,7 +15,8 @@ from rltf_verl.types import Episode
 
 
 class Folder:
-    """One evaluation on disk. More samples and more problems may be added to it, anything else is another evaluation.
+    """One evaluation on disk. More samples and more problems may be added to it, anything else is
+    another evaluation.
 
     Args:
         path: made if needed.
@@ -27,12 +28,16 @@ class Folder:
         ValueError: the folder holds another evaluation; names what differs.
     """
 
-    def __init__(self, path: Path, evaluation: Evaluation, questions: Sequence[Question], samples: int) -> None:
+    def __init__(
+        self, path: Path, evaluation: Evaluation, questions: Sequence[Question], samples: int
+    ) -> None:
         self._evaluation, self._questions, self._samples = evaluation, questions, samples
         self._log = path / "episodes"
         self._about = path / "evaluation.json"
         self.num_sessions = len(questions) * samples
-        self._now = json.loads(json.dumps({"evaluation": evaluation.facts(), "rows": list(map(_digest, questions))}))
+        self._now = json.loads(
+            json.dumps({"evaluation": evaluation.facts(), "rows": list(map(_digest, questions))})
+        )
         self._rows_before = self._checked()
 
     def _checked(self) -> list[str]:
@@ -40,13 +45,18 @@ class Folder:
         if not self._about.exists():
             return []
         before, now = json.loads(self._about.read_text(encoding="utf-8")), self._now
-        differ = [key for key, value in now["evaluation"].items() if value != before["evaluation"].get(key)]
+        differ = [
+            key
+            for key, value in now["evaluation"].items()
+            if value != before["evaluation"].get(key)
+        ]
         if any(a != b for a, b in zip(now["rows"], before["rows"], strict=False)):
             differ.append("dataset")
         if differ:
             folder = self._about.parent
             raise ValueError(
-                f"--out {folder}: holds an evaluation with another {', '.join(differ)}; choose a new folder"
+                f"--out {folder}: holds an evaluation with another {', '.join(differ)}; choose a"
+                " new folder"
             )
         rows: list[str] = before["rows"]
         return rows
@@ -56,17 +66,26 @@ class Folder:
         return finished(self._log, len(self._questions), self._samples)
 
     def player(self, ended: Callable[[Episode | None], None]) -> Player:
-        """Plays what is missing; from here on the folder is of this evaluation. Raises ValueError, as `Player`."""
+        """Plays what is missing; from here on the folder is of this evaluation. Raises ValueError,
+        as `Player`.
+        """
         player = Player(self._evaluation, self._questions, self._samples, self._log, ended)
         rows = max(self._rows_before, self._now["rows"], key=len)
         unfinished = self._about.with_name(f".{self._about.name}")
-        unfinished.write_text(json.dumps({**self._now, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        unfinished.write_text(
+            json.dumps({**self._now, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
         unfinished.replace(self._about)
         return player
 
     def sessions(self) -> list[Record]:
         """What there are results of, by row and session, whatever order they ended in."""
-        return [record for _, record in sorted(self.known().items(), key=lambda item: (int(item[0][0]), item[0][1]))]
+        return [
+            record
+            for _, record in sorted(
+                self.known().items(), key=lambda item: (int(item[0][0]), item[0][1])
+            )
+        ]
 
     def by_source(self, sessions: Sequence[Record]) -> dict[str, list[Record]]:
         """The sessions, apart by `data_source` as verl's metrics are."""
@@ -78,5 +97,11 @@ class Folder:
 
 def _digest(question: Question) -> str:
     problem = question.problem
-    said = [list(question.messages), problem.env, problem.index, dict(problem.data), problem.reference]
+    said = [
+        list(question.messages),
+        problem.env,
+        problem.index,
+        dict(problem.data),
+        problem.reference,
+    ]
     return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=8).hexdigest()

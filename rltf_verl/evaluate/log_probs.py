@@ -1,7 +1,9 @@
-"""Log-probs of last answers under the first prompt and under their own, from an endpoint with `prompt_logprobs`.
+"""Log-probs of last answers under the first prompt and under their own, from an endpoint with
+`prompt_logprobs`.
 
-vLLM has it in chat completions: the answer is sent as a last message that is to be continued, and what comes back
-beside one new token are the log-probs of the whole prompt. Where the answer begins in it is found by its text.
+vLLM has it in chat completions: the answer is sent as a last message that is to be continued, and
+what comes back beside one new token are the log-probs of the whole prompt. Where the answer begins
+in it is found by its text.
 """
 
 from __future__ import annotations
@@ -43,19 +45,27 @@ class _Answer:
 async def scored_answers(
     evaluation: Evaluation, sessions: Sequence[Record], questions: Sequence[Question], most: int
 ) -> tuple[list[Scored], int]:
-    """Log-probs of the last answers of the first `most` sessions that have a later one, and how many were asked for.
+    """Log-probs of the last answers of the first `most` sessions that have a later one, and how
+    many were asked for.
 
     Raises:
         NotKnownError: the endpoint gives none, or there is no such session.
     """
     played = ((session, lines(session["turns"])[-1]) for session in sessions)
-    chosen = [(session, line) for session, line in played if len(line) > 1 and line[-1]["text"].strip()][:most]
+    chosen = [
+        (session, line) for session, line in played if len(line) > 1 and line[-1]["text"].strip()
+    ][:most]
     if not chosen:
         raise NotKnownError("no session has a second answer")
-    answers = [await _answer(evaluation, s, line, questions[int(s["uid"])].messages) for s, line in chosen]
+    answers = [
+        await _answer(evaluation, s, line, questions[int(s["uid"])].messages) for s, line in chosen
+    ]
     endpoint = evaluation.policy.endpoint
     asks = json.dumps({**json.loads(endpoint.extra_body), **ASKS})
-    policy = replace(evaluation.policy, endpoint=replace(endpoint, max_tokens=1, temperature=1.0, extra_body=asks))
+    policy = replace(
+        evaluation.policy,
+        endpoint=replace(endpoint, max_tokens=1, temperature=1.0, extra_body=asks),
+    )
     runtime = JudgeRuntime(policy)
     try:
         first = await _scored(runtime, answers[0])  # one answer tells whether the endpoint can
@@ -64,7 +74,10 @@ async def scored_answers(
         await runtime.aclose()
     found = [scored for scored in (first, *rest) if scored is not None]
     if not found:
-        raise NotKnownError("the answers are not found in the prompts that the endpoint's chat template made of them")
+        raise NotKnownError(
+            "the answers are not found in the prompts that the endpoint's chat template made of"
+            " them"
+        )
     return found, len(chosen)
 
 
@@ -75,28 +88,39 @@ async def _answer(
     policy = EndpointPolicy(_Nobody(), evaluation.prompt_budget)
     conversation, prompt = question, question
     for before in line[:-1]:
-        conversation, prompt = await _next(policy, evaluation.rltf.episode, conversation, question, before)
+        conversation, prompt = await _next(
+            policy, evaluation.rltf.episode, conversation, question, before
+        )
     return _Answer(session, line[-1]["text"], question, prompt)
 
 
 async def _next(
-    policy: EndpointPolicy, config: EpisodeConfig, conversation: tuple[Message, ...], question: tuple[Message, ...],
+    policy: EndpointPolicy,
+    config: EpisodeConfig,
+    conversation: tuple[Message, ...],
+    question: tuple[Message, ...],
     before: Record,
-) -> tuple[tuple[Message, ...], tuple[Message, ...]]:  # fmt: skip
+) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     said = before["feedback"]
     attempt = Attempt((), (), None, before["text"], ended=before["ended"])
     turn = Turn(attempt, Grade(correct=False, format_ok=True), 0.0)
-    revision = await revise(policy, config, conversation, question, turn, Feedback(said["text"], said["provider"]))
+    revision = await revise(
+        policy, config, conversation, question, turn, Feedback(said["text"], said["provider"])
+    )
     if revision.ids is None:  # it was played, so it did fit
-        raise NotKnownError("a later prompt does not fit any more; is --max-prompt-chars another one?")
+        raise NotKnownError(
+            "a later prompt does not fit any more; is --max-prompt-chars another one?"
+        )
     return revision.messages, tuple(json.loads("".join(policy.pieces(revision.ids))))
 
 
 async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
     """None where the answer's tokens cannot be told from the prompt's."""
     try:
-        calls = [Call((*prompt, {"role": "assistant", "content": answer.text}), 0)
-                 for prompt in (answer.first, answer.own)]  # fmt: skip
+        calls = [
+            Call((*prompt, {"role": "assistant", "content": answer.text}), 0)
+            for prompt in (answer.first, answer.own)
+        ]
         replies = await asyncio.gather(*map(runtime.complete, calls))
     except JudgeUnavailable as error:
         raise NotKnownError(
@@ -109,9 +133,13 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
 
 
 def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:
-    """Log-probs of the tokens at the prompt's end that spell `text`; None if there are none such."""
+    """Log-probs of the tokens at the prompt's end that spell `text`; None if there are none
+    such.
+    """
     if not isinstance(reply, ScoredReply):
-        raise NotKnownError("the endpoint does not offer prompt_logprobs in chat completions (vLLM does)")
+        raise NotKnownError(
+            "the endpoint does not offer prompt_logprobs in chat completions (vLLM does)"
+        )
     spelled, text = "", text.strip()
     for k in range(len(reply.prompt) - 1, -1, -1):
         spelled = reply.prompt[k][0] + spelled

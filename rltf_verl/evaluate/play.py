@@ -32,14 +32,19 @@ def finished(folder: Path, num_rows: int, samples: int) -> dict[Place, Record]:
     """Sessions of the first rows and samples that a log holds, each once."""
     found: dict[Place, Record] = {}
     for record in read_episodes(folder) if folder.is_dir() else []:
-        if record["uid"].isdecimal() and int(record["uid"]) < num_rows and record["session_id"] < samples:
+        if (
+            record["uid"].isdecimal()
+            and int(record["uid"]) < num_rows
+            and record["session_id"] < samples
+        ):
             found.setdefault((record["uid"], record["session_id"]), record)
     return found
 
 
 @dataclass
 class Player:
-    """Plays sessions; what an endpoint's silence has cut short is not kept, so that the next run asks again.
+    """Plays sessions; what an endpoint's silence has cut short is not kept, so that the next run
+    asks again.
 
     The same goes, with `feedback.on_error=raise`, for a session without feedback.
 
@@ -51,7 +56,8 @@ class Player:
         ended: told of each session that has ended; None for one that has no answer.
 
     Raises:
-        ValueError: an environment or provider that cannot be made, or that cannot work on this machine.
+        ValueError: an environment or provider that cannot be made, or that cannot work on this
+            machine.
     """
 
     evaluation: Evaluation
@@ -72,7 +78,9 @@ class Player:
         self._log = EpisodeLog(self.folder, worker="eval")
 
     async def play(self, known: Mapping[Place, Record]) -> None:
-        """Play all sessions but the known ones, as many at once as the endpoint may be asked at once."""
+        """Play all sessions but the known ones, as many at once as the endpoint may be asked at
+        once.
+        """
         try:
             self._runtime = JudgeRuntime(self.evaluation.policy)
         except ValueError as error:
@@ -105,28 +113,45 @@ class Player:
     async def _session(self, row: int, session_id: int, group: Group) -> None:
         question, config = self.questions[row], self.evaluation.rltf
         seed_of = seeds_of_session(
-            config.seed, validate=True, step=self.evaluation.step, source=question.source,
-            index=question.problem.index, session_id=session_id, pair_sessions=config.episode.pair_sessions,
-        )  # fmt: skip
+            config.seed,
+            validate=True,
+            step=self.evaluation.step,
+            source=question.source,
+            index=question.problem.index,
+            session_id=session_id,
+            pair_sessions=config.episode.pair_sessions,
+        )
         async with self._slots:
             policy = EndpointPolicy(self._runtime, self.evaluation.prompt_budget)
             try:
                 episode = await run_episode(
-                    self._rules, policy, question.problem, question.messages, session_id=session_id, validate=True,
-                    seed_of=seed_of, group=group,
-                )  # fmt: skip
+                    self._rules,
+                    policy,
+                    question.problem,
+                    question.messages,
+                    session_id=session_id,
+                    validate=True,
+                    seed_of=seed_of,
+                    group=group,
+                )
             except (JudgeUnavailable, FeedbackUnavailable) as error:
                 self._no_result(policy.unavailable or str(error))
                 return
-        # A provider that asks the policy itself takes its silence for missing feedback; that is no result either.
+        # A provider that asks the policy itself takes its silence for missing feedback; that is no
+        # result either.
         if policy.unavailable is not None:
             self._no_result(policy.unavailable)
             return
         *context, said = question.messages
         self._log.append(
-            episode, question=said["content"], step=self.evaluation.step, validate=True, uid=str(row),
-            seed=config.seed, context=context,
-        )  # fmt: skip
+            episode,
+            question=said["content"],
+            step=self.evaluation.step,
+            validate=True,
+            uid=str(row),
+            seed=config.seed,
+            context=context,
+        )
         self.ended(episode)
 
     def _no_result(self, why: str) -> None:

@@ -1,4 +1,6 @@
-"""What feedback tells and what answers speak of, seen by the code of training: leak guard and mentions."""
+"""What feedback tells and what answers speak of, seen by the code of training: leak guard and
+mentions.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ from rltf_verl.types import Problem
 
 
 def reader(rltf: RLTFConfig, phrases: Sequence[str]) -> Reader:
-    """Looks at every text by the guard's rules, whatever the guard did. Raises ValueError: no such environment."""
+    """Looks at every text by the guard's rules, whatever the guard did. Raises ValueError: no such
+    environment.
+    """
     env = make_env(rltf.env.name, **rltf.env.options)
     settings = GuardSettings(parts=rltf.feedback.guard.parts, overlap=rltf.feedback.guard.overlap)
 
     def tells(session: Record, feedback: str, attempt: str) -> bool | None:
-        """None for a session of another environment, and where the log does not hold all of the problem."""
+        """None for a session of another environment, and where the log does not hold all of the
+        problem.
+        """
         if session["env"] != rltf.env.name or session.get("task") is None:
             return None
         problem = Problem(session["env"], session["index"], session["task"], session["reference"])

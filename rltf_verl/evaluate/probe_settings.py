@@ -55,33 +55,48 @@ class Plan:
         """What advice is about."""
         feedback = self.rltf.feedback
         return Setting(
-            feedback.provider.name, feedback.provider.options, feedback.guard.action, feedback.acknowledge_leaks,
-            self.rltf.episode.revise, self.rltf.episode.context,
-        )  # fmt: skip
+            feedback.provider.name,
+            feedback.provider.options,
+            feedback.guard.action,
+            feedback.acknowledge_leaks,
+            self.rltf.episode.revise,
+            self.rltf.episode.context,
+        )
 
     @property
     def terms(self) -> Terms | None:
-        """Of the provider's endpoint; None for a provider without one of its own. Raises ValueError."""
+        """Of the provider's endpoint; None for a provider without one of its own. Raises
+        ValueError.
+        """
         options = self.rltf.feedback.provider.options
         if "endpoint" not in options:
             return None
         limits = build_block("rltf.feedback.limits", Limits, options.get("limits") or {})
         price = build_block("rltf.feedback.price", Price, options.get("price") or {})
         return Terms(
-            limits.max_concurrency, limits.requests_per_minute, limits.tokens_per_minute, price.prompt, price.completion
+            limits.max_concurrency,
+            limits.requests_per_minute,
+            limits.tokens_per_minute,
+            price.prompt,
+            price.completion,
         )
 
 
 def plan_to_play(
-    told: Mapping[str, Any], rounds: int | None, env: Mapping[str, Any], config: Path | None,
+    told: Mapping[str, Any],
+    rounds: int | None,
+    env: Mapping[str, Any],
+    config: Path | None,
     prompt_budget: int | None,
-) -> tuple[Plan, Evaluation]:  # fmt: skip
+) -> tuple[Plan, Evaluation]:
     """From the words of the command line.
 
-    Sessions are played as training plays them: they end when solved if its own do, and do not branch.
+    Sessions are played as training plays them: they end when solved if its own do, and do not
+    branch.
 
     Args:
-        told: nested options of the command line: as of `settings.evaluation`, and the keys of `SIZES`.
+        told: nested options of the command line: as of `settings.evaluation`, and the keys of
+            `SIZES`.
         rounds: of feedback; None: as in `config`, else 1.
         env: `name` of the dataset's environment, and the options that it was built with.
         config: YAML of a training run, which stands behind what is told.
@@ -95,27 +110,47 @@ def plan_to_play(
     endpoint = dict(told.get("endpoint") or {})
     if "max_tokens" in endpoint:
         key = SIZES["answer_tokens"][0]
-        raise ValueError(f"endpoint.max_tokens={endpoint['max_tokens']}: say {key}={endpoint['max_tokens']} instead")
+        raise ValueError(
+            f"endpoint.max_tokens={endpoint['max_tokens']}: say {key}={endpoint['max_tokens']}"
+            " instead"
+        )
     told["endpoint"] = {**endpoint, "max_tokens": run.answer_tokens}
-    plan = Plan(run, with_parts(_as_training(told, training_blocks(config), rounds, env)), _phrases(config))
+    plan = Plan(
+        run, with_parts(_as_training(told, training_blocks(config), rounds, env)), _phrases(config)
+    )
     _ = plan.terms
     return plan, Evaluation(policy_endpoint(told), plan.rltf, 0, prompt_budget)
 
 
-def plan_of_log(told: Mapping[str, Any], folder: Path, records: Sequence[Record], config: Path | None) -> Plan:
-    """Of sessions that were played: what an evaluation's or probe's own files in `folder`, a config and words say.
+def plan_of_log(
+    told: Mapping[str, Any], folder: Path, records: Sequence[Record], config: Path | None
+) -> Plan:
+    """Of sessions that were played: what an evaluation's or probe's own files in `folder`, a config
+    and words say.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
     sizes, told = _split(told, OF_THE_EPISODE)
-    sizes = {SIZES["sessions"][0]: _usual_group(records), **_sizes_of(folder / "probe.json"), **sizes}
+    sizes = {
+        SIZES["sessions"][0]: _usual_group(records),
+        **_sizes_of(folder / "probe.json"),
+        **sizes,
+    }
     about = folder / "evaluation.json"
     trained = {key: value for key, value in training_blocks(config).items() if value is not None}
     blocks = {**(_blocks_of(about) if about.exists() else {}), **trained}
-    said = Counter(s["provider"] for r in records for t in r["turns"] for s in (t["feedback"], t.get("withheld")) if s)
+    said = Counter(
+        s["provider"]
+        for r in records
+        for t in r["turns"]
+        for s in (t["feedback"], t.get("withheld"))
+        if s
+    )
     provider = said.most_common(1)[0][0] if said else "verifier"
-    rltf = rltf_block(told, blocks, {"name": records[0]["env"]}, {"horizon": 2, "branch_turn": None}, provider)
+    rltf = rltf_block(
+        told, blocks, {"name": records[0]["env"]}, {"horizon": 2, "branch_turn": None}, provider
+    )
     plan = Plan(_training_run(sizes, config), rltf, _phrases(config))
     _ = plan.terms
     return plan
@@ -126,9 +161,15 @@ def _as_training(
 ) -> RLTFConfig:
     horizon = int((blocks.get("episode") or {}).get("horizon", 2)) if rounds is None else rounds + 1
     if horizon < 2:
-        raise ValueError("rltf.episode.horizon=1: a run without feedback; say --rounds 1 to see what it would bring")
+        raise ValueError(
+            "rltf.episode.horizon=1: a run without feedback; say --rounds 1 to see what it would"
+            " bring"
+        )
     rltf = rltf_block(told, blocks, env, {"horizon": horizon, "branch_turn": None})
-    return replace(rltf, episode=replace(rltf.episode, stop_when_solved_val=rltf.episode.stop_when_solved_train))
+    return replace(
+        rltf,
+        episode=replace(rltf.episode, stop_when_solved_val=rltf.episode.stop_when_solved_train),
+    )
 
 
 def _split(told: Mapping[str, Any], blocks: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -170,7 +211,9 @@ def _training_run(told: Mapping[str, Any], config: Path | None) -> TrainingRun:
 
 
 def _phrases(config: Path | None) -> tuple[str, ...]:
-    told = OmegaConf.select(_loaded(config), "rltf.mentions.phrases") if config is not None else None
+    told = (
+        OmegaConf.select(_loaded(config), "rltf.mentions.phrases") if config is not None else None
+    )
     return tuple(MentionsConfig().phrases if told is None else told)
 
 

@@ -22,7 +22,9 @@ from rltf_verl.registry import require_choice
 OF_THE_ENDPOINT = ("endpoint", "limits")
 OF_THE_EPISODE = ("env", "episode", "feedback", "reward", "seed")
 PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
-"""Seconds. An answer is longer than a judge's remark, and nothing waits for it but this evaluation."""
+"""Seconds. An answer is longer than a judge's remark, and nothing waits for it but this
+evaluation.
+"""
 OURS = {"branch_turn": None, "stop_when_solved_val": False}
 """Validation plays one line, and all of it, so that every turn's accuracy is over all problems."""
 
@@ -41,20 +43,34 @@ class Evaluation:
 
     def facts(self) -> dict[str, Any]:
         """What must not change between two runs that share a folder, as JSON values."""
-        endpoint = {k: v for k, v in asdict(self.policy.endpoint).items() if k not in ("base_url", "api_key_env")}
+        endpoint = {
+            k: v
+            for k, v in asdict(self.policy.endpoint).items()
+            if k not in ("base_url", "api_key_env")
+        }
         rltf = {k: v for k, v in asdict(self.rltf).items() if k in OF_THE_EPISODE}
-        return {"endpoint": endpoint, **rltf, "step": self.step, "prompt_budget": self.prompt_budget}
+        return {
+            "endpoint": endpoint,
+            **rltf,
+            "step": self.step,
+            "prompt_budget": self.prompt_budget,
+        }
 
 
 def evaluation(
-    told: Mapping[str, Any], rounds: int, env: Mapping[str, Any], *, config: Path | None = None, step: int = 0,
+    told: Mapping[str, Any],
+    rounds: int,
+    env: Mapping[str, Any],
+    *,
+    config: Path | None = None,
+    step: int = 0,
     prompt_budget: int | None = None,
-) -> Evaluation:  # fmt: skip
+) -> Evaluation:
     """Read the settings.
 
     Args:
-        told: nested options of the command line: `endpoint`, `limits` of the policy's endpoint; `env`,
-            `episode`, `feedback`, `reward`, `seed` as in the block `rltf:`.
+        told: nested options of the command line: `endpoint`, `limits` of the policy's endpoint;
+            `env`, `episode`, `feedback`, `reward`, `seed` as in the block `rltf:`.
         rounds: of feedback; one turn more is played.
         env: `name` of the dataset's environment, and the options that it was built with.
         config: YAML of a training run, whose block `rltf:` stands behind what is told.
@@ -66,14 +82,19 @@ def evaluation(
     """
     for key in told:
         require_choice("rltf eval", key, (*OF_THE_ENDPOINT, *OF_THE_EPISODE))
-    rltf = with_parts(rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1}))
+    rltf = with_parts(
+        rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    )
     return Evaluation(policy_endpoint(told), rltf, step, prompt_budget)
 
 
 def rltf_block(
-    told: Mapping[str, Any], blocks: Mapping[str, Any], env: Mapping[str, Any], fixed: Mapping[str, Any],
+    told: Mapping[str, Any],
+    blocks: Mapping[str, Any],
+    env: Mapping[str, Any],
+    fixed: Mapping[str, Any],
     provider: str = "verifier",
-) -> RLTFConfig:  # fmt: skip
+) -> RLTFConfig:
     """What sessions are played by.
 
     Args:
@@ -88,8 +109,14 @@ def rltf_block(
     """
     episode = dict(told.get("episode") or {})
     if "horizon" in episode:
-        raise ValueError(f"episode.horizon={episode['horizon']}: say --rounds {episode['horizon'] - 1} instead")
-    values = {k: told.get(k, blocks.get(k)) for k in ("reward", "seed") if told.get(k, blocks.get(k)) is not None}
+        raise ValueError(
+            f"episode.horizon={episode['horizon']}: say --rounds {episode['horizon'] - 1} instead"
+        )
+    values = {
+        k: told.get(k, blocks.get(k))
+        for k in ("reward", "seed")
+        if told.get(k, blocks.get(k)) is not None
+    }
     values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
     values["env"] = _component("env", "name", told, blocks, env)
     values["feedback"] = _component("feedback", "provider", told, blocks, {"provider": provider})
@@ -97,12 +124,16 @@ def rltf_block(
 
 
 def with_parts(rltf: RLTFConfig) -> RLTFConfig:
-    """The block with the template that fits its parts. Raises ValueError: a part that cannot be made."""
+    """The block with the template that fits its parts. Raises ValueError: a part that cannot be
+    made.
+    """
     return with_template(rltf, *judged_parts(rltf))
 
 
 def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
-    """The endpoint that is evaluated, from its blocks `endpoint` and `limits`. Raises ValueError."""
+    """The endpoint that is evaluated, from its blocks `endpoint` and `limits`. Raises
+    ValueError.
+    """
     options = {key: told[key] for key in OF_THE_ENDPOINT if key in told}
     options["limits"] = {**PATIENCE, **(options.get("limits") or {})}
     try:
@@ -112,10 +143,15 @@ def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
 
 
 def _component(
-    block: str, name_key: str, told: Mapping[str, Any], blocks: Mapping[str, Any], default: Mapping[str, Any]
+    block: str,
+    name_key: str,
+    told: Mapping[str, Any],
+    blocks: Mapping[str, Any],
+    default: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """A block that begins with a component's name: what is told, over the first of these that is about the same
-    component: the training run's block, or the default and what our YAML of the component says."""
+    """A block that begins with a component's name: what is told, over the first of these that is
+    about the same component: the training run's block, or the default and what our YAML of the
+    component says."""
     own, trained = dict(told.get(block) or {}), dict(blocks.get(block) or {})
     name = str(own.get(name_key) or trained.get(name_key) or default[name_key])
     if trained.get(name_key) == name:
@@ -125,7 +161,9 @@ def _component(
 
 
 def _yaml_defaults(block: str, name: str) -> dict[str, Any]:
-    """What `rltf/<block>=<name>` sets in a training run; nothing for components that are not ours."""
+    """What `rltf/<block>=<name>` sets in a training run; nothing for components that are not
+    ours.
+    """
     path = files("hydra_configs.rltf_verl").joinpath("rltf", block, f"{name}.yaml")
     if not (name.isidentifier() and path.is_file()):
         return {}
@@ -133,7 +171,8 @@ def _yaml_defaults(block: str, name: str) -> dict[str, Any]:
 
 
 def training_blocks(config: Path | None) -> dict[str, Any]:
-    """The blocks of a run's resolved config that an evaluation shares; those about learning are not read.
+    """The blocks of a run's resolved config that an evaluation shares; those about learning are not
+    read.
 
     Raises:
         ValueError: not such a file.
@@ -147,7 +186,8 @@ def training_blocks(config: Path | None) -> dict[str, Any]:
         raise ValueError(f"--config {config}: {error}") from None
     if all(value is None for value in found.values()):
         raise ValueError(
-            f"--config {config}: no `rltf:` block in it; a run's own is <hydra.run.dir>/.hydra/config.yaml"
+            f"--config {config}: no `rltf:` block in it; a run's own is"
+            " <hydra.run.dir>/.hydra/config.yaml"
         )
     return found
 
@@ -159,7 +199,11 @@ def _container(node: Any) -> Any:
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Blocks are merged key by key, anything else is replaced."""
     both = {
-        key: _merged(under[key], value) if isinstance(value, Mapping) and isinstance(under.get(key), Mapping) else value
+        key: (
+            _merged(under[key], value)
+            if isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
+            else value
+        )
         for key, value in over.items()
     }
     return {**under, **both}

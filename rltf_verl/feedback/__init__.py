@@ -1,7 +1,7 @@
 """Feedback providers by name. To add one here: one file in this folder, one line below.
 
-One of your own needs neither: `rltf.feedback.provider=./mine.py:Mine`, or an entry point of the group
-`rltf_verl.feedback` in your package.
+One of your own needs neither: `rltf.feedback.provider=./mine.py:Mine`, or an entry point of the
+group `rltf_verl.feedback` in your package.
 """
 
 from __future__ import annotations
@@ -36,17 +36,23 @@ def make_provider(name: str, /, **options: Any) -> FeedbackProvider:
     """Make the provider `rltf.feedback.provider`, with its own keys of that block as options.
 
     Args:
-        name: one of ours, one of an installed package (entry points `rltf_verl.feedback`), `module:Class`, or
-            `path/to/file.py:Class`.
+        name: one of ours, one of an installed package (entry points `rltf_verl.feedback`),
+            `module:Class`, or `path/to/file.py:Class`.
         options: its constructor's arguments.
 
     Raises:
-        ValueError: unknown name, or an option it does not have or cannot take; names the config key.
+        ValueError: unknown name, or an option it does not have or cannot take; names the config
+            key.
     """
     provider = construct("rltf.feedback", "provider", _PROVIDERS, name, options)
-    missing = [part for part in ("name", "sees_reference", "constant", "feedback") if not hasattr(provider, part)]
+    missing = [
+        part
+        for part in ("name", "sees_reference", "constant", "feedback")
+        if not hasattr(provider, part)
+    ]
     if missing:
         raise ValueError(
-            f"rltf.feedback.provider={name!r}: lacks {', '.join(missing)}; see feedback.base.FeedbackProvider"
+            f"rltf.feedback.provider={name!r}: lacks {', '.join(missing)}; see"
+            " feedback.base.FeedbackProvider"
         )
     return cast(FeedbackProvider, provider)

@@ -19,11 +19,13 @@ LONGEST_CAUSE = 1000
 
 
 class FeedbackUnavailable(Exception):
-    """No feedback could be had for this attempt. Never scored against the policy; `rltf.feedback.on_error` decides.
+    """No feedback could be had for this attempt. Never scored against the policy;
+    `rltf.feedback.on_error` decides.
 
     Args:
         provider: the provider's name.
-        cause: what failed and what to change; becomes one clean line of at most `LONGEST_CAUSE` characters.
+        cause: what failed and what to change; becomes one clean line of at most `LONGEST_CAUSE`
+            characters.
         withheld: what was said, if the leak guard dropped it.
     """
 
@@ -34,7 +36,9 @@ class FeedbackUnavailable(Exception):
         self.withheld = withheld
 
     def __reduce__(self) -> tuple[type[FeedbackUnavailable], tuple[str, str, Feedback | None]]:
-        """Travels between processes: `on_error: raise` carries it from a Ray worker to the driver."""
+        """Travels between processes: `on_error: raise` carries it from a Ray worker to the
+        driver.
+        """
         return (type(self), (self.provider, self.cause, self.withheld))
 
 
@@ -54,20 +58,23 @@ class FeedbackRequest:
     seed: int
     """For all randomness of the provider."""
     group: Group | None = None
-    """The other sessions of this problem, for providers that show one what another found; None if it plays alone."""
+    """The other sessions of this problem, for providers that show one what another found; None if
+    it plays alone.
+    """
     quote: Literal["answer", "all", "none"] = "answer"
     """What a critic is shown of an attempt (`rltf.episode.quote`); the attempt itself is whole."""
 
 
 Subject = Literal["attempt", "question", "answer"]
-"""What feedback is about: the attempt (it cannot be understood without it), the question (a guide for a fresh start),
-or the answer, which it states."""
+"""What feedback is about: the attempt (it cannot be understood without it), the question (a guide
+for a fresh start), or the answer, which it states."""
 
 
 class FeedbackProvider(Protocol):
     """Turns an attempt into text feedback. One instance per process, shared by all its sessions.
 
-    Two more attributes are optional: `subject` (`subject_of`) and `tells_answer` (`tells_answer_of`).
+    Two more attributes are optional: `subject` (`subject_of`) and `tells_answer`
+    (`tells_answer_of`).
     """
 
     name: str
@@ -82,7 +89,9 @@ class FeedbackProvider(Protocol):
 
 
 def subject_of(provider: FeedbackProvider) -> Subject | None:
-    """What the provider's feedback is about, also behind a guard or a record; None if it does not say."""
+    """What the provider's feedback is about, also behind a guard or a record; None if it does not
+    say.
+    """
     while hasattr(provider, "inner"):
         provider = provider.inner
     subject: Subject | None = getattr(provider, "subject", None)
@@ -90,7 +99,9 @@ def subject_of(provider: FeedbackProvider) -> Subject | None:
 
 
 def tells_answer_of(provider: FeedbackProvider) -> bool:
-    """Whether the provider states the answer on purpose, always or at some turn; False if it does not say."""
+    """Whether the provider states the answer on purpose, always or at some turn; False if it does
+    not say.
+    """
     return bool(getattr(provider, "tells_answer", False))
 
 
@@ -103,7 +114,9 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
         said = await provider.feedback(request)
         if isinstance(said, Feedback):
             return _without_secrets(said)
-        failure = FeedbackUnavailable(provider.name, f"it returned {type(said).__name__}, which is no Feedback")
+        failure = FeedbackUnavailable(
+            provider.name, f"it returned {type(said).__name__}, which is no Feedback"
+        )
     except FeedbackUnavailable:
         raise
     except asyncio.CancelledError as error:
@@ -116,13 +129,18 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
 
 
 def _is_cancelled() -> bool:
-    """Whether it is this session that somebody ends, and not a task that the provider waited for."""
+    """Whether it is this session that somebody ends, and not a task that the provider waited
+    for.
+    """
     task = asyncio.current_task()
-    return task is None or not hasattr(task, "cancelling") or task.cancelling() > 0  # Python 3.10 does not say
+    return (
+        task is None or not hasattr(task, "cancelling") or task.cancelling() > 0
+    )  # Python 3.10 does not say
 
 
 def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailable:
-    """No feedback because of an exception, which is kept as the cause unless its traceback would tell a secret.
+    """No feedback because of an exception, which is kept as the cause unless its traceback would
+    tell a secret.
 
     To be raised outside of the `except` block, where Python would add the exception as its context.
 

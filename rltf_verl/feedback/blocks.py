@@ -14,16 +14,21 @@ def provider_of_block(key: str, block: Mapping[str, Any]) -> FeedbackProvider:
     Raises:
         ValueError: no such block, one without `provider`, or what the provider raises.
     """
-    from rltf_verl.feedback import make_provider  # the table of providers, which names the users of this function
+    from rltf_verl.feedback import (
+        make_provider,
+    )  # the table of providers, which names the users of this function
 
     if not isinstance(block, Mapping) or "provider" not in block:
         shown = dict(block) if isinstance(block, Mapping) else block
-        raise ValueError(f"rltf.feedback.{key}={shown}: has no `provider`; name one, e.g. {{provider: policy}}")
+        raise ValueError(
+            f"rltf.feedback.{key}={shown}: has no `provider`; name one, e.g. {{provider: policy}}"
+        )
     return make_provider(block["provider"], **{k: v for k, v in block.items() if k != "provider"})
 
 
 def common_subject(subjects: Iterable[Subject | None]) -> Subject | None:
-    """What several providers speak of: the attempt if one of them does, else nothing is known unless all agree.
+    """What several providers speak of: the attempt if one of them does, else nothing is known
+    unless all agree.
 
     >>> common_subject(["answer", "attempt"])
     'attempt'

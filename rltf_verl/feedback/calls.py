@@ -11,13 +11,16 @@ from rltf_verl.feedback.base import FeedbackRequest
 
 
 def call_key(request: FeedbackRequest) -> str:
-    """Hash of everything that was said so far: the problem, the question, every attempt and the feedback on it.
+    """Hash of everything that was said so far: the problem, the question, every attempt and the
+    feedback on it.
 
-    Not of the place in the data or of the seed: the same attempt at the same problem may be answered from a record,
-    whichever run and session it comes from.
+    Not of the place in the data or of the seed: the same attempt at the same problem may be
+    answered from a record, whichever run and session it comes from.
     """
     problem = request.problem
-    said = [(turn.attempt.text, turn.feedback.text if turn.feedback else None) for turn in request.turns]
+    said = [
+        (turn.attempt.text, turn.feedback.text if turn.feedback else None) for turn in request.turns
+    ]
     return digest([problem.env, problem.data, problem.reference, list(request.messages), said])
 
 
@@ -27,6 +30,8 @@ def settings_key(name: str, options: Mapping[str, Any]) -> str:
 
 
 def digest(value: object) -> str:
-    """Hash of a value's JSON; key order does not count, and what JSON does not know is taken by its text."""
+    """Hash of a value's JSON; key order does not count, and what JSON does not know is taken by its
+    text.
+    """
     text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

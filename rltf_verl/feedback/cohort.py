@@ -23,10 +23,12 @@ class Remark:
 
 
 class Cohort:
-    """The groups of one call of the worker: a step's (or a validation's) problems, as far as this process plays them.
+    """The groups of one call of the worker: a step's (or a validation's) problems, as far as this
+    process plays them.
 
-    A session is past a turn when its provider has spoken there, or has nothing to say, or the session plays a later
-    turn or no more. Whoever waits is past the turn itself, so nobody waits in a circle (as in `group.Group`).
+    A session is past a turn when its provider has spoken there, or has nothing to say, or the
+    session plays a later turn or no more. Whoever waits is past the turn itself, so nobody waits in
+    a circle (as in `group.Group`).
 
     Args:
         keys: of the groups, in the data's order.
@@ -49,10 +51,11 @@ class Cohort:
         self._changed = asyncio.Event()
 
     async def said(self, turn: int, problem: Problem, wait_s: float) -> list[Remark]:
-        """What was said of other problems at 0-based `turn`, in the order of the data and the sessions.
+        """What was said of other problems at 0-based `turn`, in the order of the data and the
+        sessions.
 
-        Waits until all sessions are past the turn, at most `wait_s`: so it does not depend on who is faster, and a
-        resumed run finds the same.
+        Waits until all sessions are past the turn, at most `wait_s`: so it does not depend on who
+        is faster, and a resumed run finds the same.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         while sum(past >= turn for past in self._past.values()) < self._num:
@@ -63,5 +66,7 @@ class Cohort:
                 await asyncio.wait_for(self._changed.wait(), left)
             except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
                 break
-        found = sorted(self._said.get(turn, {}).items(), key=lambda item: (self._place[item[0][0]], item[0][1]))
+        found = sorted(
+            self._said.get(turn, {}).items(), key=lambda item: (self._place[item[0][0]], item[0][1])
+        )
         return [remark for _, remark in found if remark.problem != problem]

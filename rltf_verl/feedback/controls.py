@@ -1,4 +1,6 @@
-"""Controls for what the content of feedback is worth: the words of a real provider, about another problem."""
+"""Controls for what the content of feedback is worth: the words of a real provider, about another
+problem.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ from rltf_verl.types import Feedback
 
 
 class _Control:
-    """Asks the inner provider as usual, and gives a text made of what it said of other problems at the same turn.
+    """Asks the inner provider as usual, and gives a text made of what it said of other problems at
+    the same turn.
 
-    Other problems are those that this process plays at the same time. A correct attempt is told that it was correct,
-    and the inner provider's failures stay failures, so that a run differs from the inner provider's in content alone.
+    Other problems are those that this process plays at the same time. A correct attempt is told
+    that it was correct, and the inner provider's failures stay failures, so that a run differs from
+    the inner provider's in content alone.
 
     Args:
         inner: block `{provider: …, its options}`.
@@ -32,21 +36,27 @@ class _Control:
 
     def __init__(self, inner: Mapping[str, Any], wait_s: float = 600.0) -> None:
         if not 0 <= wait_s < math.inf:
-            raise ValueError(f"rltf.feedback.wait_s={wait_s}: must be a number of seconds, not negative")
+            raise ValueError(
+                f"rltf.feedback.wait_s={wait_s}: must be a number of seconds, not negative"
+            )
         self.inner, self.wait_s = provider_of_block("inner", inner), wait_s
         if self.inner.name in ("policy", "paired", "shuffled", "marginal"):
             raise ValueError(
-                f"rltf.feedback.inner.provider={self.inner.name}: critiques that the policy writes are trained on, "
-                "and a control of a control says nothing; choose verifier, judge, …"
+                f"rltf.feedback.inner.provider={self.inner.name}: critiques that the policy writes"
+                " are trained on, and a control of a control says nothing; choose verifier,"
+                " judge, …"
             )
         self.sees_reference, self.constant = self.inner.sees_reference, self.inner.constant
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """A text about another problem. Raises FeedbackUnavailable, also if nothing was said of any other one."""
+        """A text about another problem. Raises FeedbackUnavailable, also if nothing was said of any
+        other one.
+        """
         turn, group = len(request.turns) - 1, request.group
         if group is None or group.cohort is None:
             raise FeedbackUnavailable(
-                self.name, "this problem is played alone; the control works in training and its validations"
+                self.name,
+                "this problem is played alone; the control works in training and its validations",
             )
         if request.turns[-1].grade.correct:
             group.past(request.session_id, turn)
@@ -61,9 +71,10 @@ class _Control:
         others = await group.cohort.said(turn, request.problem, self.wait_s)
         if not others:
             raise FeedbackUnavailable(
-                self.name, "nothing was said of another problem that this process plays at the same time; raise "
-                "data.train_batch_size or lower actor_rollout_ref.rollout.agent.num_workers",
-            )  # fmt: skip
+                self.name,
+                "nothing was said of another problem that this process plays at the same time;"
+                " raise data.train_batch_size or lower actor_rollout_ref.rollout.agent.num_workers",
+            )
         text = self._text(others, random.Random(request.seed))
         return Feedback(text, self.name, sees_reference=said.sees_reference or self.sees_reference)
 
@@ -72,7 +83,9 @@ class _Control:
 
 
 class ShuffledProvider(_Control):
-    """The inner provider's feedback on another problem: right in form and length, and about something else."""
+    """The inner provider's feedback on another problem: right in form and length, and about
+    something else.
+    """
 
     name = "shuffled"
 
@@ -81,10 +94,14 @@ class ShuffledProvider(_Control):
 
 
 class MarginalProvider(_Control):
-    """Tokens drawn one by one from all that the inner provider said of other problems, as many as one text has."""
+    """Tokens drawn one by one from all that the inner provider said of other problems, as many as
+    one text has.
+    """
 
     name = "marginal"
 
     def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
         num_tokens = len(rng.choice(others).pieces)
-        return "".join(rng.choices([piece for other in others for piece in other.pieces], k=num_tokens))
+        return "".join(
+            rng.choices([piece for other in others for piece in other.pieces], k=num_tokens)
+        )

@@ -27,9 +27,10 @@ RULES = ("first", "vote", "concatenate")
 class EnsembleProvider:
     """Asks its members by a rule; it has no feedback only when none of them has any.
 
-    `first`: one after the other until one answers. `vote`: all at once, the text that most of them give (letter case
-    and spaces aside; the earlier member's if it is a draw), which is meant for members that choose between fixed
-    sentences. `concatenate`: all at once, every answer as a paragraph, in the members' order.
+    `first`: one after the other until one answers. `vote`: all at once, the text that most of them
+    give (letter case and spaces aside; the earlier member's if it is a draw), which is meant for
+    members that choose between fixed sentences. `concatenate`: all at once, every answer as a
+    paragraph, in the members' order.
 
     Args:
         members: blocks `{provider: …, its options}`.
@@ -42,16 +43,23 @@ class EnsembleProvider:
     name = "ensemble"
 
     def __init__(
-        self, members: Sequence[Mapping[str, Any]], rule: Literal["first", "vote", "concatenate"] = "first"
+        self,
+        members: Sequence[Mapping[str, Any]],
+        rule: Literal["first", "vote", "concatenate"] = "first",
     ) -> None:
         require_choice("rltf.feedback.rule", rule, RULES)
         if isinstance(members, (str, Mapping)) or not members:
-            raise ValueError(f"rltf.feedback.members={members!r}: must be a list of blocks, [{{provider: …}}, …]")
-        self.members = tuple(provider_of_block(f"members[{i}]", block) for i, block in enumerate(members))
+            raise ValueError(
+                f"rltf.feedback.members={members!r}: must be a list of blocks, [{{provider: …}}, …]"
+            )
+        self.members = tuple(
+            provider_of_block(f"members[{i}]", block) for i, block in enumerate(members)
+        )
         if any(member.name in ("policy", "paired") for member in self.members):
             raise ValueError(
-                "rltf.feedback.members: a critique that the policy writes is trained on, which of several could not be "
-                "credited; leave out `policy` and `paired`, or use one of them as rltf.feedback.provider"
+                "rltf.feedback.members: a critique that the policy writes is trained on, which of"
+                " several could not be credited; leave out `policy` and `paired`, or use one of"
+                " them as rltf.feedback.provider"
             )
         self.rule = rule
         self.sees_reference = any(member.sees_reference for member in self.members)
@@ -60,7 +68,9 @@ class EnsembleProvider:
         self.constant = all(member.constant for member in self.members)
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """The members' feedback by the rule. Raises FeedbackUnavailable with the causes of all of them."""
+        """The members' feedback by the rule. Raises FeedbackUnavailable with the causes of all of
+        them.
+        """
         if self.rule == "first":
             return await self._first(request)
         outcomes = await asyncio.gather(*(_outcome(member, request) for member in self.members))
@@ -80,13 +90,17 @@ class EnsembleProvider:
 
     def _joined(self, said: Sequence[Feedback]) -> Feedback:
         text = "\n\n".join(feedback.text for feedback in said)
-        return Feedback(text, self.name, sees_reference=any(feedback.sees_reference for feedback in said))
+        return Feedback(
+            text, self.name, sees_reference=any(feedback.sees_reference for feedback in said)
+        )
 
     def _unavailable(self, causes: Sequence[str]) -> FeedbackUnavailable:
         return FeedbackUnavailable(self.name, f"no member had any: {'; '.join(causes)}")
 
 
-async def _outcome(member: FeedbackProvider, request: FeedbackRequest) -> Feedback | FeedbackUnavailable:
+async def _outcome(
+    member: FeedbackProvider, request: FeedbackRequest
+) -> Feedback | FeedbackUnavailable:
     try:
         said = await ask(member, request)
     except FeedbackUnavailable as error:

@@ -25,11 +25,12 @@ class Solution:
 
 @dataclass
 class Group:
-    """The sessions of one problem. They all run in one process and one event loop, so nothing here is locked.
+    """The sessions of one problem. They all run in one process and one event loop, so nothing here
+    is locked.
 
-    Whoever waits here waits for sessions to get as far as it is itself. The session that is furthest behind therefore
-    never waits, which is why they cannot wait for each other in a circle; a session that is never started costs the
-    others the bounded wait.
+    Whoever waits here waits for sessions to get as far as it is itself. The session that is
+    furthest behind therefore never waits, which is why they cannot wait for each other in a circle;
+    a session that is never started costs the others the bounded wait.
     """
 
     size: int
@@ -62,8 +63,8 @@ class Group:
     async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
         """What other sessions had solved by 0-based `turn`, in a fixed order.
 
-        Waits until all of them are that far, at most `wait_s`: so what is found does not depend on who is faster,
-        and a resumed run finds the same.
+        Waits until all of them are that far, at most `wait_s`: so what is found does not depend on
+        who is faster, and a resumed run finds the same.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         while not self._all_at(turn):
@@ -74,10 +75,11 @@ class Group:
         return sorted(found, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float) -> bool:
-        """Whether no session of the group, this one included, has solved the problem by 0-based `turn`.
+        """Whether no session of the group, this one included, has solved the problem by 0-based
+        `turn`.
 
-        Waits as `solutions` does, but no longer than until somebody has. A session that is not that far after `wait_s`
-        counts as one that failed.
+        Waits as `solutions` does, but no longer than until somebody has. A session that is not that
+        far after `wait_s` counts as one that failed.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         while not self._solved_by(turn) and not self._all_at(turn):

@@ -1,4 +1,6 @@
-"""People give the feedback: a folder with the attempts that wait, and whatever they answer there."""
+"""People give the feedback: a folder with the attempts that wait, and whatever they answer
+there.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,12 @@ from rltf_verl.types import Feedback
 
 
 class HumanProvider:
-    """Writes each attempt to `<inbox>/pending.<process>.jsonl` and looks for its answer in `<inbox>/answers*.jsonl`.
+    """Writes each attempt to `<inbox>/pending.<process>.jsonl` and looks for its answer in
+    `<inbox>/answers*.jsonl`.
 
-    An answer is a line `{"id": …, "text": …}` with the id of the pending line; a text of null declines. It may come in
-    any order, from any tool that appends whole lines, and before it is asked for: the id stands for the conversation,
-    so the same attempt is never asked about twice.
+    An answer is a line `{"id": …, "text": …}` with the id of the pending line; a text of null
+    declines. It may come in any order, from any tool that appends whole lines, and before it is
+    asked for: the id stands for the conversation, so the same attempt is never asked about twice.
 
     Args:
         inbox: the folder, made when missing; must be one that all nodes see.
@@ -50,7 +53,9 @@ class HumanProvider:
         self._asked: set[str] = set()
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """The answer, when it comes. Raises FeedbackUnavailable at the deadline or if somebody declined."""
+        """The answer, when it comes. Raises FeedbackUnavailable at the deadline or if somebody
+        declined.
+        """
         key, deadline = call_key(request), time.monotonic() + self._deadline_s
         while not self._answers.has(key):
             self._ask_once(key, request)
@@ -58,13 +63,15 @@ class HumanProvider:
             if left <= 0:
                 raise FeedbackUnavailable(
                     self.name,
-                    f"nobody answered {key} in {self._inbox} within {self._deadline_s:g} s; answer sooner, or raise "
-                    "rltf.feedback.deadline_s",
+                    f"nobody answered {key} in {self._inbox} within {self._deadline_s:g} s; answer"
+                    " sooner, or raise rltf.feedback.deadline_s",
                 )
             await asyncio.sleep(min(self._poll_s, left))
         text = self._answers.text(key)
         if not text:
-            raise FeedbackUnavailable(self.name, f"somebody declined to answer {key} in {self._inbox}")
+            raise FeedbackUnavailable(
+                self.name, f"somebody declined to answer {key} in {self._inbox}"
+            )
         return Feedback(text, self.name, sees_reference=self.sees_reference)
 
     def _ask_once(self, key: str, request: FeedbackRequest) -> None:
@@ -72,12 +79,20 @@ class HumanProvider:
             return
         turn = request.turns[-1]
         pending = {
-            "id": key, "env": request.problem.env, "index": request.problem.index, "turn": len(request.turns),
-            "question": request.messages[-1]["content"], "attempt": turn.attempt.text, "correct": turn.grade.correct,
+            "id": key,
+            "env": request.problem.env,
+            "index": request.problem.index,
+            "turn": len(request.turns),
+            "question": request.messages[-1]["content"],
+            "attempt": turn.attempt.text,
+            "correct": turn.grade.correct,
             "reference": request.problem.reference if self.sees_reference else None,
-            "before": [[t.attempt.text, t.feedback.text if t.feedback else None] for t in request.turns[:-1]],
+            "before": [
+                [t.attempt.text, t.feedback.text if t.feedback else None]
+                for t in request.turns[:-1]
+            ],
             "answer_until": time.time() + self._deadline_s,
-        }  # fmt: skip
+        }
         try:
             self._inbox.mkdir(parents=True, exist_ok=True)
             append_line(self._inbox / f"pending.{os.getpid()}.jsonl", pending)

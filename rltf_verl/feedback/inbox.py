@@ -10,10 +10,12 @@ from rltf_verl.jsonl import parse_lines
 
 
 class Answers:
-    """What has been answered so far. Looks at the folder at most once per `poll_s`, however many sessions wait.
+    """What has been answered so far. Looks at the folder at most once per `poll_s`, however many
+    sessions wait.
 
     Args:
-        folder: with `answers*.jsonl`, `{"id": …, "text": …}` a line; a later answer to the same id counts.
+        folder: with `answers*.jsonl`, `{"id": …, "text": …}` a line; a later answer to the same id
+            counts.
         poll_s: seconds between two looks.
     """
 
@@ -36,7 +38,9 @@ class Answers:
 
     def _look(self) -> None:
         for path in sorted(self._folder.glob("answers*.jsonl")):
-            with contextlib.suppress(OSError):  # it may be replaced while we look; the next look finds it
+            with contextlib.suppress(
+                OSError
+            ):  # it may be replaced while we look; the next look finds it
                 self._look_at(path)
 
     def _look_at(self, path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The prompt that a judge gets. What the policy wrote is quoted so that it cannot pose as part of the prompt."""
+"""The prompt that a judge gets. What the policy wrote is quoted so that it cannot pose as part of
+the prompt.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Style:
     marker: str = "Critique:"
     """What the feedback follows in the reply."""
     conversation: bool = False
-    """The judge sees all attempts of the session and what it said to each, not just the last attempt."""
+    """The judge sees all attempts of the session and what it said to each, not just the last
+    attempt.
+    """
     subject: Subject = "attempt"
     """What it writes about."""
 
@@ -43,7 +47,9 @@ STYLES = {
 }
 
 
-def judge_messages(style: str, request: FeedbackRequest, *, with_reference: bool) -> tuple[Message, ...]:
+def judge_messages(
+    style: str, request: FeedbackRequest, *, with_reference: bool
+) -> tuple[Message, ...]:
     """The conversation with the judge that ends with the last of the request's turns."""
     marker, conversation = STYLES[style].marker, STYLES[style].conversation
     turns = request.turns if conversation else request.turns[-1:]
@@ -51,8 +57,13 @@ def judge_messages(style: str, request: FeedbackRequest, *, with_reference: bool
     for before, turn in pairwise(turns):
         attempt = defused(turn.attempt.text)
         told = before.feedback.text if before.feedback else ""
-        text = render("judge/_next", attempt=attempt, fence=fence_around([attempt]), marker=marker,
-                      words=STYLES[style].words)  # fmt: skip
+        text = render(
+            "judge/_next",
+            attempt=attempt,
+            fence=fence_around([attempt]),
+            marker=marker,
+            words=STYLES[style].words,
+        )
         messages += [_said("assistant", f"{marker} {told}"), _said("user", text)]
     return tuple(messages)
 
@@ -70,10 +81,18 @@ def _first(style: str, request: FeedbackRequest, text: str, with_reference: bool
     reference = defused(str(solution or request.problem.reference)) if with_reference else None
     rubric = request.problem.data.get("rubric") or []
     return render(
-        f"judge/{style}", question=question, attempt=attempt, attempt_lines=_numbered(attempt), reference=reference,
-        rubric=[str(item) for item in rubric], words=STYLES[style].words, marker=STYLES[style].marker,
-        correct=CORRECT, incorrect=INCORRECT, fence=fence_around([question, attempt, reference or ""]),
-    )  # fmt: skip
+        f"judge/{style}",
+        question=question,
+        attempt=attempt,
+        attempt_lines=_numbered(attempt),
+        reference=reference,
+        rubric=[str(item) for item in rubric],
+        words=STYLES[style].words,
+        marker=STYLES[style].marker,
+        correct=CORRECT,
+        incorrect=INCORRECT,
+        fence=fence_around([question, attempt, reference or ""]),
+    )
 
 
 def _said(role: str, text: str) -> Message:

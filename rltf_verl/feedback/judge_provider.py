@@ -47,7 +47,9 @@ class JudgeProvider:
         self.constant = style == "verdict"  # one of two sentences: nothing to model
         self.subject: Subject = STYLES[style].subject
         self.sees_reference = STYLES[style].reference if reference is None else reference
-        self.settings = judge_settings({"endpoint": endpoint, "limits": limits, "price": price, "cache_dir": cache_dir})
+        self.settings = judge_settings(
+            {"endpoint": endpoint, "limits": limits, "price": price, "cache_dir": cache_dir}
+        )
         self._gateway: Gateway = open_gateway(self.settings)
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
@@ -63,9 +65,14 @@ class JudgeProvider:
                 self._gateway.note(event)
             if parsed.text:
                 return Feedback(
-                    parsed.text, self.name, self.sees_reference, latency_s=time.monotonic() - start,
-                    prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens, cached=reply.cached,
-                )  # fmt: skip
+                    parsed.text,
+                    self.name,
+                    self.sees_reference,
+                    latency_s=time.monotonic() - start,
+                    prompt_tokens=reply.prompt_tokens,
+                    completion_tokens=reply.completion_tokens,
+                    cached=reply.cached,
+                )
         raise self._unusable(parsed)
 
     def messages(self, request: FeedbackRequest) -> tuple[Message, ...]:
@@ -79,10 +86,16 @@ class JudgeProvider:
         except JudgeUnavailable as error:
             raise FeedbackUnavailable(self.name, error.cause) from None
         style = STYLES[self.style]
-        return reply, parse_reply(reply.text, marker=style.marker, words=style.words, complete=reply.complete)
+        return reply, parse_reply(
+            reply.text, marker=style.marker, words=style.words, complete=reply.complete
+        )
 
     def _unusable(self, parsed: Parsed) -> FeedbackUnavailable:
-        fix = "raise rltf.feedback.endpoint.max_tokens" if "cut_off" in parsed.noted else "try it with `rltf judge try`"
+        fix = (
+            "raise rltf.feedback.endpoint.max_tokens"
+            if "cut_off" in parsed.noted
+            else "try it with `rltf judge try`"
+        )
         return FeedbackUnavailable(
             self.name, f"no feedback in the judge's reply, twice ({', '.join(parsed.noted)}); {fix}"
         )

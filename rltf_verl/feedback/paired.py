@@ -1,4 +1,6 @@
-"""The release's dual-critique set-up: of two sessions with the same first answer, one hears an expert, one itself."""
+"""The release's dual-critique set-up: of two sessions with the same first answer, one hears an
+expert, one itself.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,12 @@ class PairedProvider:
         self.sees_reference = any(provider.sees_reference for provider in self.pair)
         self.tells_answer = any(map(tells_answer_of, self.pair))
         self.subject: Subject | None = common_subject(map(subject_of, self.pair))
-        self.constant = all(provider.constant for provider in self.pair if provider.name != "policy")
+        self.constant = all(
+            provider.constant for provider in self.pair if provider.name != "policy"
+        )
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """The feedback of this session's provider, under that provider's name. Raises FeedbackUnavailable."""
+        """The feedback of this session's provider, under that provider's name. Raises
+        FeedbackUnavailable.
+        """
         return await self.pair[request.session_id % 2].feedback(request)

@@ -1,4 +1,6 @@
-"""Self-critique: the policy criticises its own attempt, without the reference answer (as the release does)."""
+"""Self-critique: the policy criticises its own attempt, without the reference answer (as the
+release does).
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,12 @@ MARKER = "Critique:"
 
 
 class PolicyProvider:
-    """Samples the critique from the rollout engine that is already there; its tokens become a `critique` row.
+    """Samples the critique from the rollout engine that is already there; its tokens become a
+    `critique` row.
 
     Args:
-        critic: template `prompts/critic/<name>.j2`, or a file. Feedback modelling trains the policy on the same one, so
-            what it learns there is what is asked for here.
+        critic: template `prompts/critic/<name>.j2`, or a file. Feedback modelling trains the policy
+            on the same one, so what it learns there is what is asked for here.
 
     Raises:
         ValueError: unknown template.
@@ -42,7 +45,9 @@ class PolicyProvider:
         template = template_of("critic", self.critic)
         prompt = await fitted_prompt(request.policy, request.messages, template, attempt=attempt)
         if prompt.ids is None:
-            raise FeedbackUnavailable(self.name, "the critic prompt does not fit; raise data.max_prompt_length")
+            raise FeedbackUnavailable(
+                self.name, "the critic prompt does not fit; raise data.max_prompt_length"
+            )
         critique = await request.policy.sample(prompt.ids, request.seed)
         said = without_thoughts(critique.text) if request.quote == "answer" else critique.text
         text = said.rpartition(MARKER)[2].strip()

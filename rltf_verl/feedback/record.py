@@ -24,9 +24,9 @@ FILES = "feedback.*.jsonl"
 class RecordedProvider:
     """Another provider, with every answer and every failure written down.
 
-    One file per process and start. A critique that the policy writes itself is not recorded: it is not an answer that
-    costs money, and its tokens belong to the weights that sampled them. A disk that refuses ends the record with one
-    warning, not the run.
+    One file per process and start. A critique that the policy writes itself is not recorded: it is
+    not an answer that costs money, and its tokens belong to the weights that sampled them. A disk
+    that refuses ends the record with one warning, not the run.
 
     Args:
         inner: the provider.
@@ -50,7 +50,11 @@ class RecordedProvider:
             self._write(request, {"provider": error.provider, "unavailable": error.cause})
             raise
         if said.attempt is None:
-            outcome = {"provider": said.provider, "text": said.text, "sees_reference": said.sees_reference}
+            outcome = {
+                "provider": said.provider,
+                "text": said.text,
+                "sees_reference": said.sees_reference,
+            }
             self._write(request, outcome)
         return said
 
@@ -58,20 +62,31 @@ class RecordedProvider:
         if self._broken:
             return
         called = {
-            "version": VERSION, "key": call_key(request), "settings": self._settings, "seed": request.seed,
-            "time": time.time(), "env": request.problem.env, "index": request.problem.index,
-            "session_id": request.session_id, "turn": len(request.turns),
+            "version": VERSION,
+            "key": call_key(request),
+            "settings": self._settings,
+            "seed": request.seed,
+            "time": time.time(),
+            "env": request.problem.env,
+            "index": request.problem.index,
+            "session_id": request.session_id,
+            "turn": len(request.turns),
             "attempt": request.turns[-1].attempt.text,
-            "constant": self.constant, "provider_sees_reference": self.sees_reference,
-        }  # fmt: skip
+            "constant": self.constant,
+            "provider_sees_reference": self.sees_reference,
+        }
         try:
             append_line(self._file(), called | dict(outcome))
         except OSError as error:
             self._broken = True
-            logger.warning("feedback record: no more calls are written to %s: %s", self._folder, error)
+            logger.warning(
+                "feedback record: no more calls are written to %s: %s", self._folder, error
+            )
 
     def _file(self) -> Path:
-        """Of this process: it is asked when there is something to write, so a process that forked has its own."""
+        """Of this process: it is asked when there is something to write, so a process that forked
+        has its own.
+        """
         mark = f".{os.getpid()}."
         if self._path is None or mark not in self._path.name:
             self._folder.mkdir(parents=True, exist_ok=True)

@@ -20,13 +20,14 @@ NEEDED = {"key", "settings", "seed", "time", "provider"}
 class ReplayProvider:
     """Answers what was answered before, keyed by everything that was said up to the attempt.
 
-    The very call of the recorded run (same seed, step, session and turn) gets the very outcome, failures included; the
-    same attempt at another place gets an answer that was given to it, always the same one. The whole record is read at
-    start.
+    The very call of the recorded run (same seed, step, session and turn) gets the very outcome,
+    failures included; the same attempt at another place gets an answer that was given to it, always
+    the same one. The whole record is read at start.
 
     Args:
         folder: `rltf.feedback.record_dir` of the recorded run.
-        miss: block of the provider that is asked when the record has no answer; null makes it unavailable.
+        miss: block of the provider that is asked when the record has no answer; null makes it
+            unavailable.
         settings: which answers, if the folder holds those of differently set providers.
 
     Raises:
@@ -35,11 +36,15 @@ class ReplayProvider:
 
     name = "replay"
 
-    def __init__(self, folder: str, miss: Mapping[str, Any] | None = None, settings: str | None = None) -> None:
+    def __init__(
+        self, folder: str, miss: Mapping[str, Any] | None = None, settings: str | None = None
+    ) -> None:
         self._folder = folder
         self._miss = None if miss is None else provider_of_block("miss", miss)
         records = _chosen(folder, _records(folder), settings)
-        self._exact = {(r["key"], r["seed"]): r for r in records}  # the latest: a resumed run went on from it
+        self._exact = {
+            (r["key"], r["seed"]): r for r in records
+        }  # the latest: a resumed run went on from it
         self._answers: dict[str, list[str]] = defaultdict(list)
         for record in self._exact.values():
             if "text" in record:
@@ -48,24 +53,33 @@ class ReplayProvider:
             seeds.sort()
         seen = any(r.get("provider_sees_reference") or r.get("sees_reference") for r in records)
         self.sees_reference = seen or (self._miss is not None and self._miss.sees_reference)
-        self.constant = all(r.get("constant") for r in records) and (self._miss is None or self._miss.constant)
+        self.constant = all(r.get("constant") for r in records) and (
+            self._miss is None or self._miss.constant
+        )
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """What was said then. Raises FeedbackUnavailable on a miss, and where there was none then."""
+        """What was said then. Raises FeedbackUnavailable on a miss, and where there was none
+        then.
+        """
         key = call_key(request)
         record = self._exact.get((key, request.seed))
         if record is None and (seeds := self._answers.get(key)):
             record = self._exact[(key, seeds[request.seed % len(seeds)])]
         if record is not None and "text" in record:
-            return Feedback(record["text"], record["provider"], sees_reference=bool(record.get("sees_reference")))
+            return Feedback(
+                record["text"],
+                record["provider"],
+                sees_reference=bool(record.get("sees_reference")),
+            )
         if record is not None:
             raise FeedbackUnavailable(record["provider"], str(record.get("unavailable")))
         if self._miss is not None:
             return await self._miss.feedback(request)
         raise FeedbackUnavailable(
             self.name,
-            f"{self._folder} holds no answer to this attempt at problem {request.problem.index}; record one with "
-            "rltf.feedback.record_dir, or name a provider for such cases: rltf.feedback.miss={provider: …}",
+            f"{self._folder} holds no answer to this attempt at problem {request.problem.index};"
+            " record one with rltf.feedback.record_dir, or name a provider for such cases:"
+            " rltf.feedback.miss={provider: …}",
         )
 
 
@@ -75,19 +89,27 @@ def _records(folder: str) -> list[dict[str, Any]]:
     return sorted((r for r in lines if r.keys() >= NEEDED), key=lambda r: float(r["time"]))
 
 
-def _chosen(folder: str, records: list[dict[str, Any]], settings: str | None) -> list[dict[str, Any]]:
+def _chosen(
+    folder: str, records: list[dict[str, Any]], settings: str | None
+) -> list[dict[str, Any]]:
     if not records:
         raise ValueError(
-            f"rltf.feedback.folder={folder}: no feedback is recorded there; it is rltf.feedback.record_dir of a run"
+            f"rltf.feedback.folder={folder}: no feedback is recorded there; it is"
+            " rltf.feedback.record_dir of a run"
         )
     found = Counter((str(r["settings"]), str(r["provider"])) for r in records)
-    shown = "; ".join(f"{key} ({provider}, {num} calls)" for (key, provider), num in sorted(found.items()))
+    shown = "; ".join(
+        f"{key} ({provider}, {num} calls)" for (key, provider), num in sorted(found.items())
+    )
     keys = {key for key, _ in found}
     if settings is None and len(keys) > 1:
         raise ValueError(
-            f"rltf.feedback.folder={folder}: holds answers of differently set providers; choose with "
-            f"rltf.feedback.settings: {shown}"
+            f"rltf.feedback.folder={folder}: holds answers of differently set providers; choose"
+            f" with rltf.feedback.settings: {shown}"
         )
     if settings is not None and settings not in keys:
-        raise ValueError(f"rltf.feedback.settings={settings}: not in rltf.feedback.folder={folder}; there are: {shown}")
+        raise ValueError(
+            f"rltf.feedback.settings={settings}: not in rltf.feedback.folder={folder}; there are:"
+            f" {shown}"
+        )
     return [r for r in records if settings is None or r["settings"] == settings]

@@ -1,4 +1,6 @@
-"""One sentence for every wrong answer: what feedback is worth when it says nothing at all (the UFO baseline)."""
+"""One sentence for every wrong answer: what feedback is worth when it says nothing at all (the UFO
+baseline).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from rltf_verl.types import Feedback
 
 
 class TryAgainProvider:
-    """A fixed sentence. A correct attempt, where sessions go on after one, is told that it was correct.
+    """A fixed sentence. A correct attempt, where sessions go on after one, is told that it was
+    correct.
 
     Args:
         text: the sentence.

@@ -15,13 +15,15 @@ from rltf_verl.types import Feedback
 class VerifierProvider:
     """`Env.explain` at one level of detail, or at one after the other.
 
-    The verifier always compares with the reference. What counts as seeing it is whether the *text* may hold it: by the
-    contract of `Env.explain` only `full` does, so only `full` has `sees_reference`. It states the answer on purpose
-    (`tells_answer`): a leak guard that drops leaks drops all of it. `verdict` is one sentence, so it is `constant`.
+    The verifier always compares with the reference. What counts as seeing it is whether the *text*
+    may hold it: by the contract of `Env.explain` only `full` does, so only `full` has
+    `sees_reference`. It states the answer on purpose (`tells_answer`): a leak guard that drops
+    leaks drops all of it. `verdict` is one sentence, so it is `constant`.
 
     Args:
-        level: `verdict`, `location`, `hint` or `full`; each says more than the one before. A list is by turn: the k-th
-            is for the k-th attempt of a session, the last also for all later ones.
+        level: `verdict`, `location`, `hint` or `full`; each says more than the one before. A list
+            is by turn: the k-th is for the k-th attempt of a session, the last also for all later
+            ones.
 
     Raises:
         ValueError: unknown level, or an empty list.
@@ -30,9 +32,14 @@ class VerifierProvider:
     name = "verifier"
 
     def __init__(self, level: FeedbackLevel | Sequence[FeedbackLevel] = "hint") -> None:
-        self.levels: tuple[FeedbackLevel, ...] = tuple(level) if isinstance(level, (list, tuple)) else (str(level),)
+        self.levels: tuple[FeedbackLevel, ...] = (
+            tuple(level) if isinstance(level, (list, tuple)) else (str(level),)
+        )
         if not self.levels:
-            raise ValueError(f"rltf.feedback.level=[]: must be one of {', '.join(LEVELS)}, or a list of them by turn")
+            raise ValueError(
+                f"rltf.feedback.level=[]: must be one of {', '.join(LEVELS)}, or a list of them by"
+                " turn"
+            )
         for each in self.levels:
             require_choice("rltf.feedback.level", each, LEVELS)
         self.sees_reference = self.tells_answer = "full" in self.levels
@@ -44,13 +51,17 @@ class VerifierProvider:
         return self.levels[min(turn, len(self.levels) - 1)]
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """The verifier's words on the last of the turns. Raises FeedbackUnavailable if it fails or says nothing."""
+        """The verifier's words on the last of the turns. Raises FeedbackUnavailable if it fails or
+        says nothing.
+        """
         env, turn = request.env, request.turns[-1]
         level = self.level_of(len(request.turns) - 1)
         try:
             attempt = graded_part(turn.attempt.text)
             text = clean_text(env.explain(request.problem, attempt, turn.grade, level))
-        except Exception as error:  # environments are user code; their failure must not cost the session
+        except (
+            Exception
+        ) as error:  # environments are user code; their failure must not cost the session
             failure = because(self.name, f"explain() of environment {env.name} failed: ", error)
         else:
             if text.strip():

@@ -1,4 +1,6 @@
-"""A circuit breaker: when the endpoint is gone, calls fail at once instead of one deadline after the other."""
+"""A circuit breaker: when the endpoint is gone, calls fail at once instead of one deadline after
+the other.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ LEVEL: dict[State, float] = {"closed": 0.0, "half_open": 0.5, "open": 1.0}
 
 
 class Breaker:
-    """Closed while requests succeed; open after `failures` in a row without a success for `after_s`.
+    """Closed while requests succeed; open after `failures` in a row without a success for
+    `after_s`.
 
-    A short outage therefore only costs retries. While open, one call per `probe_s` goes through (half-open); its
-    success closes the breaker.
+    A short outage therefore only costs retries. While open, one call per `probe_s` goes through
+    (half-open); its success closes the breaker.
 
     Args:
         failures: failed requests in a row.
@@ -29,10 +32,13 @@ class Breaker:
         self.num_opened = 0
 
     def admit(self, now: float) -> bool:
-        """Whether a new call may go out now. The call that is let through while open is the probe."""
+        """Whether a new call may go out now. The call that is let through while open is the
+        probe.
+        """
         if self.state == "closed":
             return True
-        # A probe that never reports (its caller gave up) must not keep the breaker shut: the next one follows in time.
+        # A probe that never reports (its caller gave up) must not keep the breaker shut: the next
+        # one follows in time.
         if now >= self._next_probe:
             self.state, self._next_probe = "half_open", now + self._probe_s
             return True

@@ -1,7 +1,9 @@
-"""Replies that are paid for, on disk: append-only JSON lines, one file per writer, safe for jobs that share the folder.
+"""Replies that are paid for, on disk: append-only JSON lines, one file per writer, safe for jobs
+that share the folder.
 
-A line is one `write` to a file opened for appending. What a killed writer leaves behind is at worst one beginning of a
-line at the end of a file of its own, and a beginning of a JSON object never parses: it is skipped, never read as data.
+A line is one `write` to a file opened for appending. What a killed writer leaves behind is at worst
+one beginning of a line at the end of a file of its own, and a beginning of a JSON object never
+parses: it is skipped, never read as data.
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ LOOK_AGAIN_S = 30.0
 
 
 def key_of(body: Mapping[str, Any]) -> str:
-    """The same for equal bodies. The endpoint's address is no part: a judge may be served elsewhere tomorrow."""
+    """The same for equal bodies. The endpoint's address is no part: a judge may be served elsewhere
+    tomorrow.
+    """
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:32]
 
 
 class ReplyCache:
     """Key -> reply.
 
-    Holds positions in memory and texts on disk. A disk that refuses ends the writing with one warning, not the run.
+    Holds positions in memory and texts on disk. A disk that refuses ends the writing with one
+    warning, not the run.
 
     Args:
         folder: created when missing.
@@ -42,7 +47,9 @@ class ReplyCache:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._own = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
+        self._own = (
+            folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
+        )
         self._found: dict[str, tuple[Path, int, int]] = {}
         self._read_up_to: dict[Path, int] = {}
         self._looked_at = float("-inf")
@@ -52,7 +59,9 @@ class ReplyCache:
         return len(self._found)
 
     def get(self, key: str) -> Reply | None:
-        """The reply, if anybody has had it; one from another job is found after at most `LOOK_AGAIN_S`."""
+        """The reply, if anybody has had it; one from another job is found after at most
+        `LOOK_AGAIN_S`.
+        """
         if key not in self._found and time.monotonic() - self._looked_at > LOOK_AGAIN_S:
             self._look()
         if key not in self._found:
@@ -73,12 +82,17 @@ class ReplyCache:
         """Keep a reply."""
         if self._broken:
             return
-        line = json.dumps({"key": key, "time": round(time.time(), 3), **asdict(reply)}).encode() + b"\n"
+        line = (
+            json.dumps({"key": key, "time": round(time.time(), 3), **asdict(reply)}).encode()
+            + b"\n"
+        )
         try:
             start = _append(self._own, line)
         except OSError as error:
             self._broken = True
-            logger.warning("judge cache: no more replies are kept in %s: %s", self._folder, error.strerror)
+            logger.warning(
+                "judge cache: no more replies are kept in %s: %s", self._folder, error.strerror
+            )
             return
         self._found[key] = (self._own, start, len(line))
         self._read_up_to[self._own] = start + len(line)
@@ -111,7 +125,11 @@ def _record(line: bytes) -> dict[str, Any] | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    whole = isinstance(record, dict) and isinstance(record.get("key"), str) and isinstance(record.get("text"), str)
+    whole = (
+        isinstance(record, dict)
+        and isinstance(record.get("key"), str)
+        and isinstance(record.get("text"), str)
+    )
     return record if whole else None
 
 
@@ -129,7 +147,9 @@ def _count(value: object) -> int:
 
 
 def _append(path: Path, line: bytes) -> int:
-    """Append one line; returns where it starts. Only this process writes the file, so its size is the place."""
+    """Append one line; returns where it starts. Only this process writes the file, so its size is
+    the place.
+    """
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         start = os.fstat(fd).st_size

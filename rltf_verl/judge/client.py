@@ -1,6 +1,8 @@
-"""One request to an OpenAI-compatible endpoint, and what became of it: a reply, or a fault of a named kind.
+"""One request to an OpenAI-compatible endpoint, and what became of it: a reply, or a fault of a
+named kind.
 
-What the endpoint sends is cleaned here: it may quote the API key, in an error, in a reply, in any encoding.
+What the endpoint sends is cleaned here: it may quote the API key, in an error, in a reply, in any
+encoding.
 """
 
 from __future__ import annotations
@@ -30,7 +32,14 @@ LONGEST_REPLY = 400_000
 MOST_TOKENS = 10**9
 """Of a prompt or a reply, as an endpoint counts them; more is no count."""
 
-LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks")
+LOGGERS = (
+    "httpx",
+    "httpcore.connection",
+    "httpcore.http11",
+    "httpcore.http2",
+    "httpcore.proxy",
+    "httpcore.socks",
+)
 """Those of the HTTP library: they log addresses and headers."""
 
 
@@ -71,10 +80,17 @@ class JudgeClient:
         self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
         self._base_url, self._may_say_nothing = endpoint.base_url, endpoint.may_say_nothing
         self._reply_bytes = reply_bytes
-        # Not asked for compressed: what a reply saves by it is little, and what it may unpack to is not known before.
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Accept-Encoding": "identity"}
+        # Not asked for compressed: what a reply saves by it is little, and what it may unpack to is
+        # not known before.
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Accept-Encoding": "identity",
+        }
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-        self._client = httpx.AsyncClient(headers=headers, timeout=timeout_s, limits=limits, follow_redirects=False)
+        self._client = httpx.AsyncClient(
+            headers=headers, timeout=timeout_s, limits=limits, follow_redirects=False
+        )
 
     async def request(self, body: Mapping[str, Any]) -> Reply:
         """One request. Raises Fault, which holds on to nothing of the request."""
@@ -88,13 +104,17 @@ class JudgeClient:
         await self._client.aclose()
 
     async def _outcome(self, content: bytes) -> Reply | Fault:
-        """A fault is returned: raised in here, it would carry the request with its headers as its context."""
+        """A fault is returned: raised in here, it would carry the request with its headers as its
+        context.
+        """
         import httpx
 
         try:
             async with self._client.stream("POST", self._url, content=content) as response:
                 if 300 <= response.status_code < 400:
-                    return self._redirected(response.status_code, response.headers.get("location", ""))
+                    return self._redirected(
+                        response.status_code, response.headers.get("location", "")
+                    )
                 text = await read_body(response, self._reply_bytes)
         except httpx.TimeoutException:
             return Fault("timeout", "no answer in time")
@@ -117,7 +137,10 @@ class JudgeClient:
             host = urlsplit(location).hostname or "another path of the same host"
         except ValueError:
             host = "a place that is no URL"
-        what = f"HTTP {status}: it redirects to {self._secrets.quote(host, 80)}, which is not followed; set "
+        what = (
+            f"HTTP {status}: it redirects to {self._secrets.quote(host, 80)}, which is not"
+            " followed; set "
+        )
         return Fault("refused", f"{what}base_url={self._base_url} to where the endpoint itself is")
 
     def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> Fault:
@@ -141,7 +164,9 @@ def require_packages() -> None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the endpoint asks for, in any of the three ways there are; None if it does not."""
+    """Seconds that the endpoint asks for, in any of the three ways there are; None if it does
+    not.
+    """
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
     if (seconds := _number(headers.get("retry-after"))) is not None:
@@ -181,10 +206,14 @@ def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None
         tokens = [_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion")]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise Fault("bad_reply", f"not a chat completion: {secrets.quote(text, 80)}") from None
-    if may_say_nothing and content is None:  # all its tokens were thoughts, which the endpoint keeps apart
+    if (
+        may_say_nothing and content is None
+    ):  # all its tokens were thoughts, which the endpoint keeps apart
         content = ""
     if not isinstance(content, str) or not (may_say_nothing or content.strip()):
-        raise Fault("empty", f"the reply has no text (finish_reason {secrets.quote(str(finish), 40)})")
+        raise Fault(
+            "empty", f"the reply has no text (finish_reason {secrets.quote(str(finish), 40)})"
+        )
     content = secrets.clean(content[:LONGEST_REPLY])
     if content == WITHHELD:
         raise Fault("bad_reply", "the reply quotes a secret, such as the API key")

@@ -1,4 +1,6 @@
-"""Who answers a judge's questions: a runtime in this process, or (in training) the job's one runtime elsewhere."""
+"""Who answers a judge's questions: a runtime in this process, or (in training) the job's one
+runtime elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,16 @@ def open_gateway(settings: JudgeSettings) -> Gateway:
 
 
 def use_opener(opener: Opener) -> None:
-    """Open gateways of this process this way from now on; a worker of a job asks the job's one runtime."""
+    """Open gateways of this process this way from now on; a worker of a job asks the job's one
+    runtime.
+    """
     _process.opener = opener
 
 
 def gateways_of(make: Callable[[], object]) -> list[JudgeSettings]:
-    """Settings of the judges that are opened while `make` builds a provider, each once; nobody is asked."""
+    """Settings of the judges that are opened while `make` builds a provider, each once; nobody is
+    asked.
+    """
     opened: list[JudgeSettings] = []
 
     def remember(settings: JudgeSettings) -> Gateway:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 BURST_S = 1.0
-"""Seconds of unused allowance that are kept; endpoints enforce limits per second as well as per minute."""
+"""Seconds of unused allowance that are kept; endpoints enforce limits per second as well as per
+minute.
+"""
 
 
 class Pace:
     """A leaky bucket that says how long to wait.
 
-    Over any stretch of t seconds it hands out at most `per_minute · (t + BURST_S) / 60` units, plus one request's
-    share that was still running up to it.
+    Over any stretch of t seconds it hands out at most `per_minute · (t + BURST_S) / 60` units, plus
+    one request's share that was still running up to it.
 
     Args:
         per_minute: units per minute; None is no limit.
@@ -25,7 +27,9 @@ class Pace:
         return max(0.0, self._free_at - now)
 
     def take(self, now: float, amount: float) -> None:
-        """The next request in line takes this many units. Its own start is `wait(now)` away; call that first."""
+        """The next request in line takes this many units. Its own start is `wait(now)` away; call
+        that first.
+        """
         self._free_at = max(self._free_at, now - BURST_S) + amount * self._seconds_per_unit
 
     def correct(self, amount: float) -> None:

@@ -1,4 +1,6 @@
-"""From a judge's reply to feedback: strict about what counts as feedback, forgiving about how it is laid out."""
+"""From a judge's reply to feedback: strict about what counts as feedback, forgiving about how it is
+laid out.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ class Parsed:
 def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parsed:
     """The feedback in a reply.
 
-    It is what follows the marker. Without one it is the last paragraph, unless the reply was cut off: that would be the
-    judge's analysis, which may hold the answer. What is over-long or cut off ends with its last whole sentence.
+    It is what follows the marker. Without one it is the last paragraph, unless the reply was cut
+    off: that would be the judge's analysis, which may hold the answer. What is over-long or cut off
+    ends with its last whole sentence.
 
     Args:
         reply: the judge's text.
@@ -61,10 +64,13 @@ def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parse
 def _after_marker(text: str, marker: str) -> str | None:
     """What follows the last line that begins with the marker, else its last occurrence anywhere.
 
-    Nothing in front of the marker may reach over a line end: every line would be read to the end of all blank ones.
+    Nothing in front of the marker may reach over a line end: every line would be read to the end of
+    all blank ones.
     """
     word = re.escape(marker.removesuffix(":"))
-    at_line = list(re.finditer(rf"^(?:[^\S\n]|[>#*_-])*{word}(?:[^\S\n]|[*_])*:[*_]*", text, re.I | re.M))
+    at_line = list(
+        re.finditer(rf"^(?:[^\S\n]|[>#*_-])*{word}(?:[^\S\n]|[*_])*:[*_]*", text, re.I | re.M)
+    )
     anywhere = at_line or list(re.finditer(rf"{word}[*_]*:[*_]*", text))
     return text[anywhere[-1].end() :] if anywhere else None
 

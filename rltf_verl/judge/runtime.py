@@ -1,7 +1,9 @@
-"""The judge runtime: everything between a question and its answer that can go wrong over the network.
+"""The judge runtime: everything between a question and its answer that can go wrong over the
+network.
 
-One object serves one endpoint for a whole job. A call waits for its turn (concurrency, requests and tokens per minute),
-is tried again after what may pass, and ends within its deadline: with a reply, or as `JudgeUnavailable` in one line.
+One object serves one endpoint for a whole job. A call waits for its turn (concurrency, requests and
+tokens per minute), is tried again after what may pass, and ends within its deadline: with a reply,
+or as `JudgeUnavailable` in one line.
 """
 
 from __future__ import annotations
@@ -61,13 +63,17 @@ class JudgeRuntime:
         self._client: Client = client or JudgeClient(
             settings.endpoint, limits.request_timeout_s, limits.max_reply_bytes
         )
-        self._cache = ReplyCache(Path(settings.cache_dir).expanduser()) if settings.cache_dir else None
+        self._cache = (
+            ReplyCache(Path(settings.cache_dir).expanduser()) if settings.cache_dir else None
+        )
         self._slots = asyncio.Semaphore(limits.max_concurrency)
         self._turn = asyncio.Lock()
         self._paces = (Pace(limits.requests_per_minute), Pace(limits.tokens_per_minute))
         self._paused_until = 0.0
         self._longest_pause = min(limits.retry_after_cap_s, limits.deadline_s / 4)
-        self.breaker = Breaker(limits.breaker_failures, limits.breaker_after_s, limits.breaker_probe_s)
+        self.breaker = Breaker(
+            limits.breaker_failures, limits.breaker_after_s, limits.breaker_probe_s
+        )
         self._asking: dict[str, asyncio.Task[Reply]] = {}
         self._random = random.Random()
 
@@ -103,7 +109,10 @@ class JudgeRuntime:
 
     def snapshot(self) -> dict[str, float]:
         """Metrics since the last snapshot."""
-        breaker = {"breaker": LEVEL[self.breaker.state], "breaker_opened_run": float(self.breaker.num_opened)}
+        breaker = {
+            "breaker": LEVEL[self.breaker.state],
+            "breaker_opened_run": float(self.breaker.num_opened),
+        }
         return self.stats.snapshot() | breaker
 
     async def aclose(self) -> None:
@@ -126,8 +135,12 @@ class JudgeRuntime:
             raise self._gives_up("deadline", trying.why_late()) from None
         except Fault as fault:
             raise self._gives_up(fault.kind, self._after_all(fault, trying.num_requests)) from None
-        except Exception as error:  # a call ends with a reply or as JudgeUnavailable, whatever breaks in here
-            raise self._gives_up("internal", f"{type(error).__name__} in the judge's runtime") from None
+        except (
+            Exception
+        ) as error:  # a call ends with a reply or as JudgeUnavailable, whatever breaks in here
+            raise self._gives_up(
+                "internal", f"{type(error).__name__} in the judge's runtime"
+            ) from None
         if self._cache is not None:
             self._cache.put(key, reply)
         return reply
@@ -138,11 +151,17 @@ class JudgeRuntime:
 
     def _down(self) -> str:
         url, seconds = self.settings.endpoint.base_url, self.breaker.down_for(time.monotonic())
-        return f"{url} has not answered for {seconds:.0f} s; calls fail at once until a probe succeeds. Start it again"
+        return (
+            f"{url} has not answered for {seconds:.0f} s; calls fail at once until a probe"
+            " succeeds. Start it again"
+        )
 
     def _after_all(self, fault: Fault, num_requests: int) -> str:
         fix = FIXES.get(fault.kind, "look at the endpoint's log")
-        return f"{self.settings.endpoint.base_url} gave no reply in {num_requests} tries, lastly {fault}; {fix}"
+        return (
+            f"{self.settings.endpoint.base_url} gave no reply in {num_requests} tries, lastly"
+            f" {fault}; {fix}"
+        )
 
     async def in_turn(self, body: dict[str, Any], send: Callable[[], Any]) -> Reply:
         """Wait for a slot and for the pace, then send one request."""
@@ -166,7 +185,9 @@ class JudgeRuntime:
         """Sleep until pauses and paces allow one more request; first come, first served."""
         async with self._turn:
             while (wait := self._wait(time.monotonic())) > 0:  # noqa: ASYNC110  time is what it waits for
-                await asyncio.sleep(min(wait, LIFTED_S))  # a pause may end sooner than it was said to
+                await asyncio.sleep(
+                    min(wait, LIFTED_S)
+                )  # a pause may end sooner than it was said to
             for pace, amount in zip(self._paces, (1.0, tokens), strict=True):
                 pace.take(time.monotonic(), amount)
 
@@ -187,11 +208,14 @@ class JudgeRuntime:
         except asyncio.CancelledError:
             self.stats.count("faults/abandoned")
             raise
-        except Exception as error:  # whatever else a client library raises is a fault like others, never a lost session
+        # whatever else a client library raises is a fault like others, never a lost session
+        except Exception as error:
             outcome = Fault("connection", type(error).__name__)
         finally:
             self.stats.request_ends()
-        if isinstance(outcome, Fault):  # raised here, it does not carry what the library raised, which holds the key
+        if isinstance(
+            outcome, Fault
+        ):  # raised here, it does not carry what the library raised, which holds the key
             raise self._counted(outcome)
         self.stats.count("answered_requests")
         self.breaker.succeeded()
@@ -207,15 +231,21 @@ class JudgeRuntime:
             self.breaker.succeeded()
         if fault.retry_after_s:
             # The endpoint speaks to the client, not to one request: everybody waits, within bounds.
-            self._paused_until = max(self._paused_until, now + min(fault.retry_after_s, self._longest_pause))
+            self._paused_until = max(
+                self._paused_until, now + min(fault.retry_after_s, self._longest_pause)
+            )
         return fault
 
     def backoff(self, state: RetryCallState) -> float:
-        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint asked for."""
+        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint asked
+        for.
+        """
         limits = self.settings.limits
         fault = state.outcome.exception() if state.outcome else None
         asked = fault.retry_after_s if isinstance(fault, Fault) else None
-        longest = min(limits.backoff_cap_s, limits.backoff_s * 2.0 ** min(state.attempt_number - 1, 60))
+        longest = min(
+            limits.backoff_cap_s, limits.backoff_s * 2.0 ** min(state.attempt_number - 1, 60)
+        )
         return min(asked or 0.0, self._longest_pause) + self._random.uniform(0.0, longest)
 
 
@@ -234,20 +264,32 @@ class _Trying:
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
         retrying = AsyncRetrying(
-            retry=retry_if_exception(self._may_pass), wait=self._runtime.backoff, reraise=True,
+            retry=retry_if_exception(self._may_pass),
+            wait=self._runtime.backoff,
+            reraise=True,
             stop=stop_after_attempt(self._runtime.settings.limits.max_attempts),
-        )  # fmt: skip
+        )
         reply: Reply = await retrying(self._runtime.in_turn, self._body, self._send)
         price = self._runtime.settings.price.of(reply.prompt_tokens, reply.completion_tokens)
         now = time.monotonic()
         self._runtime.stats.answered(
-            now - self._start, now - self._request_start, reply.prompt_tokens, reply.completion_tokens, price
+            now - self._start,
+            now - self._request_start,
+            reply.prompt_tokens,
+            reply.completion_tokens,
+            price,
         )
         return reply
 
     def _may_pass(self, error: BaseException) -> bool:
-        """Whether another try makes sense: not if the endpoint is gone, or asks for more time than is left."""
-        if not isinstance(error, Fault) or error.kind not in TRANSIENT or self._runtime.breaker.state == "open":
+        """Whether another try makes sense: not if the endpoint is gone, or asks for more time than
+        is left.
+        """
+        if (
+            not isinstance(error, Fault)
+            or error.kind not in TRANSIENT
+            or self._runtime.breaker.state == "open"
+        ):
             return False
         left = self._start + self._runtime.settings.limits.deadline_s - time.monotonic()
         return (error.retry_after_s or 0.0) < left
@@ -266,16 +308,23 @@ class _Trying:
         """What took so long, and what to change."""
         limits, url = self._runtime.settings.limits, self._runtime.settings.endpoint.base_url
         if self.num_requests == 0:
-            return (f"waited {limits.deadline_s:g} s for its turn at {url}; raise rltf.feedback.limits.max_concurrency="
-                    f"{limits.max_concurrency}, its rates or deadline_s, or serve a faster judge")  # fmt: skip
+            return (
+                f"waited {limits.deadline_s:g} s for its turn at {url}; raise"
+                f" rltf.feedback.limits.max_concurrency={limits.max_concurrency}, its rates or"
+                " deadline_s, or serve a faster judge"
+            )
         last = f", lastly {self._last}" if self._last else ""
-        return (f"{url} gave no reply within deadline_s={limits.deadline_s:g} in {self.num_requests} tries{last}; "
-                "raise rltf.feedback.limits.deadline_s, or look at the endpoint")  # fmt: skip
+        return (
+            f"{url} gave no reply within deadline_s={limits.deadline_s:g} in {self.num_requests}"
+            f" tries{last}; raise rltf.feedback.limits.deadline_s, or look at the endpoint"
+        )
 
 
 FIXES = {
     "refused": "mend rltf.feedback.endpoint (model, api_key_env, base_url, extra_body)",
-    "rate_limited": "lower rltf.feedback.limits.requests_per_minute, tokens_per_minute or max_concurrency",
+    "rate_limited": (
+        "lower rltf.feedback.limits.requests_per_minute, tokens_per_minute or max_concurrency"
+    ),
     "connection": "start the endpoint or mend rltf.feedback.endpoint.base_url",
     "timeout": "raise rltf.feedback.limits.request_timeout_s or lower max_concurrency",
     "empty": "raise rltf.feedback.endpoint.max_tokens, or look at the model's chat template",
@@ -283,7 +332,9 @@ FIXES = {
 """Kind of the last fault -> what to change."""
 
 
-_runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[JudgeSettings, JudgeRuntime]] = WeakKeyDictionary()
+_runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[JudgeSettings, JudgeRuntime]] = (
+    WeakKeyDictionary()
+)
 
 
 def runtime_of(settings: JudgeSettings) -> JudgeRuntime:

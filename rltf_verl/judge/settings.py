@@ -26,9 +26,13 @@ class Endpoint:
     model: str = ""
     """The model's name there."""
     api_key_env: str | None = None
-    """Environment variable that holds the API key, on the node where the trainer runs; null for an open endpoint."""
+    """Environment variable that holds the API key, on the node where the trainer runs; null for an
+    open endpoint.
+    """
     temperature: float | None = 0.7
-    """null leaves it to the endpoint. With 0 equal questions are one question: its answer is asked for once."""
+    """null leaves it to the endpoint. With 0 equal questions are one question: its answer is asked
+    for once.
+    """
     max_tokens: int | None = 1024
     """Longest reply in tokens; null leaves it to the endpoint."""
     send_seed: bool = True
@@ -38,12 +42,25 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         _check_url("endpoint.base_url", self.base_url)
-        _require(trouble(self.model, str) is None and self.model != "???", "endpoint.model", plain(self.model),
-                 "must be the name that the endpoint serves a model under")  # fmt: skip
+        _require(
+            trouble(self.model, str) is None and self.model != "???",
+            "endpoint.model",
+            plain(self.model),
+            "must be the name that the endpoint serves a model under",
+        )
         name = self.api_key_env
-        _require(name is None or (isinstance(name, str) and bool(_NAME.fullmatch(name))),
-                 "endpoint.api_key_env", "…", "must be the *name* of an environment variable, not the key")  # fmt: skip
-        _require(isinstance(self.send_seed, bool), "endpoint.send_seed", shown(self.send_seed), "must be true or false")
+        _require(
+            name is None or (isinstance(name, str) and bool(_NAME.fullmatch(name))),
+            "endpoint.api_key_env",
+            "…",
+            "must be the *name* of an environment variable, not the key",
+        )
+        _require(
+            isinstance(self.send_seed, bool),
+            "endpoint.send_seed",
+            shown(self.send_seed),
+            "must be true or false",
+        )
         _number("endpoint.temperature", self.temperature, at_least=0, optional=True)
         _number("endpoint.max_tokens", self.max_tokens, at_least=1, optional=True, whole=True)
         object.__setattr__(self, "extra_body", _canonical(self.extra_body))
@@ -57,14 +74,24 @@ class Endpoint:
         if self.api_key_env is None:
             return "none"
         key = os.environ.get(self.api_key_env, "").strip()  # a line end is easily exported with it
-        fix = "this environment variable is not set; export it before the run (and before `ray start` on a cluster)"
+        fix = (
+            "this environment variable is not set; export it before the run (and before `ray start`"
+            " on a cluster)"
+        )
         _require(bool(key), "endpoint.api_key_env", self.api_key_env, fix)
         fix = "the key in it holds characters that no HTTP header may; export it again"
-        _require(key.isascii() and key.isprintable() and " " not in key, "endpoint.api_key_env", self.api_key_env, fix)
+        _require(
+            key.isascii() and key.isprintable() and " " not in key,
+            "endpoint.api_key_env",
+            self.api_key_env,
+            fix,
+        )
         return key
 
     def body(self, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
-        """The request body. A judge without randomness gets no seed, so that equal questions have equal bodies."""
+        """The request body. A judge without randomness gets no seed, so that equal questions have
+        equal bodies.
+        """
         sent = [{name: clean_text(text) for name, text in message.items()} for message in messages]
         fields: dict[str, Any] = {"model": self.model, "messages": sent}
         if self.temperature is not None:
@@ -93,26 +120,36 @@ class Limits:
     request_timeout_s: float = 120.0
     """One request."""
     deadline_s: float = 300.0
-    """One call: its wait in the queue, its requests and the waits between them. Then `on_error` decides."""
+    """One call: its wait in the queue, its requests and the waits between them. Then `on_error`
+    decides.
+    """
     max_attempts: int = 8
     """Requests per call."""
     backoff_s: float = 0.5
     """The wait before the second request is random up to this, doubling from request to request."""
     backoff_cap_s: float = 30.0
-    """Longest wait between two requests, unless the endpoint asks for a longer one (Retry-After)."""
+    """Longest wait between two requests, unless the endpoint asks for a longer one
+    (Retry-After).
+    """
     retry_after_cap_s: float = 10.0
-    """Longest Retry-After that is obeyed, and at most a quarter of `deadline_s`: all requests wait for it."""
+    """Longest Retry-After that is obeyed, and at most a quarter of `deadline_s`: all requests wait
+    for it.
+    """
     max_reply_bytes: int = 4_000_000
     """Longest body of a reply that is read."""
     breaker_failures: int = 8
     """The breaker opens after that many failed requests in a row …"""
     breaker_after_s: float = 20.0
-    """… if nothing has succeeded for that long; open, calls fail at once instead of waiting for their deadline."""
+    """… if nothing has succeeded for that long; open, calls fail at once instead of waiting for
+    their deadline.
+    """
     breaker_probe_s: float = 15.0
     """An open breaker lets one call through that often, to see whether the endpoint is back."""
 
     def __post_init__(self) -> None:
-        _number("limits.max_concurrency", self.max_concurrency, at_least=1, at_most=1000, whole=True)
+        _number(
+            "limits.max_concurrency", self.max_concurrency, at_least=1, at_most=1000, whole=True
+        )
         for name in ("requests_per_minute", "tokens_per_minute"):
             _number(f"limits.{name}", getattr(self, name), above=0, optional=True)
         for name in (
@@ -124,7 +161,13 @@ class Limits:
             "retry_after_cap_s",
         ):
             _number(f"limits.{name}", getattr(self, name), above=0)
-        _number("limits.max_reply_bytes", self.max_reply_bytes, at_least=10_000, at_most=2**30, whole=True)
+        _number(
+            "limits.max_reply_bytes",
+            self.max_reply_bytes,
+            at_least=10_000,
+            at_most=2**30,
+            whole=True,
+        )
         _number("limits.max_attempts", self.max_attempts, at_least=1, at_most=100, whole=True)
         _number("limits.breaker_failures", self.breaker_failures, at_least=1, whole=True)
         _number("limits.breaker_after_s", self.breaker_after_s, at_least=0)
@@ -150,7 +193,9 @@ class Price:
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """Everything that a runtime needs. Hashable: who asks with equal settings shares one runtime."""
+    """Everything that a runtime needs. Hashable: who asks with equal settings shares one
+    runtime.
+    """
 
     endpoint: Endpoint
     limits: Limits = field(default_factory=Limits)
@@ -187,21 +232,36 @@ def _check_url(key: str, value: object) -> None:
     """A user or a password in it is not shown."""
     open_part = str(value).rpartition("@")[2]
     open_part = open_part.partition("?")[0] or open_part
-    _require(trouble(value, Url) is None, key, plain(open_part),
-             "must be a URL such as http://127.0.0.1:8000/v1, with no user, password, query or fragment; the key's "
-             "variable is named in api_key_env")  # fmt: skip
-    _require(not str(value).rstrip("/").endswith("/chat/completions"), key, plain(open_part),
-             "must be the part before /chat/completions")  # fmt: skip
+    _require(
+        trouble(value, Url) is None,
+        key,
+        plain(open_part),
+        "must be a URL such as http://127.0.0.1:8000/v1, with no user, password, query or fragment;"
+        " the key's variable is named in api_key_env",
+    )
+    _require(
+        not str(value).rstrip("/").endswith("/chat/completions"),
+        key,
+        plain(open_part),
+        "must be the part before /chat/completions",
+    )
 
 
 def _folder(value: Any) -> str | None:
-    _require(value is None or trouble(value, str) is None, "cache_dir", shown(value), "must be a folder, or null")
+    _require(
+        value is None or trouble(value, str) is None,
+        "cache_dir",
+        shown(value),
+        "must be a folder, or null",
+    )
     return None if value is None else str(value)
 
 
 def _block(key: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
     value = options.get(key)
-    _require(value is None or isinstance(value, Mapping), key, shown(value), "must be a block of keys")
+    _require(
+        value is None or isinstance(value, Mapping), key, shown(value), "must be a block of keys"
+    )
     return value or {}
 
 
@@ -211,20 +271,31 @@ def _require(ok: bool, key: str, value: object, fix: str) -> None:
 
 
 def _number(
-    key: str, value: object, *, above: float | None = None, at_least: float | None = None,
-    at_most: float | None = None, optional: bool = False, whole: bool = False,
-) -> None:  # fmt: skip
+    key: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    optional: bool = False,
+    whole: bool = False,
+) -> None:
     if optional and value is None:
         return
-    wanted = [f"{word} {bound:g}" for word, bound in (("above", above), ("at least", at_least), ("at most", at_most))
-              if bound is not None]  # fmt: skip
+    wanted = [
+        f"{word} {bound:g}"
+        for word, bound in (("above", above), ("at least", at_least), ("at most", at_most))
+        if bound is not None
+    ]
     kind, kinds = ("a whole number", int) if whole else ("a number", (int, float))
     fix = f"must be {kind} {', '.join(wanted)}{' or null' if optional else ''}"
     _require(isinstance(value, kinds) and not isinstance(value, bool), key, shown(value), fix)
     _require(-LARGEST < value < LARGEST, key, shown(value), fix)  # type: ignore[operator]
     number = float(value)  # type: ignore[arg-type]
     within = (above is None or number > above) and (at_least is None or number >= at_least)
-    _require(within and (at_most is None or number <= at_most) and number < LARGEST, key, value, fix)
+    _require(
+        within and (at_most is None or number <= at_most) and number < LARGEST, key, value, fix
+    )
 
 
 def _canonical(body: Any) -> str:
@@ -232,9 +303,18 @@ def _canonical(body: Any) -> str:
         fields = json.loads(body) if isinstance(body, str) else body
     except ValueError:
         fields = None
-    _require(isinstance(fields, Mapping), "endpoint.extra_body", plain(body),
-             "must be a block of keys, e.g. {top_k: 20}")  # fmt: skip
+    _require(
+        isinstance(fields, Mapping),
+        "endpoint.extra_body",
+        plain(body),
+        "must be a block of keys, e.g. {top_k: 20}",
+    )
     taken = sorted(OWN_FIELDS & set(fields or {}))
-    _require(not taken, "endpoint.extra_body", plain(body),
-             f"must not hold {', '.join(taken)}, which rltf.feedback.endpoint.* and the questions decide")  # fmt: skip
+    _require(
+        not taken,
+        "endpoint.extra_body",
+        plain(body),
+        f"must not hold {', '.join(taken)}, which rltf.feedback.endpoint.* and the questions"
+        " decide",
+    )
     return json.dumps(dict(fields or {}), sort_keys=True)

@@ -11,8 +11,8 @@ KEPT = 10_000
 class Stats:
     """Counters and latencies of one runtime.
 
-    Every call ends in exactly one of `answered`, `cache_hits`, `failed/<kind>`; every request in exactly one of
-    `answered_requests`, `faults/<kind>`.
+    Every call ends in exactly one of `answered`, `cache_hits`, `failed/<kind>`; every request in
+    exactly one of `answered_requests`, `faults/<kind>`.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,12 @@ class Stats:
         self.in_flight -= 1
 
     def answered(
-        self, call_s: float, request_s: float, prompt_tokens: int, completion_tokens: int, cost: float
+        self,
+        call_s: float,
+        request_s: float,
+        prompt_tokens: int,
+        completion_tokens: int,
+        cost: float,
     ) -> None:
         """A call was answered by the endpoint."""
         self.count("answered")
@@ -67,9 +72,11 @@ class Stats:
         self._requests.append(request_s)
 
     def snapshot(self) -> dict[str, float]:
-        """Metrics since the last snapshot; what ends in `_run` is since the start. Shares are of calls or requests.
+        """Metrics since the last snapshot; what ends in `_run` is since the start. Shares are of
+        calls or requests.
 
-        Names avoid what verl reduces by substring (max, min, sum, total), but for a last component that means it.
+        Names avoid what verl reduces by substring (max, min, sum, total), but for a last component
+        that means it.
         """
         counts, calls = self._counts, self._counts["calls"]
         values = {
@@ -79,7 +86,9 @@ class Stats:
             "in_flight/max": float(self._in_flight_peak),
             "cost": self.cost - self._cost_before,
             "cost_run": self.cost,
-            "tokens_run": float(self.since_start["prompt_tokens"] + self.since_start["completion_tokens"]),
+            "tokens_run": float(
+                self.since_start["prompt_tokens"] + self.since_start["completion_tokens"]
+            ),
         }
         if calls:
             failed = _part(counts, "failed/")

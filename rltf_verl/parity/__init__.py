@@ -1,7 +1,8 @@
-"""`rltf parity FILE.json`: hold our rows, advantages and losses against numbers computed by the released code.
+"""`rltf parity FILE.json`: hold our rows, advantages and losses against numbers computed by the
+released code.
 
-Goes through what training uses: `session_rows`, `pack_sessions`, `compute_targets`, `role_loss`, `TOKEN_LOSSES`, every
-mode of the release as an `RLTFConfig`.
+Goes through what training uses: `session_rows`, `pack_sessions`, `compute_targets`, `role_loss`,
+`TOKEN_LOSSES`, every mode of the release as an `RLTFConfig`.
 """
 
 from rltf_verl.parity.report import Report, Section

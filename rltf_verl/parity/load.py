@@ -1,4 +1,6 @@
-"""The cases of a parity file as our own objects: episodes, and the rows that training makes of them."""
+"""The cases of a parity file as our own objects: episodes, and the rows that training makes of
+them.
+"""
 
 from __future__ import annotations
 
@@ -60,16 +62,23 @@ class ModeRows:
 
 def load_case(case: Json) -> Case:
     """Read the sessions of a case."""
-    index = [(g, i) for g, group in enumerate(case["groups"]) for i in range(len(group["sessions"]))]
+    index = [
+        (g, i) for g, group in enumerate(case["groups"]) for i in range(len(group["sessions"]))
+    ]
     records = [case["groups"][g]["sessions"][i] for g, i in index]
     episodes = [_episode(record) for record in records]
     return Case(case, records, episodes, index, pack_sessions(episodes, [g for g, _ in index]))
 
 
 def load_rows(case: Case, name: str, config: RLTFConfig) -> ModeRows:
-    """The rows that training makes of the sessions under a config, with the log-probs of the file."""
+    """The rows that training makes of the sessions under a config, with the log-probs of the
+    file.
+    """
     made = asyncio.run(_session_rows(case.episodes, config))
-    ordered = sorted(((s, row) for s, rows in enumerate(made) for row in rows), key=lambda pair: _release_order(*pair))
+    ordered = sorted(
+        ((s, row) for s, rows in enumerate(made) for row in rows),
+        key=lambda pair: _release_order(*pair),
+    )
     session, rows = [s for s, _ in ordered], [row for _, row in ordered]
     old = [_old_log_probs(row, case.records[s]) for s, row in ordered]
     new = [_new_log_probs(row, case.records[s]) for s, row in ordered]
@@ -90,7 +99,9 @@ async def _session_rows(episodes: Sequence[Episode], config: RLTFConfig) -> list
 
 
 def _release_order(session: int, row: Row) -> tuple[bool, int, bool, int, bool]:
-    """By session, imitation at its end, a critique before the turn that it led to; all distillation rows at the end."""
+    """By session, imitation at its end, a critique before the turn that it led to; all distillation
+    rows at the end.
+    """
     role = _role(row)
     return role is Role.DISTILL, session, role is Role.IMITATE, row.turn[-1], role is Role.ATTEMPT
 
@@ -106,7 +117,9 @@ def _episode(record: Json) -> Episode:
             feedback = Feedback(text="", provider="policy", attempt=_attempt(turn, "critique_"))
             turns[-1] = replace(turns[-1], feedback=feedback)
         grade = Grade(bool(turn["correct"]), True)
-        turns.append(Turn(_attempt(turn, ""), grade, float(turn["reward"]), parent=k - 1 if k else None))
+        turns.append(
+            Turn(_attempt(turn, ""), grade, float(turn["reward"]), parent=k - 1 if k else None)
+        )
     turns[-1] = replace(turns[-1], stop="solved" if turns[-1].grade.correct else "horizon")
     return Episode(Problem("parity", 0, {}, ""), 0, tuple(turns))
 
@@ -117,7 +130,9 @@ def _attempt(turn: Json, prefix: str) -> Attempt:
 
 
 def _old_log_probs(row: Row, record: Json) -> list[float]:
-    return list(record["student_logprobs"] if _role(row) in BEHIND_FIRST_PROMPT else row.log_probs or ())
+    return list(
+        record["student_logprobs"] if _role(row) in BEHIND_FIRST_PROMPT else row.log_probs or ()
+    )
 
 
 def _new_log_probs(row: Row, record: Json) -> list[float]:
@@ -126,7 +141,11 @@ def _new_log_probs(row: Row, record: Json) -> list[float]:
     key = "new_critique_logprobs" if _role(row) is Role.CRITIQUE else "new_logprobs"
     new = [0.0] * len(row.role)
     for k in set(row.turn):
-        places = [j for j, (turn, role) in enumerate(zip(row.turn, row.role, strict=True)) if turn == k and role >= 0]
+        places = [
+            j
+            for j, (turn, role) in enumerate(zip(row.turn, row.role, strict=True))
+            if turn == k and role >= 0
+        ]
         for j, value in zip(places, record["turns"][k][key], strict=True):
             new[j] = value
     return new

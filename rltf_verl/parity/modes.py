@@ -1,4 +1,6 @@
-"""The released code's modes as our own settings; the presets `rltf/method/release/*` say the same."""
+"""The released code's modes as our own settings; the presets `rltf/method/release/*` say the
+same.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,15 @@ BASELINES: dict[str, tuple[Baseline, ...]] = {
     "first_turn": ("first_turn",),
     "second_turn": ("second_turn_padded", "second_turn"),
 }
-"""Baseline as the file names it -> ours that are held against it: as it is, and with its defect mended."""
+"""Baseline as the file names it -> ours that are held against it: as it is, and with its defect
+mended.
+"""
 
 PADDING_DEFECT = Excuse(
-    "mended defect: with horizon > 2 the release reads the second-turn advantage of a session that stopped before its "
-    "group's longest from the zero padding; here (rltf.distill.baseline=second_turn) it is the advantage of the "
-    "session's own last turn. second_turn_padded has the release's numbers",
+    "mended defect: with horizon > 2 the release reads the second-turn advantage of a session that"
+    " stopped before its group's longest from the zero padding; here"
+    " (rltf.distill.baseline=second_turn) it is the advantage of the session's own last turn."
+    " second_turn_padded has the release's numbers",
     lambda ours, theirs: theirs == 0.0,
 )
 
@@ -37,18 +42,23 @@ def release_config(mode: str, baseline: Baseline, settings: Json, loss: LossName
     Args:
         mode: `distillation_mode`.
         baseline: of the distillation rows.
-        settings: `gamma`, `rl_coef`, `logprob_threshold`, `clip_low`, `clip_high`, `sft_loss_weight`.
+        settings: `gamma`, `rl_coef`, `logprob_threshold`, `clip_low`, `clip_high`,
+            `sft_loss_weight`.
         loss: `loss_fn`, one for all rows there.
     """
     return RLTFConfig(
         gamma=settings["gamma"],
         distill=_distill(mode, baseline, settings, loss),
-        imitate=ImitateConfig(weight=settings["sft_loss_weight"] if mode == "sft" else 0.0, source="revised"),
+        imitate=ImitateConfig(
+            weight=settings["sft_loss_weight"] if mode == "sft" else 0.0, source="revised"
+        ),
     )
 
 
 def _distill(mode: str, baseline: Baseline, settings: Json, loss: LossName) -> DistillConfig:
-    """`rl_coef` and the floor count in one mode only; `rl_mask` keeps the log-probs of the prompt with the feedback."""
+    """`rl_coef` and the floor count in one mode only; `rl_mask` keeps the log-probs of the prompt
+    with the feedback.
+    """
     if mode in ("none", "sft"):
         return DistillConfig()
     masked = mode == "rl_reweight_mask"

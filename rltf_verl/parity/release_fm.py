@@ -1,7 +1,8 @@
-"""How the released code makes text of critiques, defects included (github.com/lili-chen/rltf at 22ddfd7d).
+"""How the released code makes text of critiques, defects included (github.com/lili-chen/rltf at
+22ddfd7d).
 
-For comparing with it only: training models feedback with the templates `prompts/critic/*.j2`, from what was said, not
-from a rendered prompt that is cut up again.
+For comparing with it only: training models feedback with the templates `prompts/critic/*.j2`, from
+what was said, not from a rendered prompt that is cut up again.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ def header(role: str) -> str:
 
 @dataclass(frozen=True)
 class ReleaseExample:
-    """One example of its mode `feedback_modeling`: [user: instruction + before + cue, assistant: answer]."""
+    """One example of its mode `feedback_modeling`: [user: instruction + before + cue, assistant:
+    answer].
+    """
 
     before: str
-    """The rendered revise prompt up to its critique, special tokens and the sentence that asks for a revision included:
-    the splitter looks for another wording of that sentence."""
+    """The rendered revise prompt up to its critique, special tokens and the sentence that asks for
+    a revision included: the splitter looks for another wording of that sentence."""
     answer: str
     """What is to be predicted."""
 
@@ -37,7 +40,9 @@ class ReleaseExample:
 
     @property
     def beginning(self) -> str:
-        """What stands before the instruction, a sentence of the release that is not repeated here."""
+        """What stands before the instruction, a sentence of the release that is not repeated
+        here.
+        """
         return BEGIN + header("user")
 
     @property
@@ -49,14 +54,15 @@ class ReleaseExample:
 def release_example(prompt: str) -> ReleaseExample:
     """Cut up a rendered revise prompt.
 
-    Cut at the *first* marker, which may stand in the attempt that the prompt quotes, and at the first "Instructions:"
-    behind it, which may stand in the critique.
+    Cut at the *first* marker, which may stand in the attempt that the prompt quotes, and at the
+    first "Instructions:" behind it, which may stand in the critique.
 
     Args:
         prompt: the decoded prompt of a later turn, special tokens included.
 
     Raises:
-        ValueError: no marker; so for every environment whose revise prompt does not quote the attempt.
+        ValueError: no marker; so for every environment whose revise prompt does not quote the
+            attempt.
 
     >>> release_example("Question: q\\n\\nExpert Critique: c\\n\\nInstructions:\\n- i")
     ReleaseExample(before='Question: q\\n\\n', answer='c')
@@ -68,7 +74,9 @@ def release_example(prompt: str) -> ReleaseExample:
 
 
 def release_examples(prompts: Sequence[str]) -> list[ReleaseExample]:
-    """Of one session: an example per prompt but the first; the last answer and early-stopped sessions have none."""
+    """Of one session: an example per prompt but the first; the last answer and early-stopped
+    sessions have none.
+    """
     return [release_example(prompt) for prompt in prompts[1:]]
 
 
@@ -77,8 +85,8 @@ def release_critique(judge_output: str, *, last_line_only: bool) -> str:
 
     Args:
         judge_output: decoded.
-        last_line_only: as for Knights and Knaves, where the last line overwrites what was found; a critique of one line
-            keeps its "Critique:", of a longer one the last line is left.
+        last_line_only: as for Knights and Knaves, where the last line overwrites what was found; a
+            critique of one line keeps its "Critique:", of a longer one the last line is left.
 
     >>> release_critique("Thinking: t\\nCritique: a\\nb<|im_end|>", last_line_only=False)
     'a\\nb'

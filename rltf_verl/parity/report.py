@@ -60,7 +60,9 @@ class Report:
 
     @contextmanager
     def skipping(self, what: str) -> Iterator[None]:
-        """Name `what` as not compared, in the middle of it if need be, when it has not the shape that is known."""
+        """Name `what` as not compared, in the middle of it if need be, when it has not the shape
+        that is known.
+        """
         try:
             yield
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -86,7 +88,12 @@ class Check:
         replace(self, tolerance=Tolerance(0.0, 0.0)).close(what, ours, theirs)
 
     def close(
-        self, what: str, ours: object, theirs: object, excuse: Excuse | None = None, abs_tol: float | None = None
+        self,
+        what: str,
+        ours: object,
+        theirs: object,
+        excuse: Excuse | None = None,
+        abs_tol: float | None = None,
     ) -> None:
         """Compare numbers or (nested) lists of them. Null is NaN, which nothing equals."""
         a, b = list(_leaves(ours)), list(_leaves(theirs))
@@ -94,7 +101,9 @@ class Check:
             self._file([f"{what}: ours has {len(a)} numbers, theirs {len(b)}"], max(len(a), len(b)))
             return
         tol = self.tolerance.abs if abs_tol is None else abs_tol
-        wrong = [i for i in range(len(a)) if not abs(a[i] - b[i]) <= tol + self.tolerance.rel * abs(b[i])]
+        wrong = [
+            i for i in range(len(a)) if not abs(a[i] - b[i]) <= tol + self.tolerance.rel * abs(b[i])
+        ]
         excused = {i for i in wrong if excuse is not None and excuse.covers(a[i], b[i])}
         if excuse is not None and excused:
             self._excuse(excuse.reason, len(excused))
@@ -107,7 +116,8 @@ class Check:
             return
         other = theirs if isinstance(theirs, str) else repr(theirs)
         start = next(
-            (i for i, (x, y) in enumerate(zip(ours, other, strict=False)) if x != y), min(len(ours), len(other))
+            (i for i, (x, y) in enumerate(zip(ours, other, strict=False)) if x != y),
+            min(len(ours), len(other)),
         )
         a, b = (repr(value[start : start + 40]) for value in (ours, other))
         self._file([f"{what}, from character {start}: ours {a}, theirs {b}"], 1)

@@ -12,9 +12,19 @@ from rltf_verl.parity.modes import BASELINES, LOSSES, MODES, LossName, release_c
 from rltf_verl.parity.report import Check, Json
 
 ROW_KEYS = {
-    "group", "session", "is_distillation", "input_ids", "target_ids", "old_logprobs", "advantages", "mask", "weights",
-    "response_advantages", "response_old_logprobs", "mask_fraction",
-}  # fmt: skip
+    "group",
+    "session",
+    "is_distillation",
+    "input_ids",
+    "target_ids",
+    "old_logprobs",
+    "advantages",
+    "mask",
+    "weights",
+    "response_advantages",
+    "response_old_logprobs",
+    "mask_fraction",
+}
 
 
 def compare_modes(case: Case, check: Check) -> None:
@@ -30,8 +40,12 @@ def compare_modes(case: Case, check: Check) -> None:
             _compare_mode(case, mode, baseline, name, expected, check)
 
 
-def _compare_mode(case: Case, mode: str, baseline: Baseline, name: str, expected: Json, check: Check) -> None:
-    made = load_rows(case, name, release_config(mode, baseline, case.json["config"], "importance_sampling"))
+def _compare_mode(
+    case: Case, mode: str, baseline: Baseline, name: str, expected: Json, check: Check
+) -> None:
+    made = load_rows(
+        case, name, release_config(mode, baseline, case.json["config"], "importance_sampling")
+    )
     _compare_rows(made, expected, check)
     for key, theirs in expected["losses"].items():
         loss, _, policy = key.partition("/")
@@ -70,7 +84,9 @@ def _compare_weights(made: ModeRows, n: int, theirs: Json, where: str, check: Ch
     row = made.rows[n]
     zeros = [0.0] * (len(row.prompt_ids) - 1)
     scaled = [made.config.imitate.weight * weight for weight in theirs["weights"]]
-    check.close(f"{where} weights", [*zeros, *made.targets.advantages[n, : len(row.role)].tolist()], scaled)
+    check.close(
+        f"{where} weights", [*zeros, *made.targets.advantages[n, : len(row.role)].tolist()], scaled
+    )
 
 
 def _compare_tokens(made: ModeRows, n: int, theirs: Json, where: str, check: Check) -> None:
@@ -81,9 +97,16 @@ def _compare_tokens(made: ModeRows, n: int, theirs: Json, where: str, check: Che
     check.close(f"{where} old_logprobs", [*zeros, *old.tolist()], theirs["old_logprobs"])
     check.close(f"{where} advantages", [*zeros, *advantages.tolist()], theirs["advantages"], excuse)
     if "response_old_logprobs" in theirs:
-        check.close(f"{where} response_old_logprobs", old[mask].tolist(), theirs["response_old_logprobs"])
+        check.close(
+            f"{where} response_old_logprobs", old[mask].tolist(), theirs["response_old_logprobs"]
+        )
     if "response_advantages" in theirs:
-        check.close(f"{where} response_advantages", advantages[mask].tolist(), theirs["response_advantages"], excuse)
+        check.close(
+            f"{where} response_advantages",
+            advantages[mask].tolist(),
+            theirs["response_advantages"],
+            excuse,
+        )
     if theirs.get("mask_fraction") is not None:
         share = float(targets.floor_masked[n, :length].float().mean())
         check.close(f"{where} mask_fraction", share, theirs["mask_fraction"])

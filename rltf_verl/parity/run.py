@@ -13,25 +13,39 @@ from rltf_verl.parity.tables import compare_tables
 from rltf_verl.parity.texts import compare_feedback_modeling
 from rltf_verl.parity.verdicts import compare_env_checks
 
-PARTS = {"meta", "cases", "rl_coef_schedule", "feedback_modeling", "env_checks", "dataset_fingerprints"}
+PARTS = {
+    "meta",
+    "cases",
+    "rl_coef_schedule",
+    "feedback_modeling",
+    "env_checks",
+    "dataset_fingerprints",
+}
 EXPECTED_KEYS = {
-    "returns", "advantages", "advantages_std_normalized", "first_turn_baseline", "sd_base_advantage", "modes",
-}  # fmt: skip
+    "returns",
+    "advantages",
+    "advantages_std_normalized",
+    "first_turn_baseline",
+    "sd_base_advantage",
+    "modes",
+}
 
 
 def run_parity(path: Path) -> Report:
     """Compare everything in the file.
 
     Args:
-        path: JSON of the schema `meta`, `cases`, `rl_coef_schedule`, `feedback_modeling`, `env_checks`,
-            `dataset_fingerprints`.
+        path: JSON of the schema `meta`, `cases`, `rl_coef_schedule`, `feedback_modeling`,
+            `env_checks`, `dataset_fingerprints`.
 
     Raises:
         ValueError: the file is not of that schema.
     """
     data = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(data, dict) or "cases" not in data:
-        raise ValueError(f"{path}: no `cases` in it; expected a parity file with meta, cases, rl_coef_schedule")
+        raise ValueError(
+            f"{path}: no `cases` in it; expected a parity file with meta, cases, rl_coef_schedule"
+        )
     tolerance, report = Tolerance(**data.get("meta", {}).get("tolerance", {})), Report()
     for case in data["cases"]:
         _compare_case(case, Check(report, case["name"], tolerance))
@@ -40,7 +54,10 @@ def run_parity(path: Path) -> Report:
     compare_feedback_modeling(data.get("feedback_modeling"), report)
     compare_env_checks(data.get("env_checks"), report)
     if "dataset_fingerprints" in data:
-        report.skip("dataset_fingerprints: hashes of whole datasets; the tests of the environments hold them")
+        report.skip(
+            "dataset_fingerprints: hashes of whole datasets; the tests of the environments hold"
+            " them"
+        )
     report.skip_unknown("part", data, PARTS)
     return report
 

@@ -9,7 +9,9 @@ from rltf_verl.types import Role
 
 
 def compare_schedule(item: Json, check: Check) -> None:
-    """One coefficient. Relative schedules are those of a resume and of a late start: both must give the number."""
+    """One coefficient. Relative schedules are those of a resume and of a late start: both must give
+    the number.
+    """
     start = item["start_batch"]
     ways = {"weight": (0, 0)}  # name -> start_step, resumed_at
     if item["relative_schedule"]:
@@ -20,6 +22,10 @@ def compare_schedule(item: Json, check: Check) -> None:
 
 def _weight(item: Json, start_step: int, resumed_at: int) -> float:
     coef = tuple(item["rl_coef"]) if isinstance(item["rl_coef"], list) else item["rl_coef"]
-    distill = DistillConfig(weight=coef, start_step=start_step, restart_on_resume=item["relative_schedule"])
+    distill = DistillConfig(
+        weight=coef, start_step=start_step, restart_on_resume=item["relative_schedule"]
+    )
     config = RLTFConfig(distill=distill)
-    return role_weights(config, item["current_batch"], item["total_batches"], resumed_at)[Role.DISTILL]
+    return role_weights(config, item["current_batch"], item["total_batches"], resumed_at)[
+        Role.DISTILL
+    ]

@@ -15,11 +15,13 @@ from rltf_verl.parity.modes import BASELINES, num_turns, padding_excuse
 from rltf_verl.parity.report import Check, Excuse, Json
 
 LONE_TURN = Excuse(
-    "by design: the standard deviation of a single turn is NaN in the release; here its advantage is 0",
+    "by design: the standard deviation of a single turn is NaN in the release; here its advantage"
+    " is 0",
     lambda ours, theirs: math.isnan(theirs) and ours == 0.0,
 )
 EQUAL_RETURNS = Excuse(
-    "by design: the release divides the rounding error of equal returns by its own size; here it is 0",
+    "by design: the release divides the rounding error of equal returns by its own size; here it"
+    " is 0",
     lambda ours, theirs: abs(ours) <= 1e-6 and abs(theirs) < 3.0,
 )
 
@@ -32,18 +34,28 @@ def compare_tables(case: Case, check: Check) -> None:
     first_turn = first_turn_mean(sessions.rewards, sessions)
     for s, (g, i) in enumerate(case.index):
         theirs = expected["returns"][g][i]
-        check.close(f"turns {g}/{i}", sessions.valid[s].sum().item(), sum(value is not None for value in theirs))
+        check.close(
+            f"turns {g}/{i}",
+            sessions.valid[s].sum().item(),
+            sum(value is not None for value in theirs),
+        )
         played = [k for k, value in enumerate(theirs) if value is not None]
-        check.close(f"returns {g}/{i}", returns[s, : len(played)].tolist(), [theirs[k] for k in played])
+        check.close(
+            f"returns {g}/{i}", returns[s, : len(played)].tolist(), [theirs[k] for k in played]
+        )
         padded = expected["advantages"][g][i]
         check.close(f"advantages {g}/{i}", advantages[s, : len(padded)].tolist(), padded)
-        check.close(f"first_turn_baseline {g}/{i}", float(first_turn[s]), expected["first_turn_baseline"][g])
+        check.close(
+            f"first_turn_baseline {g}/{i}", float(first_turn[s]), expected["first_turn_baseline"][g]
+        )
     _compare_base_advantages(case, returns, expected["sd_base_advantage"], check)
     if "advantages_std_normalized" in expected:
         _compare_normalized(case, returns, expected["advantages_std_normalized"], check)
 
 
-def _compare_base_advantages(case: Case, returns: torch.Tensor, expected: Json, check: Check) -> None:
+def _compare_base_advantages(
+    case: Case, returns: torch.Tensor, expected: Json, check: Check
+) -> None:
     check.report.skip_unknown("sd_base_advantage", expected, set(BASELINES))
     for theirs_name, baselines in BASELINES.items():
         for baseline in baselines if theirs_name in expected else ():
@@ -56,14 +68,19 @@ def _compare_base_advantages(case: Case, returns: torch.Tensor, expected: Json, 
                     check.close(what, last, expected[theirs_name][f"{g}/{i}"], excuse)
 
 
-def _compare_normalized(case: Case, returns: torch.Tensor, expected: list[list[list[float]]], check: Check) -> None:
+def _compare_normalized(
+    case: Case, returns: torch.Tensor, expected: list[list[list[float]]], check: Check
+) -> None:
     sessions, label = case.sessions, cohorts(case.sessions).label
     ours = turn_advantages(returns, sessions, norm_by_std=True)
     for s, (g, i) in enumerate(case.index):
         for k in range(int(num_turns(sessions)[s])):
             alike = returns[(label == label[s, k]) & sessions.valid]
             check.close(
-                f"advantages_std_normalized {g}/{i} turn {k}", ours[s, k].item(), expected[g][i][k], _std_excuse(alike)
+                f"advantages_std_normalized {g}/{i} turn {k}",
+                ours[s, k].item(),
+                expected[g][i][k],
+                _std_excuse(alike),
             )
 
 

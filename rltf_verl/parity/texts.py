@@ -6,14 +6,26 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rltf_verl.parity.release_fm import END_OF_TURN, ReleaseExample, header, release_example, release_examples
+from rltf_verl.parity.release_fm import (
+    END_OF_TURN,
+    ReleaseExample,
+    header,
+    release_example,
+    release_examples,
+)
 from rltf_verl.parity.report import Check, Json, Report
 
 PART = "feedback_modeling"
 TEXT_KEYS = {"sequence_text", "target_text_with_weight_1"}
 KEYS = {
-    *TEXT_KEYS, "name", "description", "observation_text", "n_target_tokens", "raises", "n_rows",
-}  # fmt: skip
+    *TEXT_KEYS,
+    "name",
+    "description",
+    "observation_text",
+    "n_target_tokens",
+    "raises",
+    "n_rows",
+}
 
 
 def compare_feedback_modeling(part: Any, report: Report) -> None:
@@ -82,20 +94,30 @@ def _compare_texts(prompt: str, case: Json, check: Check) -> None:
     if "sequence_text" in case:
         _compare_sequence(example, case["sequence_text"], check)
     if "n_target_tokens" in case:
-        check.report.skip(f"{PART} n_target_tokens: needs the tokenizer of the release; the text is compared")
+        check.report.skip(
+            f"{PART} n_target_tokens: needs the tokenizer of the release; the text is compared"
+        )
 
 
 def _compare_sequence(example: ReleaseExample, theirs: Any, check: Check) -> None:
-    """Both ends, and `before` in front of the second; between them stands the release's instruction."""
+    """Both ends, and `before` in front of the second; between them stands the release's
+    instruction.
+    """
     sequence = theirs if isinstance(theirs, str) else repr(theirs)
-    if not sequence.endswith(END_OF_TURN):  # the input of a datum lacks its last token, which stands in the target
+    if not sequence.endswith(
+        END_OF_TURN
+    ):  # the input of a datum lacks its last token, which stands in the target
         sequence += END_OF_TURN
     check.text("sequence_text, beginning", example.beginning, sequence[: len(example.beginning)])
     check.text("sequence_text, ending", example.ending, sequence[-len(example.ending) :])
     middle = sequence[len(example.beginning) : -len(example.ending)]
-    check.report.skip(f"{PART} sequence_text: the wording of the instruction, which is the release's own")
+    check.report.skip(
+        f"{PART} sequence_text: the wording of the instruction, which is the release's own"
+    )
     if _lacks_revision_sentence(example.before, middle):
-        check.report.skip(f"{PART} sequence_text: the revision sentence that is cut out in dual-critique mode")
+        check.report.skip(
+            f"{PART} sequence_text: the revision sentence that is cut out in dual-critique mode"
+        )
         return
     check.text("sequence_text, prompt", example.before, middle[-len(example.before) :])
 
@@ -105,4 +127,8 @@ def _lacks_revision_sentence(before: str, middle: str) -> bool:
     head, quoted, rest = before.partition("Your Previous Solution:")
     kept = head.rstrip().rpartition("\n")[0].rstrip()
     shortened = (f"{kept}{gap * chr(10)}{quoted}{rest}" for gap in range(5))
-    return not middle.endswith(before) and header("user") in kept and any(map(middle.endswith, shortened))
+    return (
+        not middle.endswith(before)
+        and header("user") in kept
+        and any(map(middle.endswith, shortened))
+    )

@@ -1,4 +1,6 @@
-"""Verdicts, rewards and extracted texts of the release's environments, for those that exist here."""
+"""Verdicts, rewards and extracted texts of the release's environments, for those that exist
+here.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def compare_env_checks(part: Any, report: Report) -> None:
     for name, checks in (part or {}).items():
         listed = isinstance(checks, list)
         if name not in COMPARED or not listed:
-            report.skip(f"{PART} {name}: {REASONS.get(name, 'not known here')}", len(checks) if listed else 1)
+            report.skip(
+                f"{PART} {name}: {REASONS.get(name, 'not known here')}",
+                len(checks) if listed else 1,
+            )
             continue
         for i, item in enumerate(checks):
             with report.skipping(f"{PART} {name}[{i}]"):
@@ -48,15 +53,23 @@ def _compare_boxed(item: Json, check: Check) -> None:
 
 def _compare_matrix(item: Json, check: Check) -> None:
     grade = _grade("binary_matrix", item)
-    check.close("format, correct", [grade.format_ok, grade.correct], [item["format"], item["correct"]])
+    check.close(
+        "format, correct", [grade.format_ok, grade.correct], [item["format"], item["correct"]]
+    )
 
 
 def _compare_knights(item: Json, check: Check) -> None:
     grade = _grade("knights_knaves", item)
-    check.close("format, correct", [grade.format_ok, grade.correct], [item["format"], item["correct"]])
+    check.close(
+        "format, correct", [grade.format_ok, grade.correct], [item["format"], item["correct"]]
+    )
     if "normalized" in item and grade.parsed is not None:
         ours = sorted(" ".join(pair) for pair in read_release_roles(grade.parsed))
-        check.text("normalized", ", ".join(ours), ", ".join(sorted(" ".join(pair) for pair in item["normalized"])))
+        check.text(
+            "normalized",
+            ", ".join(ours),
+            ", ".join(sorted(" ".join(pair) for pair in item["normalized"])),
+        )
 
 
 def _compare_path(item: Json, check: Check) -> None:
@@ -78,7 +91,9 @@ def _compare_math(item: Json, check: Check) -> None:
     check.close("correct", [grade.correct], [item["math_verify"]])
     if "sympy" in item:
         check.report.skip(f"{PART} math: the release's other grader (sympy) is not offered here")
-    check.report.skip_unknown(f"{PART} math", item, {"ground_truth", "boxed", "math_verify", "sympy"})
+    check.report.skip_unknown(
+        f"{PART} math", item, {"ground_truth", "boxed", "math_verify", "sympy"}
+    )
 
 
 def _compare_critique(item: Json, check: Check) -> None:
@@ -110,7 +125,12 @@ def _metrics(turn: Turn, k: int, horizon: int) -> dict[str, float]:
     verdict = {"stage": k, f"y{k}_format": format_ok, f"y{k}_correct": correct}
     if turn.stop is None:
         return {**verdict, "has_critique": turn.feedback is not None}
-    return {**verdict, "format": format_ok, "correct": correct, "early_termination": correct and k < horizon}
+    return {
+        **verdict,
+        "format": format_ok,
+        "correct": correct,
+        "early_termination": correct and k < horizon,
+    }
 
 
 async def _play(item: Json) -> Episode:
@@ -119,14 +139,19 @@ async def _play(item: Json) -> Episode:
         env=make_env(item["env"], mode="official"),
         provider=make_provider("correctness"),
         episode=EpisodeConfig(
-            horizon=item["horizon"], stop_when_solved_train=item["early_termination"], revise="critique", quote="all"
+            horizon=item["horizon"],
+            stop_when_solved_train=item["early_termination"],
+            revise="critique",
+            quote="all",
         ),
         reward=RewardConfig(intermediate=item["reward_y1"]),
     )
     policy = _Scripted([turn["response"] for turn in item["turns"]])
     question = [{"role": "user", "content": ""}]
     problem = _problem(item["env"], item)
-    return await run_episode(rules, policy, problem, question, session_id=0, validate=False, seed_of=lambda place: 0)
+    return await run_episode(
+        rules, policy, problem, question, session_id=0, validate=False, seed_of=lambda place: 0
+    )
 
 
 def _problem(env: str, item: Json) -> Problem:
@@ -149,7 +174,9 @@ class _Scripted:
     async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
         raise NotImplementedError
 
-    async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
+    async def extend(
+        self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
+    ) -> tuple[int, ...]:
         raise NotImplementedError
 
     async def encode_answer(self, text: str) -> tuple[int, ...]:
@@ -161,7 +188,9 @@ class _Scripted:
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         text = self.responses[self.num_sampled] if self.num_sampled < len(self.responses) else ""
         self.num_sampled += 1
-        return Attempt(prompt_ids, (1,), None, text.removesuffix(END_OF_TURN), ended=text.endswith(END_OF_TURN))
+        return Attempt(
+            prompt_ids, (1,), None, text.removesuffix(END_OF_TURN), ended=text.endswith(END_OF_TURN)
+        )
 
 
 PROBLEMS: dict[str, dict[str, str]] = {
@@ -180,6 +209,4 @@ COMPARED: dict[str, Callable[[Json, Check], None]] = {
     "math": _compare_math,
     "critique_extraction": _compare_critique,
 }
-REASONS = {
-    "prompt_hashes": "prompts of judges and second turns are worded anew here",
-}
+REASONS = {"prompt_hashes": "prompts of judges and second turns are worded anew here"}

@@ -1,4 +1,6 @@
-"""Prompt templates: `<folder>/<name>.j2` beside this file, or a user's own file, rendered in a sandbox."""
+"""Prompt templates: `<folder>/<name>.j2` beside this file, or a user's own file, rendered in a
+sandbox.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import PackageLoader, StrictUndefined, Template, TemplateError, TemplateNotFound, UndefinedError, nodes
+from jinja2 import (
+    PackageLoader,
+    StrictUndefined,
+    Template,
+    TemplateError,
+    TemplateNotFound,
+    UndefinedError,
+    nodes,
+)
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -19,16 +29,21 @@ FIELDS = {"revise": ("question", "attempt", "feedback"), "critic": ("question", 
 
 @cache
 def _environment() -> SandboxedEnvironment:
-    # Prompts are plain text for a model, never HTML: nothing is escaped. Fields are values, so their text is never
-    # read as a template.
+    # Prompts are plain text for a model, never HTML: nothing is escaped. Fields are values, so
+    # their text is never read as a template.
     return SandboxedEnvironment(
-        loader=PackageLoader("rltf_verl", "prompts"), undefined=StrictUndefined, autoescape=False,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("rltf_verl", "prompts"),
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def template_names() -> tuple[str, ...]:
-    """Names that `render` knows, e.g. `revise/guide`, sorted; without the parts that templates share (`_…`)."""
+    """Names that `render` knows, e.g. `revise/guide`, sorted; without the parts that templates
+    share (`_…`).
+    """
     known = _environment().list_templates(extensions=["j2"])
     return tuple(sorted(name.removesuffix(".j2") for name in known if "/_" not in name))
 
@@ -44,11 +59,15 @@ def template_of(folder: str, name: str) -> str:
 
 
 def require_template(key: str, folder: str, name: str) -> None:
-    """Raise ValueError, naming config `key`, unless `name` is a template of `folder` or a file that can be one."""
+    """Raise ValueError, naming config `key`, unless `name` is a template of `folder` or a file that
+    can be one.
+    """
     if is_file(name):
         _require_file(key, folder, name)
     else:
-        require_choice(key, name, [t.partition("/")[2] for t in template_names() if t.startswith(f"{folder}/")])
+        require_choice(
+            key, name, [t.partition("/")[2] for t in template_names() if t.startswith(f"{folder}/")]
+        )
 
 
 def render(template: str, /, **fields: Any) -> str:
@@ -56,13 +75,18 @@ def render(template: str, /, **fields: Any) -> str:
 
     Args:
         template: name without `.j2`, e.g. `revise/guide`, or the path of a file (`template_of`).
-        fields: what it may use. The `revise/*` ones all take question, attempt and feedback; unused ones are ignored.
+        fields: what it may use. The `revise/*` ones all take question, attempt and feedback; unused
+            ones are ignored.
 
     Raises:
         ValueError: unknown template, or one that uses a field that is not given.
     """
     try:
-        found = _of_file(template) if is_file(template) else _environment().get_template(f"{template}.j2")
+        found = (
+            _of_file(template)
+            if is_file(template)
+            else _environment().get_template(f"{template}.j2")
+        )
         return found.render(fields)
     except TemplateNotFound as error:
         if is_file(template):
@@ -70,12 +94,18 @@ def render(template: str, /, **fields: Any) -> str:
         raise unknown("prompt template", template, template_names()) from None
     except UndefinedError as error:
         name = template if is_file(template) else f"{template}.j2"
-        raise ValueError(f"prompt template {name}: {error}; given: {', '.join(sorted(fields))}") from None
+        raise ValueError(
+            f"prompt template {name}: {error}; given: {', '.join(sorted(fields))}"
+        ) from None
 
 
 def fields_shown(template: str, fields: Sequence[str]) -> frozenset[str]:
-    """Those of the fields whose text stands in the rendered template, found by rendering it with marks."""
-    marks = {field: f"{i}7320508075{i}" for i, field in enumerate(fields, start=1)}  # no filter changes digits
+    """Those of the fields whose text stands in the rendered template, found by rendering it with
+    marks.
+    """
+    marks = {
+        field: f"{i}7320508075{i}" for i, field in enumerate(fields, start=1)
+    }  # no filter changes digits
     text = render(template, **marks)
     return frozenset(field for field, mark in marks.items() if mark in text)
 
@@ -90,7 +120,9 @@ def _source(path: str) -> str:
 
 
 def _require_file(key: str, folder: str, name: str) -> None:
-    """Read, parse and render it once, so that nothing about it can fail while sessions are played."""
+    """Read, parse and render it once, so that nothing about it can fail while sessions are
+    played.
+    """
     known = ", ".join(FIELDS[folder])
     _of_file.cache_clear()  # it may have been another text when it was read last
     try:
@@ -98,7 +130,9 @@ def _require_file(key: str, folder: str, name: str) -> None:
         foreign = find_undeclared_variables(tree) - set(FIELDS[folder])
         for variable in tree.find_all(nodes.Name):
             if variable.name in foreign:
-                raise ValueError(f"line {variable.lineno}: no variable {variable.name!r}; there are: {known}")
+                raise ValueError(
+                    f"line {variable.lineno}: no variable {variable.name!r}; there are: {known}"
+                )
         shown = fields_shown(name, FIELDS[folder])
     except TemplateError as error:
         where = f"line {line}: " if (line := getattr(error, "lineno", None)) else ""
@@ -107,4 +141,6 @@ def _require_file(key: str, folder: str, name: str) -> None:
         cause = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{key}={name}: {cause}") from None
     if folder == "critic" and (missing := set(FIELDS[folder]) - shown):
-        raise ValueError(f"{key}={name}: does not show {{{{ {sorted(missing)[0]} }}}}; a critic needs {known}")
+        raise ValueError(
+            f"{key}={name}: does not show {{{{ {sorted(missing)[0]} }}}}; a critic needs {known}"
+        )

@@ -24,15 +24,21 @@ class Fitted:
 
 
 async def fitted_prompt(
-    policy: Policy, messages: Sequence[Message], template: str, *, attempt: str, feedback: str = "",
+    policy: Policy,
+    messages: Sequence[Message],
+    template: str,
+    *,
+    attempt: str,
+    feedback: str = "",
     unthinking: bool = False,
-) -> Fitted:  # fmt: skip
+) -> Fitted:
     """The conversation with its last message replaced by a rendered template.
 
-    Attempt and feedback are quoted as characters: none of them can be read as a special token (`quote.defused`).
+    Attempt and feedback are quoted as characters: none of them can be read as a special token
+    (`quote.defused`).
 
-    When it exceeds the budget the quoted attempt is cut from the front (its answer stands at the end), never the
-    question or the feedback.
+    When it exceeds the budget the quoted attempt is cut from the front (its answer stands at the
+    end), never the question or the feedback.
 
     Args:
         policy: encodes, and knows the budget.
@@ -40,7 +46,8 @@ async def fitted_prompt(
         template: as of `render`; takes question, attempt and feedback.
         attempt: the text that is quoted.
         feedback: what was said about it.
-        unthinking: the answer to the prompt is known and has no thoughts (`Policy.encode_unthinking`).
+        unthinking: the answer to the prompt is known and has no thoughts
+            (`Policy.encode_unthinking`).
     """
     attempt, feedback = quoted(policy, attempt), quoted(policy, feedback)
     encode = policy.encode_unthinking if unthinking else policy.encode
@@ -48,7 +55,9 @@ async def fitted_prompt(
     async def quote(tail: str) -> Fitted:
         text = render(template, question=messages[-1]["content"], attempt=tail, feedback=feedback)
         ids = await encode([*messages[:-1], {**messages[-1], "content": text}])
-        return Fitted(ids if len(ids) <= policy.prompt_budget else None, text, shortened=tail != attempt)
+        return Fitted(
+            ids if len(ids) <= policy.prompt_budget else None, text, shortened=tail != attempt
+        )
 
     return await _longest_tail(quote, attempt)
 

@@ -1,4 +1,6 @@
-"""Text of a policy, a judge or a dataset inside a prompt, where it ends neither its block nor its message."""
+"""Text of a policy, a judge or a dataset inside a prompt, where it ends neither its block nor its
+message.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ UNFINISHED = "(It ended in the middle of the thoughts, before an answer.)"
 
 _ANY_CHAT_TOKEN = re.compile(rf"(?=<[|\uff5c]|{CHAT_TOKENS.pattern})[<\[]", re.IGNORECASE)
 _ROUNDS = 4
-"""The space that breaks a token makes another one only if a tokenizer has tokens that differ by a space."""
+"""The space that breaks a token makes another one only if a tokenizer has tokens that differ by a
+space.
+"""
 
 
 def fence_around(texts: Sequence[str]) -> str:
@@ -27,12 +31,13 @@ def fence_around(texts: Sequence[str]) -> str:
 def defused(text: str, tokens: Sequence[str] | None = None) -> str:
     """Clean text (`texts.clean_text`) that is encoded as the characters that it consists of.
 
-    A conversation is tokenised at once, so `<|im_end|>` inside a message would end that message: a space is put behind
-    the first character of whatever would be a special token.
+    A conversation is tokenised at once, so `<|im_end|>` inside a message would end that message: a
+    space is put behind the first character of whatever would be a special token.
 
     Args:
         text: what is quoted.
-        tokens: the special tokens of the tokenizer that will read it; None: whatever looks like one of a chat template.
+        tokens: the special tokens of the tokenizer that will read it; None: whatever looks like one
+            of a chat template.
     """
     plain = clean_text(text)
     pattern = _ANY_CHAT_TOKEN if tokens is None else _beginning_of(tuple(tokens))
@@ -45,7 +50,9 @@ def defused(text: str, tokens: Sequence[str] | None = None) -> str:
 
 
 def quoted(policy: Policy, text: str) -> str:
-    """`defused` for a prompt to this policy; one that does not name its special tokens may have any."""
+    """`defused` for a prompt to this policy; one that does not name its special tokens may have
+    any.
+    """
     return defused(text, getattr(policy, "special_tokens", None))
 
 
@@ -61,12 +68,16 @@ def control_tokens(added: Mapping[str, bool]) -> tuple[str, ...]:
     """The tokens of a tokenizer that a quotation must not hold.
 
     Args:
-        added: the text of each token that was added to its vocabulary, and whether it is marked as special. One that
-            is not may be ordinary text (a run of spaces, `\\boxed{`) and counts only if it looks like one of a chat
-            template (`<think>`).
+        added: the text of each token that was added to its vocabulary, and whether it is marked as
+            special. One that is not may be ordinary text (a run of spaces, `\\boxed{`) and counts
+            only if it looks like one of a chat template (`<think>`).
     """
     return tuple(
-        sorted(t for t, special in added.items() if len(t.strip()) > 1 and (special or CHAT_TOKENS.fullmatch(t)))
+        sorted(
+            t
+            for t, special in added.items()
+            if len(t.strip()) > 1 and (special or CHAT_TOKENS.fullmatch(t))
+        )
     )
 
 

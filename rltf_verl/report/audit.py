@@ -1,4 +1,6 @@
-"""What a run's feedback was worth, by its episode log: leaks, length, empty talk, what the next attempt made of it."""
+"""What a run's feedback was worth, by its episode log: leaks, length, empty talk, what the next
+attempt made of it.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +66,25 @@ def audit(records: Iterable[Record]) -> list[Audit]:
 
 def audit_table(audits: Sequence[Audit]) -> list[tuple[str, ...]]:
     """A header and one line per provider."""
-    header = ("provider", "texts", "leaks", "withheld", "words", "no-op", "changed", "better", "worse", "seconds")
+    header = (
+        "provider",
+        "texts",
+        "leaks",
+        "withheld",
+        "words",
+        "no-op",
+        "changed",
+        "better",
+        "worse",
+        "seconds",
+    )
     return [header, *(_line(a) for a in audits)]
 
 
 def said_in(turns: Sequence[Record]) -> Iterator[Said]:
-    """Everything that providers said, once: what stands in the place of a withheld text is not theirs."""
+    """Everything that providers said, once: what stands in the place of a withheld text is not
+    theirs.
+    """
     for k, turn in enumerate(turns):
         after = [t for t in turns if t["parent"] == k and graded(t)]
         feedback, withheld = turn.get("feedback"), turn.get("withheld")
@@ -117,9 +132,15 @@ def share(values: Sequence[float]) -> float | None:
 def _line(a: Audit) -> tuple[str, ...]:
     shares = (a.changed, a.better, a.worse)
     return (
-        a.provider, str(a.num), shown(a.leaks), shown(a.withheld), f"{a.words:g}", shown(a.no_op),
-        *map(shown, shares), f"{a.latency_s:.2f}",
-    )  # fmt: skip
+        a.provider,
+        str(a.num),
+        shown(a.leaks),
+        shown(a.withheld),
+        f"{a.words:g}",
+        shown(a.no_op),
+        *map(shown, shares),
+        f"{a.latency_s:.2f}",
+    )
 
 
 def shown(share: float | None) -> str:

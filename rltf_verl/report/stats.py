@@ -1,8 +1,9 @@
-"""What a run's sessions say about learning from feedback. Every number is a mean over its own denominator, or None.
+"""What a run's sessions say about learning from feedback. Every number is a mean over its own
+denominator, or None.
 
-An attempt whose grader was out of reach (stop `ungraded`) is neither right nor wrong: it is in no denominator.
-A tree of revisions counts attempt by attempt where attempts are counted, and once where sessions are (`solved`,
-`standing`, `friction`): as the mean over its lines.
+An attempt whose grader was out of reach (stop `ungraded`) is neither right nor wrong: it is in no
+denominator. A tree of revisions counts attempt by attempt where attempts are counted, and once
+where sessions are (`solved`, `standing`, `friction`): as the mean over its lines.
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rltf_verl.report.audit import said_in, share
-from rltf_verl.runlog.turns import Record, answer, format_ok, graded, line_to, lines, right, says_nothing, wrong
+from rltf_verl.runlog.turns import (
+    Record,
+    answer,
+    format_ok,
+    graded,
+    line_to,
+    lines,
+    right,
+    says_nothing,
+    wrong,
+)
 
 Line = Sequence[Record]
 """The attempts of a session, each the revision of the one before."""
@@ -53,7 +64,9 @@ class TurnStats:
     solved: float | None
     """Of the sessions that may reach this turn: a right attempt by it, whatever followed it."""
     standing: float | None
-    """Of the sessions that may reach this turn: the last answer by it is right (verl's `acc_turn_k`)."""
+    """Of the sessions that may reach this turn: the last answer by it is right (verl's
+    `acc_turn_k`).
+    """
 
 
 @dataclass(frozen=True)
@@ -93,11 +106,15 @@ class Stats:
 
 
 def stats(records: Sequence[Record], split: str) -> Stats:
-    """Of the sessions of `split` among the records of an episode log; all None and 0 if there are none."""
+    """Of the sessions of `split` among the records of an episode log; all None and 0 if there are
+    none.
+    """
     records = [record for record in records if record["split"] == split]
     steps = [record["step"] for record in records]
     sessions = [lines(record["turns"]) for record in records]
-    attempts = [line_to(record["turns"], k) for record in records for k in range(len(record["turns"]))]
+    attempts = [
+        line_to(record["turns"], k) for record in records for k in range(len(record["turns"]))
+    ]
     by_turn: dict[int, list[Line]] = defaultdict(list)
     for line in attempts:
         by_turn[len(line)].append(line)
@@ -106,16 +123,24 @@ def stats(records: Sequence[Record], split: str) -> Stats:
         first_step=min(steps, default=None),
         last_step=max(steps, default=None),
         sessions=len(records),
-        turns=tuple(_turn(k, by_turn[k], _may_reach(records, sessions, k)) for k in sorted(by_turn)),
+        turns=tuple(
+            _turn(k, by_turn[k], _may_reach(records, sessions, k)) for k in sorted(by_turn)
+        ),
         revisions=_revisions(attempts),
         friction=_per_session(sessions, _still_wrong),
         feedback=_feedback(records),
-        stops=dict(Counter(line[-1]["stop"] for session in sessions for line in session if line[-1]["stop"])),
+        stops=dict(
+            Counter(
+                line[-1]["stop"] for session in sessions for line in session if line[-1]["stop"]
+            )
+        ),
     )
 
 
 def by_steps(records: Iterable[Record], width: int) -> list[Stats]:
-    """`stats` of every `width` steps from the first on, training first; a range without sessions is left out."""
+    """`stats` of every `width` steps from the first on, training first; a range without sessions is
+    left out.
+    """
     groups: dict[tuple[str, int], list[Record]] = defaultdict(list)
     records = list(records)
     first = min((record["step"] for record in records), default=0)
@@ -124,9 +149,15 @@ def by_steps(records: Iterable[Record], width: int) -> list[Stats]:
     return [stats(groups[key], key[0]) for key in sorted(groups)]
 
 
-def _may_reach(records: Sequence[Record], sessions: Sequence[Sequence[Line]], k: int) -> Sequence[Sequence[Line]]:
+def _may_reach(
+    records: Sequence[Record], sessions: Sequence[Sequence[Line]], k: int
+) -> Sequence[Sequence[Line]]:
     """The sessions that were to have a turn k: not those of validations of first answers only."""
-    return [lines for record, lines in zip(records, sessions, strict=True) if k <= (record.get("horizon") or k)]
+    return [
+        lines
+        for record, lines in zip(records, sessions, strict=True)
+        if k <= (record.get("horizon") or k)
+    ]
 
 
 def _turn(k: int, attempts: Sequence[Line], sessions: Sequence[Sequence[Line]]) -> TurnStats:
@@ -167,8 +198,12 @@ def _repeats(line: Line) -> bool:
     return answer(line[-1]) in {answer(turn) for turn in line[:-1]}
 
 
-def _per_session(sessions: Sequence[Sequence[Line]], value: Callable[[Line], bool | None]) -> float | None:
-    """Mean over the sessions of the mean over their lines; where `value` is None, the line says nothing."""
+def _per_session(
+    sessions: Sequence[Sequence[Line]], value: Callable[[Line], bool | None]
+) -> float | None:
+    """Mean over the sessions of the mean over their lines; where `value` is None, the line says
+    nothing.
+    """
     of_lines = [[v for line in session if (v := value(line)) is not None] for session in sessions]
     return share([sum(values) / len(values) for values in of_lines if values])
 

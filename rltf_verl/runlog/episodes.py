@@ -1,7 +1,8 @@
 """What was said in each session: one JSON line per session, in one file per step and worker.
 
-A line is one `write` to a file opened for appending, so a killed worker leaves no half line between others. Steps that
-a resumed run plays again are moved aside first (`log_files.set_aside_after`), so no session stands twice.
+A line is one `write` to a file opened for appending, so a killed worker leaves no half line between
+others. Steps that a resumed run plays again are moved aside first (`log_files.set_aside_after`), so
+no session stands twice.
 """
 
 from __future__ import annotations
@@ -31,13 +32,20 @@ class EpisodeLog:
     Args:
         folder: created when missing.
         worker: distinguishes the files of concurrent workers.
-        share: of the training problems whose sessions are written; those of one problem all or none.
+        share: of the training problems whose sessions are written; those of one problem all or
+            none.
         max_gb: size of the folder at which nothing more is written; None is no limit.
         ids: write the attempts' tokens too.
     """
 
     def __init__(
-        self, folder: Path, worker: str, *, share: float = 1.0, max_gb: float | None = None, ids: bool = False
+        self,
+        folder: Path,
+        worker: str,
+        *,
+        share: float = 1.0,
+        max_gb: float | None = None,
+        ids: bool = False,
     ) -> None:
         self._folder, self._worker = folder, worker
         self._share, self._max_gb, self._ids = share, max_gb, ids
@@ -72,7 +80,9 @@ class EpisodeLog:
             return
         split = "val" if validate else "train"
         place = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed}
-        said = {"context": list(context), "question": question} if context else {"question": question}
+        said = (
+            {"context": list(context), "question": question} if context else {"question": question}
+        )
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
         if self._has_room(path):
             self._writer.append(path, [place | said | episode_record(episode, ids=self._ids)])
@@ -86,24 +96,32 @@ class EpisodeLog:
             self._full = size(self._folder) >= self._max_gb * GB
         if self._full and not was_full:
             logger.warning(
-                "episode log: %s has reached rltf.episode_log.max_gb=%g; no sessions are written until it is smaller: "
-                "raise the limit, lower rltf.episode_log.share, or move old files away",
-                self._folder, self._max_gb,
-            )  # fmt: skip
+                "episode log: %s has reached rltf.episode_log.max_gb=%g; no sessions are written"
+                " until it is smaller: raise the limit, lower rltf.episode_log.share, or move old"
+                " files away",
+                self._folder,
+                self._max_gb,
+            )
         return not self._full
 
 
 def is_written(uid: str, share: float) -> bool:
-    """Whether a problem's training sessions are among the share that is written; every process says the same."""
+    """Whether a problem's training sessions are among the share that is written; every process says
+    the same.
+    """
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
 def read_episodes(folder: Path) -> list[dict[str, Any]]:
-    """All records of a log folder, by step; those of training with their `rows` (`row_log`), where these are known."""
+    """All records of a log folder, by step; those of training with their `rows` (`row_log`), where
+    these are known.
+    """
     rows = read_rows(folder)
     records = list(read_files(log_files(folder)))
     for record in records:
-        trained = rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None
+        trained = (
+            rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None
+        )
         if trained is not None:
             record["rows"] = trained
     return records
@@ -122,9 +140,14 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
             found.append((problem, record["question"], wrong["text"], _grade(wrong["grade"])))
     if not found:
-        raise ValueError(f"{folder}: no wrong attempt in it; the run's config names its log as rltf.episode_log.dir")
+        raise ValueError(
+            f"{folder}: no wrong attempt in it; the run's config names its log as"
+            " rltf.episode_log.dir"
+        )
     return found
 
 
 def _grade(found: dict[str, Any]) -> Grade:
-    return Grade(**{field.name: found[field.name] for field in fields(Grade) if field.name in found})
+    return Grade(
+        **{field.name: found[field.name] for field in fields(Grade) if field.name in found}
+    )

@@ -1,6 +1,8 @@
-"""The files of an episode log: `<step>.<kind>.<writer>.jsonl`, and `<step>.<kind>.jsonl.gz` once the step is over.
+"""The files of an episode log: `<step>.<kind>.<writer>.jsonl`, and `<step>.<kind>.jsonl.gz` once
+the step is over.
 
-Kinds: `train` and `val` hold one session per line, `rows` what each training session was trained on (`row_log`).
+Kinds: `train` and `val` hold one session per line, `rows` what each training session was trained on
+(`row_log`).
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def packed(path: Path) -> bool:
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """All records of the files. A line that was packed and not yet taken away (its packer was killed) is read once."""
+    """All records of the files. A line that was packed and not yet taken away (its packer was
+    killed) is read once.
+    """
     by_place: dict[tuple[int, str], list[Path]] = defaultdict(list)
     for path in paths:
         by_place[place(path)].append(path)
@@ -58,7 +62,9 @@ def read_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
 
 
 def read_some(lines: Sequence[Line], path: Path) -> list[dict[str, Any]]:
-    """The records of some lines of a file of the log; what is not as it was written is skipped with a warning."""
+    """The records of some lines of a file of the log; what is not as it was written is skipped with
+    a warning.
+    """
     return parse(lines, path, rows_trouble if place(path)[1] == "rows" else session_trouble)
 
 
@@ -108,7 +114,8 @@ def size(folder: Path) -> int:
 def set_aside_after(folder: Path, step: int) -> int:
     """Move the files of what a run resumed at `step` plays again into `superseded/`.
 
-    These are the training sessions after it and the validation sessions from it on (verl validates before it trains).
+    These are the training sessions after it and the validation sessions from it on (verl validates
+    before it trains).
 
     Returns:
         How many files were moved.
@@ -129,8 +136,9 @@ def _is_played_again(path: Path, step: int) -> bool:
 def pack(folder: Path, before: int) -> int:
     """Put the files of each step below `before` into one compressed file per kind.
 
-    Writers that are at such a step all the same wait, and go on in a new file (`jsonl.append_line`), which the next
-    call adds. Killed in between, nothing is lost and nothing is read twice.
+    Writers that are at such a step all the same wait, and go on in a new file
+    (`jsonl.append_line`), which the next call adds. Killed in between, nothing is lost and nothing
+    is read twice.
 
     Returns:
         How many files were packed.

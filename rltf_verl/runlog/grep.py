@@ -32,15 +32,23 @@ def compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"pattern {pattern!r}: {error}; a regular expression of Python is needed") from None
+        raise ValueError(
+            f"pattern {pattern!r}: {error}; a regular expression of Python is needed"
+        ) from None
 
 
 def grep(records: Iterable[Record], pattern: re.Pattern[str]) -> Iterator[Hit]:
-    """All lines of attempts and feedback, withheld feedback too, that the pattern matches; in the order of the log."""
+    """All lines of attempts and feedback, withheld feedback too, that the pattern matches; in the
+    order of the log.
+    """
     for record in records:
         for k, turn in enumerate(record["turns"], start=1):
             feedback, withheld = turn["feedback"] or {}, turn.get("withheld") or {}
-            texts = {"attempt": turn["text"], "feedback": feedback.get("text"), "withheld": withheld.get("text")}
+            texts = {
+                "attempt": turn["text"],
+                "feedback": feedback.get("text"),
+                "withheld": withheld.get("text"),
+            }
             for where, text in texts.items():
                 for line in (text or "").split("\n"):
                     spans = tuple(match.span() for match in pattern.finditer(line))

@@ -1,7 +1,8 @@
 """verl's file logger (`trainer.logger: [file]`), whose file a resumed run would erase.
 
-verl 0.9.1 opens it to write (`utils/tracking.py`, `FileLogger`). Before that, ours moves it aside under a name that
-says whose it is: `metrics.jsonl` becomes `metrics.process_1.jsonl`, the next one `metrics.process_2.jsonl`.
+verl 0.9.1 opens it to write (`utils/tracking.py`, `FileLogger`). Before that, ours moves it aside
+under a name that says whose it is: `metrics.jsonl` becomes `metrics.process_1.jsonl`, the next one
+`metrics.process_2.jsonl`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,19 @@ def set_aside(path: Path) -> Path | None:
     if not path.is_file() or path.stat().st_size == 0:
         return None
     numbers = [_number(p) for p in processes_of(path) if p != path]
-    return path.rename(path.with_name(f"{path.stem}.process_{max(numbers, default=0) + 1}{path.suffix}"))
+    return path.rename(
+        path.with_name(f"{path.stem}.process_{max(numbers, default=0) + 1}{path.suffix}")
+    )
 
 
 def processes_of(path: Path) -> list[Path]:
     """The files of one run, the earliest process first; `path` is that of any of them."""
     stem = stem_of(path)
-    beside = [p for p in path.parent.iterdir() if p.suffix == path.suffix and p.is_file() and stem_of(p) == stem]
+    beside = [
+        p
+        for p in path.parent.iterdir()
+        if p.suffix == path.suffix and p.is_file() and stem_of(p) == stem
+    ]
     return sorted(beside, key=lambda p: (_EARLIER.fullmatch(p.stem) is None, _number(p)))
 
 

@@ -1,4 +1,6 @@
-"""A session as JSON: what the episode log writes, and what every count of sessions reads (`report.session`)."""
+"""A session as JSON: what the episode log writes, and what every count of sessions reads
+(`report.session`).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
         "reference": episode.problem.reference,
         "task": _task(episode.problem),
         "num_shortened": episode.num_shortened,
-        "turns": [turn_record(turn) | (_ids(turn.attempt) if ids else {}) for turn in episode.turns],
+        "turns": [
+            turn_record(turn) | (_ids(turn.attempt) if ids else {}) for turn in episode.turns
+        ],
         **({} if episode.horizon is None else {"horizon": episode.horizon}),
     }
 
@@ -47,12 +51,18 @@ def turn_record(turn: Turn) -> dict[str, Any]:
 
 
 def _task(problem: Problem) -> dict[str, Any] | None:
-    """The environment's fields; None where they would be most of the log (a program's tests, say)."""
+    """The environment's fields; None where they would be most of the log (a program's tests,
+    say).
+    """
     return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
 
 
 def _ids(attempt: Attempt) -> dict[str, Any]:
-    return {"prompt_ids": attempt.prompt_ids, "response_ids": attempt.response_ids, "log_probs": attempt.log_probs}
+    return {
+        "prompt_ids": attempt.prompt_ids,
+        "response_ids": attempt.response_ids,
+        "log_probs": attempt.log_probs,
+    }
 
 
 def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:

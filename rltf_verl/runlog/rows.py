@@ -1,10 +1,12 @@
-"""What each training session was trained on: one JSON line per session, in one file per step, written by the trainer.
+"""What each training session was trained on: one JSON line per session, in one file per step,
+written by the trainer.
 
-`{"step", "uid", "session_id", "rows": [{"parts": […], "tokens": {…}}]}`. A part is a stretch of a row's tokens of one
-role and turn: `role`, `turn` (position in the session), `tokens`, `advantage` (mean over them, weight of the objective
-and log-prob floor folded in), `masked` (share below the floor), `log_prob` (mean log π_old under the row's prompt) and
-`gap` (mean of the sampler's log-prob minus it), nats. `tokens` is there for a few sessions per step: lists over all
-tokens of the row, `text`, `role`, `turn`, `advantage`, `log_prob`, `gap`, `masked`.
+`{"step", "uid", "session_id", "rows": [{"parts": […], "tokens": {…}}]}`. A part is a stretch of a
+row's tokens of one role and turn: `role`, `turn` (position in the session), `tokens`, `advantage`
+(mean over them, weight of the objective and log-prob floor folded in), `masked` (share below the
+floor), `log_prob` (mean log π_old under the row's prompt) and `gap` (mean of the sampler's log-prob
+minus it), nats. `tokens` is there for a few sessions per step: lists over all tokens of the row,
+`text`, `role`, `turn`, `advantage`, `log_prob`, `gap`, `masked`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ Rows = list[dict[str, Any]]
 Append = Callable[[Path, Iterable[Mapping[str, Any]]], None]
 
 
-def write_rows(folder: Path, step: int, sessions: Iterable[Mapping[str, Any]], append: Append = append_lines) -> None:
+def write_rows(
+    folder: Path, step: int, sessions: Iterable[Mapping[str, Any]], append: Append = append_lines
+) -> None:
     """Append the records of a step's sessions, by `jsonl.append_lines` or what stands for it."""
     append(folder / f"{step:08d}.rows.trainer.jsonl", sessions)
 

@@ -17,10 +17,14 @@ class Tail:
         self._folder = folder
         self._read_to: dict[Path, int] = {}
         self._lines: dict[tuple[int, str], set[int]] = defaultdict(set)
-        """Hashes of the lines that were read from a step's files; they come again when the step is packed."""
+        """Hashes of the lines that were read from a step's files; they come again when the step is
+        packed.
+        """
 
     def last(self, num: int) -> list[Record]:
-        """The newest `num` sessions by step, oldest of them first. What is there now is not new any more."""
+        """The newest `num` sessions by step, oldest of them first. What is there now is not new any
+        more.
+        """
         found: list[Record] = []
         for path in reversed(log_files(self._folder)):
             if len(found) < num or not packed(path):
@@ -31,7 +35,11 @@ class Tail:
 
     def new(self) -> list[Record]:
         """The sessions that were written since the last call."""
-        return [record for path in log_files(self._folder) for record in read_some(self._new_lines(path), path)]
+        return [
+            record
+            for path in log_files(self._folder)
+            for record in read_some(self._new_lines(path), path)
+        ]
 
     def _new_lines(self, path: Path) -> list[Line]:
         try:
@@ -39,7 +47,8 @@ class Tail:
         except FileNotFoundError:  # packed, or set aside by a run that was resumed
             return []
         start = self._read_to.get(path, 0)
-        # Beside a packed file, a file of the same name may be another one: its lines tell what is new.
+        # Beside a packed file, a file of the same name may be another one: its lines tell what is
+        # new.
         again = _packed_beside(path).exists()
         if size == start and (packed(path) or not again):
             return []

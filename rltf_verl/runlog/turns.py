@@ -1,4 +1,6 @@
-"""One session of an episode log: what its turns led to. `turns` is the list of a record, parents before children."""
+"""One session of an episode log: what its turns led to. `turns` is the list of a record, parents
+before children.
+"""
 
 from __future__ import annotations
 
@@ -109,10 +111,12 @@ def _texts(turn: Record) -> list[Record]:
 
 
 def verdicts(turns: Sequence[Record]) -> str:
-    """✓ right, ✗ wrong, ∅ no answer found, ? not graded, in order; the branches of a tree as (✗✓|✗).
+    """✓ right, ✗ wrong, ∅ no answer found, ? not graded, in order; the branches of a tree as
+    (✗✓|✗).
 
     >>> def turn(correct, parent):
-    ...     return {"grade": {"correct": correct, "format_ok": True}, "ended": True, "parent": parent, "stop": None}
+    ...     grade = {"correct": correct, "format_ok": True}
+    ...     return {"grade": grade, "ended": True, "parent": parent, "stop": None}
     >>> verdicts([turn(False, None), turn(True, 0), turn(False, 0)])
     '✗(✓|✗)'
     """
@@ -134,7 +138,9 @@ def verdict(turn: Record) -> str:
 def says_nothing(text: str) -> bool:
     """No word is left without the verdict and the call to try again.
 
-    >>> says_nothing("Your previous answer is incorrect. Try again!"), says_nothing("It was wrong in row 2.")
-    (True, False)
+    >>> says_nothing("Your previous answer is incorrect. Try again!")
+    True
+    >>> says_nothing("It was wrong in row 2.")
+    False
     """
     return not re.search(r"\w", _EMPTY_TALK.sub("", text))

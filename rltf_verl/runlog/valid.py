@@ -1,4 +1,5 @@
-"""Which lines of an episode log can be read: the one check for whatever counts, prints or exports it.
+"""Which lines of an episode log can be read: the one check for whatever counts, prints or exports
+it.
 
 A log may be damaged, of another version or forged. A line that is not as `record` and `row_log`
 write it is skipped by its reader, with a warning that names file and line.
@@ -13,7 +14,9 @@ from rltf_verl.texts import printable
 from rltf_verl.types import Role
 
 MOST_TURNS, MOST_DEPTH = 4096, 400
-"""A session's; more would cost readers, which look at pairs of turns and go down branches, too much."""
+"""A session's; more would cost readers, which look at pairs of turns and go down branches, too
+much.
+"""
 _WHOLE = 2**63
 
 
@@ -41,33 +44,58 @@ def _or_null(kind: Kind) -> Kind:
 
 
 def _list_of(kind: Kind) -> Kind:
-    return Kind(f"a list, each {kind.name}", lambda v: isinstance(v, list) and all(map(kind.fits, v)))
+    return Kind(
+        f"a list, each {kind.name}", lambda v: isinstance(v, list) and all(map(kind.fits, v))
+    )
 
 
 _SESSION = {
-    "step": _COUNT, "split": _SPLIT, "uid": _TEXT, "session_id": _INT, "env": _TEXT, "index": _INT,
-    "reference": _TEXT, "question": _TEXT, "turns": _list_of(_OBJECT),
-}  # fmt: skip
+    "step": _COUNT,
+    "split": _SPLIT,
+    "uid": _TEXT,
+    "session_id": _INT,
+    "env": _TEXT,
+    "index": _INT,
+    "reference": _TEXT,
+    "question": _TEXT,
+    "turns": _list_of(_OBJECT),
+}
 _SESSION_TOO = {
-    "version": _INT, "seed": _or_null(_INT), "horizon": _or_null(_COUNT), "num_shortened": _COUNT,
-    "task": _or_null(_OBJECT), "context": _list_of(_OBJECT),
-}  # fmt: skip
+    "version": _INT,
+    "seed": _or_null(_INT),
+    "horizon": _or_null(_COUNT),
+    "num_shortened": _COUNT,
+    "task": _or_null(_OBJECT),
+    "context": _list_of(_OBJECT),
+}
 _MESSAGE = {"role": _TEXT, "content": _TEXT}
 _TURN = {
-    "text": _TEXT, "ended": _BOOL, "reward": _NUMBER, "parent": _or_null(_COUNT),
-    "stop": _or_null(_TEXT), "error": _or_null(_TEXT), "grade": _OBJECT, "feedback": _or_null(_OBJECT),
-}  # fmt: skip
+    "text": _TEXT,
+    "ended": _BOOL,
+    "reward": _NUMBER,
+    "parent": _or_null(_COUNT),
+    "stop": _or_null(_TEXT),
+    "error": _or_null(_TEXT),
+    "grade": _OBJECT,
+    "feedback": _or_null(_OBJECT),
+}
 _TURN_TOO = {
-    "prompt": _or_null(_TEXT), "withheld": _or_null(_OBJECT), "num_tokens": _or_null(_COUNT),
+    "prompt": _or_null(_TEXT),
+    "withheld": _or_null(_OBJECT),
+    "num_tokens": _or_null(_COUNT),
     "prompt_tokens": _or_null(_COUNT),
-}  # fmt: skip
+}
 _GRADE = {"correct": _BOOL, "format_ok": _BOOL, "parsed": _or_null(_TEXT), "error": _or_null(_TEXT)}
 _GRADE_TOO = {"score": _or_null(_NUMBER), "details": _OBJECT}
 _FEEDBACK = {"text": _TEXT, "provider": _TEXT, "fallback": _BOOL, "latency_s": _NUMBER}
 _FEEDBACK_TOO = {
-    "leak": _or_null(_TEXT), "original": _or_null(_TEXT), "prompt_tokens": _COUNT, "completion_tokens": _COUNT,
-    "cached": _BOOL, "sees_reference": _BOOL,
-}  # fmt: skip
+    "leak": _or_null(_TEXT),
+    "original": _or_null(_TEXT),
+    "prompt_tokens": _COUNT,
+    "completion_tokens": _COUNT,
+    "cached": _BOOL,
+    "sees_reference": _BOOL,
+}
 _ROWS = {"step": _COUNT, "uid": _TEXT, "session_id": _INT, "rows": _list_of(_OBJECT)}
 _NUMBERS = ("advantage", "masked", "log_prob", "gap")
 _PART = {"role": _ROLE, "turn": _COUNT, "tokens": _COUNT} | dict.fromkeys(_NUMBERS, _NUMBER)
@@ -131,7 +159,9 @@ def _rows(record: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{where}tokens: its lists are of different lengths"
 
 
-def _faults(where: str, of: Mapping[str, Any], fields: Fields, too: Fields | None = None) -> Iterator[str]:
+def _faults(
+    where: str, of: Mapping[str, Any], fields: Fields, too: Fields | None = None
+) -> Iterator[str]:
     """Of an object's fields; `too`: those that older versions do not have."""
     for name in fields:
         if name not in of:

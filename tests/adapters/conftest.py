@@ -14,7 +14,9 @@ from omegaconf import OmegaConf
 def _composed(hardware):
     """Composing takes a second."""
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose("rltf_sd", [f"rltf/hardware={hardware}", "actor_rollout_ref.model.path=/nowhere"])
+        return compose(
+            "rltf_sd", [f"rltf/hardware={hardware}", "actor_rollout_ref.model.path=/nowhere"]
+        )
 
 
 @pytest.fixture

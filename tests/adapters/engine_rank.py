@@ -1,7 +1,8 @@
-"""One rank of a real engine: verl's training worker, the teacher's call and one backward with our loss.
+"""One rank of a real engine: verl's training worker, the teacher's call and one backward with our
+loss.
 
-`python engine_rank.py out.pt key=value …`, with torch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
-environment. Rank 0 saves the rows, the teacher's columns and the gradients.
+`python engine_rank.py out.pt key=value …`, with torch's RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT in the environment. Rank 0 saves the rows, the teacher's columns and the gradients.
 """
 
 import sys
@@ -18,7 +19,13 @@ from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 
 from rltf_verl.adapters.queue.columns import ROLE, ragged
-from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, TEACHER_IDS, TEACHER_LOG_PROBS, WEIGHT, loss_with_logits
+from rltf_verl.adapters.training.logit_loss import (
+    NUM_TOKENS,
+    TEACHER_IDS,
+    TEACHER_LOG_PROBS,
+    WEIGHT,
+    loss_with_logits,
+)
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.training.teacher import Lesson, teacher_batch
 from rltf_verl.config import RLTFConfig
@@ -31,7 +38,10 @@ TEMPERATURE, LOGIT_WEIGHT, NUM_SESSIONS = 0.7, 2.5, 10.0
 def make_rows():
     generator = torch.Generator().manual_seed(0)
     ids = lambda n: torch.randint(4, 100, (n,), generator=generator)  # noqa: E731
-    return [{"x1": ids(a), "x0": ids(b), "y": ids(c), "advantage": (-0.5) ** i} for i, (a, b, c) in enumerate(LENGTHS)]
+    return [
+        {"x1": ids(a), "x0": ids(b), "y": ids(c), "advantage": (-0.5) ** i}
+        for i, (a, b, c) in enumerate(LENGTHS)
+    ]
 
 
 def make_worker(config):
@@ -39,22 +49,33 @@ def make_worker(config):
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     actor.model_config = model
     settings = TrainingWorkerConfig(
-        model_type="language_model", model_config=model, engine_config=actor.engine, optimizer_config=actor.optim,
+        model_type="language_model",
+        model_config=model,
+        engine_config=actor.engine,
+        optimizer_config=actor.optim,
         checkpoint_config=actor.checkpoint,
-    )  # fmt: skip
+    )
     engine = settings.engine_config
     engine.use_dynamic_bsz = actor.use_dynamic_bsz
-    engine.max_token_len_per_gpu = engine.infer_max_token_len_per_gpu = actor.ppo_max_token_len_per_gpu
-    engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = actor.ppo_micro_batch_size_per_gpu
+    engine.max_token_len_per_gpu = engine.infer_max_token_len_per_gpu = (
+        actor.ppo_max_token_len_per_gpu
+    )
+    engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = (
+        actor.ppo_micro_batch_size_per_gpu
+    )
     worker = TrainingWorker(config=settings)
     worker.reset()
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
-    worker.set_loss_fn(partial(loss_with_logits, partial(rltf_loss, actor, rltf), rltf.logit_distill))
+    worker.set_loss_fn(
+        partial(loss_with_logits, partial(rltf_loss, actor, rltf), rltf.logit_distill)
+    )
     return worker, engine
 
 
 def ask(worker, rows):
-    """Every row's teacher columns, as the trainer would get them from all ranks; empty without a teacher."""
+    """Every row's teacher columns, as the trainer would get them from all ranks; empty without a
+    teacher.
+    """
     world, taught = dist.get_world_size(), [i for i, row in enumerate(rows) if len(row["x1"])]
     lessons = [Lesson(i, rows[i]["x1"], rows[i]["y"], torch.zeros(0)) for i in taught]
     batch = teacher_batch(lessons, multiple=2 * world, temperature=TEMPERATURE)
@@ -84,9 +105,13 @@ def update_batch(rows, said):
         TEACHER_LOG_PROBS: [log_probs for _, log_probs in said],
     }
     settings = {
-        "temperature": TEMPERATURE, "distillation_use_topk": True, "calculate_entropy": False,
-        DENOMINATOR: NUM_SESSIONS, WEIGHT: LOGIT_WEIGHT, NUM_TOKENS: float(sum(len(ids) for ids, _ in said)),
-    }  # fmt: skip
+        "temperature": TEMPERATURE,
+        "distillation_use_topk": True,
+        "calculate_entropy": False,
+        DENOMINATOR: NUM_SESSIONS,
+        WEIGHT: LOGIT_WEIGHT,
+        NUM_TOKENS: float(sum(len(ids) for ids, _ in said)),
+    }
     return tu.get_tensordict({name: ragged(values) for name, values in tensors.items()}, settings)
 
 
@@ -97,10 +122,13 @@ def main(out, overrides):
     said = ask(worker, rows)
     mine = tu.chunk_tensordict(update_batch(rows, said), dist.get_world_size())[dist.get_rank()]
     tu.assign_non_tensor(
-        mine, use_remove_padding=engine.use_remove_padding, use_dynamic_bsz=engine.use_dynamic_bsz,
-        max_token_len_per_gpu=engine.max_token_len_per_gpu, micro_batch_size_per_gpu=engine.micro_batch_size_per_gpu,
+        mine,
+        use_remove_padding=engine.use_remove_padding,
+        use_dynamic_bsz=engine.use_dynamic_bsz,
+        max_token_len_per_gpu=engine.max_token_len_per_gpu,
+        micro_batch_size_per_gpu=engine.micro_batch_size_per_gpu,
         use_fused_kernels=False,
-    )  # fmt: skip
+    )
     with worker.engine.train_mode():
         worker.engine.optimizer_zero_grad()
         output = worker.engine.forward_backward_batch(mine, worker.loss_fn, forward_only=False)
@@ -108,7 +136,13 @@ def main(out, overrides):
     metrics = [None] * dist.get_world_size()
     dist.all_gather_object(metrics, output["metrics"]["rltf/logit_distill/divergence"].values)
     if dist.get_rank() == 0:
-        record = {"rows": rows, "said": said, "grads": grads, "divergence": metrics, "micro": len(output["loss"])}
+        record = {
+            "rows": rows,
+            "said": said,
+            "grads": grads,
+            "divergence": metrics,
+            "micro": len(output["loss"]),
+        }
         torch.save(record, out)
     dist.barrier()
     dist.destroy_process_group()

@@ -32,14 +32,20 @@ def worker(monkeypatch):
 
 def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker, caplog):
     async def sessions():
-        runs = (worker._run_agent_loop({}, TRAJECTORY, agent_name="rltf", session_id=i) for i in range(4))
+        runs = (
+            worker._run_agent_loop({}, TRAJECTORY, agent_name="rltf", session_id=i)
+            for i in range(4)
+        )
         return await asyncio.gather(*runs, return_exceptions=True)
 
     with caplog.at_level(logging.WARNING):
         outcomes = asyncio.run(sessions())
     assert [str(e) for e in outcomes] == [f"session {i}" for i in range(4)]
     (record,) = caplog.records
-    assert "an episode was lost: session 0 of row 7, step 3: TypeError: session 0 (" in record.getMessage()
+    assert (
+        "an episode was lost: session 0 of row 7, step 3: TypeError: session 0 ("
+        in record.getMessage()
+    )
 
 
 def test_the_share_of_lost_sessions():
@@ -55,10 +61,17 @@ def test_the_problems_of_a_call_are_a_cohort_before_any_session_starts(worker, m
         started.append(list(announced))
 
     monkeypatch.setattr(actor_class(AgentLoopWorkerTQ), "generate_sequences", started_by_verl)
-    monkeypatch.setattr(agent_worker, "announce", lambda config, uids, size: announced.append((uids, size)))
-    worker.config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"n": 4, "val_kwargs": {"n": 2}}}})
+    monkeypatch.setattr(
+        agent_worker, "announce", lambda config, uids, size: announced.append((uids, size))
+    )
+    worker.config = OmegaConf.create(
+        {"actor_rollout_ref": {"rollout": {"n": 4, "val_kwargs": {"n": 2}}}}
+    )
     for validate in (False, True):
-        rows = {"uid": np.array(["a", "b"], dtype=object), "raw_prompt": np.array([[1], [2]], dtype=object)}
+        rows = {
+            "uid": np.array(["a", "b"], dtype=object),
+            "raw_prompt": np.array([[1], [2]], dtype=object),
+        }
         batch = tu.get_tensordict(rows)
         if validate:
             tu.assign_non_tensor_data(batch, "validate", True)

@@ -1,4 +1,6 @@
-"""One session, one set of numbers: training, validation, the log's statistics, the viewer and the evaluation agree."""
+"""One session, one set of numbers: training, validation, the log's statistics, the viewer and the
+evaluation agree.
+"""
 
 import math
 from dataclasses import replace
@@ -16,7 +18,7 @@ from rltf_verl.adapters.metrics.validation import (
     told_info,
     validation_lost_shares,
     validation_metrics,
-)  # fmt: skip
+)
 from rltf_verl.adapters.queue.columns import session_facts, sessions_of
 from rltf_verl.report.evaluation.results import evaluate
 from rltf_verl.report.stats import stats
@@ -34,9 +36,13 @@ def turns(draw, parent, *, last):
     said, ungraded = draw(st.sampled_from(ANSWERS)), last and draw(st.integers(0, 5)) == 0
     grade = Grade(False, True) if ungraded else Grade(said == "42", bool(said), parsed=said or None)
     leak = draw(st.sampled_from([None, "", "answer: 42"]))
-    feedback = None if last else Feedback(draw(st.sampled_from(TEXTS)), "judge", latency_s=1.0, leak=leak)
+    feedback = (
+        None if last else Feedback(draw(st.sampled_from(TEXTS)), "judge", latency_s=1.0, leak=leak)
+    )
     stop = ("ungraded" if ungraded else "horizon") if last else None
-    attempt = Attempt((1,), (2,) * draw(st.integers(1, 4)), None, f"so {said}", ended=draw(st.booleans()))
+    attempt = Attempt(
+        (1,), (2,) * draw(st.integers(1, 4)), None, f"so {said}", ended=draw(st.booleans())
+    )
     return Turn(attempt, grade, float(said == "42"), feedback, parent, stop)
 
 
@@ -61,24 +67,35 @@ def trees(draw):
 
 def metrics_of(episodes, nodes=NODES):
     facts = torch.stack([session_facts(episode, nodes) for episode in episodes])
-    return session_metrics(sessions_of(facts, torch.zeros(len(episodes), dtype=torch.int64)), facts, HORIZON)
+    return session_metrics(
+        sessions_of(facts, torch.zeros(len(episodes), dtype=torch.int64)), facts, HORIZON
+    )
 
 
 def records_of(episodes, split="train"):
     place = {"step": 1, "split": split, "question": "q"}
-    return [place | {"uid": f"u{i}", "question": f"q{i}"} | episode_record(e) for i, e in enumerate(episodes)]
+    return [
+        place | {"uid": f"u{i}", "question": f"q{i}"} | episode_record(e)
+        for i, e in enumerate(episodes)
+    ]
 
 
 def expected(s):
     """The numbers of `report.stats` under the names of training."""
-    numbers = {"rltf/session/friction": s.friction, "rltf/feedback/leak_share": s.feedback.leaks,
-               "rltf/feedback/no_op": s.feedback.no_op, "rltf/feedback/words": s.feedback.words}  # fmt: skip
+    numbers = {
+        "rltf/session/friction": s.friction,
+        "rltf/feedback/leak_share": s.feedback.leaks,
+        "rltf/feedback/no_op": s.feedback.no_op,
+        "rltf/feedback/words": s.feedback.words,
+    }
     for t in s.turns:
         r, name = t.revisions, f"rltf/turn_{t.turn}"
         numbers |= {f"{name}/acc": t.accuracy, f"{name}/format": t.format}
         if t.turn > 1:
-            numbers |= {f"{name}/{n}": getattr(r, n) for n in
-                        ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")}  # fmt: skip
+            numbers |= {
+                f"{name}/{n}": getattr(r, n)
+                for n in ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")
+            }
             numbers |= {f"{name}/solved": t.solved, f"{name}/standing": t.standing}
     return {name: value for name, value in numbers.items() if value is not None}
 
@@ -86,8 +103,13 @@ def expected(s):
 def assert_agree(episodes):
     ours, theirs = metrics_of(episodes), expected(stats(records_of(episodes), "train"))
     assert {name: ours.get(name, math.nan) for name in theirs} == pytest.approx(theirs, abs=1e-6)
-    extra = {n for n in ours if n.startswith("rltf/turn_") and n.rpartition("/")[2] in
-             ("acc", "gain", "fixed", "plasticity", "corrected", "solved", "standing")} - set(theirs)  # fmt: skip
+    extra = {
+        n
+        for n in ours
+        if n.startswith("rltf/turn_")
+        and n.rpartition("/")[2]
+        in ("acc", "gain", "fixed", "plasticity", "corrected", "solved", "standing")
+    } - set(theirs)
     assert not extra
 
 
@@ -101,9 +123,13 @@ def test_validation_and_evaluation_say_it_too(episodes):
     """An evaluation takes means over problems; here each has one session."""
     episodes = [replace(e, problem=replace(e.problem, index=i)) for i, e in enumerate(episodes)]
     told = [told_info(e, HORIZON, None)["rltf_facts"] for e in episodes]
-    val = {k.removeprefix("rltf_val/sums/"): v for k, v in
-           validation_metrics(["sums"] * len(told), told, HORIZON).items()}  # fmt: skip
-    assert {f"rltf/{name}": value for name, value in val.items()} == pytest.approx(metrics_of(episodes), abs=1e-6)
+    val = {
+        k.removeprefix("rltf_val/sums/"): v
+        for k, v in validation_metrics(["sums"] * len(told), told, HORIZON).items()
+    }
+    assert {f"rltf/{name}": value for name, value in val.items()} == pytest.approx(
+        metrics_of(episodes), abs=1e-6
+    )
     result = evaluate(records_of(episodes, "val"))
     assert_same(result.turns[0].accuracy.value, val.get("turn_1/acc"))
     for t in result.turns[1:]:
@@ -133,27 +159,43 @@ def test_the_viewer_draws_it(episodes):
 
 def test_verls_own_averages_are_those_of_ours():
     right, wrong = Grade(True, True, "42"), Grade(False, True, "1")
-    played = [Turn(Attempt((1,), (2,), None, "", True), g, 0.0, None, k - 1 if k else None) for k, g in
-              enumerate((wrong, right))]  # fmt: skip
-    episode = Episode(Problem("sums", 0, {}, "42"), 0, (*played[:-1], replace(played[-1], stop="horizon")))
+    played = [
+        Turn(Attempt((1,), (2,), None, "", True), g, 0.0, None, k - 1 if k else None)
+        for k, g in enumerate((wrong, right))
+    ]
+    episode = Episode(
+        Problem("sums", 0, {}, "42"), 0, (*played[:-1], replace(played[-1], stop="horizon"))
+    )
     info, ours = averaged_info(episode, HORIZON), metrics_of([episode])
-    assert (info["acc"], info["acc_turn_2"]) == (ours["rltf/turn_1/acc"], ours["rltf/turn_2/standing"])
+    assert (info["acc"], info["acc_turn_2"]) == (
+        ours["rltf/turn_1/acc"],
+        ours["rltf/turn_2/standing"],
+    )
 
 
 def test_sources_are_kept_apart_and_other_loops_left_out():
     def facts(said):
-        turn = Turn(Attempt((1,), (2,), None, "", True), Grade(said == "42", True, said), 0.0, stop="solved")
+        turn = Turn(
+            Attempt((1,), (2,), None, "", True), Grade(said == "42", True, said), 0.0, stop="solved"
+        )
         return told_info(Episode(Problem("sums", 0, {}, "42"), 0, (turn,)), 2, None)["rltf_facts"]
 
-    found = validation_metrics(["a", "b", "b", "c"], [facts("42"), facts("42"), facts("1"), None], 2)
+    found = validation_metrics(
+        ["a", "b", "b", "c"], [facts("42"), facts("42"), facts("1"), None], 2
+    )
     assert (found["rltf_val/a/turn_1/acc"], found["rltf_val/b/turn_1/acc"]) == (1.0, 0.5)
     assert not any("/c/" in name for name in found)
 
 
 @given(st.lists(lines(), min_size=1, max_size=6))
 def test_first_answers_say_the_same_in_both_kinds_of_validation(episodes):
-    """One of first answers only reports fewer numbers, and those with the value that they have with feedback."""
-    cut = [replace(e, turns=(replace(e.turns[0], feedback=None, stop=e.turns[0].stop or "horizon"),)) for e in episodes]
+    """One of first answers only reports fewer numbers, and those with the value that they have with
+    feedback.
+    """
+    cut = [
+        replace(e, turns=(replace(e.turns[0], feedback=None, stop=e.turns[0].stop or "horizon"),))
+        for e in episodes
+    ]
     whole, first = (
         [told_info(e, horizon, None)["rltf_facts"] for e in played]
         for horizon, played in ((HORIZON, episodes), (1, cut))
@@ -162,9 +204,17 @@ def test_first_answers_say_the_same_in_both_kinds_of_validation(episodes):
     sources = ["sums"] * len(episodes)
     with_feedback, alone = (validation_metrics(sources, facts, HORIZON) for facts in (whole, first))
     assert alone.keys() <= with_feedback.keys()
-    of_answers = {name: value for name, value in alone.items() if "/turn_1/" in name or name.endswith("session/total")}
+    of_answers = {
+        name: value
+        for name, value in alone.items()
+        if "/turn_1/" in name or name.endswith("session/total")
+    }
     assert of_answers == {name: with_feedback[name] for name in of_answers}
-    assert {name.partition("sums/")[2].partition("/")[0] for name in alone} == {"turn_1", "session", "grader"}
+    assert {name.partition("sums/")[2].partition("/")[0] for name in alone} == {
+        "turn_1",
+        "session",
+        "grader",
+    }
     infos = [averaged_info(e, 1) for e in cut]
     assert all(info.keys() == {"acc", "format_ok"} for info in infos)
     assert [i["acc"] for i in infos] == [averaged_info(e, HORIZON)["acc"] for e in episodes]
@@ -173,17 +223,31 @@ def test_first_answers_say_the_same_in_both_kinds_of_validation(episodes):
 def test_sessions_that_never_came_back_are_counted():
     expected = {("a", "u1"): 4, ("a", "u2"): 4, ("b", "u3"): 2}
     assert validation_lost_shares(["a"] * 6 + ["b"] * 2, expected) == {
-        "rltf_val/a/session/lost_share": 0.25, "rltf_val/b/session/lost_share": 0.0,
-    }  # fmt: skip
+        "rltf_val/a/session/lost_share": 0.25,
+        "rltf_val/b/session/lost_share": 0.0,
+    }
     assert validation_lost_shares([], {("a", "u1"): 2}) == {"rltf_val/a/session/lost_share": 1.0}
 
 
 def test_the_table_shows_whole_sessions_and_the_same_problems_every_time():
     def told(k, said):
-        first = Turn(Attempt((1,), (2,), None, f"I say {said}", True), Grade(False, True, said), 0.0,
-                     Feedback("look again", "judge"))  # fmt: skip
-        last = Turn(Attempt((1,), (2,), None, "then 42", True), Grade(True, True, "42"), 1.0, None, 0, "solved")
-        return told_info(Episode(Problem("sums", k, {}, "42"), 0, (first, last)), 2, f"question {k}")["rltf_session"]
+        first = Turn(
+            Attempt((1,), (2,), None, f"I say {said}", True),
+            Grade(False, True, said),
+            0.0,
+            Feedback("look again", "judge"),
+        )
+        last = Turn(
+            Attempt((1,), (2,), None, "then 42", True),
+            Grade(True, True, "42"),
+            1.0,
+            None,
+            0,
+            "solved",
+        )
+        return told_info(
+            Episode(Problem("sums", k, {}, "42"), 0, (first, last)), 2, f"question {k}"
+        )["rltf_session"]
 
     def infos(said):
         return {"rltf_session": [*(told(k, said) for k in range(9)), None], "acc": [0.0] * 10}
@@ -192,6 +256,9 @@ def test_the_table_shows_whole_sessions_and_the_same_problems_every_time():
     assert len(rows) == 3
     for question, session, score in rows:
         assert question.startswith("question ")
-        assert session == "[attempt 1 ✗]\nI say 1\n\n[feedback of judge]\nlook again\n\n[attempt 2 ✓]\nthen 42"
+        assert (
+            session
+            == "[attempt 1 ✗]\nI say 1\n\n[feedback of judge]\nlook again\n\n[attempt 2 ✓]\nthen 42"
+        )
         assert score == 0.0
     assert [row[0] for row in sampled_sessions(infos("7"), 3)] == [row[0] for row in rows]

@@ -1,4 +1,6 @@
-"""What a template puts around answers, on tokenizers with the templates of ChatML and of models that think."""
+"""What a template puts around answers, on tokenizers with the templates of ChatML and of models
+that think.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,19 @@ from rltf_verl.adapters.rollout.chat_form import chat_form
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 CHATML = (
-    "{%- for message in messages %}"
-    "{{ '<|im_start|>' + message.role + '\n' + THOUGHTS + message.content + '<|im_end|>\n' }}"
-    "{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' + OPENS }}{%- endif %}"
+    "{%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' + THOUGHTS +"
+    " message.content + '<|im_end|>\n' }}{%- endfor %}{%- if add_generation_prompt %}{{"
+    " '<|im_start|>assistant\n' + OPENS }}{%- endif %}"
 )
 EMPTY = "('<think>\n\n</think>\n\n' if loop.last and message.role == 'assistant' else '')"
 TEMPLATES = {
     "plain": ("''", "''"),
-    # Qwen3: the last answer of a conversation has a block of thoughts, the header only with enable_thinking=False.
-    "thinks": (EMPTY, "('<think>\n\n</think>\n\n' if enable_thinking is defined and not enable_thinking else '')"),
+    # Qwen3: the last answer of a conversation has a block of thoughts, the header only with
+    # enable_thinking=False.
+    "thinks": (
+        EMPTY,
+        "('<think>\n\n</think>\n\n' if enable_thinking is defined and not enable_thinking else '')",
+    ),
     # Qwen3 2507, QwQ: the header opens the thoughts.
     "header opens": (EMPTY, "'<think>\n'"),
     # R1: so it does there, and answers in a conversation have no thoughts.
@@ -37,7 +43,9 @@ QUESTION = [{"role": "user", "content": "a"}]
 
 
 def tokenizer_of(kind: str) -> PreTrainedTokenizerFast:
-    """Bytes, with ChatML's tokens; thoughts are marked by tokens that are not special, as Qwen's."""
+    """Bytes, with ChatML's tokens; thoughts are marked by tokens that are not special, as
+    Qwen's.
+    """
     alphabet = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     inner = Tokenizer(models.BPE(vocab=alphabet, merges=[]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -79,14 +87,22 @@ def test_the_demos_policy_has_an_end_of_turn_and_no_thoughts() -> None:
 
 
 def run(tokenizer: Any, builder: Any, work: Any) -> Any:
-    model = OmegaConf.create({"actor_rollout_ref": {"model": {"path": str(POLICY), "hf_config_path": None}}})
+    model = OmegaConf.create(
+        {"actor_rollout_ref": {"model": {"path": str(POLICY), "hf_config_path": None}}}
+    )
 
     async def main() -> Any:
-        rollout = SimpleNamespace(prompt_length=640, response_length=64, name="transformers", full_determinism=False)
+        rollout = SimpleNamespace(
+            prompt_length=640, response_length=64, name="transformers", full_determinism=False
+        )
         loop = SimpleNamespace(
-            loop=asyncio.get_running_loop(), tokenizer=tokenizer, rollout_config=rollout, config=model,
-            continuous_token_builder=builder, server_manager=None,
-        )  # fmt: skip
+            loop=asyncio.get_running_loop(),
+            tokenizer=tokenizer,
+            rollout_config=rollout,
+            config=model,
+            continuous_token_builder=builder,
+            server_manager=None,
+        )
         return await work(VerlPolicy(loop, {}))
 
     return asyncio.run(main())
@@ -101,19 +117,31 @@ def test_a_cut_off_answer_is_ended_before_the_next_message(ended: bool) -> None:
         first = await policy.encode(QUESTION)
         said = [*QUESTION, {"role": "assistant", "content": "the answer is 1"}]
         ids = await policy.extend((*first, *answer), said, {"role": "user", "content": "no"})
-        assert ids[: len(first) + len(answer)] == (*first, *answer), "what was sampled stays as it is"
+        assert ids[: len(first) + len(answer)] == (
+            *first,
+            *answer,
+        ), "what was sampled stays as it is"
         return ids
 
     ids = run(tokenizer, QwenContinuousTokenBuilder(tokenizer), extended)
-    said = [*QUESTION, {"role": "assistant", "content": "the answer is 1"}, {"role": "user", "content": "no"}]
-    assert in_words(tokenizer, ids) == tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
+    said = [
+        *QUESTION,
+        {"role": "assistant", "content": "the answer is 1"},
+        {"role": "user", "content": "no"},
+    ]
+    assert in_words(tokenizer, ids) == tokenizer.apply_chat_template(
+        said, add_generation_prompt=True, tokenize=False
+    )
 
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_so_it_is_for_the_demos_policy(ended: bool) -> None:
     tokenizer = AutoTokenizer.from_pretrained(POLICY)
     builder = create_continuous_token_builder(tokenizer=tokenizer, processor=None)
-    answer = [*tokenizer.encode("01", add_special_tokens=False), *([tokenizer.eos_token_id] if ended else [])]
+    answer = [
+        *tokenizer.encode("01", add_special_tokens=False),
+        *([tokenizer.eos_token_id] if ended else []),
+    ]
     said = [{"role": "user", "content": "0 1"}, {"role": "assistant", "content": "01"}]
 
     async def extended(policy: VerlPolicy) -> tuple[int, ...]:
@@ -121,7 +149,9 @@ def test_so_it_is_for_the_demos_policy(ended: bool) -> None:
         return await policy.extend((*first, *answer), said, {"role": "user", "content": "!1"})
 
     whole = [*said, {"role": "user", "content": "!1"}]
-    wanted = tokenizer.apply_chat_template(whole, add_generation_prompt=True, tokenize=True, return_dict=False)
+    wanted = tokenizer.apply_chat_template(
+        whole, add_generation_prompt=True, tokenize=True, return_dict=False
+    )
     assert list(run(tokenizer, builder, extended)) == list(wanted)
 
 
@@ -129,7 +159,10 @@ def test_a_critics_target_follows_the_empty_thoughts() -> None:
     tokenizer = tokenizer_of("thinks")
 
     async def prompts(policy: VerlPolicy) -> tuple[str, str]:
-        thinking, not_thinking = await policy.encode(QUESTION), await policy.encode_unthinking(QUESTION)
+        thinking, not_thinking = (
+            await policy.encode(QUESTION),
+            await policy.encode_unthinking(QUESTION),
+        )
         assert not_thinking[: len(thinking)] == thinking
         return in_words(tokenizer, thinking), in_words(tokenizer, not_thinking)
 

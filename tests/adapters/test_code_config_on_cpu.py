@@ -20,7 +20,10 @@ FILE = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "env
 @pytest.fixture(scope="module")
 def rltf():
     with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("rltf_sd", ["rltf/hardware=cpu", "rltf/env=code", "actor_rollout_ref.model.path=/nowhere"])
+        config = compose(
+            "rltf_sd",
+            ["rltf/hardware=cpu", "rltf/env=code", "actor_rollout_ref.model.path=/nowhere"],
+        )
     return checks.check_config(config)
 
 

@@ -12,9 +12,22 @@ pytestmark = pytest.mark.e2e
 
 
 def doctor(folder: Path, *words: str, **env: str) -> tuple[int, list[dict[str, str]]]:
-    command = [sys.executable, "-c", "from rltf_verl.cli.app import main; main()", "doctor", "--json", *words]
+    command = [
+        sys.executable,
+        "-c",
+        "from rltf_verl.cli.app import main; main()",
+        "doctor",
+        "--json",
+        *words,
+    ]
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False
+        command,
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.stdout, done.stderr[-2000:]
     return done.returncode, json.loads(done.stdout)
@@ -24,7 +37,9 @@ def test_green_on_the_cpu_here_and_in_a_worker(tmp_path: Path) -> None:
     code, checks = doctor(tmp_path, VERL_PLATFORM="cpu")
     assert [check for check in checks if check["status"] != "ok"] == []
     assert code == 0
-    by_process = {where: {c["name"] for c in checks if c["where"] == where} for where in ("driver", "worker")}
+    by_process = {
+        where: {c["name"] for c in checks if c["where"] == where} for where in ("driver", "worker")
+    }
     assert {"config", "platform", "rollout engine", "judge"} <= by_process["driver"]
     assert {"plugin", "trainer rltf_sync", "platform cpu", "TransferQueue"} <= by_process["worker"]
     assert by_process["worker"] < by_process["driver"]

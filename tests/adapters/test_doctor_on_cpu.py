@@ -44,7 +44,10 @@ def test_the_cpu_s_settings_are_added_and_named(monkeypatch) -> None:
 
 def test_versions_of_a_worker_must_be_the_driver_s() -> None:
     driver = [Check("versions", "ok", "verl 0.9.1"), Check("plugin", "ok", "")]
-    other = [Check("versions", "ok", "verl 0.9.2", where="worker"), Check("plugin", "ok", "", where="worker")]
+    other = [
+        Check("versions", "ok", "verl 0.9.2", where="worker"),
+        Check("plugin", "ok", "", where="worker"),
+    ]
     assert [check.status for check in doctor._compared(driver, driver)] == ["ok", "ok"]
     assert [check.status for check in doctor._compared(driver, other)] == ["failed", "ok"]
 

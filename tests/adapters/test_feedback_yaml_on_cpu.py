@@ -1,4 +1,6 @@
-"""One YAML per provider: it composes, is accepted, says every option, and has a comment above each key."""
+"""One YAML per provider: it composes, is accepted, says every option, and has a comment above each
+key.
+"""
 
 import inspect
 import re
@@ -47,21 +49,32 @@ def test_it_names_every_option_with_its_default(name: str) -> None:
 def test_a_comment_stands_above_each_key(name: str) -> None:
     lines = text_of(name).splitlines()
     for above, line in pairwise(lines):
-        if line.strip() and not line.strip().startswith(("#", "-")) and line.strip() != "guard:" and ":" in line:
+        if (
+            line.strip()
+            and not line.strip().startswith(("#", "-"))
+            and line.strip() != "guard:"
+            and ":" in line
+        ):
             assert above.strip().startswith(("#", "-")) or line.startswith("    "), line
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("record")
-    line = '{"key": "k", "settings": "s", "seed": 1, "time": 1.0, "provider": "judge", "text": "x"}\n'
+    line = (
+        '{"key": "k", "settings": "s", "seed": 1, "time": 1.0, "provider": "judge", "text": "x"}\n'
+    )
     (folder / "feedback.1.a.jsonl").write_text(line)
     return folder
 
 
 @pytest.mark.parametrize("name", NEW)
 def test_start_up_accepts_it(name: str, record: Path) -> None:
-    overrides = [f"rltf/feedback={name}", "rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere"]
+    overrides = [
+        f"rltf/feedback={name}",
+        "rltf/hardware=cpu",
+        "actor_rollout_ref.model.path=/nowhere",
+    ]
     if name == "replay":
         overrides.append(f"rltf.feedback.folder={record}")
     with initialize_config_module("verl.trainer.config", version_base=None):
@@ -80,7 +93,10 @@ ALONE = {
     ),
     "problems one by one": (
         ["trainer.v1.trainer_mode=rltf_colocate_async"],
-        "rltf.feedback.provider={}: with trainer.v1.trainer_mode=rltf_colocate_async problems are played one by one; ",
+        (
+            "rltf.feedback.provider={}: with trainer.v1.trainer_mode=rltf_colocate_async problems"
+            " are played one by one; "
+        ),
     ),
     "one problem per worker": (
         ["data.train_batch_size=8", WORKERS],
@@ -92,7 +108,10 @@ ALONE = {
     ),
     "further problems": (
         ["rltf.refill_rounds=1"],
-        "rltf.refill_rounds=1: further problems are played alone, and provider {} needs another one; ",
+        (
+            "rltf.refill_rounds=1: further problems are played alone, and provider {} needs another"
+            " one; "
+        ),
     ),
 }
 
@@ -103,7 +122,13 @@ def test_a_control_is_refused_where_no_other_problem_is_played(case: str, name: 
     overrides, message = ALONE[case]
     with initialize_config_module("verl.trainer.config", version_base=None):
         config = compose(
-            "rltf_sd", [f"rltf/feedback={name}", "actor_rollout_ref.model.path=x", "rltf/hardware=cpu", *overrides]
+            "rltf_sd",
+            [
+                f"rltf/feedback={name}",
+                "actor_rollout_ref.model.path=x",
+                "rltf/hardware=cpu",
+                *overrides,
+            ],
         )
     with pytest.raises(ConfigError, match="^" + re.escape(message.format(name))):
         check_config(config)

@@ -26,11 +26,14 @@ class Trainer(RLTFTrainerMixin, Base):
     def __init__(self, step, loggers=("console", "file")):
         self.step = step
         self.rltf = SimpleNamespace(episode_log=SimpleNamespace(dir=None))
-        self.config = OmegaConf.create({"trainer": {"logger": list(loggers), "resume_mode": "disable"}})
+        self.config = OmegaConf.create(
+            {"trainer": {"logger": list(loggers), "resume_mode": "disable"}}
+        )
 
 
 @pytest.mark.parametrize(
-    ("step", "loggers", "kept"), [(0, ["file"], False), (7, ["file"], True), (7, ["console"], False)]
+    ("step", "loggers", "kept"),
+    [(0, ["file"], False), (7, ["file"], True), (7, ["console"], False)],
 )
 def test_a_resumed_run_keeps_its_metrics(tmp_path, monkeypatch, step, loggers, kept):
     path = tmp_path / "metrics.jsonl"

@@ -35,10 +35,13 @@ OWN = "Sort the letters of the word: rain. Answer with the letters alone."
 ATTEMPT, FEEDBACK = "THE ATTEMPT", "THE FEEDBACK"
 URL = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "m"}}
 FEEDBACKS = {
-    "verifier, hint": ("verifier", {"level": "hint"}), "verifier, full": ("verifier", {"level": "full"}),
-    "judge, hint": ("judge", URL), "judge, guide": ("judge", {"style": "guide", **URL}),
-    "policy": ("policy", {}), "correctness": ("correctness", {}),
-}  # fmt: skip
+    "verifier, hint": ("verifier", {"level": "hint"}),
+    "verifier, full": ("verifier", {"level": "full"}),
+    "judge, hint": ("judge", URL),
+    "judge, guide": ("judge", {"style": "guide", **URL}),
+    "policy": ("policy", {}),
+    "correctness": ("correctness", {}),
+}
 
 
 class Own:
@@ -64,7 +67,12 @@ def question_of(name: str) -> str:
 
 
 def shown(name: str, folder: str, template: str) -> str:
-    told = render(template_of(folder, template), question=question_of(name), attempt=ATTEMPT, feedback=FEEDBACK)
+    told = render(
+        template_of(folder, template),
+        question=question_of(name),
+        attempt=ATTEMPT,
+        feedback=FEEDBACK,
+    )
     return f"--- {name}, {folder}/{template}\n{told}"
 
 
@@ -94,7 +102,9 @@ def of_presets() -> tuple[list[str], dict[tuple[str, str, str], None]]:
 
 
 def of_environments() -> tuple[list[str], dict[tuple[str, str, str], None]]:
-    """A line for each environment and feedback, and the prompts of the feedback that is the default."""
+    """A line for each environment and feedback, and the prompts of the feedback that is the
+    default.
+    """
     lines, prompts = [], {}
     places = [(name, None) for name in [*ASKED, "own"]]
     places += [(name, "compact") for name in ("binary_matrix", "shortest_path", "knights_knaves")]
@@ -118,9 +128,21 @@ def whole() -> str:
     environments, others = of_environments()
     firsts = [f"--- {name}, first\n{question_of(name)}" for name in [*ASKED, "own"]]
     named = {**others, **some, ("binary_matrix", "critic", "critique"): None}
-    named |= {("binary_matrix", "revise", t): None for t in ("compact", "compact_guide", "compact_append", "feedback")}
+    named |= {
+        ("binary_matrix", "revise", t): None
+        for t in ("compact", "compact_guide", "compact_append", "feedback")
+    }
     texts = [shown(*key) for key in sorted(named)]
-    parts = ["=== Presets", *presets, "", "=== Environments and feedback", *environments, "", "=== Prompts", ""]
+    parts = [
+        "=== Presets",
+        *presets,
+        "",
+        "=== Environments and feedback",
+        *environments,
+        "",
+        "=== Prompts",
+        "",
+    ]
     return "\n".join([*parts, "\n\n".join([*firsts, *texts]), ""])
 
 
@@ -129,17 +151,30 @@ def test_the_prompts_are_those_that_were_read() -> None:
     if os.environ.get("RLTF_UPDATE_GOLDEN"):
         GOLDEN.write_text(text, "utf-8")
     golden = GOLDEN.read_text("utf-8")
-    changed = "\n".join(difflib.unified_diff(golden.split("\n"), text.split("\n"), GOLDEN.name, "now", lineterm=""))
+    changed = "\n".join(
+        difflib.unified_diff(golden.split("\n"), text.split("\n"), GOLDEN.name, "now", lineterm="")
+    )
     assert text == golden, f"prompts have changed:\n{changed}"
 
 
 def test_a_second_prompt_asks_for_the_form_that_the_first_one_asks_for() -> None:
     for name in [*ASKED, "own"]:
         boxed = "\\boxed" in question_of(name)
-        for template in ("critique", "guide", "feedback", "append", "dialogue_append", "plain_append"):
-            told = render(f"revise/{template}", question=question_of(name), attempt=ATTEMPT, feedback=FEEDBACK)
+        for template in (
+            "critique",
+            "guide",
+            "feedback",
+            "append",
+            "dialogue_append",
+            "plain_append",
+        ):
+            told = render(
+                f"revise/{template}", question=question_of(name), attempt=ATTEMPT, feedback=FEEDBACK
+            )
             behind = told.rpartition(FEEDBACK)[2]
             assert ("\\boxed" in behind) == (boxed and template != "plain_append"), (name, template)
     for asks in ('output the final answer after "####".', "In \\boxed{} or after ####."):
-        told = render("revise/critique", question=f"7 * 9? {asks}", attempt=ATTEMPT, feedback=FEEDBACK)
+        told = render(
+            "revise/critique", question=f"7 * 9? {asks}", attempt=ATTEMPT, feedback=FEEDBACK
+        )
         assert "\\boxed" not in told.rpartition(FEEDBACK)[2]

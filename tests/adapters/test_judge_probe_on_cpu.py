@@ -30,13 +30,16 @@ def test_a_provider_without_a_judge() -> None:
     assert "asks no model" in judge_check(run_with("verifier", rules)).detail
 
 
-def test_the_judges_of_the_guard_and_of_the_environment_are_looked_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judges_of_the_guard_and_of_the_environment_are_looked_for_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     nobody = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "g"}}
     env = NamedOptions("writing", {"judges": [nobody]})
     for gone in (
-        run_with("verifier", GuardConfig(judge=nobody, check_all=True)), run_with("verifier", GuardConfig("warn"), env)
-    ):  # fmt: skip
+        run_with("verifier", GuardConfig(judge=nobody, check_all=True)),
+        run_with("verifier", GuardConfig("warn"), env),
+    ):
         check = judge_check(gone)
         assert (check.status, "127.0.0.1:9" in check.detail) == ("failed", True)
 
@@ -45,13 +48,18 @@ def test_an_endpoint_that_answers_and_one_that_does_not(monkeypatch: pytest.Monk
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with InThread(JudgeServer()) as thread:
         url = thread.server.url
-        assert (judge_check(judge(url)).status, judge_check(judge(url)).detail) == ("ok", f"m at {url}: answers")
+        assert (judge_check(judge(url)).status, judge_check(judge(url)).detail) == (
+            "ok",
+            f"m at {url}: answers",
+        )
     gone = judge_check(judge(url))
     assert (gone.status, "start it" in gone.fix) == ("failed", True)
 
 
 def test_a_key_that_is_not_there_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "is not set" in judge_check(judge("http://127.0.0.1:9/v1", api_key_env="RLTF_NO_KEY")).fix
+    assert (
+        "is not set" in judge_check(judge("http://127.0.0.1:9/v1", api_key_env="RLTF_NO_KEY")).fix
+    )
     monkeypatch.setenv("RLTF_SOME_KEY", "sk-wrong")
     with InThread(JudgeServer(key="sk-right")) as thread:
         refused = judge_check(judge(thread.server.url, api_key_env="RLTF_SOME_KEY"))
@@ -61,9 +69,12 @@ def test_a_key_that_is_not_there_or_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "headers"), [(401, {}), (302, {"Location": "http://127.0.0.1:9/v1/models"}), (307, {})]
+    ("status", "headers"),
+    [(401, {}), (302, {"Location": "http://127.0.0.1:9/v1/models"}), (307, {})],
 )
-def test_an_endpoint_that_quotes_the_key_or_sends_us_elsewhere(status, headers, monkeypatch) -> None:
+def test_an_endpoint_that_quotes_the_key_or_sends_us_elsewhere(
+    status, headers, monkeypatch
+) -> None:
     key = "sk-Doctor_12345678"
     encoded = base64.b64encode(f"Bearer {key}".encode()).decode()
 
@@ -82,14 +93,18 @@ def test_an_endpoint_that_quotes_the_key_or_sends_us_elsewhere(status, headers, 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.handle_request, daemon=True)
     thread.start()
-    check = judge_check(judge(f"http://127.0.0.1:{server.server_port}/v1", api_key_env="RLTF_DOCTORS"))
+    check = judge_check(
+        judge(f"http://127.0.0.1:{server.server_port}/v1", api_key_env="RLTF_DOCTORS")
+    )
     thread.join(30)
     server.server_close()
     assert check.status == "failed"
     assert not Secrets([key]).found_in(repr(check))
 
 
-def test_a_users_own_file_is_named_absolutely_for_the_workers(verl_config, tmp_path, monkeypatch) -> None:
+def test_a_users_own_file_is_named_absolutely_for_the_workers(
+    verl_config, tmp_path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     config = verl_config("rltf.feedback.provider=./mine.py:Mine")
     checks.resolve_files(config)

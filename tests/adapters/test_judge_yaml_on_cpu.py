@@ -1,4 +1,6 @@
-"""The YAML of the judge: every key is one that the provider takes, with the provider's own default."""
+"""The YAML of the judge: every key is one that the provider takes, with the provider's own
+default.
+"""
 
 from dataclasses import asdict
 
@@ -16,10 +18,17 @@ URL = ["rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1", "rltf.feedback.e
 @pytest.mark.parametrize(("group", "style"), [("judge", "hint"), ("teacher", "teacher")])
 def test_the_yaml_holds_the_defaults(group: str, style: str) -> None:
     with initialize_config_module("verl.trainer.config", version_base=None):
-        words = ["rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere", f"rltf/feedback={group}", *URL]
+        words = [
+            "rltf/hardware=cpu",
+            "actor_rollout_ref.model.path=/nowhere",
+            f"rltf/feedback={group}",
+            *URL,
+        ]
         config = compose("rltf_sd", words)
     provider = checks.check_config(config).feedback.provider
-    plain = make_provider("judge", style=style, endpoint={"base_url": "http://127.0.0.1:9/v1", "model": "m"})
+    plain = make_provider(
+        "judge", style=style, endpoint={"base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    )
     assert make_provider(provider.name, **provider.options).settings == plain.settings
     block = OmegaConf.to_container(config.rltf.feedback)
     assert block["style"] == style
@@ -29,6 +38,10 @@ def test_the_yaml_holds_the_defaults(group: str, style: str) -> None:
 
 def test_a_missing_endpoint_is_refused(verl_config) -> None:
     config = verl_config()
-    config.rltf.feedback = {"provider": "judge", "endpoint": {"base_url": "???"}, "on_error": "raise"}
+    config.rltf.feedback = {
+        "provider": "judge",
+        "endpoint": {"base_url": "???"},
+        "on_error": "raise",
+    }
     with pytest.raises(ValueError, match=r"rltf\.feedback\.endpoint\.base_url=.*must be a URL"):
         checks.check_config(config)

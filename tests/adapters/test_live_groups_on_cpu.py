@@ -1,4 +1,6 @@
-"""Dynamic sampling against a queue in memory: which groups a batch has, what leaves the queue, what is counted."""
+"""Dynamic sampling against a queue in memory: which groups a batch has, what leaves the queue, what
+is counted.
+"""
 
 import itertools
 import logging
@@ -11,7 +13,13 @@ from transfer_queue import KVBatchMeta
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
 from rltf_verl.adapters.training.live_groups import LiveGroups
 from rltf_verl.algos.targets import live_groups, role_weights
-from rltf_verl.config import AttemptConfig, DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
+from rltf_verl.config import (
+    AttemptConfig,
+    DistillConfig,
+    FeedbackModelingConfig,
+    ImitateConfig,
+    RLTFConfig,
+)
 from rltf_verl.types import Role
 
 GRPO = RLTFConfig(gamma=1.0)
@@ -23,15 +31,22 @@ def facts_of(rewards):
     facts = torch.full((2, len(SESSION_FACTS)), float("nan"))
     for k, reward in enumerate(rewards):
         facts[k] = 0.0
-        values = {"parent": k - 1, "reward": reward, "graded": reward, "correct": reward == 1,
-                  "response_tokens": PER_SESSION, "feedback": k + 1 < len(rewards)}  # fmt: skip
+        values = {
+            "parent": k - 1,
+            "reward": reward,
+            "graded": reward,
+            "correct": reward == 1,
+            "response_tokens": PER_SESSION,
+            "feedback": k + 1 < len(rewards),
+        }
         for name, value in values.items():
             facts[k, SESSION_FACTS.index(name)] = float(value)
     return facts
 
 
 class Queue:
-    """Plays what it is told: `problems` is a list of groups, a group a list of sessions, a session its rewards.
+    """Plays what it is told: `problems` is a list of groups, a group a list of sessions, a session
+    its rewards.
 
     None in the place of a group: all of its sessions raise.
     """
@@ -57,15 +72,22 @@ class Queue:
                         keys.append(f"p{number}_{s}_{i}")
                         self.rows[keys[-1]] = (role, turn, facts_of(rewards))
         if not keys:
-            raise RuntimeError("Sync replay buffer selected terminal groups with no materializable trajectories.")
+            raise RuntimeError(
+                "Sync replay buffer selected terminal groups with no materializable trajectories."
+            )
         for number, _ in groups:
             del self.prompts[f"p{number}"]
-        return KVBatchMeta(partition_id=partition_id, keys=keys, tags=[{} for _ in keys]), {"evicted_samples": 1}
+        return KVBatchMeta(partition_id=partition_id, keys=keys, tags=[{} for _ in keys]), {
+            "evicted_samples": 1
+        }
 
     def get(self, keys, partition_id, select_fields):
-        column = {ROLE: lambda r: torch.full((PER_SESSION,), int(r[0])), FACTS: lambda r: r[2],
-                  TURN: lambda r: torch.full((PER_SESSION,), r[1]),
-                  "rollout_log_probs": lambda r: torch.full((PER_SESSION,), -9.0)}  # fmt: skip
+        column = {
+            ROLE: lambda r: torch.full((PER_SESSION,), int(r[0])),
+            FACTS: lambda r: r[2],
+            TURN: lambda r: torch.full((PER_SESSION,), r[1]),
+            "rollout_log_probs": lambda r: torch.full((PER_SESSION,), -9.0),
+        }
         return {f: ragged([column[f](self.rows[key]) for key in keys]) for f in select_fields}
 
     def clear(self, partition_id, keys):
@@ -80,7 +102,9 @@ def sampled(monkeypatch):
         for name, method in {"kv_batch_get": queue.get, "kv_clear": queue.clear}.items():
             monkeypatch.setattr(tq, name, method)
         monkeypatch.setattr(
-            tq, "kv_list", lambda partition: {partition: {**queue.prompts, **{key: {} for key in queue.rows}}}
+            tq,
+            "kv_list",
+            lambda partition: {partition: {**queue.prompts, **{key: {} for key in queue.rows}}},
         )
         queue.refill(size)
 
@@ -101,21 +125,33 @@ WRONG, RIGHT, MIXED = [[0.0], [0.0]], [[1.0], [1.0]], [[0.0], [1.0]]
 def test_a_live_batch_is_left_alone(sampled):
     groups, metrics, queue, _ = sampled([MIXED, MIXED, MIXED])
     assert (groups, queue.played) == (["p0", "p1"], [0, 1])
-    assert metrics == {"evicted_samples": 1, "group/refilled": 0, "group/refill_rounds": 0, "group/left_dead": 0,
-                       "session/total": 0, "session/tokens/total": 0}  # fmt: skip
+    assert metrics == {
+        "evicted_samples": 1,
+        "group/refilled": 0,
+        "group/refill_rounds": 0,
+        "group/left_dead": 0,
+        "session/total": 0,
+        "session/tokens/total": 0,
+    }
 
 
 def test_dead_groups_make_room_for_the_next_problems_until_all_are_live(sampled):
     groups, metrics, queue, _ = sampled([WRONG, MIXED, RIGHT, WRONG, MIXED, MIXED], size=3)
     assert set(groups) == {"p1", "p4", "p5"}, "p0 and p2 made room for p3 and p4, p3 for p5"
     assert queue.played == [0, 1, 2, 3, 4, 5], "each problem once, in the data's order"
-    assert (metrics["group/refilled"], metrics["group/refill_rounds"], metrics["group/left_dead"]) == (3, 2, 0)
+    assert (
+        metrics["group/refilled"],
+        metrics["group/refill_rounds"],
+        metrics["group/left_dead"],
+    ) == (3, 2, 0)
     assert metrics["evicted_samples"] == 3, "what verl counts, of all rounds"
 
 
 def test_what_is_dropped_leaves_the_queue_and_is_counted_as_spent(sampled):
     _, metrics, queue, batch = sampled([WRONG, MIXED, WRONG, MIXED])
-    assert set(queue.rows) == set(batch.keys) == {f"{g}_{s}_0" for g in ("p1", "p3") for s in (0, 1)}
+    assert (
+        set(queue.rows) == set(batch.keys) == {f"{g}_{s}_0" for g in ("p1", "p3") for s in (0, 1)}
+    )
     assert len(batch.keys) == len(batch.tags)
     assert queue.prompts == {}
     assert (metrics["session/total"], metrics["session/tokens/total"]) == (4, 4 * PER_SESSION)
@@ -129,9 +165,10 @@ def test_the_bound_leaves_dead_groups_in_the_batch_and_says_so(sampled, caplog):
     assert queue.played == list(range(7))
     assert (metrics["group/left_dead"], metrics["group/refill_rounds"]) == (2, 2)
     (record,) = caplog.records
-    assert record.getMessage() == (
-        "step 1: 2 of 3 groups train nothing after 2 rounds of further problems (rltf.refill_rounds=2); they stay in "
-        "the batch"
+    assert (
+        record.getMessage()
+        == "step 1: 2 of 3 groups train nothing after 2 rounds of further problems"
+        " (rltf.refill_rounds=2); they stay in the batch"
     )
 
 
@@ -167,22 +204,56 @@ ALL_MENDED, NONE_MENDED = [[0.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]
     [
         (HALF_MENDED, GRPO, DISTILLS[:2], True),  # first answers are all wrong, second ones differ
         (ALL_MENDED, GRPO, DISTILLS[:2], False),
-        (ALL_MENDED, RLTFConfig(distill=DistillConfig(weight=1.0)), DISTILLS, True),  # b⁽⁰⁾ = 0, R = 1
+        (
+            ALL_MENDED,
+            RLTFConfig(distill=DistillConfig(weight=1.0)),
+            DISTILLS,
+            True,
+        ),  # b⁽⁰⁾ = 0, R = 1
         (NONE_MENDED, RLTFConfig(distill=DistillConfig(weight=1.0)), DISTILLS, False),
         (NONE_MENDED, RLTFConfig(distill=DistillConfig(weight=(0.0, 1.0))), DISTILLS, False),
-        (ALL_MENDED, RLTFConfig(distill=DistillConfig(weight=1.0, start_step=5)), DISTILLS, False),  # not on yet
-        (NONE_MENDED, RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1)), MODELS, True),
-        (RIGHT, RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1)), MODELS[:2], False),
+        (
+            ALL_MENDED,
+            RLTFConfig(distill=DistillConfig(weight=1.0, start_step=5)),
+            DISTILLS,
+            False,
+        ),  # not on yet
+        (
+            NONE_MENDED,
+            RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1)),
+            MODELS,
+            True,
+        ),
+        (
+            RIGHT,
+            RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1)),
+            MODELS[:2],
+            False,
+        ),
         (HALF_MENDED, IMITATES, CORRECTED, True),
         (NONE_MENDED, IMITATES, CORRECTED, False),
-        ([[0.9], [0.9], [0.9]], RLTFConfig(attempt=AttemptConfig(norm_by_std=True)), DISTILLS[:1], False),
-        ([[0.1], [0.1], [0.1]], RLTFConfig(attempt=AttemptConfig(estimator="leave_one_out")), DISTILLS[:1], False),
+        (
+            [[0.9], [0.9], [0.9]],
+            RLTFConfig(attempt=AttemptConfig(norm_by_std=True)),
+            DISTILLS[:1],
+            False,
+        ),
+        (
+            [[0.1], [0.1], [0.1]],
+            RLTFConfig(attempt=AttemptConfig(estimator="leave_one_out")),
+            DISTILLS[:1],
+            False,
+        ),
         (WRONG, RLTFConfig(attempt=AttemptConfig(estimator="none")), DISTILLS[:1], False),
         (RIGHT, RLTFConfig(attempt=AttemptConfig(estimator="none")), DISTILLS[:1], True),
     ],
-)  # fmt: skip
-def test_a_group_is_dead_when_no_objective_that_is_on_gets_anything_from_it(sampled, group, config, roles, live):
-    """Whatever the rewards of single rows; the log-prob floor is not known yet, so it kills none."""
+)
+def test_a_group_is_dead_when_no_objective_that_is_on_gets_anything_from_it(
+    sampled, group, config, roles, live
+):
+    """Whatever the rewards of single rows; the log-prob floor is not known yet, so it kills
+    none.
+    """
     _, metrics, _, _ = sampled([group], size=1, rounds=0, config=config, roles=roles)
     assert metrics["group/left_dead"] == (0 if live else 1)
 

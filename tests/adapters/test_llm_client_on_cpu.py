@@ -1,4 +1,6 @@
-"""An interrupted answer goes on with the budget that is left, new random numbers, and the versions that it saw."""
+"""An interrupted answer goes on with the budget that is left, new random numbers, and the versions
+that it saw.
+"""
 
 import asyncio
 from types import SimpleNamespace
@@ -10,11 +12,19 @@ from verl.workers.rollout.replica import TokenOutput
 from rltf_verl.adapters.rollout.llm_client import ResumingClient, seed_of_attempt
 
 SEED, PROMPT = 7, [1, 2, 3]
-CALLS = ("acquire_server", "release_server", "require_acquire_fields", "require_release_fields", "generate")
+CALLS = (
+    "acquire_server",
+    "release_server",
+    "require_acquire_fields",
+    "require_release_fields",
+    "generate",
+)
 
 
 class Engine:
-    """Stands for a Ray actor, server and load balancer in one: aborts twice, the first time before any token."""
+    """Stands for a Ray actor, server and load balancer in one: aborts twice, the first time before
+    any token.
+    """
 
     def __init__(self) -> None:
         self.asked = []
@@ -35,11 +45,16 @@ class Engine:
 
     async def _generate(self, prompt_ids, sampling_params, **_):
         self.asked.append((list(prompt_ids), dict(sampling_params)))  # as Ray would: a copy
-        tokens, reason, version = [([], "aborted", None), ([10, 11], "aborted", 4), ([12], "completed", 5)][
-            len(self.asked) - 1
-        ]
+        tokens, reason, version = [
+            ([], "aborted", None),
+            ([10, 11], "aborted", 4),
+            ([12], "completed", 5),
+        ][len(self.asked) - 1]
         return TokenOutput(
-            token_ids=tokens, log_probs=[-1.0] * len(tokens), stop_reason=reason, extra_fields={"global_steps": version}
+            token_ids=tokens,
+            log_probs=[-1.0] * len(tokens),
+            stop_reason=reason,
+            extra_fields={"global_steps": version},
         )
 
 
@@ -49,10 +64,13 @@ def no_pause(monkeypatch):
     monkeypatch.setattr(asyncio, "sleep", lambda _: sleep(0))
 
 
-@pytest.mark.parametrize(("engine", "seeds"), [
-    ("vllm", [seed_of_attempt(SEED, 3), seed_of_attempt(SEED, 3), seed_of_attempt(SEED, 5)]),
-    ("transformers", [SEED] * 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("engine", "seeds"),
+    [
+        ("vllm", [seed_of_attempt(SEED, 3), seed_of_attempt(SEED, 3), seed_of_attempt(SEED, 5)]),
+        ("transformers", [SEED] * 3),
+    ],
+)
 async def test_each_part_of_an_answer_has_its_own_random_numbers(no_pause, engine, seeds):
     rollout = {"name": engine, "response_length": 8}
     server = Engine()
@@ -60,7 +78,10 @@ async def test_each_part_of_an_answer_has_its_own_random_numbers(no_pause, engin
     params = {"seed": SEED, "temperature": 1.0}
     output = await client.generate("r", prompt_ids=PROMPT, sampling_params=params)
     assert (output.token_ids, output.log_probs) == ([10, 11, 12], [-1.0] * 3)
-    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (4, 5)
+    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (
+        4,
+        5,
+    )
     assert [ids for ids, _ in server.asked] == [PROMPT, PROMPT, [*PROMPT, 10, 11]]
     assert [p["max_tokens"] for _, p in server.asked] == [8, 8, 6]
     assert [p["seed"] for _, p in server.asked] == seeds

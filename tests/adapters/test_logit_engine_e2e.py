@@ -1,5 +1,5 @@
-"""Logit distillation in verl's own engine, on one and two ranks, packed and not: outcomes and gradients against plain
-PyTorch on the same weights."""
+"""Logit distillation in verl's own engine, on one and two ranks, packed and not: outcomes and
+gradients against plain PyTorch on the same weights."""
 
 import os
 import socket
@@ -20,13 +20,21 @@ LAYOUTS = {
     "one rank, padded": (1, ["actor_rollout_ref.model.use_remove_padding=false"]),
     "one rank, packed": (1, ["actor_rollout_ref.model.use_remove_padding=true"]),
     "two ranks, packed, micro-batches by tokens": (
-        2, ["actor_rollout_ref.model.use_remove_padding=true", f"{ACTOR}.ppo_max_token_len_per_gpu=24"],
+        2,
+        [
+            "actor_rollout_ref.model.use_remove_padding=true",
+            f"{ACTOR}.ppo_max_token_len_per_gpu=24",
+        ],
     ),
     "two ranks, padded, micro-batches of one row": (
-        2, ["actor_rollout_ref.model.use_remove_padding=false", f"{ACTOR}.use_dynamic_bsz=false",
-            f"{ACTOR}.ppo_micro_batch_size_per_gpu=1"],
+        2,
+        [
+            "actor_rollout_ref.model.use_remove_padding=false",
+            f"{ACTOR}.use_dynamic_bsz=false",
+            f"{ACTOR}.ppo_micro_batch_size_per_gpu=1",
+        ],
     ),
-}  # fmt: skip
+}
 
 
 def run(folder, world, overrides):
@@ -34,15 +42,26 @@ def run(folder, world, overrides):
         s.bind(("127.0.0.1", 0))
         port = str(s.getsockname()[1])
     settings = [
-        "rltf/hardware=cpu", f"actor_rollout_ref.model.path={POLICY}", f"rltf.logit_distill.top_k={TOP_K}",
-        f"rltf.logit_distill.beta={BETA}", f"{ACTOR}.policy_loss.loss_mode=importance_sampling", *overrides,
-    ]  # fmt: skip
+        "rltf/hardware=cpu",
+        f"actor_rollout_ref.model.path={POLICY}",
+        f"rltf.logit_distill.top_k={TOP_K}",
+        f"rltf.logit_distill.beta={BETA}",
+        f"{ACTOR}.policy_loss.loss_mode=importance_sampling",
+        *overrides,
+    ]
     ranks = []
     for rank in range(world):
         env = {
-            **os.environ, "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "RANK": str(rank), "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-        }  # fmt: skip
+            **os.environ,
+            "VERL_PLATFORM": "cpu",
+            "OMP_NUM_THREADS": "1",
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(world),
+            "LOCAL_WORLD_SIZE": str(world),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
         command = [sys.executable, engine_rank.__file__, str(folder / "out.pt"), *settings]
         with (folder / f"{rank}.txt").open("wb") as log:
             ranks.append(subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT))
@@ -69,12 +88,16 @@ def outcomes(values, ids):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
     record = run(tmp_path, *LAYOUTS[layout])
-    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32, attn_implementation="eager")
+    model = AutoModelForCausalLM.from_pretrained(
+        POLICY, dtype=torch.float32, attn_implementation="eager"
+    )
     loss, divergence, tokens = torch.zeros(()).double(), 0.0, 0
     for row, (ids, said) in zip(record["rows"], record["said"], strict=True):
         student = log_probs(model, row["x0"], row["y"])
         own = student.gather(-1, row["y"].unsqueeze(-1)).double()
-        loss = loss - (row["advantage"] * (own + 1).exp()).sum()  # the old log-prob is -1 everywhere
+        loss = (
+            loss - (row["advantage"] * (own + 1).exp()).sum()
+        )  # the old log-prob is -1 everywhere
         assert len(ids) == (len(row["y"]) if len(row["x1"]) else 0)
         if not len(ids):
             continue
@@ -85,10 +108,16 @@ def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
         assert (p.log() - said).abs().max() < 1e-4
         m = BETA * p + (1 - BETA) * q
         jsd = (BETA * p * (p / m).log() + (1 - BETA) * q * (q / m).log()).sum()
-        loss, divergence, tokens = loss + engine_rank.LOGIT_WEIGHT * jsd, divergence + jsd.item(), tokens + len(ids)
+        loss, divergence, tokens = (
+            loss + engine_rank.LOGIT_WEIGHT * jsd,
+            divergence + jsd.item(),
+            tokens + len(ids),
+        )
     (loss / engine_rank.NUM_SESSIONS).backward()
     for name, parameter in model.named_parameters():
         assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
-    reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / len(record["divergence"])
+    reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / len(
+        record["divergence"]
+    )
     assert reported == pytest.approx(divergence / tokens, rel=1e-4)
     assert (record["micro"] > 1) == ("micro-batches" in layout)

@@ -1,4 +1,6 @@
-"""Logit distillation around the engine: what is refused, who has a teacher, which logits predict which token."""
+"""Logit distillation around the engine: what is refused, who has a teacher, which logits predict
+which token.
+"""
 
 import dataclasses
 import re
@@ -26,21 +28,52 @@ def composed(*overrides):
 def test_the_preset_is_multi_turn_grpo_and_the_defaults():
     config = checks.check_config(composed())
     assert config.logit_distill == dataclasses.replace(LogitDistillConfig(), weight=1.0)
-    assert (config.attempt.weight, config.distill.enabled, config.episode.horizon) == (1.0, False, 2)
+    assert (config.attempt.weight, config.distill.enabled, config.episode.horizon) == (
+        1.0,
+        False,
+        2,
+    )
     assert checks.check_config(composed("rltf.attempt.weight=0")).attempt.weight == 0
 
 
 REFUSED = {  # what is set, and how the message starts
-    "appended context": (["rltf.episode.context=append"], "rltf.episode.context=append: rltf.logit_distill puts "),
-    "one turn": (["rltf.episode.horizon=1"], "rltf.episode.horizon=1: logit_distill needs a second turn; set it to 2"),
-    "divergence": (["rltf.logit_distill.divergence=kl"], "rltf.logit_distill.divergence=kl: must be one of forward_kl"),
-    "beta": (["rltf.logit_distill.beta=1"], "rltf.logit_distill.beta=1: must lie strictly between 0 and 1"),
+    "appended context": (
+        ["rltf.episode.context=append"],
+        "rltf.episode.context=append: rltf.logit_distill puts ",
+    ),
+    "one turn": (
+        ["rltf.episode.horizon=1"],
+        "rltf.episode.horizon=1: logit_distill needs a second turn; set it to 2",
+    ),
+    "divergence": (
+        ["rltf.logit_distill.divergence=kl"],
+        "rltf.logit_distill.divergence=kl: must be one of forward_kl",
+    ),
+    "beta": (
+        ["rltf.logit_distill.beta=1"],
+        "rltf.logit_distill.beta=1: must lie strictly between 0 and 1",
+    ),
     "top_k": (["rltf.logit_distill.top_k=0"], "rltf.logit_distill.top_k=0: must be at least 1"),
-    "megatron": (["model_engine=megatron"], f"{ACTOR}.strategy=megatron: rltf.logit_distill reads logits "),
-    "veomni": (["model_engine=veomni"], f"{ACTOR}.strategy=veomni: rltf.logit_distill reads logits "),
-    "fused": (["actor_rollout_ref.model.use_fused_kernels=true"], "actor_rollout_ref.model.use_fused_kernels=True: "),
-    "sequence parallel": ([f"{ACTOR}.ulysses_sequence_parallel_size=2"], f"{ACTOR}.ulysses_sequence_parallel_size=2: "),
-    "static shapes": ([f"{ACTOR}.fsdp_config.pad_to_length=true"], f"{ACTOR}.pad_to_length=True: verl refuses it "),
+    "megatron": (
+        ["model_engine=megatron"],
+        f"{ACTOR}.strategy=megatron: rltf.logit_distill reads logits ",
+    ),
+    "veomni": (
+        ["model_engine=veomni"],
+        f"{ACTOR}.strategy=veomni: rltf.logit_distill reads logits ",
+    ),
+    "fused": (
+        ["actor_rollout_ref.model.use_fused_kernels=true"],
+        "actor_rollout_ref.model.use_fused_kernels=True: ",
+    ),
+    "sequence parallel": (
+        [f"{ACTOR}.ulysses_sequence_parallel_size=2"],
+        f"{ACTOR}.ulysses_sequence_parallel_size=2: ",
+    ),
+    "static shapes": (
+        [f"{ACTOR}.fsdp_config.pad_to_length=true"],
+        f"{ACTOR}.pad_to_length=True: verl refuses it ",
+    ),
 }
 
 
@@ -51,18 +84,28 @@ def test_what_cannot_work_is_refused_with_key_value_and_fix(case):
         checks.check_config(composed(*overrides))
 
 
-@pytest.mark.parametrize("case", ["megatron", "fused", "sequence parallel", "static shapes", "appended context"])
+@pytest.mark.parametrize(
+    "case", ["megatron", "fused", "sequence parallel", "static shapes", "appended context"]
+)
 def test_without_the_objective_it_is_not_refused(case):
     checks.check_config(composed(*REFUSED[case][0], "rltf.logit_distill.weight=0"))
 
 
 def test_first_attempts_that_a_second_turn_follows():
-    rows = [  # key, role, turn: sessions of two turns, of one, of a tree; critique and distillation rows between
-        ("p_0_0", Role.ATTEMPT, 0), ("p_0_1", Role.CRITIQUE, 1), ("p_0_2", Role.DISTILL, 1), ("p_0_3", Role.ATTEMPT, 1),
+    # key, role, turn: sessions of two turns, of one, of a tree; critique and distillation rows
+    # between
+    rows = [
+        ("p_0_0", Role.ATTEMPT, 0),
+        ("p_0_1", Role.CRITIQUE, 1),
+        ("p_0_2", Role.DISTILL, 1),
+        ("p_0_3", Role.ATTEMPT, 1),
         ("p_1_0", Role.ATTEMPT, 0),
-        ("q_0_0", Role.ATTEMPT, 0), ("q_0_1", Role.ATTEMPT, 2), ("q_0_2", Role.ATTEMPT, 1),
-        ("q_1_0", CONTEXT, 0), ("q_1_1", Role.ATTEMPT, 1),
-    ]  # fmt: skip
+        ("q_0_0", Role.ATTEMPT, 0),
+        ("q_0_1", Role.ATTEMPT, 2),
+        ("q_0_2", Role.ATTEMPT, 1),
+        ("q_1_0", CONTEXT, 0),
+        ("q_1_1", Role.ATTEMPT, 1),
+    ]
     keys, roles, turns = zip(*rows, strict=True)
     as_tokens = lambda values: [torch.full((3,), int(v)) for v in values]  # noqa: E731
     assert first_and_second(keys, as_tokens(roles), as_tokens(turns)) == [(0, 3), (5, 7)]
@@ -70,11 +113,16 @@ def test_first_attempts_that_a_second_turn_follows():
 
 def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_the_shortest():
     ids = lambda start, n: torch.arange(start, start + n)  # noqa: E731
-    lessons = [Lesson(0, ids(10, 4), ids(50, 3), torch.zeros(3)), Lesson(2, ids(20, 1), ids(60, 2), torch.zeros(2))]
+    lessons = [
+        Lesson(0, ids(10, 4), ids(50, 3), torch.zeros(3)),
+        Lesson(2, ids(20, 1), ids(60, 2), torch.zeros(2)),
+    ]
     batch = teacher_batch(lessons, multiple=4, temperature=0.7)
     rows = [[10, 11, 12, 13, 50, 51, 52], [20, 60, 61], [20, 60, 61], [20, 60, 61]]
     assert [row.tolist() for row in batch["input_ids"].unbind()] == rows
-    assert [row.tolist() for row in batch["position_ids"].unbind()] == [list(range(len(row))) for row in rows]
+    assert [row.tolist() for row in batch["position_ids"].unbind()] == [
+        list(range(len(row))) for row in rows
+    ]
     assert [len(row) for row in batch["responses"].unbind()] == [3, 2, 2, 2]
     assert batch[TEACHER_CALL] is True
     assert batch["temperature"] == 0.7
@@ -93,5 +141,7 @@ def test_the_logits_that_predict_a_token_stand_one_place_before_it():
         "some": ragged([whole[0][:0], whole[1][2:], whole[2][5:]]),
     }
     data = TensorDict(fields, batch_size=3)
-    assert (response_positions(data, "responses") + 1).tolist() == data["responses"].values().tolist()
+    assert (response_positions(data, "responses") + 1).tolist() == data[
+        "responses"
+    ].values().tolist()
     assert (response_positions(data, "some") + 1).tolist() == data["some"].values().tolist()

@@ -14,10 +14,20 @@ from rltf_verl.algos.targets import RowBatch, role_shares, role_weights
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
 from rltf_verl.types import CONTEXT, Role
 
-A, D, C, F, M = (int(r) for r in (Role.ATTEMPT, Role.DISTILL, Role.CRITIQUE, Role.FEEDBACK, Role.IMITATE))
+A, D, C, F, M = (
+    int(r) for r in (Role.ATTEMPT, Role.DISTILL, Role.CRITIQUE, Role.FEEDBACK, Role.IMITATE)
+)
 N = CONTEXT
 # prompt length, role of each response token
-ROWS = [(3, [A, A, N, F, A]), (2, [D, D, D]), (4, [A]), (1, [D, N, D, D]), (2, [C, C]), (3, [F, F]), (2, [M, M, M])]
+ROWS = [
+    (3, [A, A, N, F, A]),
+    (2, [D, D, D]),
+    (4, [A]),
+    (1, [D, N, D, D]),
+    (2, [C, C]),
+    (3, [F, F]),
+    (2, [M, M, M]),
+]
 PADDING = (6, [N])
 """As verl makes them: a response of one token that is masked. It copies the first row's roles."""
 TOKEN_FIELDS = ("old_log_probs", "advantages", "ref_log_prob")
@@ -28,7 +38,9 @@ CURRENT = DistillConfig(weight=0.1)
 def objectives(distill):
     """Every role switched on; the weights themselves stand in the advantages."""
     return RLTFConfig(
-        distill=distill, feedback_modeling=FeedbackModelingConfig(weight=0.1), imitate=ImitateConfig(weight=0.1)
+        distill=distill,
+        feedback_modeling=FeedbackModelingConfig(weight=0.1),
+        imitate=ImitateConfig(weight=0.1),
     )
 
 
@@ -66,8 +78,12 @@ class Batch:
     def loss(self, config, distill, pick=None):
         pick = range(len(self.rows)) if pick is None else pick
         output = {
-            "log_probs": torch.nested.as_nested_tensor([self.log_probs[i] for i in pick], layout=torch.jagged),
-            "entropy": torch.nested.as_nested_tensor([self.entropies[i] for i in pick], layout=torch.jagged),
+            "log_probs": torch.nested.as_nested_tensor(
+                [self.log_probs[i] for i in pick], layout=torch.jagged
+            ),
+            "entropy": torch.nested.as_nested_tensor(
+                [self.entropies[i] for i in pick], layout=torch.jagged
+            ),
         }
         return rltf_loss(config, objectives(distill), output, self.data(pick))
 
@@ -84,13 +100,18 @@ class Batch:
                 if role == N:
                     continue
                 # the log-prob of response token t is the model's output one position before it
-                log_prob, entropy = self.log_probs[i][prompt + t - 1], self.entropies[i][prompt + t - 1]
+                log_prob, entropy = (
+                    self.log_probs[i][prompt + t - 1],
+                    self.entropies[i][prompt + t - 1],
+                )
                 old, adv, ref = (self.fields[name][i][t] for name in TOKEN_FIELDS)
                 if role in (F, M):
                     total = total - adv * log_prob
                     continue
                 if role == D:
-                    ratio = torch.exp(log_prob - (log_prob.detach() if distill.reference == "current" else old))
+                    ratio = torch.exp(
+                        log_prob - (log_prob.detach() if distill.reference == "current" else old)
+                    )
                     total = total - ratio * adv
                     continue
                 total = total + token_loss(log_prob, old, adv)
@@ -130,7 +151,9 @@ def close(actual, expected):
 
 @pytest.mark.parametrize("extras", [(), EXTRAS], ids=["plain", "entropy and KL"])
 @pytest.mark.parametrize("reference", ["current", "old"])
-@pytest.mark.parametrize(("mode", "token_loss"), [("importance_sampling", importance_sampling), ("vanilla", vanilla)])
+@pytest.mark.parametrize(
+    ("mode", "token_loss"), [("importance_sampling", importance_sampling), ("vanilla", vanilla)]
+)
 def test_loss_and_gradient_equal_plain_pytorch(actor, mode, token_loss, reference, extras):
     config, batch = actor(f"policy_loss.loss_mode={mode}", *extras), Batch(ROWS)
     distill = DistillConfig(weight=0.1, reference=reference)
@@ -140,7 +163,9 @@ def test_loss_and_gradient_equal_plain_pytorch(actor, mode, token_loss, referenc
     close(batch.grads(loss), batch.grads(expected))
 
 
-@pytest.mark.parametrize("parts", [[[i] for i in range(7)], [[1, 3, 5], [0, 2, 4, 6]], [[4, 0, 3], [2, 1, 6, 5]]])
+@pytest.mark.parametrize(
+    "parts", [[[i] for i in range(7)], [[1, 3, 5], [0, 2, 4, 6]], [[4, 0, 3], [2, 1, 6, 5]]]
+)
 def test_micro_batches_add_up_to_the_whole(actor, parts):
     """Some of the micro-batches lack a role."""
     config, batch = actor(*EXTRAS), Batch(ROWS)
@@ -162,31 +187,54 @@ def test_gradients_of_the_roles_are_those_of_their_tokens_and_add_up_over_micro_
     names = {A: "attempt", D: "distill", C: "critique", F: "feedback_modeling", M: "imitate"}
     for role, name in names.items():
         own = sum(
-            float((grads[i][prompt - 1 : -1].abs() * torch.tensor([float(r == role) for r in roles])).sum())
+            float(
+                (
+                    grads[i][prompt - 1 : -1].abs()
+                    * torch.tensor([float(r == role) for r in roles])
+                ).sum()
+            )
             for i, (prompt, roles) in enumerate(ROWS)
         )
         assert metrics[f"rltf/{name}/grad"].aggregate() == pytest.approx(own, abs=1e-6)
         assert own > 0
         parts = [batch.loss(config, CURRENT, part)[1] for part in ([0, 1], [2, 3], [4, 5, 6])]
-        assert sum(m[f"rltf/{name}/grad"].aggregate() for m in parts) == pytest.approx(own, abs=1e-6)
+        assert sum(m[f"rltf/{name}/grad"].aggregate() for m in parts) == pytest.approx(
+            own, abs=1e-6
+        )
 
 
 @pytest.mark.parametrize("mode", ["rltf_ppo", "importance_sampling", "vanilla"])
-@pytest.mark.parametrize("distill", [{}, {"reference": "sampler", "loss": "ppo"}, {"loss": "shaped"}])
+@pytest.mark.parametrize(
+    "distill", [{}, {"reference": "sampler", "loss": "ppo"}, {"loss": "shaped"}]
+)
 def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor, mode, distill):
-    """From rows to weights, to advantages, through the workers' loss in micro-batches, to the metric."""
+    """From rows to weights, to advantages, through the workers' loss in micro-batches, to the
+    metric.
+    """
     rltf = RLTFConfig(
         distill=DistillConfig(weight=0.1, grad_share=0.3, log_prob_floor=None, **distill),
-        feedback_modeling=FeedbackModelingConfig(weight=0.1, grad_share=0.2), imitate=ImitateConfig(weight=0.1),
-    )  # fmt: skip
+        feedback_modeling=FeedbackModelingConfig(weight=0.1, grad_share=0.2),
+        imitate=ImitateConfig(weight=0.1),
+    )
     batch, index = Batch(ROWS), [i for i, (_, roles) in enumerate(ROWS) for _ in roles]
-    old = [lp.detach()[p - 1 : -1].float() for lp, (p, _) in zip(batch.log_probs, ROWS, strict=True)]
+    old = [
+        lp.detach()[p - 1 : -1].float() for lp, (p, _) in zip(batch.log_probs, ROWS, strict=True)
+    ]
     column = lambda values: torch.cat(values).unsqueeze(1)  # noqa: E731
     roles = column([torch.tensor(roles) for _, roles in ROWS])
     played = torch.ones(len(ROWS), 2, dtype=torch.bool)
-    rewards = torch.tensor([[0.0, 1.0], [0.5, 0.25], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0], [0.0, 1.0]])
+    rewards = torch.tensor(
+        [[0.0, 1.0], [0.5, 0.25], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0], [0.0, 1.0]]
+    )
     sessions = in_line(rewards, played, torch.zeros(len(ROWS), dtype=torch.int64))
-    rows = RowBatch(roles, torch.ones_like(roles), torch.tensor(index), sessions, column(old), column(old) - 0.05)
+    rows = RowBatch(
+        roles,
+        torch.ones_like(roles),
+        torch.tensor(index),
+        sessions,
+        column(old),
+        column(old) - 0.05,
+    )
     weights, shares = role_weights(rltf, 0, 1), role_shares(rltf, 0, 1)
     targets, used = shared_targets(rows, rltf, weights, shares)
     lengths = [len(roles) for _, roles in ROWS]
@@ -194,7 +242,11 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
     batch.fields["old_log_probs"] = list(targets.ref_log_probs.squeeze(1).double().split(lengths))
     config, metrics = actor(f"policy_loss.loss_mode={mode}"), {}
     for pick in ([0, 1], [2, 3], [4, 5, 6]):
-        output = {"log_probs": torch.nested.as_nested_tensor([batch.log_probs[i] for i in pick], layout=torch.jagged)}
+        output = {
+            "log_probs": torch.nested.as_nested_tensor(
+                [batch.log_probs[i] for i in pick], layout=torch.jagged
+            )
+        }
         for name, value in rltf_loss(config, rltf, output, batch.data(pick))[1].items():
             if name.endswith("/grad"):
                 metrics[name] = metrics.get(name, 0.0) + float(value.aggregate())
@@ -210,10 +262,13 @@ def test_the_default_loss_has_the_gradient_of_importance_sampling_where_no_ratio
     grads = {}
     for moved in (0.0, 0.1, 0.5):
         batch.fields["old_log_probs"] = [
-            lp.detach()[p - 1 : -1] - moved for lp, (p, _) in zip(batch.log_probs, ROWS, strict=True)
+            lp.detach()[p - 1 : -1] - moved
+            for lp, (p, _) in zip(batch.log_probs, ROWS, strict=True)
         ]
         for mode in ("rltf_ppo", "importance_sampling"):
-            grads[moved, mode] = batch.grads(batch.loss(actor(f"policy_loss.loss_mode={mode}"), CURRENT)[0])
+            grads[moved, mode] = batch.grads(
+                batch.loss(actor(f"policy_loss.loss_mode={mode}"), CURRENT)[0]
+            )
     same = [
         all(map(torch.equal, grads[moved, "rltf_ppo"], grads[moved, "importance_sampling"]))
         for moved in (0.0, 0.1, 0.5)
@@ -243,7 +298,9 @@ def test_entropy_and_kl_act_on_what_the_policy_sampled_only(actor):
     grads = batch.grads(batch.loss(config, CURRENT)[0])
     for i, (prompt, roles) in enumerate(ROWS):
         on_tokens = torch.zeros_like(grads[len(ROWS) + i])
-        on_tokens[prompt - 1 : -1] = torch.tensor([float(r in (A, C)) for r in roles]) * -0.02 * DP / DEN
+        on_tokens[prompt - 1 : -1] = (
+            torch.tensor([float(r in (A, C)) for r in roles]) * -0.02 * DP / DEN
+        )
         close([grads[len(ROWS) + i]], [on_tokens])
         if not {A, C} & set(roles):  # no KL term either: -A and nothing else
             own = batch.fields["advantages"][i] * torch.tensor([float(r != N) for r in roles])
@@ -253,7 +310,9 @@ def test_entropy_and_kl_act_on_what_the_policy_sampled_only(actor):
 def test_importance_weights_of_rollout_correction_scale_what_the_policy_sampled(actor):
     config, batch = actor(), Batch(ROWS)
     plain = batch.grads(batch.loss(config, CURRENT)[0])
-    batch.fields["rollout_is_weights"] = [torch.full((len(roles),), 0.25, dtype=torch.float64) for _, roles in ROWS]
+    batch.fields["rollout_is_weights"] = [
+        torch.full((len(roles),), 0.25, dtype=torch.float64) for _, roles in ROWS
+    ]
     weighted = batch.grads(batch.loss(config, CURRENT)[0])
     for i, (prompt, roles) in enumerate(ROWS):
         factor = torch.tensor([0.25 if r in (A, C) else 1.0 for r in roles], dtype=torch.float64)

@@ -31,7 +31,7 @@ from rltf_verl.adapters.queue.columns import (
     sessions_of,
     stale_turns,
     token_roles,
-)  # fmt: skip
+)
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import compute_targets, role_weights
 from rltf_verl.config import DistillConfig, RLTFConfig
@@ -40,7 +40,9 @@ from rltf_verl.feedback import provider_names
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
 
-def turn(correct, *, k=0, tokens=2, ended=True, format_ok=True, feedback=None, error=None, stop=None):
+def turn(
+    correct, *, k=0, tokens=2, ended=True, format_ok=True, feedback=None, error=None, stop=None
+):
     ids = tuple(range(tokens))
     log_probs = (-1.0,) * tokens
     reward = float(correct) + 0.1 * (float(format_ok and ended) - 1.0)
@@ -52,7 +54,9 @@ def session(*turns):
     """Turns in a line."""
     parents = [None, *range(len(turns))]
     return Episode(
-        Problem("x", 0, {}, ""), 0, tuple(replace(t, parent=p) for t, p in zip(turns, parents, strict=False))
+        Problem("x", 0, {}, ""),
+        0,
+        tuple(replace(t, parent=p) for t, p in zip(turns, parents, strict=False)),
     )
 
 
@@ -66,7 +70,9 @@ FALLBACK = Feedback("one two three four", "correctness", latency_s=4.0, fallback
 SESSIONS = [
     session(turn(True, tokens=4)),
     session(turn(False, feedback=SAYS), turn(True, k=1, tokens=6)),
-    session(turn(True, feedback=FALLBACK), turn(False, k=1, ended=False, stop="feedback_unavailable")),
+    session(
+        turn(True, feedback=FALLBACK), turn(False, k=1, ended=False, stop="feedback_unavailable")
+    ),
     session(turn(False, format_ok=False, error="E: x", feedback=SAYS, stop="prompt_too_long")),
 ]
 
@@ -77,12 +83,17 @@ def facts_of(sessions, horizon):
 
 def metrics_of(sessions, horizon, num_nodes=None):
     facts = facts_of(sessions, num_nodes or horizon)
-    return session_metrics(sessions_of(facts, torch.zeros(len(sessions), dtype=torch.int64)), facts, horizon)
+    return session_metrics(
+        sessions_of(facts, torch.zeros(len(sessions), dtype=torch.int64)), facts, horizon
+    )
 
 
 def test_facts_come_back_as_the_sessions_that_they_were_made_of():
     episodes = [*SESSIONS, tree(turn(False), turn(True), turn(False))]
-    ours, theirs = sessions_of(facts_of(episodes, 3), torch.zeros(5).long()), pack_sessions(episodes, [0] * 5)
+    ours, theirs = (
+        sessions_of(facts_of(episodes, 3), torch.zeros(5).long()),
+        pack_sessions(episodes, [0] * 5),
+    )
     for name in ("valid", "parent", "correct", "group", "cut", "ungraded"):
         assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
     torch.testing.assert_close(ours.rewards, theirs.rewards)
@@ -142,7 +153,10 @@ def test_session_metrics_with_known_answers():
 
 def test_a_session_that_was_not_asked_for_is_no_failure():
     given = session(turn(False, feedback=SAYS), turn(False, stop="horizon"))
-    metrics = metrics_of([session(turn(False, stop="not_asked")), session(turn(True, stop="solved")), given, given], 2)
+    metrics = metrics_of(
+        [session(turn(False, stop="not_asked")), session(turn(True, stop="solved")), given, given],
+        2,
+    )
     assert metrics["rltf/session/not_asked_share"] == 1 / 4
     assert metrics["rltf/feedback/failed_share"] == 0.0
     assert metrics["rltf/turn_2/share"] == 0.5
@@ -151,7 +165,9 @@ def test_a_session_that_was_not_asked_for_is_no_failure():
 def test_leak_share_is_over_what_the_guard_looked_at():
     clean, leaky = replace(SAYS, leak=""), replace(SAYS, leak="answer: 1")
     mended = Feedback("other words", "peer", leak="part: 2", original="told")
-    dropped = replace(turn(False, stop="feedback_unavailable"), withheld=replace(leaky, provider="somebody's own"))
+    dropped = replace(
+        turn(False, stop="feedback_unavailable"), withheld=replace(leaky, provider="somebody's own")
+    )
     replaced = replace(turn(False, feedback=FALLBACK), withheld=leaky)
     sessions = [
         session(turn(False, feedback=clean), turn(True)),
@@ -174,7 +190,9 @@ def test_leak_share_is_over_what_the_guard_looked_at():
 
 
 def test_names_of_our_providers_may_stand_in_metric_names():
-    assert not [name for name in provider_names() if any(word in name for word in FORBIDDEN_SUBSTRINGS)]
+    assert not [
+        name for name in provider_names() if any(word in name for word in FORBIDDEN_SUBSTRINGS)
+    ]
 
 
 def test_session_metrics_over_three_turns_count_those_who_got_there():
@@ -196,7 +214,11 @@ def test_session_metrics_when_everyone_stopped_early_or_failed():
     assert not any(name.startswith(("rltf/turn_2/acc", "rltf/feedback")) for name in solved)
 
     failed = metrics_of([session(turn(False, feedback=SAYS), turn(False))] * 3, 2)
-    assert (failed["rltf/turn_1/acc"], failed["rltf/turn_2/acc"], failed["rltf/turn_2/gain"]) == (0.0, 0.0, 0.0)
+    assert (failed["rltf/turn_1/acc"], failed["rltf/turn_2/acc"], failed["rltf/turn_2/gain"]) == (
+        0.0,
+        0.0,
+        0.0,
+    )
     assert not any(math.isnan(v) for v in [*solved.values(), *failed.values()])
 
 
@@ -204,16 +226,27 @@ def test_validation_reports_the_first_turn_and_the_answer_that_stands():
     right_then_wrong = session(turn(True), turn(False))
     assert averaged_info(right_then_wrong, 2) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 0.0}
     assert averaged_info(session(turn(False, ended=False), turn(True)), 2) == {
-        "acc": 0.0, "format_ok": 0.0, "acc_turn_2": 1.0,
-    }  # fmt: skip
+        "acc": 0.0,
+        "format_ok": 0.0,
+        "acc_turn_2": 1.0,
+    }
     early = session(turn(True))  # keeps its last answer
-    assert averaged_info(early, 3) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 1.0, "acc_turn_3": 1.0}
+    assert averaged_info(early, 3) == {
+        "acc": 1.0,
+        "format_ok": 1.0,
+        "acc_turn_2": 1.0,
+        "acc_turn_3": 1.0,
+    }
     assert averaged_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
 
 
 def test_turns_of_a_tree_count_each_revision():
     metrics = metrics_of(
-        [tree(turn(False, feedback=SAYS), turn(True), turn(False), turn(True)), session(turn(True))], 4
+        [
+            tree(turn(False, feedback=SAYS), turn(True), turn(False), turn(True)),
+            session(turn(True)),
+        ],
+        4,
     )
     assert metrics["rltf/turn_2/share"] == 0.5
     assert metrics["rltf/turn_2/acc"] == metrics["rltf/turn_2/fixed"] == pytest.approx(2 / 3)
@@ -231,7 +264,9 @@ def packed(sessions, group, student=-3.0):
         for row in rows_of(episode):
             rows.append(row)
             index.append(s)
-            old.append([student] * len(row.role) if row.role[0] == Role.DISTILL else list(row.log_probs))
+            old.append(
+                [student] * len(row.role) if row.role[0] == Role.DISTILL else list(row.log_probs)
+            )
     return pack_rows(rows, index, pack_sessions(sessions, group), old)
 
 
@@ -285,23 +320,29 @@ def test_floor_masked_share():
 
 def test_no_metric_name_makes_verl_reduce_it_by_something_else_than_the_mean():
     batch = packed(SESSIONS, [0, 0, 1, 1])
-    names = {
-        *metrics_of(SESSIONS, 2),
-        *metrics_of_roles(batch),
-        *averaged_info(SESSIONS[1], 3),
-    }
+    names = {*metrics_of(SESSIONS, 2), *metrics_of_roles(batch), *averaged_info(SESSIONS[1], 3)}
     assert len(names) > 35
     meant = re.compile(r"/(max|total)$")
-    assert [n for n in names if any(word in meant.sub("", n) for word in FORBIDDEN_SUBSTRINGS)] == []
+    assert [
+        n for n in names if any(word in meant.sub("", n) for word in FORBIDDEN_SUBSTRINGS)
+    ] == []
 
 
 def test_every_metric_is_explained():
     text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
     leaky = session(turn(False, feedback=replace(SAYS, leak="answer: 1")), turn(True))
     batch = packed(SESSIONS, [0, 0, 1, 1])
-    for name in {*metrics_of([*SESSIONS, leaky], 2), *metrics_of_roles(batch), "rltf/attempt/grad_share"}:
+    for name in {
+        *metrics_of([*SESSIONS, leaky], 2),
+        *metrics_of_roles(batch),
+        "rltf/attempt/grad_share",
+    }:
         _, group, last, *_ = name.split("/")
-        shown = f"`{last}`" if group.startswith("turn_") or group in ("attempt", "distill") else f"`{name}"
+        shown = (
+            f"`{last}`"
+            if group.startswith("turn_") or group in ("attempt", "distill")
+            else f"`{name}"
+        )
         own_line = f"`{name}`" in text or shown in text
         assert own_line or f"`rltf/{group}/{last}/<provider>`" in text, name
 
@@ -310,12 +351,18 @@ def outputs(episode):
     facts = session_facts(episode, 2)
     return [
         RowOutput(
-            prompt_ids=list(row.prompt_ids), response_ids=list(row.response_ids), response_mask=[1] * len(row.role),
-            response_logprobs=list(row.log_probs), reward_score=episode.turns[-1].reward, num_turns=4,
-            metrics=AgentLoopMetrics(), extra_fields={"reward_extra_info": {}}, columns=row_columns(row, facts),
+            prompt_ids=list(row.prompt_ids),
+            response_ids=list(row.response_ids),
+            response_mask=[1] * len(row.role),
+            response_logprobs=list(row.log_probs),
+            reward_score=episode.turns[-1].reward,
+            num_turns=4,
+            metrics=AgentLoopMetrics(),
+            extra_fields={"reward_extra_info": {}},
+            columns=row_columns(row, facts),
         )
         for row in rows_of(episode)
-    ]  # fmt: skip
+    ]
 
 
 def test_rows_keep_their_own_rewards_when_verl_copies_the_last_ones_over_them():
@@ -333,8 +380,15 @@ def test_rows_keep_their_own_rewards_when_verl_copies_the_last_ones_over_them():
     for f in fields:
         torch.testing.assert_close(f[FACTS], session_facts(merged, 2), equal_nan=True)
         assert "columns" not in f
-        assert f["responses"].shape == f["response_mask"].shape == f["rm_scores"].shape == f["rollout_log_probs"].shape
-    assert rows[0].as_dict()["rm_scores"].tolist() == first["rm_scores"].tolist()  # asking twice changes nothing
+        assert (
+            f["responses"].shape
+            == f["response_mask"].shape
+            == f["rm_scores"].shape
+            == f["rollout_log_probs"].shape
+        )
+    assert (
+        rows[0].as_dict()["rm_scores"].tolist() == first["rm_scores"].tolist()
+    )  # asking twice changes nothing
 
 
 def test_keys_of_the_transfer_queue():
@@ -359,7 +413,9 @@ def test_ragged_columns():
 
 
 def test_effective_sample_size_of_distilled_tokens():
-    """Half of the tokens ten times likelier under the first prompt than the others: weights 1 and 10."""
+    """Half of the tokens ten times likelier under the first prompt than the others: weights 1 and
+    10.
+    """
     batch = packed([session(turn(False), turn(True, k=1, tokens=4))], [0])
     old = batch.old_log_probs.clone()
     distilled = batch.tokens(Role.DISTILL)
@@ -369,16 +425,22 @@ def test_effective_sample_size_of_distilled_tokens():
 
 
 def test_gradient_shares():
-    assert with_grad_shares({"rltf/attempt/grad": 3.0, "rltf/distill/grad": 1.0, "actor/pg_loss": 5.0}) == {
-        "rltf/attempt/grad_share": 0.75, "rltf/distill/grad_share": 0.25, "actor/pg_loss": 5.0,
-    }  # fmt: skip
+    assert with_grad_shares(
+        {"rltf/attempt/grad": 3.0, "rltf/distill/grad": 1.0, "actor/pg_loss": 5.0}
+    ) == {"rltf/attempt/grad_share": 0.75, "rltf/distill/grad_share": 0.25, "actor/pg_loss": 5.0}
     assert with_grad_shares({"rltf/attempt/grad": 0.0}) == {}
 
 
 def test_the_floor_in_tokens_of_right_answers():
-    """Two sessions: of the right answer's four distilled tokens one is below the floor, of the wrong one's two both."""
+    """Two sessions: of the right answer's four distilled tokens one is below the floor, of the
+    wrong one's two both.
+    """
     batch = packed(
-        [session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), turn(False, k=1, tokens=2))], [0, 0]
+        [
+            session(turn(False), turn(True, k=1, tokens=4)),
+            session(turn(False), turn(False, k=1, tokens=2)),
+        ],
+        [0, 0],
     )
     old = batch.old_log_probs.clone()
     old[batch.tokens(Role.DISTILL)] = torch.tensor([-1.0, -6.0, -1.0, -1.0, -7.0, -7.0])
@@ -403,20 +465,33 @@ BLOCKED = {"rltf/distill/floor_masked_right": 0.2, "rltf/turn_1/acc": 0.0}
         ({"floor": "soft"}, [BLOCKED] * 9, 0),
     ],
 )
-def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_then(caplog, config, steps, num_warnings):
+def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_then(
+    caplog, config, steps, num_warnings
+):
     watch = FloorWatch(DistillConfig(weight=0.1, **config))
     for metrics in steps:
         watch.look(metrics)
-    warnings = [r.getMessage() for r in caplog.records if "rltf.distill.log_prob_floor=-5.0" in r.getMessage()]
+    warnings = [
+        r.getMessage()
+        for r in caplog.records
+        if "rltf.distill.log_prob_floor=-5.0" in r.getMessage()
+    ]
     assert len(warnings) == num_warnings
     assert all("keeps out 20 %" in text and "rltf.distill.floor=soft" in text for text in warnings)
 
 
 def test_how_old_answers_are():
-    """Three turns: sampled from step 7 on, over the steps 4 to 9, and by an engine that does not say."""
+    """Three turns: sampled from step 7 on, over the steps 4 to 9, and by an engine that does not
+    say.
+    """
     versions = ({"min_global_steps": 7}, {"min_global_steps": 4, "max_global_steps": 9}, {})
     turns = [turn(False), turn(False, k=1), turn(True, k=2)]
-    played = session(*(replace(t, attempt=replace(t.attempt, info=v)) for t, v in zip(turns, versions, strict=True)))
+    played = session(
+        *(
+            replace(t, attempt=replace(t.attempt, info=v))
+            for t, v in zip(turns, versions, strict=True)
+        )
+    )
     facts = facts_of([played, session(turn(True))], 3)
     assert stale_turns(facts, 10, None) is None
     for limit, expected in (
@@ -431,7 +506,10 @@ def test_how_old_answers_are():
 
 
 def test_stale_tokens_are_counted():
-    batch = packed([session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), turn(True, k=1))], [0, 0])
+    batch = packed(
+        [session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), turn(True, k=1))],
+        [0, 0],
+    )
     stale = torch.tensor([[True, True], [True, False]])
     assert stale_metrics(batch, stale) == {"rltf/distill/stale_share": pytest.approx(4 / 6)}
     assert stale_metrics(batch, None) == {}

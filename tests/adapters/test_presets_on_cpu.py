@@ -10,9 +10,20 @@ from rltf_verl.types import Role
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 OF_THE_ISSUE = {
-    "grpo_single", "grpo", "sd", "sd_second_turn", "sd_ppo", "sd_cispo", "sd_reject", "fm", "fm_inline", "sd_fm", "sft",
-    "raft", "self_critique",
-}  # fmt: skip
+    "grpo_single",
+    "grpo",
+    "sd",
+    "sd_second_turn",
+    "sd_ppo",
+    "sd_cispo",
+    "sd_reject",
+    "fm",
+    "fm_inline",
+    "sd_fm",
+    "sft",
+    "raft",
+    "self_critique",
+}
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +34,18 @@ def presets():
 def test_the_methods_of_paper_and_release_are_there(presets):
     names = {preset.name for preset in presets}
     assert {f"rltf_{name}" for name in OF_THE_ISSUE} <= names
-    assert {f"rltf_release/{m}" for m in ("grpo", "sd", "sd_second_turn", "sd_ppo", "sd_cispo", "sft", "fm")} <= names
+    assert {
+        f"rltf_release/{m}"
+        for m in ("grpo", "sd", "sd_second_turn", "sd_ppo", "sd_cispo", "sft", "fm")
+    } <= names
 
 
 def test_each_is_accepted_by_the_start_up_checks(presets):
     for preset in presets:
         if "endpoint" in preset.config.rltf.feedback:
-            preset.config.rltf.feedback.endpoint.update(base_url="http://127.0.0.1:8000/v1", model="m")
+            preset.config.rltf.feedback.endpoint.update(
+                base_url="http://127.0.0.1:8000/v1", model="m"
+            )
         check_config(preset.config)
 
 

@@ -14,7 +14,10 @@ from rltf_verl.algos.losses import TOKEN_LOSSES
 @pytest.fixture
 def actor(verl_config):
     """verl's actor config with bounds 0.7 and 1.4."""
-    bounds = ["actor_rollout_ref.actor.clip_ratio_low=0.3", "actor_rollout_ref.actor.clip_ratio_high=0.4"]
+    bounds = [
+        "actor_rollout_ref.actor.clip_ratio_low=0.3",
+        "actor_rollout_ref.actor.clip_ratio_high=0.4",
+    ]
     return omega_conf_to_dataclass(verl_config(*bounds).actor_rollout_ref.actor)
 
 
@@ -23,7 +26,9 @@ def test_the_estimator_centres_outcomes_without_std_and_a_lone_row_gets_zero():
     mask = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1], [1, 1, 1]])
     index = np.array(["b", "a", "b", "c"], dtype=object)
     estimator = core_algos.get_adv_estimator_fn(ADV_ESTIMATOR)
-    advantages, returns = estimator(token_level_rewards=rewards, response_mask=mask, index=index, config=None)
+    advantages, returns = estimator(
+        token_level_rewards=rewards, response_mask=mask, index=index, config=None
+    )
     expected = torch.tensor([[0.25, 0.25, 0], [0, 0, 0], [-0.25, -0.25, -0.25], [0, 0, 0]])
     torch.testing.assert_close(advantages, expected)
     torch.testing.assert_close(returns, expected)
@@ -37,10 +42,17 @@ def test_registered_losses_are_ours_with_the_actors_bounds(actor, name, weights)
     log_prob.requires_grad_()
     mask = torch.tensor([[1, 1, 1, 0, 0]] * 3 + [[0] * 5])
     loss, metrics = core_algos.get_policy_loss_fn(name)(
-        old_log_prob=old, log_prob=log_prob, advantages=advantages, response_mask=mask, loss_agg_mode="token-sum",
-        config=actor, rollout_is_weights=None if weights is None else torch.full_like(old, weights),
-    )  # fmt: skip
-    expected = (TOKEN_LOSSES[POLICY_LOSSES[name]](log_prob, old, advantages, 0.7, 1.4) * mask).sum() * (weights or 1.0)
+        old_log_prob=old,
+        log_prob=log_prob,
+        advantages=advantages,
+        response_mask=mask,
+        loss_agg_mode="token-sum",
+        config=actor,
+        rollout_is_weights=None if weights is None else torch.full_like(old, weights),
+    )
+    expected = (
+        TOKEN_LOSSES[POLICY_LOSSES[name]](log_prob, old, advantages, 0.7, 1.4) * mask
+    ).sum() * (weights or 1.0)
     torch.testing.assert_close(loss, expected)
     (grad,) = torch.autograd.grad(loss, log_prob, retain_graph=True)
     torch.testing.assert_close(grad, torch.autograd.grad(expected, log_prob)[0])
@@ -92,6 +104,9 @@ def test_the_class_under_a_ray_actor_can_be_subclassed():
 
     plain = actor_class(AgentLoopWorkerTQ)
     assert isinstance(plain, type)
-    assert (plain.__name__, plain.__module__) == ("AgentLoopWorkerTQ", "verl.trainer.ppo.v1.agent_loop_tq")
+    assert (plain.__name__, plain.__module__) == (
+        "AgentLoopWorkerTQ",
+        "verl.trainer.ppo.v1.agent_loop_tq",
+    )
     assert "_agent_loop_postprocess" in vars(plain)  # verl's own class, not Ray's wrapper around it
     assert type("Sub", (plain,), {}).__mro__[1] is plain

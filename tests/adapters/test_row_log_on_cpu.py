@@ -24,7 +24,8 @@ from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Tur
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
 
-# Three sessions, the first with an appended row (two attempts, context between) and a distillation row; padding.
+# Three sessions, the first with an appended row (two attempts, context between) and a distillation
+# row; padding.
 KEYS = ["a_0_1", "pad_0_0", "a_0_0", "b_0_0", "b_1_0"]
 REAL = [0, 2, 3, 4]
 ROLES = [[DISTILL] * 2, [ATTEMPT, ATTEMPT, CONTEXT, ATTEMPT], [ATTEMPT], [ATTEMPT] * 3]
@@ -33,7 +34,9 @@ ADVANTAGE = [[0.25, 0.0], [-0.5, -0.5, 0.0, 0.5], [1.0], [0.0, 0.0, 0.0]]
 OLD = [[-1.0, -6.0], [-0.1, -0.3, -9.0, -0.2], [-0.5], [-0.125, -0.25, -0.375]]
 SAMPLER = [[-0.5, -0.5], [-0.1, -0.3, 0.0, -0.2], [-0.5], [-0.125, -0.25, -0.375]]
 IDS = {"a_0_1": [72, 105], "a_0_0": [97, 98, 0xC3, 0xA9], "b_0_0": [99], "b_1_0": [100, 101, 102]}
-TOKENIZER = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids).decode("utf-8", "replace"))
+TOKENIZER = SimpleNamespace(
+    decode=lambda ids, skip_special_tokens: bytes(ids).decode("utf-8", "replace")
+)
 
 
 def flat(rows):
@@ -42,7 +45,9 @@ def flat(rows):
 
 @pytest.fixture
 def step():
-    sessions = in_line(torch.zeros(3, 2), torch.ones(3, 2, dtype=torch.bool), torch.tensor([0, 1, 1]))
+    sessions = in_line(
+        torch.zeros(3, 2), torch.ones(3, 2, dtype=torch.bool), torch.tensor([0, 1, 1])
+    )
     session = torch.tensor([0] * 6 + [1] + [2] * 3)
     batch = RowBatch(flat(ROLES), flat(TURNS), session, sessions, flat(OLD), flat(SAMPLER))
     facts = torch.zeros(3, 2, len(SESSION_FACTS))
@@ -74,13 +79,37 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, batch, step):
     attempts, distilled = found["a", 0]
     assert attempts == {
         "parts": [
-            {"role": "attempt", "turn": 0, "tokens": 2, "advantage": -0.5, "masked": 0.0, "log_prob": -0.2, "gap": 0.0},
-            {"role": "attempt", "turn": 1, "tokens": 1, "advantage": 0.5, "masked": 0.0, "log_prob": -0.2, "gap": 0.0},
+            {
+                "role": "attempt",
+                "turn": 0,
+                "tokens": 2,
+                "advantage": -0.5,
+                "masked": 0.0,
+                "log_prob": -0.2,
+                "gap": 0.0,
+            },
+            {
+                "role": "attempt",
+                "turn": 1,
+                "tokens": 1,
+                "advantage": 0.5,
+                "masked": 0.0,
+                "log_prob": -0.2,
+                "gap": 0.0,
+            },
         ]
     }
     assert distilled == {
         "parts": [
-            {"role": "distill", "turn": 1, "tokens": 2, "advantage": 0.125, "masked": 0.5, "log_prob": -3.5, "gap": 3.0}
+            {
+                "role": "distill",
+                "turn": 1,
+                "tokens": 2,
+                "advantage": 0.125,
+                "masked": 0.5,
+                "log_prob": -3.5,
+                "gap": 3.0,
+            }
         ]
     }
     assert roles({"rows": found["a", 0]}) == {"attempt", "distill"}
@@ -89,7 +118,9 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, batch, step):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_the_rows_are_written_whatever_the_workers_compute_in(tmp_path, batch, step, dtype):
     rows, targets = step
-    floats = {name: getattr(rows.batch, name).to(dtype) for name in ("old_log_probs", "sampler_log_probs")}
+    floats = {
+        name: getattr(rows.batch, name).to(dtype) for name in ("old_log_probs", "sampler_log_probs")
+    }
     targets = replace(targets, advantages=targets.advantages.to(dtype))
     found = write(tmp_path, batch, (replace(rows, batch=replace(rows.batch, **floats)), targets))
     assert set(found) == {("a", 0), ("b", 0), ("b", 1)}
@@ -101,16 +132,26 @@ def test_tokens_of_the_first_sessions_with_their_text(tmp_path, batch, step):
     found = write(tmp_path, batch, step, token_sessions=1)
     attempts, distilled = (row["tokens"] for row in found["a", 0])
     assert attempts == {
-        "text": ["a", "b", "", "é"], "role": [0, 0, CONTEXT, 0], "turn": [0, 0, 0, 1],
-        "advantage": [-0.5, -0.5, 0.0, 0.5], "log_prob": [-0.1, -0.3, -9.0, -0.2], "gap": [0.0, 0.0, 9.0, 0.0],
+        "text": ["a", "b", "", "é"],
+        "role": [0, 0, CONTEXT, 0],
+        "turn": [0, 0, 0, 1],
+        "advantage": [-0.5, -0.5, 0.0, 0.5],
+        "log_prob": [-0.1, -0.3, -9.0, -0.2],
+        "gap": [0.0, 0.0, 9.0, 0.0],
         "masked": [0, 0, 0, 0],
-    }  # fmt: skip
-    assert (distilled["text"], distilled["masked"], distilled["gap"]) == (["H", "i"], [0, 1], [0.5, 5.5])
+    }
+    assert (distilled["text"], distilled["masked"], distilled["gap"]) == (
+        ["H", "i"],
+        [0, 1],
+        [0.5, 5.5],
+    )
     assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in found[key])
 
 
 def test_only_of_the_problems_whose_sessions_are_written_too(tmp_path, batch, step):
-    share = next(s / 100 for s in range(100) if is_written("a", s / 100) != is_written("b", s / 100))
+    share = next(
+        s / 100 for s in range(100) if is_written("a", s / 100) != is_written("b", s / 100)
+    )
     written = {uid for uid in "ab" if is_written(uid, share)}
     found = write(tmp_path, batch, step, share=share, token_sessions=5)
     assert {uid for uid, _ in found} == written
@@ -121,11 +162,19 @@ def test_steps_before_are_packed_and_the_rows_join_their_sessions(tmp_path, batc
     log = EpisodeLog(tmp_path, "w")
     turn = Turn(Attempt((1,), (2,), None, "a", ended=True), Grade(True, True), 1.0, stop="solved")
     for number in (3, 4):
-        log.append(Episode(Problem("e", 0, {}, ""), 0, (turn,)), question="q", step=number, validate=False, uid="a")
+        log.append(
+            Episode(Problem("e", 0, {}, ""), 0, (turn,)),
+            question="q",
+            step=number,
+            validate=False,
+            uid="a",
+        )
     write(tmp_path, batch, step)
     assert {p.name for p in tmp_path.iterdir()} == {
-        "00000003.train.jsonl.gz", "00000004.train.w.jsonl", "00000004.rows.trainer.jsonl",
-    }  # fmt: skip
+        "00000003.train.jsonl.gz",
+        "00000004.train.w.jsonl",
+        "00000004.rows.trainer.jsonl",
+    }
     assert [len(record["rows"]) for record in read_episodes(tmp_path)] == [2, 2]
 
 
@@ -157,9 +206,15 @@ def test_pieces_are_the_text(text):
     assert len(found) == len(ids)
     assert "".join(found) == decode(ids)
     for at in range(len(ids) + 1):  # a character belongs to the token that ends it
-        assert "".join(found[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}") or "\ufffd" in text
+        assert (
+            "".join(found[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}")
+            or "\ufffd" in text
+        )
 
 
 def test_half_a_character_at_the_end_is_shown_as_such():
-    assert pieces(lambda ids: bytes(ids).decode("utf-8", "replace"), [97, 0xC3]) == ["a", "\N{REPLACEMENT CHARACTER}"]
+    assert pieces(lambda ids: bytes(ids).decode("utf-8", "replace"), [97, 0xC3]) == [
+        "a",
+        "\N{REPLACEMENT CHARACTER}",
+    ]
     assert pieces(lambda ids: "", []) == []

@@ -13,7 +13,10 @@ from hydra import compose, initialize_config_module
 from rltf_verl.adapters.startup.checks import check_config
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
-COMMANDS = [" ".join(found.replace("\\\n", " ").split()) for found in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)]
+COMMANDS = [
+    " ".join(found.replace("\\\n", " ").split())
+    for found in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+]
 
 
 def composed(command: str):

@@ -1,4 +1,6 @@
-"""A checkpoint of another method or dataset is not resumed silently: the real functions on composed configurations."""
+"""A checkpoint of another method or dataset is not resumed silently: the real functions on composed
+configurations.
+"""
 
 import json
 import logging
@@ -27,10 +29,17 @@ def run(tmp_path, data):
 
     def make(name, *overrides):
         with initialize_config_module("verl.trainer.config", version_base=None):
-            return compose(name, [
-                "rltf/hardware=cpu", "actor_rollout_ref.model.path=/model", f"trainer.default_local_dir={tmp_path}",
-                f"data.train_files={data.train}", f"data.val_files={data.test}", *overrides,
-            ])  # fmt: skip
+            return compose(
+                name,
+                [
+                    "rltf/hardware=cpu",
+                    "actor_rollout_ref.model.path=/model",
+                    f"trainer.default_local_dir={tmp_path}",
+                    f"data.train_files={data.train}",
+                    f"data.val_files={data.test}",
+                    *overrides,
+                ],
+            )
 
     return make
 
@@ -53,35 +62,56 @@ def test_another_method_in_the_same_folder_is_refused_in_one_line(run):
     with pytest.raises(ConfigError) as refused:
         resume(run("rltf_sd"))
     message = str(refused.value)
-    assert message.startswith(f"trainer.default_local_dir={folder.parent}: global_step_2 is of another experiment (")
+    assert message.startswith(
+        f"trainer.default_local_dir={folder.parent}: global_step_2 is of another experiment ("
+    )
     assert "rltf.distill.weight: 0.0 there, 0.1 here" in message
     assert (
-        f"trainer.resume_mode=disable to start anew, or delete {folder / stamp.STAMP} to resume all the same" in message
+        f"trainer.resume_mode=disable to start anew, or delete {folder / stamp.STAMP} to resume all"
+        " the same" in message
     )
     assert "\n" not in message
     resume(run("rltf_sd", "trainer.resume_mode=disable"))
     with pytest.raises(ConfigError, match="is of another experiment"):
-        resume(run("rltf_sd", "trainer.resume_mode=resume_path", f"trainer.resume_from_path={folder}"))
+        resume(
+            run("rltf_sd", "trainer.resume_mode=resume_path", f"trainer.resume_from_path={folder}")
+        )
     (folder / stamp.STAMP).unlink()
     resume(run("rltf_sd"))
 
 
-@pytest.mark.parametrize("override", [
-    "trainer.total_training_steps=99", "trainer.logger=[file]", "trainer.save_freq=7", "trainer.test_freq=3",
-    "trainer.n_gpus_per_node=2", "rltf.episode_log.share=0.5", "rltf.poll_interval_s=1.0", "rltf.feedback.record_dir=r",
-    "actor_rollout_ref.actor.optim.lr=1e-5", "rltf.episode.stop_when_solved_val=true",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "override",
+    [
+        "trainer.total_training_steps=99",
+        "trainer.logger=[file]",
+        "trainer.save_freq=7",
+        "trainer.test_freq=3",
+        "trainer.n_gpus_per_node=2",
+        "rltf.episode_log.share=0.5",
+        "rltf.poll_interval_s=1.0",
+        "rltf.feedback.record_dir=r",
+        "actor_rollout_ref.actor.optim.lr=1e-5",
+        "rltf.episode.stop_when_solved_val=true",
+    ],
+)
 def test_what_may_change_does_not_make_another_experiment(run, override):
     saved(run("rltf_sd"))
     resume(run("rltf_sd", override))
 
 
-@pytest.mark.parametrize(("override", "difference"), [
-    ("actor_rollout_ref.model.path=/other", "actor_rollout_ref.model.path: /model there, /other here"),
-    ("rltf.seed=1", "rltf.seed: 0 there, 1 here"),
-    ("+rltf.env.n_max=4", "rltf.env.options.n_max: None there, 4 here"),
-    ("actor_rollout_ref.rollout.n=4", "actor_rollout_ref.rollout.n: 8 there, 4 here"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("override", "difference"),
+    [
+        (
+            "actor_rollout_ref.model.path=/other",
+            "actor_rollout_ref.model.path: /model there, /other here",
+        ),
+        ("rltf.seed=1", "rltf.seed: 0 there, 1 here"),
+        ("+rltf.env.n_max=4", "rltf.env.options.n_max: None there, 4 here"),
+        ("actor_rollout_ref.rollout.n=4", "actor_rollout_ref.rollout.n: 8 there, 4 here"),
+    ],
+)
 def test_what_decides_what_is_trained_is_named_with_both_values(run, override, difference):
     saved(run("rltf_sd"))
     with pytest.raises(ConfigError, match=re.escape(f"({difference})")):
@@ -93,7 +123,9 @@ def test_the_same_rows_elsewhere_are_the_same_data_and_others_are_not(run, tmp_p
     again = build_parquet("binary_matrix", tmp_path / "again", 0, 4, 2)
     resume(run("rltf_sd", f"data.train_files=[{again.train}]"))
     other = build_parquet("binary_matrix", tmp_path / "other", 1, 4, 2)
-    with pytest.raises(ConfigError, match=r"data.train_files: \['4 rows, sha256 \w{16}'\] there, \['4 rows, sha256"):
+    with pytest.raises(
+        ConfigError, match=r"data.train_files: \['4 rows, sha256 \w{16}'\] there, \['4 rows, sha256"
+    ):
         resume(run("rltf_sd", f"data.train_files={other.train}"))
 
 
@@ -103,7 +135,10 @@ def test_a_checkpoint_of_an_older_version_is_one_warning(run, caplog):
     with caplog.at_level(logging.WARNING, stamp.__name__):
         resume(run("rltf_sd"))
     (record,) = [r for r in caplog.records if r.name == stamp.__name__]
-    assert record.getMessage() == f"{folder} has no {stamp.STAMP}: nothing shows that it belongs to this experiment"
+    assert (
+        record.getMessage()
+        == f"{folder} has no {stamp.STAMP}: nothing shows that it belongs to this experiment"
+    )
 
 
 def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):
@@ -114,7 +149,9 @@ def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):
     resume(run("rltf_sd"))
 
 
-@pytest.mark.parametrize(("name", "experiment"), [("rltf_sd", "rltf_sd"), ("rltf_release/sd", "rltf_release_sd")])
+@pytest.mark.parametrize(
+    ("name", "experiment"), [("rltf_sd", "rltf_sd"), ("rltf_release/sd", "rltf_release_sd")]
+)
 def test_a_run_is_called_like_its_config(name, experiment):
     try:
         with initialize_config_module("verl.trainer.config", version_base=None):

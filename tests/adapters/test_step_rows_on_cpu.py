@@ -1,4 +1,6 @@
-"""Rows of a step without padding: the same numbers as padded rows, back in the places they came from."""
+"""Rows of a step without padding: the same numbers as padded rows, back in the places they came
+from.
+"""
 
 import math
 
@@ -18,9 +20,17 @@ from rltf_verl.types import CONTEXT, Role
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
 
-# Two groups; in the first a session of two turns and one of one; in between a row that only fills the batch up.
+# Two groups; in the first a session of two turns and one of one; in between a row that only fills
+# the batch up.
 KEYS = ["a_0_0", "pad_0_0", "a_1_0", "a_0_1", "b_0_0", "a_0_2"]
-ROLES = [[ATTEMPT] * 2, [ATTEMPT] * 2, [ATTEMPT], [DISTILL, CONTEXT, DISTILL], [ATTEMPT] * 2, [ATTEMPT] * 3]
+ROLES = [
+    [ATTEMPT] * 2,
+    [ATTEMPT] * 2,
+    [ATTEMPT],
+    [DISTILL, CONTEXT, DISTILL],
+    [ATTEMPT] * 2,
+    [ATTEMPT] * 3,
+]
 TURNS = [[0, 0], [0, 0], [0], [1, 1, 1], [0, 0], [1, 1, 1]]
 OLD = [[-1.0, -2.0], [-1.0, -2.0], [-3.0], [-4.0, -5.0, -6.0], [-0.5, -0.25], [-0.1, -0.2, -0.3]]
 REWARDS = {"a_0": [0.0, 1.0], "a_1": [0.5], "b_0": [1.0]}
@@ -39,22 +49,35 @@ def facts_of(session):
 @pytest.fixture
 def queue(monkeypatch):
     """A batch of verl, and what gets written to it."""
-    tags = [{"response_len": len(r), "is_padding": k.startswith("pad")} for k, r in zip(KEYS, ROLES, strict=True)]
+    tags = [
+        {"response_len": len(r), "is_padding": k.startswith("pad")}
+        for k, r in zip(KEYS, ROLES, strict=True)
+    ]
     tags[1]["response_len"] = 1
     rows = {
-        ROLE: ROLES, TURN: TURNS, "old_log_probs": OLD, "entropy": [[-x for x in row] for row in OLD],
+        ROLE: ROLES,
+        TURN: TURNS,
+        "old_log_probs": OLD,
+        "entropy": [[-x for x in row] for row in OLD],
         "rollout_log_probs": [[x - 0.5 for x in row] for row in OLD],
         FACTS: [facts_of(key.rpartition("_")[0].replace("pad", "a")) for key in KEYS],
-    }  # fmt: skip
+    }
     written, dtypes = {}, {}
 
     def get(keys, partition_id, select_fields):
         at = [KEYS.index(key) for key in keys]
-        return {f: ragged([torch.as_tensor(rows[f][i]).to(dtypes.get(f)) for i in at]) for f in select_fields}
+        return {
+            f: ragged([torch.as_tensor(rows[f][i]).to(dtypes.get(f)) for i in at])
+            for f in select_fields
+        }
 
     batch = KVBatchMeta(KEYS, tags, "train")
     monkeypatch.setattr(tq, "kv_batch_get", get)
-    monkeypatch.setattr(tq, "kv_batch_put", lambda keys, partition_id, fields: written.update(fields.items()) or batch)
+    monkeypatch.setattr(
+        tq,
+        "kv_batch_put",
+        lambda keys, partition_id, fields: written.update(fields.items()) or batch,
+    )
     return batch, written, dtypes
 
 
@@ -73,7 +96,10 @@ def test_tokens_have_the_targets_and_the_metrics_of_padded_rows(queue):
     padded = step.padded()
     assert padded.role.tolist() == [r + [CONTEXT] * (3 - len(r)) for r in (ROLES[i] for i in rows)]
     assert padded.session.tolist() == [0, 1, 0, 2, 0]
-    apart, together = compute_targets(step.batch, CONFIG, weights), compute_targets(padded, CONFIG, weights)
+    apart, together = (
+        compute_targets(step.batch, CONFIG, weights),
+        compute_targets(padded, CONFIG, weights),
+    )
     assert torch.equal(apart.advantages, step.unpadded(together.advantages))
     assert torch.equal(apart.floor_masked, step.unpadded(together.floor_masked))
     assert role_metrics(step.batch, apart, weights, step.lengths) == pytest.approx(
@@ -89,7 +115,9 @@ def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(
     dtypes.update(dict.fromkeys(("old_log_probs", "rollout_log_probs", "entropy"), torch.bfloat16))
     step, weights = read_rows(batch, rows), role_weights(CONFIG, step=0, num_steps=1)
     assert step.batch.old_log_probs.dtype == step.entropy.dtype == torch.float32
-    torch.testing.assert_close(step.batch.old_log_probs, exact.batch.old_log_probs, rtol=4e-3, atol=0)
+    torch.testing.assert_close(
+        step.batch.old_log_probs, exact.batch.old_log_probs, rtol=4e-3, atol=0
+    )
     targets = compute_targets(step.batch, CONFIG, weights)
     metrics = role_metrics(step.batch, targets, weights, step.lengths)
     metrics |= sampling_metrics(step.batch, step.entropy, sampled_tokens(step.batch.role))
@@ -99,7 +127,11 @@ def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(
     log = RowLog(EpisodeLogConfig(dir=str(tmp_path), token_sessions=0), None)
     log.write(batch, rows, step, targets, 1)
     log.close()
-    assert {key: len(own) for key, own in read_logged(tmp_path).items()} == {("a", 0): 3, ("a", 1): 1, ("b", 0): 1}
+    assert {key: len(own) for key, own in read_logged(tmp_path).items()} == {
+        ("a", 0): 3,
+        ("a", 1): 1,
+        ("b", 0): 1,
+    }
 
 
 def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):

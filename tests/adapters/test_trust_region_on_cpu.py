@@ -6,10 +6,14 @@ from rltf_verl.adapters.startup import checks
 
 ACTOR = "actor_rollout_ref.actor"
 SEPARATE = (
-    "trainer.v1.trainer_mode=rltf_separate_async", "trainer.v1.separate_async.parameter_sync_step=4",
-    "data.train_batch_size=8", f"{ACTOR}.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.nnodes=1",
-    "actor_rollout_ref.rollout.n_gpus_per_node=1", "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl",
-)  # fmt: skip
+    "trainer.v1.trainer_mode=rltf_separate_async",
+    "trainer.v1.separate_async.parameter_sync_step=4",
+    "data.train_batch_size=8",
+    f"{ACTOR}.ppo_mini_batch_size=2",
+    "actor_rollout_ref.rollout.nnodes=1",
+    "actor_rollout_ref.rollout.n_gpus_per_node=1",
+    "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl",
+)
 UNCLIPPED = f"{ACTOR}.policy_loss.loss_mode=importance_sampling"
 
 
@@ -19,7 +23,9 @@ def logged(verl_config, caplog):
         caplog.clear()
         checks.check_config(verl_config(*overrides))
         texts = [record.getMessage() for record in caplog.records]
-        return [text.partition(": ")[0] for text in texts if "update" in text or "epochs" in text], " ".join(texts)
+        return [
+            text.partition(": ")[0] for text in texts if "update" in text or "epochs" in text
+        ], " ".join(texts)
 
     return of
 
@@ -50,7 +56,10 @@ def test_rows_without_a_ratio_are_warned_about_over_several_epochs(logged):
     keys, text = logged(f"{ACTOR}.ppo_epochs=2")
     assert keys == ["rltf.distill.reference=current"]
     assert "set it to old with rltf.distill.loss=ppo" in text
-    for clipped in (("rltf.distill.reference=old", "rltf.distill.loss=ppo"), ("rltf.distill.weight=0",)):
+    for clipped in (
+        ("rltf.distill.reference=old", "rltf.distill.loss=ppo"),
+        ("rltf.distill.weight=0",),
+    ):
         assert logged(f"{ACTOR}.ppo_epochs=2", *clipped)[0] == []
 
 

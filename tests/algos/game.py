@@ -1,7 +1,8 @@
 """A game so small that every group of sessions can be summed over, with its probability.
 
-The policy is a table of logits, one line per sequence of ids before a token, so it knows nothing but what a row shows
-it. The environment is deterministic; what differs from case to case is how a session is played (`Game`).
+The policy is a table of logits, one line per sequence of ids before a token, so it knows nothing
+but what a row shows it. The environment is deterministic; what differs from case to case is how a
+session is played (`Game`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ QUESTION = [{"role": "user", "content": "Q"}]
 
 @dataclass(frozen=True)
 class Game:
-    """How a session is played. Answers are all sequences of `length` tokens; the last of them is right."""
+    """How a session is played. Answers are all sequences of `length` tokens; the last of them is
+    right.
+    """
 
     vocab: int = 2
     length: int = 1
@@ -38,7 +41,9 @@ class Game:
     branch_turn: int | None = None
     width: int = 2
     speaker: str = "mute"
-    """Who says what is wrong: "mute" (nothing but another prompt), "expert" (one of two texts), "policy" (a token)."""
+    """Who says what is wrong: "mute" (nothing but another prompt), "expert" (one of two texts),
+    "policy" (a token).
+    """
     append: bool = False
     drop: float = 0.0
     """Probability that the feedback on an attempt fails, whatever the attempt."""
@@ -93,9 +98,13 @@ class Player:
 
     def __post_init__(self) -> None:
         generator = torch.Generator().manual_seed(0)
-        self.table = torch.randn(500, self.game.vocab, generator=generator, dtype=torch.float64, requires_grad=True)
+        self.table = torch.randn(
+            500, self.game.vocab, generator=generator, dtype=torch.float64, requires_grad=True
+        )
         self.log_softmax = self.table.log_softmax(-1)
-        self.sessions = [Session(turns, log_prob) for turns, log_prob in self._play(self.first_prompt, 0)]
+        self.sessions = [
+            Session(turns, log_prob) for turns, log_prob in self._play(self.first_prompt, 0)
+        ]
 
     first_prompt = (100,)
 
@@ -104,20 +113,32 @@ class Player:
         values = []
         for t, token in enumerate(tokens):
             line = self.places.setdefault((*prompt, *tokens[:t]), len(self.places))
-            values.append(self.log_softmax[line, token] if token < self.game.vocab else torch.zeros(()).double())
+            values.append(
+                self.log_softmax[line, token]
+                if token < self.game.vocab
+                else torch.zeros(()).double()
+            )
         return torch.stack(values)
 
     def log_prob(self, prompt: tuple[int, ...], tokens: tuple[int, ...]) -> torch.Tensor:
         return self.token_log_probs(prompt, tokens).sum()
 
-    def _sample(self, prompt: tuple[int, ...], tokens: tuple[int, ...], what: str, turn: int) -> Attempt:
+    def _sample(
+        self, prompt: tuple[int, ...], tokens: tuple[int, ...], what: str, turn: int
+    ) -> Attempt:
         values = self.token_log_probs(prompt, tokens)
         for t in range(len(tokens)):
             self.asked_at[self.places[(*prompt, *tokens[:t])]] = (what, turn)
-        return Attempt(prompt, tokens, tuple(values.tolist()), text="".join(map(str, tokens)), ended=True)
+        return Attempt(
+            prompt, tokens, tuple(values.tolist()), text="".join(map(str, tokens)), ended=True
+        )
 
-    def _play(self, prompt: tuple[int, ...], turn: int) -> Iterator[tuple[tuple[Turn, ...], torch.Tensor]]:
-        """All that can follow a prompt: turns with parents counted from the first of them, and the log-probability."""
+    def _play(
+        self, prompt: tuple[int, ...], turn: int
+    ) -> Iterator[tuple[tuple[Turn, ...], torch.Tensor]]:
+        """All that can follow a prompt: turns with parents counted from the first of them, and the
+        log-probability.
+        """
         game = self.game
         for answer in game.answers:
             attempt = self._sample(prompt, answer, "answer", turn)
@@ -137,23 +158,40 @@ class Player:
                     turns = [replace(here, feedback=feedback)]
                     for branch, _ in branches:
                         start = len(turns)
-                        turns += [replace(t, parent=0 if t.parent is None else start + t.parent) for t in branch]
-                    total = log_prob + feedback_log_prob + sum(branch_log_prob for _, branch_log_prob in branches)
+                        turns += [
+                            replace(t, parent=0 if t.parent is None else start + t.parent)
+                            for t in branch
+                        ]
+                    total = (
+                        log_prob
+                        + feedback_log_prob
+                        + sum(branch_log_prob for _, branch_log_prob in branches)
+                    )
                     yield tuple(turns), total
 
-    def _feedback(self, attempt: Attempt, turn: int) -> Iterator[tuple[Feedback | None, tuple[int, ...], torch.Tensor]]:
+    def _feedback(
+        self, attempt: Attempt, turn: int
+    ) -> Iterator[tuple[Feedback | None, tuple[int, ...], torch.Tensor]]:
         """What may be said, the prompt it leads to, and its log-probability."""
         zero = torch.zeros(()).double()
         if self.game.speaker == "mute":
             yield None, self._revise_prompt(attempt, turn, ()), zero
         for f, share in ((0, 0.25), (1, 0.75)) if self.game.speaker == "expert" else ():
             start = len(attempt.prompt_ids) + len(attempt.response_ids) + 1
-            feedback = Feedback(f"{f}{f}", "expert", span=(start, start + 2) if self.game.append else None)
+            feedback = Feedback(
+                f"{f}{f}", "expert", span=(start, start + 2) if self.game.append else None
+            )
             yield feedback, self._revise_prompt(attempt, turn, (f, f)), zero + math.log(share)
         for c in range(self.game.vocab) if self.game.speaker == "policy" else ():
-            critique = self._sample((300 + turn, *attempt.prompt_ids, *attempt.response_ids), (c,), "critique", turn)
+            critique = self._sample(
+                (300 + turn, *attempt.prompt_ids, *attempt.response_ids), (c,), "critique", turn
+            )
             prompt = self._revise_prompt(attempt, turn, (c,))
-            yield Feedback(f"{c}", "policy", attempt=critique), prompt, self.log_prob(critique.prompt_ids, (c,))
+            yield (
+                Feedback(f"{c}", "policy", attempt=critique),
+                prompt,
+                self.log_prob(critique.prompt_ids, (c,)),
+            )
 
     def _revise_prompt(self, attempt: Attempt, turn: int, said: tuple[int, ...]) -> tuple[int, ...]:
         before = (*attempt.prompt_ids, *attempt.response_ids)
@@ -172,7 +210,9 @@ class Player:
         return torch.autograd.grad(objective, self.table, retain_graph=True)[0]
 
     def only(self, gradient: torch.Tensor, what: str, turn: int) -> torch.Tensor:
-        """The gradient with respect to what decides on the answers (or critiques) of one turn; 0 elsewhere."""
+        """The gradient with respect to what decides on the answers (or critiques) of one turn; 0
+        elsewhere.
+        """
         lines = [line for line, asked in self.asked_at.items() if asked == (what, turn)]
         mask = torch.zeros(len(gradient), 1, dtype=torch.float64)
         mask[lines] = 1.0
@@ -196,7 +236,9 @@ Groups = list[tuple[tuple[int, ...], float]]
 
 
 def independent_groups(player: Player, num: int) -> Groups:
-    """All groups of `num` sessions; their order does not matter, so each is taken once, with all its orders."""
+    """All groups of `num` sessions; their order does not matter, so each is taken once, with all
+    its orders.
+    """
     groups = []
     for group in itertools.combinations_with_replacement(range(len(player.sessions)), num):
         orders = math.factorial(num) / math.prod(math.factorial(n) for n in Counter(group).values())
@@ -207,10 +249,14 @@ def independent_groups(player: Player, num: int) -> Groups:
 def expected_gradients(
     player: Player, num: int, config: RLTFConfig, groups: Groups | None = None
 ) -> dict[Role, torch.Tensor]:
-    """E[−∇L] of the tokens of each role over all groups of `num` sessions, through rows, targets and losses."""
+    """E[−∇L] of the tokens of each role over all groups of `num` sessions, through rows, targets
+    and losses.
+    """
     played = [Episode(Problem("game", 0, {}, ""), 0, s.turns) for s in player.sessions]
     made = [asyncio.run(session_rows(player, QUESTION, e, config)) for e in played]
-    log_probs = [[player.token_log_probs(row.prompt_ids, row.response_ids) for row in rows] for rows in made]
+    log_probs = [
+        [player.token_log_probs(row.prompt_ids, row.response_ids) for row in rows] for rows in made
+    ]
     rows, own, row_session, weight, episodes, group_of = [], [], [], [], [], []
     for g, (group, probability) in enumerate(groups or independent_groups(player, num)):
         for s in group:
@@ -221,14 +267,22 @@ def expected_gradients(
             episodes.append(played[s])
             group_of.append(g)
     log_prob = torch.nn.utils.rnn.pad_sequence(own, batch_first=True)
-    batch = pack_rows(rows, row_session, pack_sessions(episodes, group_of), [v.tolist() for v in own])
+    batch = pack_rows(
+        rows, row_session, pack_sessions(episodes, group_of), [v.tolist() for v in own]
+    )
     targets = compute_targets(batch, config, role_weights(config, step=0, num_steps=1))
-    advantages = targets.advantages.double() * torch.tensor(weight, dtype=torch.float64).unsqueeze(1)
+    advantages = targets.advantages.double() * torch.tensor(weight, dtype=torch.float64).unsqueeze(
+        1
+    )
     policy = TOKEN_LOSSES["importance_sampling"](log_prob, log_prob.detach(), advantages, 0.8, 1.2)
     policy = policy * sampled_tokens(batch.role)
     losses = {role: (policy * batch.tokens(role)).sum() for role in (Role.ATTEMPT, Role.CRITIQUE)}
     losses[Role.DISTILL] = distill_loss(
-        log_prob, targets.ref_log_probs.double(), advantages, batch.tokens(Role.DISTILL), config.distill
+        log_prob,
+        targets.ref_log_probs.double(),
+        advantages,
+        batch.tokens(Role.DISTILL),
+        config.distill,
     )
     for role in (Role.FEEDBACK, Role.IMITATE):
         losses[role] = supervised_loss(log_prob, advantages, batch.tokens(role))

@@ -26,17 +26,21 @@ def config(**distill):
     return RLTFConfig(distill=DistillConfig(**{"weight": 0.1, **distill}))
 
 
-def batch(settings=None, sessions=SESSIONS, group=GROUP, order=None, graded=lambda reward: reward > 0.5):
+def batch(
+    settings=None, sessions=SESSIONS, group=GROUP, order=None, graded=lambda reward: reward > 0.5
+):
     """The rows of the objectives that have a weight."""
     episodes, rows, row_session, old = [], [], [], []
     for s, (rewards, sampler, student) in enumerate(sessions):
         turns = tuple(
             Turn(
-                Attempt((s, k), tuple(range(len(lp))), lp, "", True), Grade(graded(r), True), r,
+                Attempt((s, k), tuple(range(len(lp))), lp, "", True),
+                Grade(graded(r), True),
+                r,
                 parent=k - 1 if k else None,
             )
             for k, (r, lp) in enumerate(zip(rewards, sampler, strict=True))
-        )  # fmt: skip
+        )
         episodes.append(Episode(Problem("x", 0, {}, ""), s, turns))
         for row in asyncio.run(session_rows(None, [], episodes[-1], settings or config())):
             rows.append(row)

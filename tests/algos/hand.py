@@ -8,7 +8,9 @@ from rltf_verl.algos.sessions import Sessions, in_line
 
 # Two groups of three sessions; the first session of group 0 stopped early.
 REWARDS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-0.1, 0.0], [0.0, 1.0], [0.0, 1.0], [-0.1, 0.9]])
-VALID = torch.tensor([[True, False], [True, True], [True, True], [True, True], [True, True], [True, True]])
+VALID = torch.tensor(
+    [[True, False], [True, True], [True, True], [True, True], [True, True], [True, True]]
+)
 GROUP = torch.tensor([0, 0, 0, 1, 1, 1])
 HAND = in_line(REWARDS, VALID, GROUP)
 SECOND = [1, 2, 3, 4, 5]
@@ -16,7 +18,9 @@ SECOND = [1, 2, 3, 4, 5]
 
 T, F = True, False
 TREES = Sessions(
-    rewards=torch.tensor([[0.0, 0.0, 1.0, 0.5, 0.0], [0.2, 1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]]),
+    rewards=torch.tensor(
+        [[0.0, 0.0, 1.0, 0.5, 0.0], [0.2, 1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]]
+    ),
     correct=torch.tensor([[F, F, T, F, F], [F, T, F, F, F], [T, F, F, F, F]]),
     valid=torch.tensor([[T, T, T, T, F], [T, T, T, F, F], [T, F, F, F, F]]),
     parent=torch.tensor([[-1, 0, 1, 0, -1], [-1, 0, 0, -1, -1], [-1, -1, -1, -1, -1]]),
@@ -24,7 +28,8 @@ TREES = Sessions(
 )
 """One group whose first attempts get two revisions each, horizon 3.
 
-Session 0: 0.0 → (0.0 → 1.0) and (0.5, which ended there). Session 1: 0.2 → 1.0 and 0.0. Session 2: 1.0 at once.
+Session 0: 0.0 → (0.0 → 1.0) and (0.5, which ended there). Session 1: 0.2 → 1.0 and 0.0. Session 2:
+1.0 at once.
 """
 
 
@@ -37,4 +42,6 @@ def line(rewards: list[list[float]], group: list[int] | None = None) -> Sessions
 
 
 def close(actual: torch.Tensor, expected: object, tol: float = 1e-6) -> None:
-    torch.testing.assert_close(torch.as_tensor(actual).double(), torch.tensor(expected).double(), atol=tol, rtol=0)
+    torch.testing.assert_close(
+        torch.as_tensor(actual).double(), torch.tensor(expected).double(), atol=tol, rtol=0
+    )

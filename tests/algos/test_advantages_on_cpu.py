@@ -6,7 +6,12 @@ import pytest
 import torch
 from hand import HAND, REWARDS, TREES, close, line
 
-from rltf_verl.algos.advantages import cohort_sums, first_turn_mean, turn_advantages, with_neutral_rewards
+from rltf_verl.algos.advantages import (
+    cohort_sums,
+    first_turn_mean,
+    turn_advantages,
+    with_neutral_rewards,
+)
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.sessions import cohorts
 
@@ -18,7 +23,9 @@ RAGGED = line([[1.0, 4.0], [2.0, 6.0], [6.0]])
 
 def advantages(sessions, estimator="group_mean", **kwargs):
     """The sessions' rewards taken as their returns."""
-    return turn_advantages(torch.where(sessions.valid, sessions.rewards, 0.0), sessions, estimator, **kwargs)
+    return turn_advantages(
+        torch.where(sessions.valid, sessions.rewards, 0.0), sessions, estimator, **kwargs
+    )
 
 
 def test_advantages_of_the_hand_worked_case():
@@ -44,7 +51,10 @@ def test_advantages_of_the_hand_worked_case():
         # second turns: the session that ended counts as 0, so two others, not one
         ("ragged", [[1 - 4, 4 - 6 / 2], [2 - 3.5, 6 - 4 / 2], [6 - 1.5, 0]]),
         ("first_turn", [[-2, 1], [-1, 3], [3, 0]]),
-        ("joined", [[1 - 3.8, 4 - 3.8], [2 - 3.8, 6 - 3.8], [6 - 3.8, 0]]),  # all five in one: mean 19/5
+        (
+            "joined",
+            [[1 - 3.8, 4 - 3.8], [2 - 3.8, 6 - 3.8], [6 - 3.8, 0]],
+        ),  # all five in one: mean 19/5
         ("none", [[1, 4], [2, 6], [6, 0]]),
     ],
 )
@@ -55,12 +65,14 @@ def test_ragged_sessions(estimator, expected):
 @pytest.mark.parametrize(
     ("estimator", "expected"),
     [
-        # returns as given in TREES: roots 0, 0.2, 1; siblings (0, 0.5) and (1, 0); below the first of them 1.0, alone
+        # returns as given in TREES: roots 0, 0.2, 1; siblings (0, 0.5) and (1, 0); below the first
+        # of them 1.0, alone
         ("group_mean", [[-0.4, -0.25, 0, 0.25, 0], [-0.2, 0.5, -0.5, 0, 0], [0.6, 0, 0, 0, 0]]),
         ("leave_one_out", [[-0.6, -0.5, 0, 0.5, 0], [-0.3, 1, -1, 0, 0], [0.9, 0, 0, 0, 0]]),
         ("ragged", [[-0.6, -0.5, 1, 0.5, 0], [-0.3, 1, -1, 0, 0], [0.9, 0, 0, 0, 0]]),
         ("first_turn", [[-0.4, -0.4, 0.6, 0.1, 0], [-0.2, 0.6, -0.4, 0, 0], [0.6, 0, 0, 0, 0]]),
-        # roots 0, 0.2, 1 and ends 1, 0.5, 1, 0: mean 3.7/7; the turn between root and end moves nothing
+        # roots 0, 0.2, 1 and ends 1, 0.5, 1, 0: mean 3.7/7; the turn between root and end moves
+        # nothing
         ("joined", [[-J, -J, 1 - J, 0.5 - J, 0], [0.2 - J, 1 - J, -J, 0, 0], [1 - J, 0, 0, 0, 0]]),
     ],
 )
@@ -70,9 +82,15 @@ def test_in_a_tree_siblings_are_compared(estimator, expected):
 
 @pytest.mark.parametrize(
     ("estimator", "alone_in_turn_2", "alone_in_group"),
-    [("group_mean", 0.0, 0.0), ("leave_one_out", 0.0, 0.0), ("ragged", 0.9, 5.0),
-     ("first_turn", 0.9 - 0.5, 0.0), ("joined", 0.9 - 1.9 / 3, 0.0), ("none", 0.9, 5.0)],
-)  # fmt: skip
+    [
+        ("group_mean", 0.0, 0.0),
+        ("leave_one_out", 0.0, 0.0),
+        ("ragged", 0.9, 5.0),
+        ("first_turn", 0.9 - 0.5, 0.0),
+        ("joined", 0.9 - 1.9 / 3, 0.0),
+        ("none", 0.9, 5.0),
+    ],
+)
 def test_a_turn_alone_in_its_cohort(estimator, alone_in_turn_2, alone_in_group):
     """Where there is nothing to compare with, group_mean and leave_one_out give exactly 0."""
     actual = advantages(line([[0.3], [0.7, 0.9], [5.0]], [0, 0, 1]), estimator)
@@ -94,7 +112,12 @@ def test_normalised_advantages_by_cohort():
     first, second = math.sqrt((4 + 1 + 9) / 2), math.sqrt(2)
     close(
         advantages(sessions, norm_by_std=True),
-        [[-2 / first, -1 / second], [-1 / first, 1 / second], [3 / first, 0], [0, 0]],  # the last is alone in both
+        [
+            [-2 / first, -1 / second],
+            [-1 / first, 1 / second],
+            [3 / first, 0],
+            [0, 0],
+        ],  # the last is alone in both
     )
     close(advantages(sessions, "none", norm_by_std=True)[:2, 1], [4 / second, 6 / second])
     for estimator in ESTIMATORS:  # a turn alone has no deviation to be divided by
@@ -109,8 +132,13 @@ def test_joined_is_divided_by_the_deviation_of_all_that_is_compared():
         advantages(sessions, "joined", norm_by_std=True),
         [[-1 / math.sqrt(3), 2 / math.sqrt(3)], [-1 / math.sqrt(3), 0]],
     )
-    with_middle = line([[1.0, 100.0, 4.0], [1.0]])  # neither first nor last: it moves neither mean nor deviation
-    close(advantages(with_middle, "joined", norm_by_std=True)[0, [0, 2]], [-1 / math.sqrt(3), 2 / math.sqrt(3)])
+    with_middle = line(
+        [[1.0, 100.0, 4.0], [1.0]]
+    )  # neither first nor last: it moves neither mean nor deviation
+    close(
+        advantages(with_middle, "joined", norm_by_std=True)[0, [0, 2]],
+        [-1 / math.sqrt(3), 2 / math.sqrt(3)],
+    )
 
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, "joined"])
@@ -133,7 +161,9 @@ def test_what_stands_where_nobody_played_is_never_read(estimator, norm):
 
 
 def test_sums_are_taken_in_double_precision():
-    """Ten thousand sessions around 1e4: in single precision the mean would be off in the second digit."""
+    """Ten thousand sessions around 1e4: in single precision the mean would be off in the second
+    digit.
+    """
     num = 10_000
     values = 1e4 + torch.arange(num, dtype=torch.float32).unsqueeze(1) % 2
     sessions = line([[0.0]] * num)

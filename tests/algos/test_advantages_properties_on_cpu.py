@@ -13,7 +13,15 @@ from rltf_verl.algos.sessions import Sessions, cohorts, in_line
 
 GAMMA = 0.3
 ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
-BASELINES = ["first_turn", "leave_one_out", "joined", "second_turn", "second_turn_padded", "none", "rejection"]
+BASELINES = [
+    "first_turn",
+    "leave_one_out",
+    "joined",
+    "second_turn",
+    "second_turn_padded",
+    "none",
+    "rejection",
+]
 WIDTH = 7
 """Turns that a batch has room for."""
 
@@ -42,7 +50,9 @@ def batches(draw, trees=None):
     group = draw(st.lists(st.integers(0, 2), min_size=len(chosen), max_size=len(chosen)))
     padded = torch.tensor([[*tree, *([-1] * (WIDTH - len(tree)))] for tree in chosen])
     valid = torch.tensor([[m < len(tree) for m in range(WIDTH)] for tree in chosen])
-    return Sessions(torch.tensor(rewards), torch.tensor(rewards) > 0.5, valid, padded, torch.tensor(group))
+    return Sessions(
+        torch.tensor(rewards), torch.tensor(rewards) > 0.5, valid, padded, torch.tensor(group)
+    )
 
 
 def select(sessions, index):
@@ -52,7 +62,9 @@ def select(sessions, index):
 def everything(sessions):
     """Every estimator and every distillation baseline, [S, M] each; 0 where nobody played."""
     returns = discounted_returns(sessions, GAMMA)
-    tables = [turn_advantages(returns, sessions, e, norm) for e in ESTIMATORS for norm in (False, True)]
+    tables = [
+        turn_advantages(returns, sessions, e, norm) for e in ESTIMATORS for norm in (False, True)
+    ]
     tables += [distill_advantages(returns, sessions, baseline) for baseline in BASELINES]
     return torch.stack([torch.where(sessions.valid, table, 0.0) for table in tables])
 
@@ -73,7 +85,12 @@ def test_the_order_of_sessions_does_not_matter(sessions, random):
 @given(batches(), batches())
 def test_sessions_of_another_group_change_nothing(sessions, others):
     others = replace(others, group=others.group + 3)
-    both = Sessions(**{f.name: torch.cat([getattr(s, f.name) for s in (sessions, others)]) for f in fields(Sessions)})
+    both = Sessions(
+        **{
+            f.name: torch.cat([getattr(s, f.name) for s in (sessions, others)])
+            for f in fields(Sessions)
+        }
+    )
     assert torch.equal(everything(both)[:, : len(sessions.group)], everything(sessions))
 
 
@@ -94,7 +111,9 @@ def test_the_advantages_of_a_cohort_add_up_to_nothing(sessions):
 def test_leave_one_out_is_the_groups_mean_stretched(sessions):
     """R − mean of the others = n/(n−1) · (R − mean of all)."""
     returns, where = discounted_returns(sessions, GAMMA), cohorts(sessions)
-    n = torch.stack([((where.label == label) & sessions.valid).sum() for label in where.label.flatten()])
+    n = torch.stack(
+        [((where.label == label) & sessions.valid).sum() for label in where.label.flatten()]
+    )
     n = n.view_as(where.label).float()
     stretch = torch.where(n > 1, n / (n - 1).clamp(min=1), 0.0)
     same(
@@ -115,7 +134,9 @@ def test_a_tree_without_branches_is_a_line(sessions):
 @given(batches())
 def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(sessions):
     wide = Sessions(
-        rewards=torch.nn.functional.pad(torch.where(sessions.valid, sessions.rewards, 9e9), (0, 2), value=float("nan")),
+        rewards=torch.nn.functional.pad(
+            torch.where(sessions.valid, sessions.rewards, 9e9), (0, 2), value=float("nan")
+        ),
         correct=torch.nn.functional.pad(sessions.correct, (0, 2), value=True),
         valid=torch.nn.functional.pad(sessions.valid, (0, 2)),
         parent=torch.nn.functional.pad(sessions.parent, (0, 2), value=-1),
@@ -126,10 +147,17 @@ def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(sessions
 
 @settings(max_examples=30, deadline=None)
 @given(batches(), st.floats(-2, 2, width=16))
-def test_a_constant_added_to_all_rewards_moves_no_centred_advantage_when_all_play_alike(sessions, shift):
-    """A baseline is there to take it out. Sessions of one turn each, where there is nothing ragged."""
+def test_a_constant_added_to_all_rewards_moves_no_centred_advantage_when_all_play_alike(
+    sessions, shift
+):
+    """A baseline is there to take it out. Sessions of one turn each, where there is nothing
+    ragged.
+    """
     rewards = sessions.rewards[:, :1]
     first = in_line(rewards, torch.ones_like(rewards, dtype=torch.bool), sessions.group)
     moved = in_line(rewards + shift, first.valid, sessions.group)
     for estimator in ("group_mean", "leave_one_out"):
-        same(turn_advantages(rewards + shift, moved, estimator), turn_advantages(rewards, first, estimator))
+        same(
+            turn_advantages(rewards + shift, moved, estimator),
+            turn_advantages(rewards, first, estimator),
+        )

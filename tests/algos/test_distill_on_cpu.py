@@ -27,7 +27,8 @@ def at(sessions, baseline, turns, gamma=0.1):
         ("leave_one_out", [1 - 0.45, 0 - 0.5, 1 + 0.05, 1 + 0.05, 0.9]),
         ("second_turn", [0.5, -0.5, 0.1 / 3, 0.1 / 3, -0.2 / 3]),
         ("second_turn_padded", [0.5, -0.5, 0.1 / 3, 0.1 / 3, -0.2 / 3]),  # horizon 2: no defect
-        # returns of group 0: first turns 1, 0.1, −0.1, refined 1, 0; of group 1: 0.1, 0.1, −0.01, refined 1, 1, 0.9
+        # returns of group 0: first turns 1, 0.1, −0.1, refined 1, 0; of group 1: 0.1, 0.1, −0.01,
+        # refined 1, 1, 0.9
         ("joined", [1 - 0.4, 0 - 0.4, 1 - 3.09 / 6, 1 - 3.09 / 6, 0.9 - 3.09 / 6]),
         ("none", [1.0, 0.0, 1.0, 1.0, 0.9]),
         ("rejection", [1.0, 0.0, 1.0, 1.0, 1.0]),  # right, but cut off: right
@@ -42,10 +43,12 @@ def test_joined_is_the_attempts_own_mean_and_deviation():
     for norm in (False, True):
         refined = distill_advantages(returns, HAND, "joined", norm)
         close(refined, turn_advantages(returns, HAND, "joined", norm).tolist())
-    assert distill_advantages(returns, HAND, "first_turn", True).equal(distill_advantages(returns, HAND, "first_turn"))
+    assert distill_advantages(returns, HAND, "first_turn", True).equal(
+        distill_advantages(returns, HAND, "first_turn")
+    )
 
 
-def test_the_second_turns_baseline_collapses_when_feedback_makes_everyone_right_and_the_first_does_not():
+def test_the_second_turns_baseline_collapses_when_everyone_gets_right_and_the_first_does_not():
     sessions = line([[0.0, 1.0]] * 4)
     assert at(sessions, "second_turn", [1] * 4).tolist() == [0.0] * 4
     assert at(sessions, "first_turn", [1] * 4).tolist() == [1.0] * 4
@@ -62,7 +65,10 @@ def test_the_first_turns_baseline_vanishes_when_the_student_is_right_without_fee
     ("baseline", "expected"),
     [
         ("second_turn", [1.0 - 1.1 / 3, 0.5, -0.5]),
-        ("second_turn_padded", [0.0, 0.5, -0.5]),  # the release reads the group's last turn: 0 for session 0
+        (
+            "second_turn_padded",
+            [0.0, 0.5, -0.5],
+        ),  # the release reads the group's last turn: 0 for session 0
         ("first_turn", [1.0, 1.0, 0.0]),
         ("leave_one_out", [1.0, 1.0, 0.0]),
     ],
@@ -78,12 +84,20 @@ def test_the_group_of_the_padded_baseline_is_its_own_and_not_the_batch():
 
 def test_a_group_of_one():
     sessions = line([[0.25, 1.0]])
-    expected = {"first_turn": 0.75, "leave_one_out": 0.0, "second_turn": 0.0, "none": 1.0, "rejection": 1.0}
+    expected = {
+        "first_turn": 0.75,
+        "leave_one_out": 0.0,
+        "second_turn": 0.0,
+        "none": 1.0,
+        "rejection": 1.0,
+    }
     assert {b: at(sessions, b, [1]).item() for b in expected} == expected
 
 
 def test_in_a_tree_every_line_has_an_answer_to_distil():
-    """First rewards 0, 0.2 and 1 have the mean 0.4; leaves are turns 2 and 3 of session 0, 1 and 2 of session 1."""
+    """First rewards 0, 0.2 and 1 have the mean 0.4; leaves are turns 2 and 3 of session 0, 1 and 2
+    of session 1.
+    """
     table = distill_advantages(discounted_returns(TREES, 0.1), TREES, "first_turn")
     close(table[0, [2, 3]], [0.6, 0.1])
     close(table[1, [1, 2]], [0.6, -0.4])
@@ -101,7 +115,10 @@ def test_rejection_asks_the_verifier_and_not_the_reward():
 
 def test_the_floor_keeps_minus_five_and_drops_what_is_below():
     log_probs = torch.tensor([[-1.0, -6.0, -5.0, -0.3], [-4.999, -5.001, float("-inf"), 0.0]])
-    assert floor_mask(log_probs, -5.0).tolist() == [[True, False, True, True], [True, False, False, True]]
+    assert floor_mask(log_probs, -5.0).tolist() == [
+        [True, False, True, True],
+        [True, False, False, True],
+    ]
     assert floor_mask(log_probs, None).all()
 
 
@@ -112,7 +129,9 @@ def test_the_soft_floor_by_hand():
 
 
 def test_the_soft_floor_is_the_gradient_of_the_logarithms_tangent():
-    """Below the floor f the loss is f − 1 + π / e^f, above it log π; its derivative in log π is the weight."""
+    """Below the floor f the loss is f − 1 + π / e^f, above it log π; its derivative in log π is the
+    weight.
+    """
     floor = -5.0
     log_prob = torch.tensor([-0.5, -4.9, -5.1, -9.0], dtype=torch.float64, requires_grad=True)
     loss = torch.where(log_prob < floor, floor - 1 + (log_prob - floor).exp(), log_prob)

@@ -1,8 +1,10 @@
-"""Every group of sessions of a tiny game summed over: what the estimators of attempts estimate, in exact numbers.
+"""Every group of sessions of a tiny game summed over: what the estimators of attempts estimate, in
+exact numbers.
 
-Turn k's part of the policy (what it does with the prompts of turn k) climbs J_k = E[Σ over the attempts of turn k of
-their return]: every turn counts its return from itself on. Below, "the gradient" is ∇J_k with respect to that part,
-times the number of sessions. The truth is J_k, written down without our code and differentiated.
+Turn k's part of the policy (what it does with the prompts of turn k) climbs J_k = E[Σ over the
+attempts of turn k of their return]: every turn counts its return from itself on. Below, "the
+gradient" is ∇J_k with respect to that part, times the number of sessions. The truth is J_k, written
+down without our code and differentiated.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def attempts(player: Player, num: int, estimator: str, gamma: float = GAMMA) -> 
 
 def shrunk(player: Player, factors: list[float]) -> torch.Tensor:
     """Σ over turns of factor · gradient."""
-    parts = [player.only(player.gradient(player.objective(k)), "answer", k) for k in range(len(factors))]
+    parts = [
+        player.only(player.gradient(player.objective(k)), "answer", k) for k in range(len(factors))
+    ]
     return sum(factor * part for factor, part in zip(factors, parts, strict=True))
 
 
@@ -42,24 +46,46 @@ def shrunk(player: Player, factors: list[float]) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("game", "num"),
     [
-        (LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2), (LINE, 1), (LONG_STOPS, 1),
-        (STOPS, 3), (LONG_STOPS, 3), (TREE, 2), (WIDE_STOPS, 2), (LATE_TREE, 2), (LONG_TREE_STOPS, 2),
+        (LINE, 2),
+        (WORDS, 2),
+        (THREE_ANSWERS, 3),
+        (LONG, 2),
+        (APPENDED, 2),
+        (LINE, 1),
+        (LONG_STOPS, 1),
+        (STOPS, 3),
+        (LONG_STOPS, 3),
+        (TREE, 2),
+        (WIDE_STOPS, 2),
+        (LATE_TREE, 2),
+        (LONG_TREE_STOPS, 2),
     ],
-)  # fmt: skip
+)
 def test_no_baseline_and_the_ragged_one_are_unbiased_whoever_stops_when(game, num, estimator):
     player = Player(game)
     check(attempts(player, num, estimator), shrunk(player, [1.0] * game.horizon))
 
 
 @pytest.mark.parametrize(
-    ("game", "num"), [(LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2), (TREE, 2), (LONG_TREE, 2)]
+    ("game", "num"),
+    [
+        (LINE, 2),
+        (WORDS, 2),
+        (THREE_ANSWERS, 3),
+        (LONG, 2),
+        (APPENDED, 2),
+        (TREE, 2),
+        (LONG_TREE, 2),
+    ],
 )
 def test_leave_one_out_is_unbiased_where_nobody_is_alone(game, num):
     player = Player(game)
     check(attempts(player, num, "leave_one_out"), shrunk(player, [1.0] * game.horizon))
 
 
-@pytest.mark.parametrize(("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)])
+@pytest.mark.parametrize(
+    ("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)]
+)
 def test_leave_one_out_shrinks_a_turn_by_the_probability_that_somebody_else_reaches_it(game, num):
     """Bias: a turn that is alone gets 0, so the factor is 1 − P(all others stopped earlier)."""
     player = Player(game)
@@ -68,20 +94,30 @@ def test_leave_one_out_shrinks_a_turn_by_the_probability_that_somebody_else_reac
     check(attempts(player, num, "leave_one_out"), shrunk(player, factors))
 
 
-@pytest.mark.parametrize(("game", "num"), [(LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2)])
+@pytest.mark.parametrize(
+    ("game", "num"), [(LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2)]
+)
 def test_the_groups_mean_shrinks_the_gradient_by_one_over_n(game, num):
-    """Bias: the mean contains the turn's own return; without early stop all turns shrink alike, by 1 − 1/n."""
+    """Bias: the mean contains the turn's own return; without early stop all turns shrink alike, by
+    1 − 1/n.
+    """
     player = Player(game)
     check(attempts(player, num, "group_mean"), shrunk(player, [1 - 1 / num] * game.horizon))
 
 
-@pytest.mark.parametrize(("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)])
+@pytest.mark.parametrize(
+    ("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)]
+)
 def test_with_early_stop_the_groups_mean_shrinks_later_turns_more(game, num):
-    """Bias: E[1 − 1/m] over the m sessions that reach the turn, itself included; a lone one (m = 1) learns nothing."""
+    """Bias: E[1 − 1/m] over the m sessions that reach the turn, itself included; a lone one (m = 1)
+    learns nothing.
+    """
     player = Player(game)
     factors = []
     for k in range(game.horizon):
-        others = Binomial(num - 1, torch.tensor(player.reach(k), dtype=torch.float64).clamp(max=1.0))
+        others = Binomial(
+            num - 1, torch.tensor(player.reach(k), dtype=torch.float64).clamp(max=1.0)
+        )
         m = torch.arange(num, dtype=torch.float64)
         factors.append((others.log_prob(m).exp() * m / (m + 1)).sum().item())
     assert factors[0] > factors[-1] + 0.05
@@ -97,24 +133,31 @@ def test_in_a_tree_the_siblings_of_a_revision_are_its_group(game, num):
 
 
 @pytest.mark.parametrize(
-    ("game", "num"), [(LINE, 2), (LONG, 2), (STOPS, 3), (LONG_STOPS, 2), (TREE, 2), (LONG_TREE_STOPS, 2), (LINE, 1)]
+    ("game", "num"),
+    [(LINE, 2), (LONG, 2), (STOPS, 3), (LONG_STOPS, 2), (TREE, 2), (LONG_TREE_STOPS, 2), (LINE, 1)],
 )
 def test_the_first_turns_mean_is_biased_by_the_discount_over_n(game, num):
     """Bias: a session's own first return holds γ^k of the return of its turn k, hence 1 − γ^k/n.
 
-    In a tree the return holds the mean of the revisions, hence 1 − γ^k/(n · width) below the branch. Early stop
-    changes nothing: every session has a first turn.
+    In a tree the return holds the mean of the revisions, hence 1 − γ^k/(n · width) below the
+    branch. Early stop changes nothing: every session has a first turn.
     """
     player = Player(game)
-    branches = [game.width if game.branch_turn and k >= game.branch_turn else 1 for k in range(game.horizon)]
+    branches = [
+        game.width if game.branch_turn and k >= game.branch_turn else 1 for k in range(game.horizon)
+    ]
     factors = [1 - GAMMA**k / (num * width) for k, width in enumerate(branches)]
     check(attempts(player, num, "first_turn"), shrunk(player, factors))
 
 
 @pytest.mark.parametrize("gamma", [0.0, GAMMA])
 @pytest.mark.parametrize(("game", "num"), [(LINE, 1), (LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3)])
-def test_the_joined_mean_takes_back_a_share_of_what_the_turn_does_to_the_whole_session(game, num, gamma):
-    """Bias: of 2n values in the mean two are the session's own, so every turn loses 1/2n of the gradient of both."""
+def test_the_joined_mean_takes_back_a_share_of_what_the_turn_does_to_the_whole_session(
+    game, num, gamma
+):
+    """Bias: of 2n values in the mean two are the session's own, so every turn loses 1/2n of the
+    gradient of both.
+    """
     player = Player(game)
     both = [player.gradient(player.objective(k, gamma)) for k in range(2)]
     truth = sum(player.only(both[k] - sum(both) / (2 * num), "answer", k) for k in range(2))
@@ -130,10 +173,13 @@ def test_undiscounted_and_unbiased_is_the_gradient_of_the_sum_of_rewards(game):
 
 
 def test_a_trees_first_turn_climbs_its_reward_and_the_mean_revision_and_its_revisions_count_each():
-    """γ = 1: the first turn's part is that of E[r_0 + mean r_1]; the second's is width times that of the same."""
+    """γ = 1: the first turn's part is that of E[r_0 + mean r_1]; the second's is width times that
+    of the same.
+    """
     player = Player(TREE)
     value = sum(
-        s.log_prob.exp() * (s.turns[0].reward + (s.turns[1].reward + s.turns[2].reward) / 2) for s in player.sessions
+        s.log_prob.exp() * (s.turns[0].reward + (s.turns[1].reward + s.turns[2].reward) / 2)
+        for s in player.sessions
     )
     truth = player.gradient(value)
     ours = attempts(player, 2, "leave_one_out", gamma=1.0)
@@ -147,17 +193,24 @@ def test_a_group_of_one_has_no_attempt_gradient(estimator):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "factor"), [("leave_one_out", lambda n: (n - 2) / (n - 1)), ("group_mean", lambda n: 1 - 2 / n)]
+    ("estimator", "factor"),
+    [("leave_one_out", lambda n: (n - 2) / (n - 1)), ("group_mean", lambda n: 1 - 2 / n)],
 )
 @pytest.mark.parametrize("num_pairs", [1, 2])
 def test_paired_sessions_shrink_the_first_turn_further(estimator, factor, num_pairs):
-    """Bias: the partner has the same first answer, so it sits in the baseline of what it should be compared with.
+    """Bias: the partner has the same first answer, so it sits in the baseline of what it should be
+    compared with.
 
     A group of one pair learns nothing from its first turn.
     """
     player, num = Player(LINE), 2 * num_pairs
     pairs = [
-        ((a, b), s.probability * t.probability / player.log_prob(player.first_prompt, first(s)).exp().item())
+        (
+            (a, b),
+            s.probability
+            * t.probability
+            / player.log_prob(player.first_prompt, first(s)).exp().item(),
+        )
         for a, s in enumerate(player.sessions)
         for b, t in enumerate(player.sessions)
         if first(s) == first(t)

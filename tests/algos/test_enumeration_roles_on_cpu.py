@@ -1,7 +1,9 @@
-"""Every group of sessions of a tiny game summed over: what the roles beside the attempts estimate, in exact numbers.
+"""Every group of sessions of a tiny game summed over: what the roles beside the attempts estimate,
+in exact numbers.
 
-Distillation, imitation and feedback modelling raise log-probabilities of texts that were sampled elsewhere: their truth
-is that expectation with the samples held fixed. Critiques are sampled, so theirs is the gradient of a return.
+Distillation, imitation and feedback modelling raise log-probabilities of texts that were sampled
+elsewhere: their truth is that expectation with the samples held fixed. Critiques are sampled, so
+theirs is the gradient of a return.
 """
 
 from __future__ import annotations
@@ -25,17 +27,29 @@ LINE, WORDS, STOPS = Game(), Game(length=2), Game(early_stop=True)
 LONG_STOPS = Game(horizon=3, early_stop=True)
 TREE_STOPS = Game(branch_turn=1, early_stop=True)
 LONG_TREE = Game(horizon=3, branch_turn=1, early_stop=True)
-GAMES = [(LINE, 2), (WORDS, 2), (Game(vocab=3), 3), (STOPS, 3), (LONG_STOPS, 2), (TREE_STOPS, 2), (LONG_TREE, 2)]
+GAMES = [
+    (LINE, 2),
+    (WORDS, 2),
+    (Game(vocab=3), 3),
+    (STOPS, 3),
+    (LONG_STOPS, 2),
+    (TREE_STOPS, 2),
+    (LONG_TREE, 2),
+]
 
 
 def distilled(player, num, **distill):
-    config = RLTFConfig(gamma=GAMMA, distill=DistillConfig(**{"weight": 1.0, "log_prob_floor": None, **distill}))
+    config = RLTFConfig(
+        gamma=GAMMA, distill=DistillConfig(**{"weight": 1.0, "log_prob_floor": None, **distill})
+    )
     gradients = expected_gradients(player, num, config)
     return gradients[Role.DISTILL] / num
 
 
 def onto_first_prompt(player, value):
-    """E[Σ over the last turns of lines of value(session, turn) · ∇ log π(y_K|x_0)], the samples held fixed."""
+    """E[Σ over the last turns of lines of value(session, turn) · ∇ log π(y_K|x_0)], the samples
+    held fixed.
+    """
     total = torch.zeros(()).double()
     for s in player.sessions:
         revised = {turn.parent for turn in s.turns}
@@ -54,31 +68,48 @@ def mean_first_reward(player):
 def test_distillation_is_advantage_weighted_regression_onto_the_first_prompt(game, num):
     """E[-∇L] = N · E_{y1 ~ π(·|x1)}[(r1 - b) ∇ log π(y1|x0)].
 
-    b holds the session's own first reward too, so given the session it is (r0 + (N-1) E[r0]) / N: the baseline is not
-    independent of y1, which depends on y0 through the feedback. That is the paper's Algorithm 1, stated and not mended.
+    b holds the session's own first reward too, so given the session it is (r0 + (N-1) E[r0]) / N:
+    the baseline is not independent of y1, which depends on y0 through the feedback. That is the
+    paper's Algorithm 1, stated and not mended.
     """
     player = Player(game)
     mean = mean_first_reward(player)
     ours = distilled(player, num)
-    check(ours, onto_first_prompt(player, lambda s, t: t.reward - (s.turns[0].reward + (num - 1) * mean) / num))
-    assert not (ours - player.only(ours, "answer", 0)).any()  # nothing is learned about any prompt but the first
+    check(
+        ours,
+        onto_first_prompt(
+            player, lambda s, t: t.reward - (s.turns[0].reward + (num - 1) * mean) / num
+        ),
+    )
+    assert not (
+        ours - player.only(ours, "answer", 0)
+    ).any()  # nothing is learned about any prompt but the first
 
 
 @pytest.mark.parametrize(("game", "num"), GAMES)
 def test_without_the_own_first_reward_the_baseline_is_the_students_success_rate(game, num):
-    """leave_one_out: E[-∇L] = N · E[(r1 − E[r0]) ∇ log π(y1|x0)], a baseline that knows nothing of the session."""
+    """leave_one_out: E[-∇L] = N · E[(r1 − E[r0]) ∇ log π(y1|x0)], a baseline that knows nothing of
+    the session.
+    """
     player = Player(game)
     mean = mean_first_reward(player)
-    check(distilled(player, num, baseline="leave_one_out"), onto_first_prompt(player, lambda s, t: t.reward - mean))
+    check(
+        distilled(player, num, baseline="leave_one_out"),
+        onto_first_prompt(player, lambda s, t: t.reward - mean),
+    )
     assert not distilled(player, 1, baseline="leave_one_out").any()
 
 
 @pytest.mark.parametrize(("game", "num"), [(LINE, 2), (WORDS, 2), (WORDS, 1), (Game(vocab=3), 3)])
 def test_the_joined_baseline_is_the_mean_of_first_attempts_and_refined_answers(game, num):
-    """Given the session its own two values are known: b = (R0 + r1 + (n − 1)(E[R0] + E[r1])) / 2n."""
+    """Given the session its own two values are known: b = (R0 + r1 + (n − 1)(E[R0] + E[r1])) /
+    2n.
+    """
     player = Player(game)
     others = (num - 1) * sum(player.objective(k).item() for k in range(2))
-    truth = onto_first_prompt(player, lambda s, t: t.reward - (sum(s.returns()) + others) / (2 * num))
+    truth = onto_first_prompt(
+        player, lambda s, t: t.reward - (sum(s.returns()) + others) / (2 * num)
+    )
     check(distilled(player, num, baseline="joined"), truth)
 
 
@@ -90,18 +121,25 @@ def test_without_a_baseline_and_by_rejection(game, num):
     check(ours, onto_first_prompt(player, lambda s, t: float(t.grade.correct)))
 
 
-@pytest.mark.parametrize(("game", "num"), [(LINE, 2), (WORDS, 2), (Game(vocab=3), 3), (Game(branch_turn=1), 2)])
+@pytest.mark.parametrize(
+    ("game", "num"), [(LINE, 2), (WORDS, 2), (Game(vocab=3), 3), (Game(branch_turn=1), 2)]
+)
 @pytest.mark.parametrize("baseline", ["second_turn", "second_turn_padded"])
 def test_the_second_turns_baseline_subtracts_the_success_rate_given_feedback(game, num, baseline):
     """E[-∇L] = N (1 − 1/n) · E[(r1 − b) ∇ log π(y1|x0)], n siblings whose rewards have the mean b.
 
-    In a line b = E[r1]; in a tree the siblings share their first answer, so b = E[r1|y0] and n is the width.
+    In a line b = E[r1]; in a tree the siblings share their first answer, so b = E[r1|y0] and n is
+    the width.
     """
     player = Player(game)
 
     def sibling_mean(session):
-        likes = [s for s in player.sessions if game.branch_turn is None or first(s) == first(session)]
-        return sum(s.probability * s.turns[1].reward for s in likes) / sum(s.probability for s in likes)
+        likes = [
+            s for s in player.sessions if game.branch_turn is None or first(s) == first(session)
+        ]
+        return sum(s.probability * s.turns[1].reward for s in likes) / sum(
+            s.probability for s in likes
+        )
 
     n = num if game.branch_turn is None else game.width
     truth = onto_first_prompt(player, lambda s, t: t.reward - sibling_mean(s))
@@ -113,22 +151,30 @@ def first(session):
 
 
 def test_with_the_samplers_probability_in_the_ratio_it_is_the_gradient_of_the_single_turn_reward():
-    """Answers of one token, nobody stops, no baseline: E_{y1 ~ π(·|x1)}[ρ r1 ∇ log π(y1|x0)] = ∇ E_{y ~ π(·|x0)}[r].
+    """Answers of one token, nobody stops, no baseline: E_{y1 ~ π(·|x1)}[ρ r1 ∇ log π(y1|x0)] = ∇
+    E_{y ~ π(·|x0)}[r].
 
-    That is what the importance ratio of the paper is for; AWR leaves it out, which is another gradient.
+    That is what the importance ratio of the paper is for; AWR leaves it out, which is another
+    gradient.
     """
     player = Player(LINE)
     game, prompt = player.game, player.first_prompt
-    truth = player.gradient(sum(player.log_prob(prompt, a).exp() * game.reward(a) for a in game.answers))
+    truth = player.gradient(
+        sum(player.log_prob(prompt, a).exp() * game.reward(a) for a in game.answers)
+    )
     check(distilled(player, 2, baseline="none", reference="sampler"), truth)
     assert (distilled(player, 2, baseline="none") - truth).abs().max() > 1e-2
 
 
 def test_a_ratio_per_token_is_not_a_ratio_per_sequence():
-    """With longer answers `reference: sampler` is biased: the loss multiplies each token by its own ratio only."""
+    """With longer answers `reference: sampler` is biased: the loss multiplies each token by its own
+    ratio only.
+    """
     player = Player(WORDS)
     game, prompt = player.game, player.first_prompt
-    truth = player.gradient(sum(player.log_prob(prompt, a).exp() * game.reward(a) for a in game.answers))
+    truth = player.gradient(
+        sum(player.log_prob(prompt, a).exp() * game.reward(a) for a in game.answers)
+    )
     assert (distilled(player, 2, baseline="none", reference="sampler") - truth).abs().max() > 1e-2
 
 
@@ -138,7 +184,10 @@ def test_critiques_climb_the_return_of_the_turn_that_they_led_to(horizon, early_
     player = Player(Game(horizon=horizon, early_stop=early_stop, speaker="policy"))
     config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator="none"))
     ours = expected_gradients(player, 1, config)[Role.CRITIQUE]
-    parts = [player.only(player.gradient(player.objective(k + 1)), "critique", k) for k in range(horizon - 1)]
+    parts = [
+        player.only(player.gradient(player.objective(k + 1)), "critique", k)
+        for k in range(horizon - 1)
+    ]
     check(ours, sum(parts))
     assert all(part.any() for part in parts)
 
@@ -157,32 +206,45 @@ def test_critiques_have_the_bias_of_the_turns_estimator(num, factor):
 @pytest.mark.parametrize(
     "game",
     [
-        Game(speaker="expert"), Game(speaker="expert", early_stop=True, horizon=3),
+        Game(speaker="expert"),
+        Game(speaker="expert", early_stop=True, horizon=3),
         Game(speaker="expert", early_stop=True, branch_turn=1),
     ],
-)  # fmt: skip
+)
 def test_feedback_rows_climb_the_expected_log_likelihood_of_the_feedback(game):
-    """E[Σ_k log π(f_k | critic prompt of y_k)], rollouts held fixed: once per feedback, branched or not."""
+    """E[Σ_k log π(f_k | critic prompt of y_k)], rollouts held fixed: once per feedback, branched or
+    not.
+    """
     player = Player(game)
-    config = RLTFConfig(gamma=GAMMA, feedback_modeling=FeedbackModelingConfig(weight=0.7, critic="compact"))
+    config = RLTFConfig(
+        gamma=GAMMA, feedback_modeling=FeedbackModelingConfig(weight=0.7, critic="compact")
+    )
     ours = expected_gradients(player, 2, config)[Role.FEEDBACK] / 2
     total = torch.zeros(()).double()
     for s in player.sessions:
         for turn in s.turns:
             if turn.feedback is not None:
                 prompt = tuple(1000 + ord(c) for c in f"Q\n?{turn.attempt.text}\n!")
-                total = total + s.probability * player.log_prob(prompt, tuple(map(int, turn.feedback.text)))
+                total = total + s.probability * player.log_prob(
+                    prompt, tuple(map(int, turn.feedback.text))
+                )
     check(ours, 0.7 * player.gradient(total))
 
 
 @pytest.mark.parametrize("early_stop", [True, False])
 @pytest.mark.parametrize("branch_turn", [None, 1])
 def test_inline_feedback_climbs_its_log_likelihood_where_it_stands(early_stop, branch_turn):
-    """Feedback in the appended conversation, and the attempts' gradient is what it is without it."""
-    player = Player(Game(append=True, speaker="expert", early_stop=early_stop, branch_turn=branch_turn))
+    """Feedback in the appended conversation, and the attempts' gradient is what it is without
+    it.
+    """
+    player = Player(
+        Game(append=True, speaker="expert", early_stop=early_stop, branch_turn=branch_turn)
+    )
     append = EpisodeConfig(context="append")
     config = RLTFConfig(
-        gamma=GAMMA, episode=append, feedback_modeling=FeedbackModelingConfig(weight=0.7, form="inline")
+        gamma=GAMMA,
+        episode=append,
+        feedback_modeling=FeedbackModelingConfig(weight=0.7, form="inline"),
     )
     gradients = expected_gradients(player, 2, config)
     total = torch.zeros(()).double()
@@ -190,7 +252,9 @@ def test_inline_feedback_climbs_its_log_likelihood_where_it_stands(early_stop, b
         for turn in s.turns:
             if turn.feedback is not None:
                 before = (*turn.attempt.prompt_ids, *turn.attempt.response_ids, 50)
-                total = total + s.probability * player.log_prob(before, tuple(map(int, turn.feedback.text)))
+                total = total + s.probability * player.log_prob(
+                    before, tuple(map(int, turn.feedback.text))
+                )
     check(gradients[Role.FEEDBACK] / 2, 0.7 * player.gradient(total))
     plain = expected_gradients(player, 2, RLTFConfig(gamma=GAMMA, episode=append))
     assert torch.equal(plain[Role.ATTEMPT], gradients[Role.ATTEMPT])

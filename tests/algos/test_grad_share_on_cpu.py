@@ -12,9 +12,18 @@ from rltf_verl.config import AttemptConfig, DistillConfig, ImitateConfig, RLTFCo
 from rltf_verl.types import Role
 
 ATTEMPTS = (
-    2 * 2 / 3 + 3 * 0.7 / 3 + 4 * 0.5 + 2 * 1.3 / 3 + 2 * 0.5
-    + 2 * 0.11 / 3 + 3 * 0.1 / 3 + 0.11 / 3 + 0.1 / 3 + 2 * 0.22 / 3 + 2 * 0.2 / 3
-)  # fmt: skip
+    2 * 2 / 3
+    + 3 * 0.7 / 3
+    + 4 * 0.5
+    + 2 * 1.3 / 3
+    + 2 * 0.5
+    + 2 * 0.11 / 3
+    + 3 * 0.1 / 3
+    + 0.11 / 3
+    + 0.1 / 3
+    + 2 * 0.22 / 3
+    + 2 * 0.2 / 3
+)
 """Σ |A_t| over the tokens of the attempts, as test_targets_on_cpu.py lists them."""
 DISTILLED = 3 * 0.7 + 0.3 + 2 * 3.1 / 3 + 2 * 2.8 / 3
 """Σ |a_t| of the distilled tokens at coefficient 1; four are below the floor."""
@@ -24,14 +33,17 @@ IMITATED = 10.0
 
 def settings(distill=0.25, imitate=None, weight=0.1, **attempt):
     return RLTFConfig(
-        attempt=AttemptConfig(**attempt), distill=DistillConfig(weight=weight, grad_share=distill),
+        attempt=AttemptConfig(**attempt),
+        distill=DistillConfig(weight=weight, grad_share=distill),
         imitate=ImitateConfig(weight=0.1, grad_share=imitate),
-    )  # fmt: skip
+    )
 
 
 def shared(packed, config, step=0, num_steps=1, trust=None):
     now = (step, num_steps)
-    return shared_targets(packed, config, role_weights(config, *now), role_shares(config, *now), trust=trust)
+    return shared_targets(
+        packed, config, role_weights(config, *now), role_shares(config, *now), trust=trust
+    )
 
 
 def share(packed, targets, config, role, trust=None):
@@ -40,11 +52,15 @@ def share(packed, targets, config, role, trust=None):
 
 
 def test_one_share_by_hand():
-    """Imitation keeps its weight of 0.1, so w = 0.25 / 0.75 · (P_attempt + 0.1 · 10) / P_distill."""
+    """Imitation keeps its weight of 0.1, so w = 0.25 / 0.75 · (P_attempt + 0.1 · 10) /
+    P_distill.
+    """
     config = settings()
     packed = batch(config)
     targets, weights = shared(packed, config)
-    assert weights[Role.DISTILL] == pytest.approx((ATTEMPTS + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5)
+    assert weights[Role.DISTILL] == pytest.approx(
+        (ATTEMPTS + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5
+    )
     assert (weights[Role.ATTEMPT], weights[Role.IMITATE]) == (1.0, 0.1)
     assert share(packed, targets, config, Role.DISTILL) == pytest.approx(0.25, abs=1e-6)
     same = compute_targets(packed, config, weights)
@@ -63,17 +79,26 @@ def test_two_shares_by_hand():
 @pytest.mark.parametrize(
     "distill",
     [
-        {"reference": "sampler", "loss": "ppo"}, {"reference": "sampler", "loss": "cispo"}, {"reference": "sampler"},
-        {"reference": "old", "loss": "ppo"}, {"loss": "shaped"}, {"log_prob_floor": None}, {"floor": "soft"},
+        {"reference": "sampler", "loss": "ppo"},
+        {"reference": "sampler", "loss": "cispo"},
+        {"reference": "sampler"},
+        {"reference": "old", "loss": "ppo"},
+        {"loss": "shaped"},
+        {"log_prob_floor": None},
+        {"floor": "soft"},
     ],
-)  # fmt: skip
+)
 def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
     """Ratios, clipping and shaping included: the gradient at π_old, here by differences."""
     config = RLTFConfig(distill=DistillConfig(**{"weight": 1.0, **distill}))
     packed = batch(config)
     targets = compute_targets(packed, config, role_weights(config, 0, 1))
     tokens = packed.tokens(Role.DISTILL)
-    log_prob, ref, a = packed.old_log_probs.double(), targets.ref_log_probs.double(), targets.advantages.double()
+    log_prob, ref, a = (
+        packed.old_log_probs.double(),
+        targets.ref_log_probs.double(),
+        targets.advantages.double(),
+    )
     ratio = (log_prob - ref).exp()
     expected = {
         "importance_sampling": ratio * a,
@@ -87,7 +112,9 @@ def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
 
 
 def test_where_attempts_have_no_gradient_the_weight_itself_is_used():
-    """Groups of one: no attempt has an advantage, and no coefficient makes a quarter of nothing else."""
+    """Groups of one: no attempt has an advantage, and no coefficient makes a quarter of nothing
+    else.
+    """
     config = RLTFConfig(distill=DistillConfig(weight=0.3, grad_share=0.25))
     packed = batch(config, group=list(range(6)))
     targets, weights = shared(packed, config)
@@ -120,7 +147,9 @@ def test_weights_of_rollout_correction_are_part_of_the_pull():
     packed = batch(config)
     trust = torch.where(packed.tokens(Role.ATTEMPT), 0.5, 1.0)
     targets, weights = shared(packed, config, trust=trust)
-    assert weights[Role.DISTILL] == pytest.approx((ATTEMPTS / 2 + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5)
+    assert weights[Role.DISTILL] == pytest.approx(
+        (ATTEMPTS / 2 + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5
+    )
     assert share(packed, targets, config, Role.DISTILL, trust) == pytest.approx(0.25, abs=1e-6)
 
 

@@ -1,4 +1,6 @@
-"""SD judges an answer as an answer to the first prompt: no shaping of the session's rewards changes a number of it."""
+"""SD judges an answer as an answer to the first prompt: no shaping of the session's rewards changes
+a number of it.
+"""
 
 import typing
 from dataclasses import replace
@@ -15,7 +17,12 @@ from rltf_verl.episode.reward import shaped
 from rltf_verl.episode.rows import attempt_rows, distill_rows
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 
-SHAPINGS = [{"turn_decay": 0.5}, {"progress_coef": 0.5}, {"intermediate": False}, {"repetition_coef": 0.7}]
+SHAPINGS = [
+    {"turn_decay": 0.5},
+    {"progress_coef": 0.5},
+    {"intermediate": False},
+    {"repetition_coef": 0.7},
+]
 ALL = {"turn_decay": 0.3, "progress_coef": 0.4, "intermediate": False, "repetition_coef": 0.7}
 
 
@@ -23,11 +30,14 @@ def line(*scores, text="same"):
     """A session of answers with these scores, all with the same text."""
     return [
         Turn(
-            Attempt((k,), (k, k), (-1.0, -1.0), text, True), Grade(score == 1.0, True, score=score), score,
-            parent=k - 1 if k else None, stop="horizon" if k + 1 == len(scores) else None,
+            Attempt((k,), (k, k), (-1.0, -1.0), text, True),
+            Grade(score == 1.0, True, score=score),
+            score,
+            parent=k - 1 if k else None,
+            stop="horizon" if k + 1 == len(scores) else None,
         )
         for k, score in enumerate(scores)
-    ]  # fmt: skip
+    ]
 
 
 RIGHT_RIGHT, WRONG_RIGHT = line(1.0, 1.0), line(0.0, 1.0)
@@ -40,32 +50,50 @@ TREE = [
 
 
 def targets(sessions, reward, **distill):
-    """Advantages of the rows of a group: of attempts, and of distilled answers (one number each)."""
+    """Advantages of the rows of a group: of attempts, and of distilled answers (one number
+    each).
+    """
     config = RLTFConfig(distill=DistillConfig(**{"weight": 1.0, **distill}))
     episodes = [
         Episode(Problem("x", 0, {}, ""), s, tuple(shaped(turns, RewardConfig(**reward))))
         for s, turns in enumerate(sessions)
     ]
-    rows = [(row, s) for s, e in enumerate(episodes) for row in (*attempt_rows(e), *distill_rows(e))]
+    rows = [
+        (row, s) for s, e in enumerate(episodes) for row in (*attempt_rows(e), *distill_rows(e))
+    ]
     packed = pack_rows(
-        [row for row, _ in rows], [s for _, s in rows], pack_sessions(episodes, [0] * len(episodes)),
+        [row for row, _ in rows],
+        [s for _, s in rows],
+        pack_sessions(episodes, [0] * len(episodes)),
         [row.log_probs for row, _ in rows],
-    )  # fmt: skip
-    advantages = compute_targets(packed, config, role_weights(config, step=0, num_steps=1)).advantages[:, 0]
+    )
+    advantages = compute_targets(
+        packed, config, role_weights(config, step=0, num_steps=1)
+    ).advantages[:, 0]
     distilled = packed.role[:, 0] == Role.DISTILL
-    return advantages[~distilled], advantages[distilled], [row for row, _ in rows if row.role[0] == Role.DISTILL]
+    return (
+        advantages[~distilled],
+        advantages[distilled],
+        [row for row, _ in rows if row.role[0] == Role.DISTILL],
+    )
 
 
 @pytest.mark.parametrize(
     ("reward", "sessions", "expected"),
     [
         ({"turn_decay": 0.5}, [RIGHT_RIGHT] * 2 + [WRONG_RIGHT] * 2, [0.5] * 4),
-        ({"progress_coef": 0.5}, [RIGHT_RIGHT, WRONG_RIGHT, line(1.0, 0.0), WRONG_RIGHT], [0.5, 0.5, -0.5, 0.5]),
+        (
+            {"progress_coef": 0.5},
+            [RIGHT_RIGHT, WRONG_RIGHT, line(1.0, 0.0), WRONG_RIGHT],
+            [0.5, 0.5, -0.5, 0.5],
+        ),
         ({"intermediate": False}, [RIGHT_RIGHT] * 4, [0.0] * 4),
         ({"repetition_coef": 0.5}, [WRONG_RIGHT] * 4, [1.0] * 4),
     ],
-)  # fmt: skip
-def test_the_advantage_is_the_answers_own_reward_less_what_first_answers_earn(reward, sessions, expected):
+)
+def test_the_advantage_is_the_answers_own_reward_less_what_first_answers_earn(
+    reward, sessions, expected
+):
     close(targets(sessions, reward)[1], expected)
 
 
@@ -81,5 +109,7 @@ def test_shaping_moves_attempts_and_nothing_of_distillation(baseline, reward):
 
 
 def test_without_shaping_the_two_rewards_are_one():
-    sessions = pack_sessions([Episode(Problem("x", 0, {}, ""), 0, tuple(shaped(line(0.5, 1.0), RewardConfig())))], [0])
+    sessions = pack_sessions(
+        [Episode(Problem("x", 0, {}, ""), 0, tuple(shaped(line(0.5, 1.0), RewardConfig())))], [0]
+    )
     assert torch.equal(sessions.graded, sessions.rewards)

@@ -1,18 +1,27 @@
-"""Logit distillation: values worked out by hand, the exact divergence as the oracle, and the edges of float numbers."""
+"""Logit distillation: values worked out by hand, the exact divergence as the oracle, and the edges
+of float numbers.
+"""
 
 import math
 
 import pytest
 import torch
 
-from rltf_verl.algos.logit_distill import DIVERGENCES, logit_divergence, outcome_log_probs, top_k_ids
+from rltf_verl.algos.logit_distill import (
+    DIVERGENCES,
+    logit_divergence,
+    outcome_log_probs,
+    top_k_ids,
+)
 
 KINDS = sorted(DIVERGENCES)
 BETA = 0.3
 
 
 def random_logits(*shape, seed=0, scale=2.0):
-    return scale * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return scale * torch.randn(
+        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def exact(student_logits, teacher_logits, kind):
@@ -30,14 +39,20 @@ def exact(student_logits, teacher_logits, kind):
 def with_tail(student_logits, teacher_logits, k, kind):
     ids = top_k_ids(teacher_logits, k)
     rows = torch.arange(len(ids))
-    return logit_divergence(student_logits, rows, ids, outcome_log_probs(teacher_logits, ids), kind, BETA)
+    return logit_divergence(
+        student_logits, rows, ids, outcome_log_probs(teacher_logits, ids), kind, BETA
+    )
 
 
 def test_outcomes_by_hand():
-    logits = torch.tensor([[4.0, 1.0, 2.0, 1.0]], dtype=torch.float64).log()  # probabilities 1/2, 1/8, 1/4, 1/8
+    logits = torch.tensor(
+        [[4.0, 1.0, 2.0, 1.0]], dtype=torch.float64
+    ).log()  # probabilities 1/2, 1/8, 1/4, 1/8
     ids = top_k_ids(logits, 2)
     assert ids.tolist() == [[0, 2]]
-    torch.testing.assert_close(outcome_log_probs(logits, ids).exp(), torch.tensor([[0.5, 0.25, 0.25]]).double())
+    torch.testing.assert_close(
+        outcome_log_probs(logits, ids).exp(), torch.tensor([[0.5, 0.25, 0.25]]).double()
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +69,9 @@ def test_golden_numbers(kind, value):
     teacher = torch.tensor([[4.0, 1.0, 2.0, 1.0]], dtype=torch.float64).log()
     student = torch.tensor([[2.0, 3.0, 2.0, 1.0]], dtype=torch.float64).log()
     ids = top_k_ids(teacher, 2)
-    actual = logit_divergence(student, torch.tensor([0]), ids, outcome_log_probs(teacher, ids), kind, 0.5)
+    actual = logit_divergence(
+        student, torch.tensor([0]), ids, outcome_log_probs(teacher, ids), kind, 0.5
+    )
     assert actual.item() == pytest.approx(value, abs=1e-12)
 
 
@@ -91,7 +108,11 @@ def test_a_student_that_equals_its_teacher_has_no_loss_and_no_gradient(kind):
 
 
 def test_gradient_of_the_forward_kl_is_the_stated_one():
-    student, teacher, k = random_logits(6, 16, seed=6).requires_grad_(), random_logits(6, 16, seed=7), 3
+    student, teacher, k = (
+        random_logits(6, 16, seed=6).requires_grad_(),
+        random_logits(6, 16, seed=7),
+        3,
+    )
     (grad,) = torch.autograd.grad(with_tail(student, teacher, k, "forward_kl").sum(), student)
     q, p, ids = student.detach().softmax(-1), teacher.softmax(-1), top_k_ids(teacher, k)
     tail = torch.ones_like(q).scatter(-1, ids, 0.0)
@@ -111,7 +132,9 @@ def test_gradient_of_the_reverse_kl_is_the_stated_one():
 def test_the_mixture_tends_to_the_two_directions(beta, limit):
     student, teacher = (random_logits(20, 16, seed=s, scale=1.0).log_softmax(-1) for s in (8, 9))
     scaled = DIVERGENCES["jsd"](student, teacher, beta) / min(beta, 1 - beta)
-    torch.testing.assert_close(scaled, DIVERGENCES[limit](student, teacher, 0.5), rtol=1e-2, atol=1e-3)
+    torch.testing.assert_close(
+        scaled, DIVERGENCES[limit](student, teacher, 0.5), rtol=1e-2, atol=1e-3
+    )
 
 
 def test_jsd_is_bounded_where_the_directions_are_not():
@@ -161,7 +184,9 @@ def test_positions_without_a_teacher_get_exactly_nothing(kind):
 def test_no_position_with_a_teacher_is_zero_with_a_graph():
     logits = random_logits(3, 8).requires_grad_()
     none = torch.zeros(0, dtype=torch.int64)
-    value = logit_divergence(logits, none, none.reshape(0, 4), torch.zeros(0, 5), "forward_kl", BETA)
+    value = logit_divergence(
+        logits, none, none.reshape(0, 4), torch.zeros(0, 5), "forward_kl", BETA
+    )
     (grad,) = torch.autograd.grad(value.sum(), logits)
     assert not grad.any()
 
@@ -170,7 +195,9 @@ def test_the_teacher_is_a_constant():
     teacher = random_logits(2, 8, seed=12).requires_grad_()
     ids = top_k_ids(teacher.detach(), 3)
     student = random_logits(2, 8, seed=13).requires_grad_()
-    value = logit_divergence(student, torch.arange(2), ids, outcome_log_probs(teacher, ids), "jsd", BETA)
+    value = logit_divergence(
+        student, torch.arange(2), ids, outcome_log_probs(teacher, ids), "jsd", BETA
+    )
     assert torch.autograd.grad(value.sum(), teacher, allow_unused=True) == (None,)
 
 

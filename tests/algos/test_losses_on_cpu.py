@@ -62,15 +62,22 @@ def test_the_shaped_probability_by_hand(probability, gamma, advantage, loss, gra
     log_prob = torch.tensor([[math.log(probability)]], dtype=torch.float64, requires_grad=True)
     actual = shaped(log_prob, torch.tensor([[advantage]], dtype=torch.float64), gamma)
     (actual_grad,) = torch.autograd.grad(actual.sum(), log_prob)
-    assert (actual.item(), actual_grad.item()) == (pytest.approx(loss, abs=1e-12), pytest.approx(grad, abs=1e-12))
+    assert (actual.item(), actual_grad.item()) == (
+        pytest.approx(loss, abs=1e-12),
+        pytest.approx(grad, abs=1e-12),
+    )
 
 
 def test_the_shaped_loss_of_distillation_rows():
-    """The objective's token sum is that of `shaped`, whatever the reference; outside the mask nothing is computed."""
+    """The objective's token sum is that of `shaped`, whatever the reference; outside the mask
+    nothing is computed.
+    """
     mask = torch.tensor([[True, True, False]])
     log_prob = torch.tensor([[math.log(0.3), -300.0, float("nan")]], requires_grad=True)
     config = DistillConfig(loss="shaped", shaping=0.1)
-    total = distill_loss(log_prob, torch.full((1, 3), float("nan")), torch.tensor([[2.0, 1.0, 5.0]]), mask, config)
+    total = distill_loss(
+        log_prob, torch.full((1, 3), float("nan")), torch.tensor([[2.0, 1.0, 5.0]]), mask, config
+    )
     (grad,) = torch.autograd.grad(total, log_prob)
     assert total.item() == pytest.approx(-1.5)
     assert grad[0].tolist() == [pytest.approx(-2 * 0.03 / 0.16), pytest.approx(0.0, abs=1e-30), 0.0]
@@ -90,7 +97,9 @@ def test_shapes_are_checked_by_name(name):
 def distilled(log_prob, ref, advantages, mask, reference="current", loss="importance_sampling"):
     log_prob = log_prob.clone().requires_grad_()
     config = DistillConfig(reference="old", loss=loss, clip_low=LOW, clip_high=HIGH)
-    object.__setattr__(config, "reference", reference)  # also what is refused: a clipped loss at ratio 1
+    object.__setattr__(
+        config, "reference", reference
+    )  # also what is refused: a clipped loss at ratio 1
     total = distill_loss(log_prob, ref, advantages, mask, config)
     return total, torch.autograd.grad(total, log_prob)[0]
 
@@ -106,9 +115,13 @@ def test_awr_gradient_is_minus_the_advantage_however_far_the_policy_has_moved(mo
 
 def test_with_reference_old_the_ratio_is_taken_to_the_given_log_probs():
     old, advantages = torch.tensor([[-1.0, -2.0]]), torch.tensor([[1.0, -0.5]])
-    _, grad = distilled(old + math.log(1.1), old, advantages, torch.ones(1, 2, dtype=torch.bool), "old")
+    _, grad = distilled(
+        old + math.log(1.1), old, advantages, torch.ones(1, 2, dtype=torch.bool), "old"
+    )
     torch.testing.assert_close(grad, -1.1 * advantages)
-    _, grad = distilled(old + math.log(1.5), old, advantages, torch.ones(1, 2, dtype=torch.bool), "sampler", "ppo")
+    _, grad = distilled(
+        old + math.log(1.5), old, advantages, torch.ones(1, 2, dtype=torch.bool), "sampler", "ppo"
+    )
     torch.testing.assert_close(grad, torch.tensor([[0.0, 0.75]]))
 
 

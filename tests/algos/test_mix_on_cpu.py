@@ -18,19 +18,36 @@ from rltf_verl.types import CONTEXT, Role
 
 CONFIGS = {
     "AWR": RLTFConfig(gamma=0.3, distill=DistillConfig(weight=1.0)),
-    "clipped": RLTFConfig(gamma=0.3, distill=DistillConfig(weight=1.0, reference="sampler", loss="ppo")),
+    "clipped": RLTFConfig(
+        gamma=0.3, distill=DistillConfig(weight=1.0, reference="sampler", loss="ppo")
+    ),
 }
-WEIGHTS = {Role.ATTEMPT: 1.0, Role.DISTILL: 0.1, Role.CRITIQUE: 0.5, Role.FEEDBACK: 0.2, Role.IMITATE: 0.3}
+WEIGHTS = {
+    Role.ATTEMPT: 1.0,
+    Role.DISTILL: 0.1,
+    Role.CRITIQUE: 0.5,
+    Role.FEEDBACK: 0.2,
+    Role.IMITATE: 0.3,
+}
 NUM_SESSIONS, NUM_TURNS, NUM_TOKENS = 5, 3, 4
 
 
 @st.composite
 def batches(draw):
-    """Rows with any role on any token, of sessions of any length in two groups; and the policy's log-probs."""
+    """Rows with any role on any token, of sessions of any length in two groups; and the policy's
+    log-probs.
+    """
     num = draw(st.integers(1, 6))
     token = st.sampled_from([CONTEXT, *map(int, Role)])
-    role = torch.tensor(draw(st.lists(st.lists(token, min_size=NUM_TOKENS, max_size=NUM_TOKENS), min_size=num,
-                                      max_size=num)))  # fmt: skip
+    role = torch.tensor(
+        draw(
+            st.lists(
+                st.lists(token, min_size=NUM_TOKENS, max_size=NUM_TOKENS),
+                min_size=num,
+                max_size=num,
+            )
+        )
+    )
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
     played = torch.randint(1, NUM_TURNS + 1, (NUM_SESSIONS,), generator=generator)
     valid = torch.arange(NUM_TURNS) < played.unsqueeze(1)
@@ -45,7 +62,9 @@ def batches(draw):
 
 
 def gradient(batch, log_prob, config, weights=WEIGHTS):
-    """Of the whole loss with respect to the policy's log-probs, put together as the worker's loss does it."""
+    """Of the whole loss with respect to the policy's log-probs, put together as the worker's loss
+    does it.
+    """
     log_prob = log_prob.clone().requires_grad_()
     targets = compute_targets(batch, config, weights)
     sampled = sampled_tokens(batch.role)
@@ -53,7 +72,11 @@ def gradient(batch, log_prob, config, weights=WEIGHTS):
     ref = torch.where(sampled, targets.ref_log_probs, 0.0)
     loss = (importance_sampling(kept, ref, targets.advantages, 0.8, 1.2) * sampled).sum()
     loss = loss + distill_loss(
-        log_prob, targets.ref_log_probs, targets.advantages, batch.tokens(Role.DISTILL), config.distill
+        log_prob,
+        targets.ref_log_probs,
+        targets.advantages,
+        batch.tokens(Role.DISTILL),
+        config.distill,
     )
     for role in (Role.FEEDBACK, Role.IMITATE):
         loss = loss + supervised_loss(log_prob, targets.advantages, batch.tokens(role))
@@ -69,11 +92,15 @@ def rows(batch, index):
 @settings(max_examples=40, deadline=None)
 @given(batches(), st.sampled_from(list(Role)))
 def test_rows_of_one_role_change_nothing_for_the_others(config, mix, role):
-    """Without the role's tokens, or with the rows that hold any taken out, the rest of the gradient is the same."""
+    """Without the role's tokens, or with the rows that hold any taken out, the rest of the gradient
+    is the same.
+    """
     batch, log_prob = mix
     whole = gradient(batch, log_prob, CONFIGS[config])
     without = replace(batch, role=torch.where(batch.tokens(role), CONTEXT, batch.role))
-    assert torch.equal(gradient(without, log_prob, CONFIGS[config]), torch.where(batch.tokens(role), 0.0, whole))
+    assert torch.equal(
+        gradient(without, log_prob, CONFIGS[config]), torch.where(batch.tokens(role), 0.0, whole)
+    )
     keep = ~batch.tokens(role).any(dim=1)
     assert torch.equal(gradient(rows(batch, keep), log_prob[keep], CONFIGS[config]), whole[keep])
 
@@ -85,7 +112,9 @@ def test_a_roles_weight_scales_its_own_gradient_and_no_other(config, mix, role, 
     batch, log_prob = mix
     one = gradient(batch, log_prob, CONFIGS[config])
     scaled = gradient(batch, log_prob, CONFIGS[config], {**WEIGHTS, role: factor * WEIGHTS[role]})
-    torch.testing.assert_close(scaled, torch.where(batch.tokens(role), factor * one, one), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(
+        scaled, torch.where(batch.tokens(role), factor * one, one), atol=1e-6, rtol=1e-5
+    )
     off = gradient(batch, log_prob, CONFIGS[config], {**WEIGHTS, role: 0.0})
     assert torch.equal(off, torch.where(batch.tokens(role), 0.0, one))
 
@@ -110,7 +139,9 @@ def test_context_gets_exactly_zero_gradient_whatever_stands_there(bad, mix):
 @settings(max_examples=40, deadline=None)
 @given(batches())
 def test_what_each_role_gets(mix):
-    """One token at a time, from the definition: the sign, the weight, the floor and the ratio of every role."""
+    """One token at a time, from the definition: the sign, the weight, the floor and the ratio of
+    every role.
+    """
     batch, log_prob = mix
     config = CONFIGS["AWR"]
     actual, targets = gradient(batch, log_prob, config), compute_targets(batch, config, WEIGHTS)

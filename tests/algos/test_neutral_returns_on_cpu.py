@@ -1,4 +1,6 @@
-"""Turns whose continuation, or whose verdict, is missing for a technical reason: no reason for an advantage."""
+"""Turns whose continuation, or whose verdict, is missing for a technical reason: no reason for an
+advantage.
+"""
 
 import typing
 from dataclasses import replace
@@ -14,7 +16,16 @@ from rltf_verl.algos.pack import pack_sessions
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.config import AttemptConfig, RLTFConfig
 from rltf_verl.config.objectives import Estimator
-from rltf_verl.types import TECHNICAL_STOPS, Attempt, Episode, Grade, Problem, Role, StopReason, Turn
+from rltf_verl.types import (
+    TECHNICAL_STOPS,
+    Attempt,
+    Episode,
+    Grade,
+    Problem,
+    Role,
+    StopReason,
+    Turn,
+)
 
 ESTIMATORS = typing.get_args(Estimator)
 BY_COHORT = [e for e in ESTIMATORS if e not in ("none", "joined", "first_turn")]
@@ -23,7 +34,13 @@ BY_COHORT = [e for e in ESTIMATORS if e not in ("none", "joined", "first_turn")]
 def episode(*turns):
     """Turns as (reward, parent, stop)."""
     made = [
-        Turn(Attempt((k,), (1,), None, str(k), True), Grade(reward > 0.5, True), reward, parent=parent, stop=stop)
+        Turn(
+            Attempt((k,), (1,), None, str(k), True),
+            Grade(reward > 0.5, True),
+            reward,
+            parent=parent,
+            stop=stop,
+        )
         for k, (reward, parent, stop) in enumerate(turns)
     ]
     return Episode(Problem("x", 0, {}, ""), 0, tuple(made))
@@ -49,8 +66,12 @@ def test_every_reason_to_stop_is_one_of_the_attempt_or_a_technical_one():
 @pytest.mark.parametrize("gamma", [0.1, 1.0])
 @pytest.mark.parametrize("stop", sorted(TECHNICAL_STOPS))
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_four_equal_answers_have_equal_advantages_though_one_got_no_feedback(estimator, stop, gamma):
-    """Three of four equal wrong first answers were mended. By cohort: −0.075 and +0.025 each would be a lie."""
+def test_four_equal_answers_have_equal_advantages_though_one_got_no_feedback(
+    estimator, stop, gamma
+):
+    """Three of four equal wrong first answers were mended. By cohort: −0.075 and +0.025 each would
+    be a lie.
+    """
     table = advantages([MENDED, MENDED, MENDED, broken(stop)], estimator, gamma)
     assert table[:, 0].tolist() == pytest.approx([table[0, 0].item()] * 4, abs=1e-6)
     if estimator in (*BY_COHORT, "first_turn"):
@@ -63,8 +84,10 @@ def test_a_session_that_ended_as_it_should_has_no_continuation_to_make_up_for(st
     close(table[:, 0], [0.025, 0.025, 0.025, -0.075])
 
 
-def test_the_continuation_is_that_of_siblings_that_went_on_and_not_of_those_that_were_right_at_once():
-    """Returns 1, 0.1 and, like its equal, 0.1; the own reward still counts: 0.05 less for the format."""
+def test_the_continuation_is_that_of_siblings_that_went_on_not_of_those_right_at_once():
+    """Returns 1, 0.1 and, like its equal, 0.1; the own reward still counts: 0.05 less for the
+    format.
+    """
     right = broken("solved", 1.0)
     for reward in (0.0, -0.05):
         sessions = pack_sessions([right, MENDED, broken("feedback_unavailable", reward)], [0] * 3)
@@ -80,14 +103,18 @@ def test_without_a_verdict_the_whole_return_is_the_siblings_mean():
 
 def test_nobody_went_on():
     """There is nothing to learn about the continuation, so it is 0 for everybody who has none."""
-    sessions = pack_sessions([broken("prompt_too_long"), broken("feedback_unavailable", 0.2)], [0, 0])
+    sessions = pack_sessions(
+        [broken("prompt_too_long"), broken("feedback_unavailable", 0.2)], [0, 0]
+    )
     close(discounted_returns(sessions, 1.0)[:, 0], [0.0, 0.2])
     alone = pack_sessions([broken("ungraded")], [0])
     close(discounted_returns(alone, 1.0), [[0.0]])
 
 
 def test_an_answer_that_nobody_could_grade_is_a_missing_continuation_too():
-    """Second answers right, right and ungraded; the third of a session whose siblings' first returns are 0.5."""
+    """Second answers right, right and ungraded; the third of a session whose siblings' first
+    returns are 0.5.
+    """
     half = episode((0.0, None, None), (0.0, 0, "ungraded"))
     sessions = pack_sessions([MENDED, MENDED, half], [0] * 3)
     close(discounted_returns(sessions, 0.5), [[0.5, 1.0], [0.5, 1.0], [0.5, 1.0]])
@@ -95,14 +122,22 @@ def test_an_answer_that_nobody_could_grade_is_a_missing_continuation_too():
 
 def test_a_group_is_made_up_for_by_its_own_siblings_only():
     failed = episode((0.0, None, None), (0.0, 0, "horizon"))
-    sessions = pack_sessions([MENDED, broken("ungraded"), failed, broken("feedback_unavailable")], [0, 0, 1, 1])
+    sessions = pack_sessions(
+        [MENDED, broken("ungraded"), failed, broken("feedback_unavailable")], [0, 0, 1, 1]
+    )
     close(discounted_returns(sessions, 1.0)[:, 0], [1.0, 1.0, 0.0, 0.0])
 
 
 def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
-    """Session 0: two revisions of 0, one cut off at 0.2, one that went on to 1; session 1 gained 0.5 by going on."""
-    branched = episode((0.0, None, None), (0.2, 0, "feedback_unavailable"), (0.0, 0, None), (1.0, 2, "horizon"))
-    straight = episode((0.0, None, None), (0.5, 0, None), (0.0, 1, "horizon"), (0.5, 0, None), (0.0, 3, "horizon"))
+    """Session 0: two revisions of 0, one cut off at 0.2, one that went on to 1; session 1 gained
+    0.5 by going on.
+    """
+    branched = episode(
+        (0.0, None, None), (0.2, 0, "feedback_unavailable"), (0.0, 0, None), (1.0, 2, "horizon")
+    )
+    straight = episode(
+        (0.0, None, None), (0.5, 0, None), (0.0, 1, "horizon"), (0.5, 0, None), (0.0, 3, "horizon")
+    )
     cut = broken("prompt_too_long")
     returns = discounted_returns(pack_sessions([branched, straight, cut], [0] * 3), 0.5)
     first = 0.5 * (0.7 + 0.5) / 2
@@ -126,30 +161,44 @@ def test_over_three_turns_what_is_made_up_for_is_handed_on():
     close(discounted_returns(sessions, 0.5)[:, 0], [0.25] * 3)
 
 
-# --- every group of a small game, with feedback that fails whatever the answer ---------------------------------------
+# --- every group of a small game, with feedback that fails whatever the answer
+# ---------------------------------------
 
 DROP = 0.4
-EVERYBODY_GOES_ON = [(Game(drop=DROP), 2), (Game(length=2, drop=DROP), 2), (Game(vocab=3, drop=DROP), 3)]
+EVERYBODY_GOES_ON = [
+    (Game(drop=DROP), 2),
+    (Game(length=2, drop=DROP), 2),
+    (Game(vocab=3, drop=DROP), 3),
+]
 
 
 def known(num: int) -> torch.Tensor:
     """[num] probability that n of the other sessions go on."""
-    return Binomial(num - 1, torch.tensor(1 - DROP, dtype=torch.float64)).log_prob(torch.arange(num).double()).exp()
+    return (
+        Binomial(num - 1, torch.tensor(1 - DROP, dtype=torch.float64))
+        .log_prob(torch.arange(num).double())
+        .exp()
+    )
 
 
 @pytest.mark.parametrize("estimator", ["none", *BY_COHORT, "first_turn"])
 @pytest.mark.parametrize(("game", "num"), EVERYBODY_GOES_ON)
-def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(game, num, estimator):
-    """Of J = E[r_1] + γ E[R_2] the first part has the estimator's own factor, the second is scaled by one more number.
+def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(
+    game, num, estimator
+):
+    """Of J = E[r_1] + γ E[R_2] the first part has the estimator's own factor, the second is scaled
+    by one more number.
 
-    That number is the share of sessions that go on, times, but for `none`, E[1 − 1/m] / (1 − 1/n): the mean that makes
-    up for the others holds the own continuation too, m being the sessions that go on. The *direction* of each part is
-    that of the game without failures.
+    That number is the share of sessions that go on, times, but for `none`, E[1 − 1/m] / (1 − 1/n):
+    the mean that makes up for the others holds the own continuation too, m being the sessions that
+    go on. The *direction* of each part is that of the game without failures.
     """
     player, whole = Player(game), Player(replace(game, drop=0.0))
     config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator=estimator))
     ours = player.only(expected_gradients(player, num, config)[Role.ATTEMPT] / num, "answer", 0)
-    first, later = (whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0))
+    first, later = (
+        whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0)
+    )
     later = GAMMA * (later - first)
     own = 1 - 1 / num if estimator in ("group_mean", "first_turn") else 1.0
     m = torch.arange(num).double()
@@ -159,7 +208,8 @@ def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(g
 
 @pytest.mark.parametrize("num", [2, 3])
 def test_who_stops_early_because_it_is_right_is_not_made_to_look_better(num):
-    """One wrong answer, which gets feedback unless that fails: it is worth what it is worth without failures.
+    """One wrong answer, which gets feedback unless that fails: it is worth what it is worth without
+    failures.
 
     Only where nobody else went on either is there nothing to take, and its continuation counts 0.
     """
@@ -167,12 +217,16 @@ def test_who_stops_early_because_it_is_right_is_not_made_to_look_better(num):
     player, whole = Player(game), Player(replace(game, drop=0.0))
     config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator="ragged"))
     ours = player.only(expected_gradients(player, num, config)[Role.ATTEMPT] / num, "answer", 0)
-    first, later = (whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0))
+    first, later = (
+        whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0)
+    )
     nobody = (1 - whole.reach(1) * (1 - DROP)) ** (num - 1)
     naive = first + (1 - DROP) * GAMMA * (later - first)
     exact = first + (1 - DROP * nobody) * GAMMA * (later - first)
     plain = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator="none"))
-    check(player.only(expected_gradients(player, num, plain)[Role.ATTEMPT] / num, "answer", 0), exact)
+    check(
+        player.only(expected_gradients(player, num, plain)[Role.ATTEMPT] / num, "answer", 0), exact
+    )
     truth = first + GAMMA * (later - first)
     assert (ours * truth).sum() > 0
     assert (ours - truth).abs().max() < (naive - truth).abs().max()

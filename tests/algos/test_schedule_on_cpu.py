@@ -46,12 +46,19 @@ def test_weight_at_a_step(weight, step, num_steps, start, expected):
 
 
 def test_a_resumed_run_continues_the_ramp():
-    """The release restarts it; here nothing but the step enters, so where the run was cut cannot matter."""
+    """The release restarts it; here nothing but the step enters, so where the run was cut cannot
+    matter.
+    """
     whole = [scheduled_weight(RAMP, k, 20) for k in range(20)]
     resumed = [scheduled_weight(RAMP, k, 20) for k in [*range(12, 20), *range(12)]]
     assert resumed == [*whole[12:], *whole[:12]]
     assert all(a < b for a, b in itertools.pairwise(whole))
-    assert list(inspect.signature(scheduled_weight).parameters) == ["weight", "step", "num_steps", "start_step"]
+    assert list(inspect.signature(scheduled_weight).parameters) == [
+        "weight",
+        "step",
+        "num_steps",
+        "start_step",
+    ]
 
 
 OBJECTIVES = {
@@ -72,11 +79,19 @@ def ramps(role, steps, resumed_at=0, **settings):
 
 def test_every_role_has_its_own_coefficient():
     config = RLTFConfig(
-        attempt=AttemptConfig(weight=0.5), distill=DistillConfig(weight=0.1, start_step=4),
-        feedback_modeling=FeedbackModelingConfig(weight=(0.0, 0.2)), imitate=ImitateConfig(weight=0.3),
+        attempt=AttemptConfig(weight=0.5),
+        distill=DistillConfig(weight=0.1, start_step=4),
+        feedback_modeling=FeedbackModelingConfig(weight=(0.0, 0.2)),
+        imitate=ImitateConfig(weight=0.3),
         critique=CritiqueConfig(weight=2.0),
-    )  # fmt: skip
-    expected = {Role.ATTEMPT: 0.5, Role.DISTILL: 0.0, Role.FEEDBACK: 0.0, Role.IMITATE: 0.3, Role.CRITIQUE: 2.0}
+    )
+    expected = {
+        Role.ATTEMPT: 0.5,
+        Role.DISTILL: 0.0,
+        Role.FEEDBACK: 0.0,
+        Role.IMITATE: 0.3,
+        Role.CRITIQUE: 2.0,
+    }
     assert role_weights(config, step=0, num_steps=11) == expected
     later = {**expected, Role.DISTILL: 0.1, Role.FEEDBACK: pytest.approx(0.1)}
     assert role_weights(config, step=5, num_steps=11) == later
@@ -85,8 +100,12 @@ def test_every_role_has_its_own_coefficient():
 def test_by_default_attempts_and_critiques_count_and_nothing_else():
     weights = role_weights(RLTFConfig(), step=3, num_steps=10)
     assert weights == {
-        Role.ATTEMPT: 1.0, Role.CRITIQUE: 1.0, Role.DISTILL: 0.0, Role.FEEDBACK: 0.0, Role.IMITATE: 0.0,
-    }  # fmt: skip
+        Role.ATTEMPT: 1.0,
+        Role.CRITIQUE: 1.0,
+        Role.DISTILL: 0.0,
+        Role.FEEDBACK: 0.0,
+        Role.IMITATE: 0.0,
+    }
 
 
 @pytest.mark.parametrize("role", OBJECTIVES)
@@ -101,15 +120,27 @@ def test_a_ramp_runs_from_its_start_to_its_end(role):
 @pytest.mark.parametrize("role", OBJECTIVES)
 @pytest.mark.parametrize("cut", [1, 3, 4, 5, 12, 19])
 def test_a_resumed_run_has_the_weights_of_an_uninterrupted_one(role, cut):
-    for settings in ({}, {"start_step": 4}, {"start_step": 4, "ramp_steps": 15}, {"weight": 0.1, "start_step": 4}):
-        assert ramps(role, range(cut, NUM), cut, **settings) == ramps(role, range(NUM), **settings)[cut:]
+    for settings in (
+        {},
+        {"start_step": 4},
+        {"start_step": 4, "ramp_steps": 15},
+        {"weight": 0.1, "start_step": 4},
+    ):
+        assert (
+            ramps(role, range(cut, NUM), cut, **settings)
+            == ramps(role, range(NUM), **settings)[cut:]
+        )
 
 
 @pytest.mark.parametrize("role", OBJECTIVES)
 def test_a_ramp_that_restarts_on_resume_is_the_releases(role):
-    """p = (k − k₀)/(K − k₀ − 1) from the step of the resume; a constant knows no restart; nor does a first start."""
+    """p = (k − k₀)/(K − k₀ − 1) from the step of the resume; a constant knows no restart; nor does
+    a first start.
+    """
     restarted = ramps(role, range(10, NUM), 10, restart_on_resume=True)
     assert restarted == pytest.approx([0.1 * k / 9 for k in range(10)])
-    assert ramps(role, range(2, 6), 2, restart_on_resume=True, start_step=4) == ramps(role, range(2, 6), start_step=4)
+    assert ramps(role, range(2, 6), 2, restart_on_resume=True, start_step=4) == ramps(
+        role, range(2, 6), start_step=4
+    )
     assert ramps(role, [10], 10, restart_on_resume=True, weight=0.1) == [0.1]
     assert ramps(role, range(NUM), 0, restart_on_resume=True) == ramps(role, range(NUM))

@@ -28,13 +28,21 @@ def test_a_tree_counts_from_the_root_to_each_attempt():
 
 def test_in_lines_a_turn_is_compared_with_the_groups_turns_of_the_same_number():
     assert compared(HAND) == [
-        {(0, 0), (1, 0), (2, 0)}, {(1, 1), (2, 1)}, {(3, 0), (4, 0), (5, 0)}, {(3, 1), (4, 1), (5, 1)},
-    ]  # fmt: skip
+        {(0, 0), (1, 0), (2, 0)},
+        {(1, 1), (2, 1)},
+        {(3, 0), (4, 0), (5, 0)},
+        {(3, 1), (4, 1), (5, 1)},
+    ]
     assert (cohorts(HAND).lines == 3).all()  # whoever stopped
 
 
 def test_below_a_branch_a_turn_is_compared_with_its_siblings_only():
-    assert compared(TREES) == [{(0, 0), (1, 0), (2, 0)}, {(0, 1), (0, 3)}, {(0, 2)}, {(1, 1), (1, 2)}]
+    assert compared(TREES) == [
+        {(0, 0), (1, 0), (2, 0)},
+        {(0, 1), (0, 3)},
+        {(0, 2)},
+        {(1, 1), (1, 2)},
+    ]
     lines = cohorts(TREES).lines
     assert lines[:, 0].tolist() == [3, 3, 3]
     assert [lines[0, m].item() for m in (1, 2, 3)] == [2, 2, 2]
@@ -46,12 +54,24 @@ def test_above_a_late_branch_turns_are_compared_across_the_group():
     parent = torch.tensor([[-1, 0, 1, 1], [-1, 0, 1, 1]])
     valid = torch.ones(2, 4, dtype=torch.bool)
     sessions = Sessions(torch.zeros(2, 4), ~valid, valid, parent, torch.tensor([0, 0]))
-    assert compared(sessions) == [{(0, 0), (1, 0)}, {(0, 1), (1, 1)}, {(0, 2), (0, 3)}, {(1, 2), (1, 3)}]
+    assert compared(sessions) == [
+        {(0, 0), (1, 0)},
+        {(0, 1), (1, 1)},
+        {(0, 2), (0, 3)},
+        {(1, 2), (1, 3)},
+    ]
 
 
 def test_labels_of_different_groups_and_branches_never_meet():
-    where = cohorts(Sessions(*(torch.cat([getattr(TREES, f)] * 2) for f in ("rewards", "correct", "valid", "parent")),
-                             group=torch.tensor([0, 0, 0, 1, 1, 1])))  # fmt: skip
+    where = cohorts(
+        Sessions(
+            *(
+                torch.cat([getattr(TREES, f)] * 2)
+                for f in ("rewards", "correct", "valid", "parent")
+            ),
+            group=torch.tensor([0, 0, 0, 1, 1, 1]),
+        )
+    )
     first, second = (where.label[:3][TREES.valid], where.label[3:][TREES.valid])
     assert not set(first.tolist()) & set(second.tolist())
     assert int(where.label.max()) < where.num_labels

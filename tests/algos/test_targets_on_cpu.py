@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import RowBatch, compute_targets, role_weights, sampled_tokens
-from rltf_verl.config import AttemptConfig, CritiqueConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
+from rltf_verl.config import (
+    AttemptConfig,
+    CritiqueConfig,
+    FeedbackModelingConfig,
+    ImitateConfig,
+    RLTFConfig,
+)
 from rltf_verl.episode.rows import attempt_rows, critique_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
@@ -32,9 +38,18 @@ def test_attempt_rows_of_the_golden_case():
     packed = batch()
     actual = of_role(packed, targets_of(packed, config()).advantages, Role.ATTEMPT)
     expected = [
-        [2 / 3] * 2, [-0.7 / 3] * 3, [0.5] * 4, [-1.3 / 3] * 2, [-0.5] * 2,
-        [0.11 / 3] * 2, [0.1 / 3] * 3, [0.11 / 3], [0.1 / 3], [-0.22 / 3] * 2, [-0.2 / 3] * 2,
-    ]  # fmt: skip
+        [2 / 3] * 2,
+        [-0.7 / 3] * 3,
+        [0.5] * 4,
+        [-1.3 / 3] * 2,
+        [-0.5] * 2,
+        [0.11 / 3] * 2,
+        [0.1 / 3] * 3,
+        [0.11 / 3],
+        [0.1 / 3],
+        [-0.22 / 3] * 2,
+        [-0.2 / 3] * 2,
+    ]
     for a, e in zip(actual, expected, strict=True):
         assert a == pytest.approx(e, abs=1e-6)
 
@@ -49,7 +64,12 @@ def test_attempt_rows_of_the_golden_case():
             [[0.07, 0, 0.07, 0.07], [-0.03, 0], [0.31 / 3, 0.31 / 3, 0], [0], [0.28 / 3, 0.28 / 3]],
         ),
         ("first_turn", None, 1.0, [[0.7] * 4, [-0.3] * 2, [3.1 / 3] * 3, [3.1 / 3], [2.8 / 3] * 2]),
-        ("second_turn", -5.0, 0.1, [[0.05, 0, 0.05, 0.05], [-0.05, 0], [0.01 / 3, 0.01 / 3, 0], [0], [-0.02 / 3] * 2]),
+        (
+            "second_turn",
+            -5.0,
+            0.1,
+            [[0.05, 0, 0.05, 0.05], [-0.05, 0], [0.01 / 3, 0.01 / 3, 0], [0], [-0.02 / 3] * 2],
+        ),
         ("rejection", -5.0, 0.1, [[0.1, 0, 0.1, 0.1], [0, 0], [0.1, 0.1, 0], [0], [0.1, 0.1]]),
         ("none", None, 1.0, [[1.0] * 4, [0.0] * 2, [1.0] * 3, [1.0], [0.9] * 2]),
     ],
@@ -62,13 +82,18 @@ def test_distillation_rows_of_the_golden_case(baseline, floor, weight, expected)
 
 
 def test_distillation_rows_of_the_golden_case_with_a_soft_floor():
-    """Tokens at −6, −5.5, −5.001, −7 below the floor of −5 keep e^-1, e^-0.5, e^-0.001, e^-2 of their advantage."""
+    """Tokens at −6, −5.5, −5.001, −7 below the floor of −5 keep e^-1, e^-0.5, e^-0.001, e^-2 of
+    their advantage.
+    """
     packed = batch()
     soft, hard = targets_of(packed, config(floor="soft")), targets_of(packed, config())
     expected = [
-        [0.07, 0.07 * 0.3678794, 0.07, 0.07], [-0.03, -0.03 * 0.6065307],
-        [0.31 / 3, 0.31 / 3, 0.31 / 3 * 0.9990005], [0.31 / 3 * 0.1353353], [0.28 / 3, 0.28 / 3],
-    ]  # fmt: skip
+        [0.07, 0.07 * 0.3678794, 0.07, 0.07],
+        [-0.03, -0.03 * 0.6065307],
+        [0.31 / 3, 0.31 / 3, 0.31 / 3 * 0.9990005],
+        [0.31 / 3 * 0.1353353],
+        [0.28 / 3, 0.28 / 3],
+    ]
     for a, e in zip(of_role(packed, soft.advantages, Role.DISTILL), expected, strict=True):
         assert a == pytest.approx(e, abs=1e-6)
     assert torch.equal(soft.floor_masked, hard.floor_masked)
@@ -92,11 +117,21 @@ def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
     rows = compute_targets(modelled, settings, role_weights(settings, 0, 1), stale).advantages[:, 0]
     # attempt rows of sessions 0, 1, 1, 2, 2, 3, 3, …
-    assert rows[modelled.role[:, 0] == Role.FEEDBACK][:7].tolist() == [0.5, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5]
+    assert rows[modelled.role[:, 0] == Role.FEEDBACK][:7].tolist() == [
+        0.5,
+        0.0,
+        0.0,
+        0.5,
+        0.5,
+        0.0,
+        0.5,
+    ]
 
 
 def test_imitation_rows_of_the_golden_case():
-    """RLTF_SPEC 8.1, sft: cross-entropy rows for all second answers but that of session 2, which is wrong."""
+    """RLTF_SPEC 8.1, sft: cross-entropy rows for all second answers but that of session 2, which is
+    wrong.
+    """
     settings = RLTFConfig(imitate=ImitateConfig(weight=0.1))
     packed = batch(settings)
     actual = of_role(packed, targets_of(packed, settings).advantages, Role.IMITATE)
@@ -118,11 +153,15 @@ def test_floor_masked_shares_of_the_golden_case():
     targets = targets_of(packed, config())
     shares = [sum(row) / len(row) for row in of_role(packed, targets.floor_masked, Role.DISTILL)]
     assert shares == pytest.approx([0.25, 0.5, 1 / 3, 1.0, 0.0])
-    assert not targets.floor_masked[~packed.tokens(Role.DISTILL)].any()  # attempts are never floored
+    assert not targets.floor_masked[
+        ~packed.tokens(Role.DISTILL)
+    ].any()  # attempts are never floored
 
 
 def test_the_on_policy_loss_of_the_golden_case():
-    """With ratio 1 everywhere the importance-sampling loss is minus the sum of all advantages (RLTF_SPEC 8.1)."""
+    """With ratio 1 everywhere the importance-sampling loss is minus the sum of all advantages
+    (RLTF_SPEC 8.1).
+    """
 
     def total(settings):
         return -targets_of(batch(settings), settings).advantages.sum().item()
@@ -151,7 +190,9 @@ def test_the_estimator_of_attempts_is_the_one_that_was_asked_for():
     packed = batch()
 
     def first_row(**attempt):
-        return targets_of(packed, RLTFConfig(attempt=AttemptConfig(**attempt))).advantages[0, 0].item()
+        return (
+            targets_of(packed, RLTFConfig(attempt=AttemptConfig(**attempt))).advantages[0, 0].item()
+        )
 
     assert first_row(estimator="none") == pytest.approx(1.0)
     assert first_row(estimator="leave_one_out") == pytest.approx(1.0)  # the others: (0.1 − 0.1) / 2
@@ -178,8 +219,15 @@ def test_a_group_of_one_learns_nothing_from_attempts_and_still_distills():
 
 def two_turns(first_prompt, second_prompt, rewards, feedback=None):
     turns = (
-        Turn(Attempt(first_prompt, (2,), (-1.0,), "", True), Grade(False, True), rewards[0], feedback),
-        Turn(Attempt(second_prompt, (3, 4), (-1.0, -1.0), "", True), Grade(True, True), rewards[1], parent=0),
+        Turn(
+            Attempt(first_prompt, (2,), (-1.0,), "", True), Grade(False, True), rewards[0], feedback
+        ),
+        Turn(
+            Attempt(second_prompt, (3, 4), (-1.0, -1.0), "", True),
+            Grade(True, True),
+            rewards[1],
+            parent=0,
+        ),
     )
     return Episode(Problem("x", 0, {}, ""), 0, turns)
 
@@ -189,7 +237,9 @@ def test_a_merged_row_carries_each_turns_advantage_and_nothing_in_its_gap():
     rows = [attempt_rows(e)[0] for e in episodes]
     packed = pack_rows(rows, [0, 1], pack_sessions(episodes, [0, 0]), [[-1.0] * 5] * 2)
     advantages = targets_of(packed, RLTFConfig(gamma=0.5)).advantages
-    torch.testing.assert_close(advantages, torch.tensor([[0.25, 0, 0, 0.5, 0.5], [-0.25, 0, 0, -0.5, -0.5]]))
+    torch.testing.assert_close(
+        advantages, torch.tensor([[0.25, 0, 0, 0.5, 0.5], [-0.25, 0, 0, -0.5, -0.5]])
+    )
 
 
 def test_critique_rows_are_credited_with_the_turn_they_led_to():
@@ -204,7 +254,9 @@ def test_critique_rows_are_credited_with_the_turn_they_led_to():
 
 
 def test_what_a_sampler_does_not_report_is_zero():
-    silent = [replace(row, log_probs=None) for row in attempt_rows(two_turns((1,), (3,), (0.0, 1.0)))]
+    silent = [
+        replace(row, log_probs=None) for row in attempt_rows(two_turns((1,), (3,), (0.0, 1.0)))
+    ]
     sessions = pack_sessions([two_turns((1,), (3,), (0.0, 1.0))], [0])
     assert not pack_rows(silent, [0, 0], sessions, [[-1.0], [-1.0] * 2]).sampler_log_probs.any()
 

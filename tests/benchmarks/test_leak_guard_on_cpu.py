@@ -11,7 +11,9 @@ from benchmarks.leak_texts.files import problem_of, read_folder, read_row
 from benchmarks.leak_texts.sets import TextSet, all_sets
 
 DOCS = Path(__file__).parents[2] / "docs" / "feedback_guard.md"
-SETS = {texts.name: texts for texts in all_sets() if texts.name != "code"}  # programs take minutes on a busy machine
+SETS = {
+    texts.name: texts for texts in all_sets() if texts.name != "code"
+}  # programs take minutes on a busy machine
 SMALL = {"direct": 60, "innocent": 100}
 each_set = pytest.mark.parametrize("texts", SETS.values(), ids=SETS)
 
@@ -59,13 +61,25 @@ def test_the_texts_are_different_and_the_same_again(texts: TextSet):
 
 
 def row(text: str, leak: object, **more) -> str:
-    fields = {"env": "knights_knaves", "problem_seed": 3, "attempt": "", "text": text, "leak": leak, "category": "copy"}
+    fields = {
+        "env": "knights_knaves",
+        "problem_seed": 3,
+        "attempt": "",
+        "text": text,
+        "leak": leak,
+        "category": "copy",
+    }
     return json.dumps({**fields, **more})
 
 
 def test_texts_from_a_folder_are_measured_by_category(tmp_path):
     _, problem = problem_of("knights_knaves", 3)
-    lines = [row(f"Solution: {problem.reference}", True), row("Look again.", False), row("Think.", True), ""]
+    lines = [
+        row(f"Solution: {problem.reference}", True),
+        row("Look again.", False),
+        row("Think.", True),
+        "",
+    ]
     (tmp_path / "some.jsonl").write_text("\n".join(lines), "utf-8")
     scores = measure([(one.env, one.item) for one in read_folder(tmp_path)])
     assert folder_line("x", scores)[:3] == ["x", "1/2 = 0.500", "0/1 = 0.000"]
@@ -75,10 +89,12 @@ def test_texts_from_a_folder_are_measured_by_category(tmp_path):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        (row("x", "yes"), "leak='yes'"), (row("x", True, env="none"), "none"), ("[", "delimiter|Expecting"),
+        (row("x", "yes"), "leak='yes'"),
+        (row("x", True, env="none"), "none"),
+        ("[", "delimiter|Expecting"),
         (row("x", True, problem_seed=True), "problem_seed=True"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_line_is_named(tmp_path, line, complaint):
     (tmp_path / "bad.jsonl").write_text(f"\n{line}\n", "utf-8")
     with pytest.raises(ValueError, match=rf"bad\.jsonl:2: .*({complaint})"):
@@ -87,7 +103,9 @@ def test_a_bad_line_is_named(tmp_path, line, complaint):
         list(read_folder(tmp_path / "none"))
 
 
-@pytest.mark.parametrize("name", ["binary_matrix", "knights_knaves", "shortest_path", "math", "reasoning_gym", "code"])
+@pytest.mark.parametrize(
+    "name", ["binary_matrix", "knights_knaves", "shortest_path", "math", "reasoning_gym", "code"]
+)
 def test_a_seed_stands_for_one_problem(name):
     env, problem = problem_of(name, 7)
     assert problem_of(name, 7)[1] is problem
@@ -98,7 +116,9 @@ def test_a_seed_stands_for_one_problem(name):
 UNSEEN = Path(__file__).parents[2] / "benchmarks" / "leak_texts" / "unseen"
 
 
-@pytest.mark.parametrize(("env", "least"), [("knights_knaves", 48), ("shortest_path", 54), ("reasoning_gym", 50)])
+@pytest.mark.parametrize(
+    ("env", "least"), [("knights_knaves", 48), ("shortest_path", 54), ("reasoning_gym", 50)]
+)
 def test_texts_by_another_author_are_found_as_the_docs_say(env: str, least: int):
     lines = (UNSEEN / f"{env}.jsonl").read_text("utf-8").splitlines()
     rows = [read_row(json.loads(line)) for line in lines]

@@ -1,4 +1,6 @@
-"""Every benchmark of `make benchmarks` still runs: small sizes, or, of those with the real trainer, all but the run."""
+"""Every benchmark of `make benchmarks` still runs: small sizes, or, of those with the real trainer,
+all but the run.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_a_benchmark_runs_by_its_command(name: str, tmp_path: Path) -> None:
 
 
 class Runs:
-    """In place of `run_together`: composes what the runs would be started with, and gives each step these metrics."""
+    """In place of `run_together`: composes what the runs would be started with, and gives each step
+    these metrics.
+    """
 
     def __init__(self, metrics: Mapping[str, float]) -> None:
         self.metrics, self.ways = metrics, 0
@@ -60,7 +64,11 @@ class Runs:
     ) -> dict[str, list[dict[str, float]]]:
         steps = {}
         for way, overrides in ways.items():
-            (name,) = [o.removeprefix("--config-name=") for o in overrides if o.startswith("--config-name=")]
+            (name,) = [
+                o.removeprefix("--config-name=")
+                for o in overrides
+                if o.startswith("--config-name=")
+            ]
             with initialize_config_module("verl.trainer.config", version_base=None):
                 config = compose(name, [o for o in overrides if not o.startswith("--")])
             if "rltf" in config:
@@ -88,16 +96,23 @@ class Runs:
 def test_a_benchmark_of_the_real_trainer_up_to_the_run_and_after_it(
     name: str, options: str, ways: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nightly job starts the trainer; here its configurations are composed and its metrics are given."""
+    """The nightly job starts the trainer; here its configurations are composed and its metrics are
+    given.
+    """
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     module: Any = importlib.import_module(name)
     keys = [*getattr(module, "SHOWN", {}).values(), *getattr(module, "MEASURED", {}).values()]
-    runs = Runs(dict.fromkeys(
-        [*keys, "timing_s/step", "rltf/session/total", "controller/rows", "controller/tokens"], 2.0
-    ))  # fmt: skip
+    runs = Runs(
+        dict.fromkeys(
+            [*keys, "timing_s/step", "rltf/session/total", "controller/rows", "controller/tokens"],
+            2.0,
+        )
+    )
     monkeypatch.setattr(module, "run_together", runs)
     monkeypatch.setattr(sys, "argv", [name, *options.split(), "--out", str(tmp_path)])
     module.main()
     assert runs.ways == ways
     (written,) = tmp_path.glob("*.json")
-    assert json.loads(written.read_text())["settings"]["steps"] == int(options.partition("--steps ")[2].split()[0])
+    assert json.loads(written.read_text())["settings"]["steps"] == int(
+        options.partition("--steps ")[2].split()[0]
+    )

@@ -33,7 +33,9 @@ def out(tmp_path_factory):
             before = {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")}
             run_all(QUICK, folder, pool, SHORT["vague"])
             mechanism.run_seed(1, folder, mechanism.QUICK, SHORT["blank"])
-    assert {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")} == before, "finished runs are skipped"
+    assert {p: p.stat().st_mtime_ns for p in folder.rglob("*.json")} == before, (
+        "finished runs are skipped"
+    )
     return folder
 
 
@@ -41,7 +43,9 @@ def test_a_quick_study_leaves_curves_tables_and_a_picture(out, capsys):
     curve = json.loads(result_file(out, Run("fm 0.1 derange", 1)).read_text())["curve"]
     assert [point["step"] for point in curve] == [0, 1, 2]
     assert curve[-1]["sessions"] == 8
-    assert curve[-1]["trained_tokens"] > curve[-1]["sampled_tokens"], "modelled tokens are trained too"
+    assert curve[-1]["trained_tokens"] > curve[-1]["sampled_tokens"], (
+        "modelled tokens are trained too"
+    )
     write_report(out, out / "results.json", out / "study.png")
     printed = capsys.readouterr().out
     assert "| fm 0.1 derange | 1 |" in printed
@@ -60,11 +64,15 @@ def test_a_policy_follows_from_its_seed(tmp_path):
 
 def made_from(folder, seed):
     make_policy(folder, SHORT["blank"], seed)
-    return torch.cat([weights.flatten() for weights in load_file(folder / "model.safetensors").values()])
+    return torch.cat(
+        [weights.flatten() for weights in load_file(folder / "model.safetensors").values()]
+    )
 
 
 def test_the_arms_start_from_the_same_policy_and_only_the_marks_differ(out):
-    records = {arm: json.loads((out / "mechanism" / f"{arm}-1.json").read_text()) for arm in mechanism.ARMS}
+    records = {
+        arm: json.loads((out / "mechanism" / f"{arm}-1.json").read_text()) for arm in mechanism.ARMS
+    }
     start = pytest.approx(records["none"]["start"], rel=1e-3)
     assert all(r["start"] == start for r in records.values())
     assert records["none"]["curve"][0] == pytest.approx(records["none"]["start"], abs=1e-4)
@@ -78,7 +86,10 @@ def test_marks_stand_to_the_question_as_the_answer_does(out):
     question, right = mechanism.label(problems().train[0])
     answered = _distance(tokenizer, question, right, question, answer_from=1)  # behind the box
     prompt, marks = next(mechanism.feedback_batches("fm", 1, 0))[0]
-    assert _distance(tokenizer, prompt, marks, prompt.rpartition("!")[2].strip(), answer_from=0) == answered
+    assert (
+        _distance(tokenizer, prompt, marks, prompt.rpartition("!")[2].strip(), answer_from=0)
+        == answered
+    )
 
 
 def _distance(tokenizer, prompt, target, question, answer_from):
@@ -94,7 +105,9 @@ def test_marginal_keeps_the_tokens_of_every_place_and_derange_pairs_different_pr
     mixed = shuffle_places(texts, rng)
     assert [len(t) for t in mixed] == [4, 4, 1, 4]
     for place in range(4):
-        assert sorted(t[place] for t in mixed if len(t) > place) == sorted(t[place] for t in texts if len(t) > place)
+        assert sorted(t[place] for t in mixed if len(t) > place) == sorted(
+            t[place] for t in texts if len(t) > place
+        )
 
     def row(prompt, answer, role):
         return Row((prompt,), (answer,), (int(role),), (0,), (0.0,), (0.0,))
@@ -104,7 +117,9 @@ def test_marginal_keeps_the_tokens_of_every_place_and_derange_pairs_different_pr
     assert 0 not in instead, "attempts stay"
     assert {new.prompt_ids[0] for new in instead.values()} == {1, 2, 3}
     assert all(new.response_ids[0] // 10 != new.prompt_ids[0] for new in instead.values())
-    assert set(control_rows("derange", rows[:2], [0, 0], rng).values()) == {None}, "no other problem, no row"
+    assert set(control_rows("derange", rows[:2], [0, 0], rng).values()) == {None}, (
+        "no other problem, no row"
+    )
     assert control_rows("", rows, [0] * 6, rng) == {}
 
 
@@ -146,9 +161,15 @@ def test_the_update_is_the_sum_of_the_roles_gradients(out, monkeypatch):
         p.data.copy_(old)
     learner.optimizer.zero_grad()
     rows, advantages = seen["rows"], seen["targets"].advantages
-    assert {role for row in rows for role in row.role} == {Role.ATTEMPT, Role.DISTILL, Role.FEEDBACK}
+    assert {role for row in rows for role in row.role} == {
+        Role.ATTEMPT,
+        Role.DISTILL,
+        Role.FEEDBACK,
+    }
     pairs = zip(rows, advantages, strict=True)
-    loss = -sum((_log_prob(learner.model, row) * values[: len(row.role)]).sum() for row, values in pairs)
+    loss = -sum(
+        (_log_prob(learner.model, row) * values[: len(row.role)]).sum() for row, values in pairs
+    )
     (loss / (4 * 2 * config.data.max_response_length)).backward()
     for step, parameter in zip(steps, parameters, strict=True):
         assert (step - parameter.grad).abs().max() < 1e-5
@@ -161,5 +182,7 @@ def _log_prob(model, row):
 
 
 def test_held_out_matrices_are_in_no_batch():
-    train, test = ({str(p.data["matrix"]) for p in split} for split in (problems().train, problems().test))
+    train, test = (
+        {str(p.data["matrix"]) for p in split} for split in (problems().train, problems().test)
+    )
     assert not train & test

@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[2]
     [
         (
             "controller",
-            "--repeats 1 --steps 3 --warm-up 1 --problems 2 --sessions 2 --tokens 16 --hidden 32 --layers 1",
+            (
+                "--repeats 1 --steps 3 --warm-up 1 --problems 2 --sessions 2 --tokens 16 --hidden"
+                " 32 --layers 1"
+            ),
         ),
         ("logging_cost", "--steps 3 --warm-up 1 --problems 2 --sessions 2 --tokens 16"),
         ("scale", "--steps 2 --warm-up 0 --tokens 16"),

@@ -19,11 +19,19 @@ def test_rows_are_the_environment_s_problems(tmp_path: Path) -> None:
     paths = build_parquet("binary_matrix", tmp_path, 3, 20, 5, style="compact")
     env = make_env("binary_matrix", style="compact")
     splits = env.build(3, 20, 5)
-    for path, split, problems in ((paths.train, "train", splits.train), (paths.test, "test", splits.test)):
+    for path, split, problems in (
+        (paths.train, "train", splits.train),
+        (paths.test, "test", splits.test),
+    ):
         check_parquet(path)
         rows = pq.read_table(path).to_pylist()
-        assert tuple(problem_from_row(row["extra_info"], row["reward_model"]) for row in rows) == problems
-        assert [row["prompt"] for row in rows] == [[{"role": "user", "content": env.prompt(p)}] for p in problems]
+        assert (
+            tuple(problem_from_row(row["extra_info"], row["reward_model"]) for row in rows)
+            == problems
+        )
+        assert [row["prompt"] for row in rows] == [
+            [{"role": "user", "content": env.prompt(p)}] for p in problems
+        ]
         assert {(r["data_source"], r["agent_name"], r["extra_info"]["split"]) for r in rows} == {
             ("rltf/binary_matrix", "rltf", split)
         }
@@ -31,7 +39,8 @@ def test_rows_are_the_environment_s_problems(tmp_path: Path) -> None:
 
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
     first, again, other = (
-        build_parquet("binary_matrix", tmp_path / d, s, 9, 3) for d, s in (("a", 1), ("b", 1), ("c", 2))
+        build_parquet("binary_matrix", tmp_path / d, s, 9, 3)
+        for d, s in (("a", 1), ("b", 1), ("c", 2))
     )
     assert first.train.read_bytes() == again.train.read_bytes()
     assert first.test.read_bytes() == again.test.read_bytes()
@@ -42,8 +51,9 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 def test_provenance(tmp_path: Path) -> None:
     path = build_parquet("binary_matrix", tmp_path, 7, 2, 1, n_max=4, mode="official").test
     provenance = read_provenance(path)
-    assert provenance["command"] == (
-        "rltf data build binary_matrix --seed=7 --num-train=2 --num-test=1 mode=official n_max=4"
+    assert (
+        provenance["command"]
+        == "rltf data build binary_matrix --seed=7 --num-train=2 --num-test=1 mode=official n_max=4"
     )
     assert (provenance["seed"], provenance["split"]) == (7, "test")
     assert provenance["versions"]["pyarrow"] == pa.__version__
@@ -69,14 +79,18 @@ def test_nothing_is_written_when_the_environment_refuses(tmp_path: Path) -> None
 )
 def test_bad_row_names_the_field(extra_info: dict, reward_model: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        problem_from_row({**ROW["extra_info"], **extra_info}, {**ROW["reward_model"], **reward_model})
+        problem_from_row(
+            {**ROW["extra_info"], **extra_info}, {**ROW["reward_model"], **reward_model}
+        )
 
 
 @pytest.mark.parametrize("column", [name for name in SCHEMA.names if name != "ability"])
 def test_check_names_a_missing_column(tmp_path: Path, column: str) -> None:
     path = tmp_path / "train.parquet"
     pq.write_table(pa.Table.from_pylist([ROW], SCHEMA).drop_columns([column]), path)
-    with pytest.raises(ValueError, match=rf"train\.parquet has no column {column}: .*rltf data build"):
+    with pytest.raises(
+        ValueError, match=rf"train\.parquet has no column {column}: .*rltf data build"
+    ):
         check_parquet(path)
 
 

@@ -1,4 +1,6 @@
-"""`rltf data check` and `show`: what is wrong with a dataset, how long its prompts are, what is in it."""
+"""`rltf data check` and `show`: what is wrong with a dataset, how long its prompts are, what is in
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from rltf_verl.data.questions import read_questions
 from rltf_verl.data.schema import check_parquet, read_provenance
 from rltf_verl.prompts import render
 
-TEMPLATE = "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}!{% endif %}"
+TEMPLATE = (
+    "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}!{%"
+    " endif %}"
+)
 
 
 def rltf(*words: object):
@@ -117,7 +122,11 @@ def test_tokens_of_first_and_revise_prompts(files: tuple[Path, Path], tokenizer:
     revised = [render("revise/guide", question=q, attempt="", feedback="") for q in questions]
     for lengths, texts, more in ((first, questions, 3), (second, revised, 103)):
         counts = sorted(len(text) + more for text in texts)
-        assert (lengths.shortest, lengths.median, lengths.longest) == (counts[0], counts[2], counts[-1])
+        assert (lengths.shortest, lengths.median, lengths.longest) == (
+            counts[0],
+            counts[2],
+            counts[-1],
+        )
         assert lengths.num_over == 0
 
 
@@ -137,7 +146,9 @@ def test_rows_over_the_limit(files: tuple[Path, Path], tokenizer: Path) -> None:
         (["--revise", "guid"], "Did you mean 'guide'"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(files: tuple[Path, Path], words: list[str], told: str) -> None:
+def test_what_a_user_can_mend_is_one_line(
+    files: tuple[Path, Path], words: list[str], told: str
+) -> None:
     result = rltf("data", "check", files[1], *words)
     assert result.exit_code == 1
     assert told in result.stderr
@@ -167,32 +178,73 @@ def test_wrap_on_the_command_line(tmp_path: Path) -> None:
         "reward_model": {"style": "rule", "ground_truth": "2"},
     }
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
-    result = rltf("data", "wrap", tmp_path / "a.parquet", "--env", "math", "--out", tmp_path / "b.parquet")
+    result = rltf(
+        "data", "wrap", tmp_path / "a.parquet", "--env", "math", "--out", tmp_path / "b.parquet"
+    )
     assert result.exit_code == 0, result.stderr
     assert rltf("data", "check", tmp_path / "b.parquet").exit_code == 0
-    assert "The answer is 2." in rltf("data", "show", tmp_path / "b.parquet", "--env-feedback").stdout
+    assert (
+        "The answer is 2." in rltf("data", "show", tmp_path / "b.parquet", "--env-feedback").stdout
+    )
 
 
 TEXT = [{"role": "user", "content": "1+1?"}]
-IN_PARTS = [{"role": "user", "content": [{"type": "text", "text": "1+"}, {"type": "text", "text": "1?"}]}]
-WITH_IMAGE = [{"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image", "image": "a.png"}]}]
+IN_PARTS = [
+    {"role": "user", "content": [{"type": "text", "text": "1+"}, {"type": "text", "text": "1?"}]}
+]
+WITH_IMAGE = [
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "?"}, {"type": "image", "image": "a.png"}],
+    }
+]
 
 
 def one_row(path: Path, prompt: list[dict[str, object]], **columns: object) -> Path:
     info = {"split": "train", "index": 0, "env": "math", "task": "{}"}
     reward = {"style": "rule", "ground_truth": "2"}
-    row = {"data_source": "x", "prompt": prompt, "reward_model": reward, "extra_info": info, "agent_name": "rltf"}
+    row = {
+        "data_source": "x",
+        "prompt": prompt,
+        "reward_model": reward,
+        "extra_info": info,
+        "agent_name": "rltf",
+    }
     pq.write_table(pa.Table.from_pylist([{**row, **columns}]), path)
     return path
 
 
-@pytest.mark.parametrize(("prompt", "columns", "message"), [
-    (WITH_IMAGE, {}, "the prompt holds more than text: images, videos and audio cannot be asked about; drop them"),
-    (TEXT, {"images": [{"bytes": b"\x89PNG"}]}, "the column images is not empty, and only text can be asked about: "),
-    (TEXT, {"videos": ["a.mp4"]}, "the column videos is not empty, and only text can be asked about: drop it"),
-    (TEXT, {"audios": ["a.wav"]}, "the column audios is not empty, and only text can be asked about: drop it"),
-])  # fmt: skip
-def test_a_prompt_that_is_more_than_text_is_refused(tmp_path: Path, prompt, columns, message: str) -> None:
+@pytest.mark.parametrize(
+    ("prompt", "columns", "message"),
+    [
+        (
+            WITH_IMAGE,
+            {},
+            (
+                "the prompt holds more than text: images, videos and audio cannot be asked about;"
+                " drop them"
+            ),
+        ),
+        (
+            TEXT,
+            {"images": [{"bytes": b"\x89PNG"}]},
+            "the column images is not empty, and only text can be asked about: ",
+        ),
+        (
+            TEXT,
+            {"videos": ["a.mp4"]},
+            "the column videos is not empty, and only text can be asked about: drop it",
+        ),
+        (
+            TEXT,
+            {"audios": ["a.wav"]},
+            "the column audios is not empty, and only text can be asked about: drop it",
+        ),
+    ],
+)
+def test_a_prompt_that_is_more_than_text_is_refused(
+    tmp_path: Path, prompt, columns, message: str
+) -> None:
     path = one_row(tmp_path / "x.parquet", prompt, **columns)
     with pytest.raises(ValueError, match=re.escape(f"{path}: {message}")):
         check_parquet(path)

@@ -16,7 +16,9 @@ from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 def turn(text: str, correct: bool, hint: str | None = None, parent: int | None = None) -> Turn:
     said = None if hint is None else Feedback(hint, "teacher")
-    return Turn(Attempt((1,), (2,), None, text, True), Grade(correct, True), float(correct), said, parent)
+    return Turn(
+        Attempt((1,), (2,), None, text, True), Grade(correct, True), float(correct), said, parent
+    )
 
 
 def episode(*turns: Turn) -> Episode:
@@ -36,22 +38,27 @@ def log(tmp_path: Path) -> Path:
 
 def test_a_dialogue_is_what_was_said_in_turn(log: Path) -> None:
     first, second = dialogues(read_episodes(log), "dialogue_append")
-    assert [message["role"] for message in first["messages"]] == ["user", "assistant", "user", "assistant"]
+    assert [message["role"] for message in first["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
     assert [m["content"] for m in first["messages"]][:2] == ["6 · 7?", "41"]
     assert first["messages"][2]["content"].startswith("Higher.\n\nTry again.")
     assert (first["num_turns"], first["solved"], second["num_turns"]) == (2, True, 1)
 
 
 def test_wrong_ends_are_written_when_asked_for(log: Path) -> None:
-    assert [d["solved"] for d in dialogues(read_episodes(log), "dialogue_append", only_solved=False)] == [
-        True,
-        False,
-        True,
-    ]
+    assert [
+        d["solved"] for d in dialogues(read_episodes(log), "dialogue_append", only_solved=False)
+    ] == [True, False, True]
 
 
 def test_every_line_of_a_tree_is_a_dialogue(tmp_path: Path) -> None:
-    tree = episode(turn("1", False, "Higher."), turn("42", True, parent=0), turn("7", False, parent=0))
+    tree = episode(
+        turn("1", False, "Higher."), turn("42", True, parent=0), turn("7", False, parent=0)
+    )
     EpisodeLog(tmp_path, "w").append(tree, question="q", step=1, validate=False, uid="u")
     found = list(dialogues(read_episodes(tmp_path), "dialogue_append", only_solved=False))
     assert [d["messages"][-1]["content"] for d in found] == ["42", "7"]
@@ -65,6 +72,8 @@ def test_the_command_writes_what_verl_reads(log: Path, tmp_path: Path) -> None:
     table = pq.read_table(out)
     assert table.column_names == ["messages", "env", "index", "num_turns", "solved"]
     assert b'"only_solved": true' in table.schema.metadata[b"rltf"]
-    none = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out), "--revise", "dialog"])
+    none = CliRunner().invoke(
+        app, ["log", "export", str(log), "--out", str(out), "--revise", "dialog"]
+    )
     assert "--revise='dialog'" in none.stderr
     assert "known: append, compact" in none.stderr

@@ -16,17 +16,35 @@ from tests.report.made import line, turn
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 QUESTION = {"role": "user", "content": "6 · 7?"}
-TREE = (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0), turn("42", parent=2, stop="solved"))
+TREE = (
+    turn("1"),
+    turn("42", parent=0, stop="solved"),
+    turn("2", parent=0),
+    turn("42", parent=2, stop="solved"),
+)
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     writer = EpisodeLog(tmp_path / "log", "w")
-    sessions = [line("1", "42"), line("1", "42"), line("42", stop="solved"), line("1", "2"), line("42", "1"), TREE,
-                line("1", "?", stop="ungraded")]  # fmt: skip
+    sessions = [
+        line("1", "42"),
+        line("1", "42"),
+        line("42", stop="solved"),
+        line("1", "2"),
+        line("42", "1"),
+        TREE,
+        line("1", "?", stop="ungraded"),
+    ]
     for k, played in enumerate(sessions):
-        writer.append(Episode(Problem("sums", 4, {}, "42"), k, tuple(played)), question="6 · 7?", step=1,
-                      validate=False, uid="u", context=[SYSTEM])  # fmt: skip
+        writer.append(
+            Episode(Problem("sums", 4, {}, "42"), k, tuple(played)),
+            question="6 · 7?",
+            step=1,
+            validate=False,
+            uid="u",
+            context=[SYSTEM],
+        )
     other = Episode(Problem("sums", 4, {}, "42"), 0, tuple(line("3", "42")))
     writer.append(other, question="84 / 2?", step=1, validate=False, uid="w")
     writer.append(other, question="6 · 7?", step=1, validate=True, uid="v")
@@ -36,11 +54,17 @@ def log(tmp_path: Path) -> Path:
 def test_right_answers_to_the_first_prompt_each_once(log: Path) -> None:
     first, second = answers(read_episodes(log))
     assert first["messages"] == [SYSTEM, QUESTION, {"role": "assistant", "content": "so 42"}]
-    assert second["messages"] == [{"role": "user", "content": "84 / 2?"}, {"role": "assistant", "content": "so 42"}]
+    assert second["messages"] == [
+        {"role": "user", "content": "84 / 2?"},
+        {"role": "assistant", "content": "so 42"},
+    ]
 
 
 def test_a_preference_is_a_revision_over_what_it_revises(log: Path) -> None:
-    found = [(p["rejected"][0]["content"], p["chosen"][0]["content"]) for p in preferences(read_episodes(log))]
+    found = [
+        (p["rejected"][0]["content"], p["chosen"][0]["content"])
+        for p in preferences(read_episodes(log))
+    ]
     assert found == [("so 1", "so 42"), ("so 2", "so 42"), ("so 3", "so 42")]
     assert next(preferences(read_episodes(log)))["prompt"] == [SYSTEM, QUESTION]
 
@@ -50,13 +74,20 @@ def test_every_attempt_is_a_row(log: Path) -> None:
     assert len(rows) == 2 + 2 + 1 + 2 + 2 + 4 + 2 + 2 + 2
     tree = [row for row in rows if row["session_id"] == 5]
     assert [(row["turn"], row["parent"], row["answer"], row["correct"]) for row in tree] == [
-        (0, None, "1", False), (1, 0, "42", True), (2, 0, "2", False), (3, 2, "42", True),
-    ]  # fmt: skip
+        (0, None, "1", False),
+        (1, 0, "42", True),
+        (2, 0, "2", False),
+        (3, 2, "42", True),
+    ]
     assert {row["split"] for row in rows} == {"train", "val"}
 
 
-FORMS = [("answers", 2, "messages"), ("preferences", 3, "chosen"), ("turns", 19, "feedback"),
-         ("dialogues", 6, "messages")]  # fmt: skip
+FORMS = [
+    ("answers", 2, "messages"),
+    ("preferences", 3, "chosen"),
+    ("turns", 19, "feedback"),
+    ("dialogues", 6, "messages"),
+]
 
 
 @pytest.mark.parametrize(("form", "num", "column"), FORMS)
@@ -69,10 +100,16 @@ def test_the_command(log: Path, tmp_path: Path, form: str, num: int, column: str
     assert (table.num_rows, column in table.column_names) == (num, True)
 
 
-@pytest.mark.parametrize(("form", "num"), [("answers", 1), ("preferences", 1), ("turns", 2), ("dialogues", 1)])
-def test_sessions_of_validation_when_asked_for(log: Path, tmp_path: Path, form: str, num: int) -> None:
+@pytest.mark.parametrize(
+    ("form", "num"), [("answers", 1), ("preferences", 1), ("turns", 2), ("dialogues", 1)]
+)
+def test_sessions_of_validation_when_asked_for(
+    log: Path, tmp_path: Path, form: str, num: int
+) -> None:
     out = tmp_path / "out.parquet"
-    told = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out), "--as", form, "--split", "val"])
+    told = CliRunner().invoke(
+        app, ["log", "export", str(log), "--out", str(out), "--as", form, "--split", "val"]
+    )
     assert told.exit_code == 0, told.output
     table = pq.read_table(out)
     assert table.num_rows == num
@@ -81,10 +118,15 @@ def test_sessions_of_validation_when_asked_for(log: Path, tmp_path: Path, form: 
 
 def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:
     EpisodeLog(tmp_path / "log", "w").append(
-        Episode(Problem("sums", 0, {}, "42"), 0, tuple(line("1", "2"))), question="q", step=1, validate=False, uid="u"
+        Episode(Problem("sums", 0, {}, "42"), 0, tuple(line("1", "2"))),
+        question="q",
+        step=1,
+        validate=False,
+        uid="u",
     )
     told = CliRunner().invoke(
-        app, ["log", "export", str(tmp_path / "log"), "--out", str(tmp_path / "x"), "--as", "answers"]
+        app,
+        ["log", "export", str(tmp_path / "log"), "--out", str(tmp_path / "x"), "--as", "answers"],
     )
     assert told.exit_code == 1
     assert "no session of the log has what is asked for" in told.stderr

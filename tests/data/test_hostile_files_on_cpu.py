@@ -56,7 +56,9 @@ def test_a_build_that_is_killed_leaves_no_mixture_and_the_next_one_cleans_up(tmp
     for step in itertools.count():
         folder = tmp_path / str(step)
         build_parquet("binary_matrix", folder, 1, 5, 5)
-        done = subprocess.run([sys.executable, "-c", KILLED, folder, str(step)], check=False, env=os.environ)
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, folder, str(step)], check=False, env=os.environ
+        )
         seen.append(seeds(folder))
         assert seen[-1] in ([1, 1], [None, 1], [None, 2], [2, 2])
         build_parquet("binary_matrix", folder, 3, 5, 5)
@@ -88,16 +90,20 @@ def test_what_is_there_is_not_replaced_without_a_word(tmp_path):
 def test_an_empty_split_is_refused(tmp_path):
     pytest.importorskip("math_verify")
     path = tmp_path / "own.jsonl"
-    path.write_text("".join(json.dumps({"question": f"Q{i}", "answer": str(i)}) + "\n" for i in range(9)))
+    path.write_text(
+        "".join(json.dumps({"question": f"Q{i}", "answer": str(i)}) + "\n" for i in range(9))
+    )
     with pytest.raises(ValueError, match=r"num_train=5: no problem is left for train\.parquet"):
         build_parquet("math", tmp_path / "out", 0, 5, 200, source=str(path))
     assert not (tmp_path / "out").exists()
 
 
 ROW = {
-    "data_source": "x", "prompt": [{"role": "user", "content": "What is 1 + 1? Put it into \\boxed{}."}],
-    "reward_model": {"style": "rule", "ground_truth": "2"}, "extra_info": {"index": 7},
-}  # fmt: skip
+    "data_source": "x",
+    "prompt": [{"role": "user", "content": "What is 1 + 1? Put it into \\boxed{}."}],
+    "reward_model": {"style": "rule", "ground_truth": "2"},
+    "extra_info": {"index": 7},
+}
 
 
 def source(tmp_path, *rows):
@@ -110,7 +116,10 @@ def other(**fields):
 
 
 def test_a_reference_that_is_a_list_is_refused(tmp_path):
-    rows = [other(reward_model={"style": "rule", "ground_truth": [1, 2]}, extra_info={"index": i}) for i in range(2)]
+    rows = [
+        other(reward_model={"style": "rule", "ground_truth": [1, 2]}, extra_info={"index": i})
+        for i in range(2)
+    ]
     with pytest.raises(ValueError, match=r"row 0: reward_model\.ground_truth is a list .*one text"):
         wrap_parquet(source(tmp_path, *rows), "math", tmp_path / "out.parquet")
 
@@ -146,7 +155,13 @@ def test_prompts_over_the_limit_say_what_to_do(tmp_path):
     fast.save_pretrained(tmp_path / "tokenizer")
     build_parquet("binary_matrix", tmp_path, 0, 3, 0)
     found = command(
-        "data", "check", tmp_path / "train.parquet", "--tokenizer", tmp_path / "tokenizer", "--max-prompt-length", 5
+        "data",
+        "check",
+        tmp_path / "train.parquet",
+        "--tokenizer",
+        tmp_path / "tokenizer",
+        "--max-prompt-length",
+        5,
     )
     assert found.exit_code == 1
     assert "fine" not in found.output

@@ -79,14 +79,20 @@ def test_same_bytes_again(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-@pytest.mark.parametrize("extra", [None, {}, {"split": "train"}, {"index": "9a9b-6eb4"}, {"index": 7, "env": None}])
+@pytest.mark.parametrize(
+    "extra", [None, {}, {"split": "train"}, {"index": "9a9b-6eb4"}, {"index": 7, "env": None}]
+)
 def test_an_index_is_added_where_there_is_none(extra: dict | None, tmp_path: Path) -> None:
     rows = [{**gsm8k(i), "extra_info": None if extra is None else dict(extra)} for i in range(3)]
     if extra == {}:
         for row in rows:
             del row["extra_info"]
     given = (extra or {}).get("index")
-    indices = [given, given, f"{given}-2" if isinstance(given, str) else given + 1] if given is not None else []
+    indices = (
+        [given, given, f"{given}-2" if isinstance(given, str) else given + 1]
+        if given is not None
+        else []
+    )
     for row, index in zip(rows, indices, strict=False):
         row["extra_info"]["index"] = index
     out = tmp_path / "out.parquet"
@@ -105,13 +111,22 @@ def test_images_stay_images(tmp_path: Path) -> None:
     picture = io.BytesIO()
     Image.new("RGB", (2, 2), "red").save(picture, "PNG")
     prompt = [{"role": "user", "content": "<image>What colour?"}]
-    rows = [gsm8k(i, prompt=prompt, images=[{"bytes": picture.getvalue(), "path": None}]) for i in range(2)]
-    table = datasets.Dataset.from_list(rows).cast_column("images", datasets.Sequence(datasets.Image()))
+    rows = [
+        gsm8k(i, prompt=prompt, images=[{"bytes": picture.getvalue(), "path": None}])
+        for i in range(2)
+    ]
+    table = datasets.Dataset.from_list(rows).cast_column(
+        "images", datasets.Sequence(datasets.Image())
+    )
     table.to_parquet(str(tmp_path / "x.parquet"))
     out = tmp_path / "out.parquet"
     wrap_parquet(tmp_path / "x.parquet", "math", out)
-    assert pq.read_table(out).column("images") == pq.read_table(tmp_path / "x.parquet").column("images")
-    read = datasets.load_dataset("parquet", data_files=str(out), cache_dir=str(tmp_path / "cache"), split="train")
+    assert pq.read_table(out).column("images") == pq.read_table(tmp_path / "x.parquet").column(
+        "images"
+    )
+    read = datasets.load_dataset(
+        "parquet", data_files=str(out), cache_dir=str(tmp_path / "cache"), split="train"
+    )
     assert read[0]["images"][0].size == (2, 2), "as verl reads it"
     assert read[0]["agent_name"] == "rltf"
     assert read[1]["extra_info"]["env"] == "math"
@@ -123,7 +138,10 @@ def test_images_stay_images(tmp_path: Path) -> None:
         ({"agent_name": "tool_agent"}, "agent_name with another agent loop"),
         ({"extra_info": {"task": "mine"}}, "has extra_info.task already"),
         ({"extra_info": "text"}, "extra_info is a string and no struct"),
-        ({"reward_model": {"style": "rule", "ground_truth": None}}, "row 0: reward_model.ground_truth is missing"),
+        (
+            {"reward_model": {"style": "rule", "ground_truth": None}},
+            "row 0: reward_model.ground_truth is missing",
+        ),
         ({"prompt": "text"}, "row 0: prompt is no list of chat messages"),
     ],
 )
@@ -136,7 +154,9 @@ def test_refusals(change: dict, message: str, tmp_path: Path) -> None:
 
 def test_files_and_environments_that_cannot_be_used(tmp_path: Path) -> None:
     source = write(tmp_path / "x.parquet", [gsm8k(0)])
-    with pytest.raises(ValueError, match="--env binary_matrix: its problems are more than a question and an answer"):
+    with pytest.raises(
+        ValueError, match="--env binary_matrix: its problems are more than a question and an answer"
+    ):
         wrap_parquet(source, "binary_matrix", tmp_path / "out.parquet")
     with pytest.raises(ValueError, match="is the source itself"):
         wrap_parquet(source, "math", source)

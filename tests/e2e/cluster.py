@@ -1,4 +1,6 @@
-"""A Ray cluster of several nodes on this machine: `python cluster.py NODES` prints its address, ends with its input."""
+"""A Ray cluster of several nodes on this machine: `python cluster.py NODES` prints its address,
+ends with its input.
+"""
 
 from __future__ import annotations
 

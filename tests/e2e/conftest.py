@@ -16,6 +16,8 @@ def browser() -> Iterator:
         pytest.skip(f"no browser: none of {', '.join(names)} is on the PATH")
     root = hasattr(os, "geteuid") and os.geteuid() == 0  # who may not use the browser's sandbox
     with driver.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
+        chromium = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"] if root else []
+        )
         yield chromium
         chromium.close()

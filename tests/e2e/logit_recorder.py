@@ -1,5 +1,6 @@
-"""Loaded into every process of a run through VERL_USE_EXTERNAL_MODULES: a trainer that saves each batch with the
-teacher's columns as the loss will see them. The provider `flaky` comes with the other recorder."""
+"""Loaded into every process of a run through VERL_USE_EXTERNAL_MODULES: a trainer that saves each
+batch with the teacher's columns as the loss will see them. The provider `flaky` comes with the
+other recorder."""
 
 import os
 from pathlib import Path
@@ -23,11 +24,15 @@ def _register(v1) -> None:
         def _compute_advantage(self, batch, metrics):
             batch = super()._compute_advantage(batch, metrics)
             names = [*COLUMNS, *(TEACHER if "rltf_logit_weight" in batch.extra_info else ())]
-            data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+            data = tq.kv_batch_get(
+                keys=batch.keys, partition_id=batch.partition_id, select_fields=names
+            )
             record = {
                 "keys": list(batch.keys),
                 "padding": [bool(tag.get("is_padding")) for tag in batch.tags],
-                "rows": [{name: data[name][i].clone() for name in names} for i in range(len(batch))],
+                "rows": [
+                    {name: data[name][i].clone() for name in names} for i in range(len(batch))
+                ],
                 "settings": {k: v for k, v in batch.extra_info.items() if k.startswith("rltf_")},
             }
             folder = Path(os.environ["RLTF_RECORD_DIR"])

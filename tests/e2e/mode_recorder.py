@@ -1,5 +1,5 @@
-"""Loaded into every process of a test run: each trainer mode once more, saving every batch that makes an update,
-and a rollout as slow as it must be.
+"""Loaded into every process of a test run: each trainer mode once more, saving every batch that
+makes an update, and a rollout as slow as it must be.
 
 `trainer.v1.trainer_mode=rltf_recorded_<mode of verl>` writes what the loss will see to
 RLTF_RECORD_DIR/<step>.<update>.pt.
@@ -11,7 +11,14 @@ from pathlib import Path
 
 import wrapt
 
-COLUMNS = ("prompts", "responses", "advantages", "old_log_probs", "rltf_role", "rltf_sampler_log_probs")
+COLUMNS = (
+    "prompts",
+    "responses",
+    "advantages",
+    "old_log_probs",
+    "rltf_role",
+    "rltf_sampler_log_probs",
+)
 
 
 class Recorded:
@@ -23,7 +30,9 @@ class Recorded:
 
         from rltf_verl.adapters.training.loss import DENOMINATOR
 
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(COLUMNS))
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=list(COLUMNS)
+        )
         rows = [{c: data[c][i].clone() for c in COLUMNS} for i in range(len(batch))]
         record = {"keys": list(batch.keys), "tags": list(batch.tags), "rows": rows}
         record["denominator"] = batch.extra_info[DENOMINATOR]
@@ -37,9 +46,14 @@ class Recorded:
 def _register(v1) -> None:
     from rltf_verl.adapters.training import async_trainers, trainer
 
-    for base in (trainer.RLTFTrainerSync, async_trainers.RLTFTrainerColocateAsync,
-                 async_trainers.RLTFTrainerSeparateAsync):  # fmt: skip
-        v1.register_trainer(f"rltf_recorded_{base.verl_mode}")(type(f"Recorded{base.__name__}", (Recorded, base), {}))
+    for base in (
+        trainer.RLTFTrainerSync,
+        async_trainers.RLTFTrainerColocateAsync,
+        async_trainers.RLTFTrainerSeparateAsync,
+    ):
+        v1.register_trainer(f"rltf_recorded_{base.verl_mode}")(
+            type(f"Recorded{base.__name__}", (Recorded, base), {})
+        )
 
 
 @wrapt.when_imported("rltf_verl.adapters.cpu.rollout.generation")

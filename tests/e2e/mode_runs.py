@@ -23,7 +23,11 @@ Row = dict[str, Any]
 
 def start(folder: Path, data: dict[str, str], mode: str, steps: int, *overrides: str) -> runs.Run:
     """A recorded run in one of verl's modes, with the weights of every step saved."""
-    settings = [*runs.RECORDED, f"trainer.v1.trainer_mode=rltf_recorded_{mode}", "trainer.save_freq=1"]
+    settings = [
+        *runs.RECORDED,
+        f"trainer.v1.trainer_mode=rltf_recorded_{mode}",
+        "trainer.save_freq=1",
+    ]
     overrides = [*settings, f"trainer.total_training_steps={steps}", *overrides]
     return runs.start(folder, data, overrides, recorder="recorder,mode_recorder")
 
@@ -42,9 +46,13 @@ def rows(run: runs.Run, step: int, update: int = 0) -> list[Row]:
 @cache
 def policy(run_folder: Path, step: int) -> PreTrainedModel:
     """The policy after `step`, adapters merged; 0 is the one that the run started from."""
-    model = AutoModelForCausalLM.from_pretrained(runs.POLICY, dtype=torch.float32, attn_implementation="eager")
+    model = AutoModelForCausalLM.from_pretrained(
+        runs.POLICY, dtype=torch.float32, attn_implementation="eager"
+    )
     if step:
-        saved = load_file(run_folder / "checkpoints" / f"global_step_{step}/actor/huggingface/model.safetensors")
+        saved = load_file(
+            run_folder / "checkpoints" / f"global_step_{step}/actor/huggingface/model.safetensors"
+        )
         model.load_state_dict(_merged(saved), strict=False)
         model.tie_weights()
     return model
@@ -73,12 +81,20 @@ def in_bf16(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def log_probs(model: torch.nn.Module, rows: Sequence[Row]) -> list[torch.Tensor]:
-    """log π(y | x) of each row, by one forward of its own. Padded on the right, where no earlier token looks."""
+    """log π(y | x) of each row, by one forward of its own. Padded on the right, where no earlier
+    token looks.
+    """
     ids = [torch.cat([row["prompts"], row["responses"]]) for row in rows]
-    logits = model(input_ids=torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)).logits.log_softmax(-1)
-    ends = [(len(row["prompts"]) - 1, len(row["prompts"]) + len(row["responses"]) - 1) for row in rows]
-    return [logits[i, first:last].gather(-1, row["responses"].unsqueeze(-1)).squeeze(-1)
-            for i, (row, (first, last)) in enumerate(zip(rows, ends, strict=True))]  # fmt: skip
+    logits = model(
+        input_ids=torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+    ).logits.log_softmax(-1)
+    ends = [
+        (len(row["prompts"]) - 1, len(row["prompts"]) + len(row["responses"]) - 1) for row in rows
+    ]
+    return [
+        logits[i, first:last].gather(-1, row["responses"].unsqueeze(-1)).squeeze(-1)
+        for i, (row, (first, last)) in enumerate(zip(rows, ends, strict=True))
+    ]
 
 
 def sampled(row: Row) -> torch.Tensor:
@@ -94,15 +110,22 @@ def sampler_gap(model: torch.nn.Module, row: Row) -> torch.Tensor:
 
 
 def step_taken(run: runs.Run, step: int) -> dict[str, torch.Tensor]:
-    """Plain gradient descent: (weights before − after) / learning rate is the gradient that the workers had."""
+    """Plain gradient descent: (weights before − after) / learning rate is the gradient that the
+    workers had.
+    """
     before, after = (dict(policy(run.folder, s).named_parameters()) for s in (step - 1, step))
     return {name: (before[name] - after[name]).detach() / runs.LEARNING_RATE for name in before}
 
 
 def plain_gradient(run: runs.Run, step: int) -> dict[str, torch.Tensor]:
-    """Of −Σ advantage · log π / denominator over the recorded rows, in one process and one batch."""
+    """Of −Σ advantage · log π / denominator over the recorded rows, in one process and one
+    batch.
+    """
     model, batch = copy.deepcopy(policy(run.folder, step - 1)), rows(run, step)
-    terms = [row["advantages"] * log_prob for row, log_prob in zip(batch, log_probs(model, batch), strict=True)]
+    terms = [
+        row["advantages"] * log_prob
+        for row, log_prob in zip(batch, log_probs(model, batch), strict=True)
+    ]
     (-torch.cat(terms).sum() / record(run, step)["denominator"]).backward()
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 

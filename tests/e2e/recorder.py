@@ -1,7 +1,8 @@
-"""Loaded into every process of a test run through VERL_USE_EXTERNAL_MODULES, as a user's own extension would be.
+"""Loaded into every process of a test run through VERL_USE_EXTERNAL_MODULES, as a user's own
+extension would be.
 
-Adds a trainer that saves each batch as the loss will see it, and a feedback provider that often has none, so that
-sessions are ragged.
+Adds a trainer that saves each batch as the loss will see it, and a feedback provider that often has
+none, so that sessions are ragged.
 """
 
 import os
@@ -28,7 +29,9 @@ SAMPLER = "rltf_sampler_log_probs"
 
 
 class FlakyVerifier(VerifierProvider):
-    """The verifier, but unavailable for every third problem, and on the second turn for another third."""
+    """The verifier, but unavailable for every third problem, and on the second turn for another
+    third.
+    """
 
     def __init__(self) -> None:
         super().__init__(level="full")
@@ -54,7 +57,9 @@ def _register(v1) -> None:
     class RecordedTrainer(RLTFTrainerSync):
         def _compute_advantage(self, batch, metrics):
             batch = super()._compute_advantage(batch, metrics)
-            data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[*COLUMNS, SAMPLER])
+            data = tq.kv_batch_get(
+                keys=batch.keys, partition_id=batch.partition_id, select_fields=[*COLUMNS, SAMPLER]
+            )
             rows = [{c: data[c][i].clone() for c in (*COLUMNS, SAMPLER)} for i in range(len(batch))]
             record = {
                 "keys": list(batch.keys),

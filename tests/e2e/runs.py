@@ -24,25 +24,49 @@ LEARNING_RATE = 0.3
 RESPONSE_LENGTH = 20
 
 SETTINGS = [
-    f"actor_rollout_ref.model.path={POLICY}", "rltf.episode.revise=compact_guide", "rltf.episode.quote=none",
-    "data.max_prompt_length=64", f"data.max_response_length={RESPONSE_LENGTH}", "data.train_batch_size=12",
-    "actor_rollout_ref.rollout.n=3", "trainer.logger=[file]", "trainer.val_before_train=false",
-]  # fmt: skip
+    f"actor_rollout_ref.model.path={POLICY}",
+    "rltf.episode.revise=compact_guide",
+    "rltf.episode.quote=none",
+    "data.max_prompt_length=64",
+    f"data.max_response_length={RESPONSE_LENGTH}",
+    "data.train_batch_size=12",
+    "actor_rollout_ref.rollout.n=3",
+    "trainer.logger=[file]",
+    "trainer.val_before_train=false",
+]
 
 RECORDED = [
-    "trainer.v1.trainer_mode=rltf_recorded", "rltf/feedback=correctness", "rltf.feedback.provider=flaky",
-    "rltf.feedback.guard.action=none", "rltf.feedback.acknowledge_leaks=true",
-    "rltf.episode.horizon=3", "rltf.episode.stop_when_solved_train=false", "rltf.distill.weight=0.5",
-    "rltf.feedback_modeling.weight=0.02", "rltf.feedback_modeling.critic=compact", "rltf.imitate.weight=0.3",
+    "trainer.v1.trainer_mode=rltf_recorded",
+    "rltf/feedback=correctness",
+    "rltf.feedback.provider=flaky",
+    "rltf.feedback.guard.action=none",
+    "rltf.feedback.acknowledge_leaks=true",
+    "rltf.episode.horizon=3",
+    "rltf.episode.stop_when_solved_train=false",
+    "rltf.distill.weight=0.5",
+    "rltf.feedback_modeling.weight=0.02",
+    "rltf.feedback_modeling.critic=compact",
+    "rltf.imitate.weight=0.3",
     # Plain gradient descent, unclipped: the step of the weights *is* the gradient.
-    "actor_rollout_ref.actor.optim.optimizer=SGD", f"actor_rollout_ref.actor.optim.lr={LEARNING_RATE}",
-    "actor_rollout_ref.actor.optim.weight_decay=0", "actor_rollout_ref.actor.optim.clip_grad=1e9",
+    "actor_rollout_ref.actor.optim.optimizer=SGD",
+    f"actor_rollout_ref.actor.optim.lr={LEARNING_RATE}",
+    "actor_rollout_ref.actor.optim.weight_decay=0",
+    "actor_rollout_ref.actor.optim.clip_grad=1e9",
     "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-]  # fmt: skip
+]
 
 
-OTHER_FEEDBACK = ("self_critique", "dual_critique", "release/dual_critique", "ufo", "guided", "rl2f")
-"""Presets whose feedback is not the verifier's. Of the others' the tiny policy knows level full only."""
+OTHER_FEEDBACK = (
+    "self_critique",
+    "dual_critique",
+    "release/dual_critique",
+    "ufo",
+    "guided",
+    "rl2f",
+)
+"""Presets whose feedback is not the verifier's. Of the others' the tiny policy knows level full
+only.
+"""
 
 
 @dataclass
@@ -70,7 +94,9 @@ class Run:
         return [json.loads(line) for line in lines]
 
     def wait(self, timeout: float) -> int:
-        """Exit status. Kills a run that takes longer, so that a hang is a failure and not a hang."""
+        """Exit status. Kills a run that takes longer, so that a hang is a failure and not a
+        hang.
+        """
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -92,37 +118,72 @@ class Run:
 
 def build_data(folder: Path) -> dict[str, str]:
     """3x3 problems; returns the overrides that name them."""
-    paths = build_parquet("binary_matrix", folder, seed=0, num_train=240, num_test=8, n_min=3, n_max=3, style="compact")
+    paths = build_parquet(
+        "binary_matrix",
+        folder,
+        seed=0,
+        num_train=240,
+        num_test=8,
+        n_min=3,
+        n_max=3,
+        style="compact",
+    )
     return {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
 
 
 def start(
-    folder: Path, data: dict[str, str], overrides: list[str], method: str = "sd", recorder: str = "recorder",
-    env: str | None = None, hardware: str = "cpu",
-) -> Run:  # fmt: skip
+    folder: Path,
+    data: dict[str, str],
+    overrides: list[str],
+    method: str = "sd",
+    recorder: str = "recorder",
+    env: str | None = None,
+    hardware: str = "cpu",
+) -> Run:
     """Start a run; its output goes to log.txt.
 
-    `recorder` names modules of this folder, loaded into every process. `env` is the environment of the data; None: 3x3
-    matrices as lines of digits, of `build_data`. `hardware` is the group of `rltf/hardware`.
+    `recorder` names modules of this folder, loaded into every process. `env` is the environment of
+    the data; None: 3x3 matrices as lines of digits, of `build_data`. `hardware` is the group of
+    `rltf/hardware`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
     variables = {
-        **os.environ, "VERL_PLATFORM": "cpu", "RAY_TMPDIR": ray_dir, "OMP_NUM_THREADS": "1",
-        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), "RLTF_RECORD_DIR": str(folder / "record"),
-        "VERL_USE_EXTERNAL_MODULES": recorder, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT)]),
-    }  # fmt: skip
-    own = method in OTHER_FEEDBACK or any(word.startswith(("rltf/feedback=", "rltf.feedback.l")) for word in overrides)
+        **os.environ,
+        "VERL_PLATFORM": "cpu",
+        "RAY_TMPDIR": ray_dir,
+        "OMP_NUM_THREADS": "1",
+        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+        "RLTF_RECORD_DIR": str(folder / "record"),
+        "VERL_USE_EXTERNAL_MODULES": recorder,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT)]),
+    }
+    own = method in OTHER_FEEDBACK or any(
+        word.startswith(("rltf/feedback=", "rltf.feedback.l")) for word in overrides
+    )
     command = [
-        sys.executable, "-u", "-m", "verl.trainer.main_ppo", f"--config-name=rltf_{method}", *SETTINGS,
+        sys.executable,
+        "-u",
+        "-m",
+        "verl.trainer.main_ppo",
+        f"--config-name=rltf_{method}",
+        *SETTINGS,
         *(["rltf.env.style=compact"] if env is None else [f"rltf/env={env}"]),
         *([] if own else ["rltf/feedback=verifier_full"]),
-        f"rltf/hardware={hardware}", *(f"{k}={v}" for k, v in data.items()),
-        f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}", *overrides,
-    ]  # fmt: skip
+        f"rltf/hardware={hardware}",
+        *(f"{k}={v}" for k, v in data.items()),
+        f"trainer.default_local_dir={folder / 'checkpoints'}",
+        f"hydra.run.dir={folder / 'hydra'}",
+        *overrides,
+    ]
     log = (folder / "log.txt").open("ab")
     process = subprocess.Popen(
-        command, cwd=folder, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        command,
+        cwd=folder,
+        env=variables,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     return Run(folder, process, ray_dir)
 
@@ -132,5 +193,7 @@ def wait_for(condition: Any, run: Run, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         if run.process.poll() is not None or time.monotonic() > deadline:
-            raise AssertionError(f"the run ended or took too long before it got there:\n{run.log[-3000:]}")
+            raise AssertionError(
+                f"the run ended or took too long before it got there:\n{run.log[-3000:]}"
+            )
         time.sleep(0.1)

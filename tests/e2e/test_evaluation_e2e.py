@@ -1,4 +1,6 @@
-"""verl's own evaluation of a checkpoint, our numbers from its episode log, and `rltf eval` of the same weights."""
+"""verl's own evaluation of a checkpoint, our numbers from its episode log, and `rltf eval` of the
+same weights.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ from tests.feedback.judge_server import InThread, JudgeServer
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 TIMEOUT, STEPS, SAMPLES, ROUNDS, PROBLEMS = 900, 50, 8, 2, 8
 LEARNING = [
-    "actor_rollout_ref.actor.optim.lr=5e-4", "rltf.distill.weight=1.0", "data.train_batch_size=24",
+    "actor_rollout_ref.actor.optim.lr=5e-4",
+    "rltf.distill.weight=1.0",
+    "data.train_batch_size=24",
     "actor_rollout_ref.rollout.n=2",
-]  # fmt: skip
+]
 """As in the demo: before, no first answer is right, and a metric that is 0 proves little."""
 SOURCE = "rltf/binary_matrix"
 
@@ -39,23 +43,44 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     before = sorted(path.name for path in trained.episodes.rglob("*"))
     checkpoint = trained.checkpoints / f"global_step_{STEPS}"
     validating = [
-        "trainer.val_only=true", "trainer.val_before_train=true", "trainer.resume_mode=resume_path",
-        f"trainer.resume_from_path={checkpoint}", f"rltf.episode.horizon={ROUNDS + 1}",
-        f"actor_rollout_ref.rollout.val_kwargs.n={SAMPLES}", steps,
-    ]  # fmt: skip
+        "trainer.val_only=true",
+        "trainer.val_before_train=true",
+        "trainer.resume_mode=resume_path",
+        f"trainer.resume_from_path={checkpoint}",
+        f"rltf.episode.horizon={ROUNDS + 1}",
+        f"actor_rollout_ref.rollout.val_kwargs.n={SAMPLES}",
+        steps,
+    ]
     validated = runs.start(root / "validated", data, validating)
     assert validated.wait(TIMEOUT) == 0, validated.log[-3000:]
-    assert sorted(path.name for path in trained.episodes.rglob("*")) == before, "the training run's log is as it was"
-    return {"run": validated, "weights": checkpoint / "actor" / "huggingface", "data": data["data.val_files"]}
+    assert sorted(path.name for path in trained.episodes.rglob("*")) == before, (
+        "the training run's log is as it was"
+    )
+    return {
+        "run": validated,
+        "weights": checkpoint / "actor" / "huggingface",
+        "data": data["data.val_files"],
+    }
 
 
 def test_our_numbers_are_verls(played: dict[str, Any]) -> None:
     metrics = played["run"].metrics()
-    assert [(line["step"], any("actor/" in key for key in line["data"])) for line in metrics] == [(STEPS, False)]
+    assert [(line["step"], any("actor/" in key for key in line["data"])) for line in metrics] == [
+        (STEPS, False)
+    ]
     ours = evaluate(read_episodes(played["run"].episodes))
-    assert (ours.problems, ours.sessions, ours.samples) == (PROBLEMS, PROBLEMS * SAMPLES, (SAMPLES, SAMPLES))
-    assert [turn.played for turn in ours.turns] == [PROBLEMS * SAMPLES] * (ROUNDS + 1), "no early stop"
-    names = [f"val-core/{SOURCE}/acc", *(f"val-aux/{SOURCE}/acc_turn_{k}" for k in range(2, ROUNDS + 2))]
+    assert (ours.problems, ours.sessions, ours.samples) == (
+        PROBLEMS,
+        PROBLEMS * SAMPLES,
+        (SAMPLES, SAMPLES),
+    )
+    assert [turn.played for turn in ours.turns] == [PROBLEMS * SAMPLES] * (ROUNDS + 1), (
+        "no early stop"
+    )
+    names = [
+        f"val-core/{SOURCE}/acc",
+        *(f"val-aux/{SOURCE}/acc_turn_{k}" for k in range(2, ROUNDS + 2)),
+    ]
     verls = [metrics[0]["data"][f"{name}/mean@{SAMPLES}"] for name in names]
     assert [turn.accuracy.value for turn in ours.turns] == pytest.approx(verls)
     assert 0 < verls[0] < 1, "a policy that is never or always right would prove little"
@@ -64,20 +89,41 @@ def test_our_numbers_are_verls(played: dict[str, Any]) -> None:
 def test_the_endpoint_gives_what_the_trainer_gave(played: dict[str, Any], tmp_path: Path) -> None:
     server = JudgeServer(reply=ServedPolicy(played["weights"], runs.POLICY))
     with InThread(server):
-        result = CliRunner().invoke(app, [
-            "eval", str(played["data"]), f"endpoint.base_url={server.url}", "endpoint.model=tiny",
-            f"endpoint.max_tokens={runs.RESPONSE_LENGTH}", "episode.revise=compact_guide", "feedback.provider=verifier",
-            "feedback.level=full", "feedback.acknowledge_leaks=true", "feedback.guard.action=none",
-            "-n", str(SAMPLES), "--rounds", str(ROUNDS), "--step", str(STEPS), "--out", str(tmp_path),
-        ])  # fmt: skip
+        result = CliRunner().invoke(
+            app,
+            [
+                "eval",
+                str(played["data"]),
+                f"endpoint.base_url={server.url}",
+                "endpoint.model=tiny",
+                f"endpoint.max_tokens={runs.RESPONSE_LENGTH}",
+                "episode.revise=compact_guide",
+                "feedback.provider=verifier",
+                "feedback.level=full",
+                "feedback.acknowledge_leaks=true",
+                "feedback.guard.action=none",
+                "-n",
+                str(SAMPLES),
+                "--rounds",
+                str(ROUNDS),
+                "--step",
+                str(STEPS),
+                "--out",
+                str(tmp_path),
+            ],
+        )
     assert result.exit_code == 0, result.output
     theirs, ours = (_texts(folder) for folder in (played["run"].episodes, tmp_path / "episodes"))
     assert ours.keys() == theirs.keys()
-    # What is sampled together differs, so sums are in another order, and a token on the border may flip.
+    # What is sampled together differs, so sums are in another order, and a token on the border may
+    # flip.
     assert sum(ours[key] == theirs[key] for key in ours) >= 0.9 * len(ours)
     written = json.loads((tmp_path / "results.json").read_text())
     assert written["results"][SOURCE]["sessions"] == PROBLEMS * SAMPLES
 
 
 def _texts(folder: Path) -> dict[tuple[int, int], list[str]]:
-    return {(r["index"], r["session_id"]): [turn["text"] for turn in r["turns"]] for r in read_episodes(folder)}
+    return {
+        (r["index"], r["session_id"]): [turn["text"] for turn in r["turns"]]
+        for r in read_episodes(folder)
+    }

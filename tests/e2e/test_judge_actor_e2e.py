@@ -1,4 +1,6 @@
-"""One judge runtime for a whole job: four worker processes, 2000 sessions, a judge of which a fifth goes wrong."""
+"""One judge runtime for a whole job: four worker processes, 2000 sessions, a judge of which a fifth
+goes wrong.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ WORKERS, SESSIONS, CAP, FAULTS, TIMEOUT = 4, 2000, 48, 0.2, 400
 @pytest.fixture(scope="module", autouse=True)
 def _cluster():
     env = {"env_vars": {"PYTHONPATH": str(ROOT)}}
-    ray.init(address="local", num_cpus=WORKERS, include_dashboard=False, runtime_env=env, log_to_driver=False)
+    ray.init(
+        address="local",
+        num_cpus=WORKERS,
+        include_dashboard=False,
+        runtime_env=env,
+        log_to_driver=False,
+    )
     yield
     ray.shutdown()
 
@@ -38,7 +46,9 @@ class Worker:
     def __init__(self, options: dict) -> None:
         ask_through_the_job()
         provider = make_provider("judge", **options)
-        self._rules = EpisodeRules(EchoEnv(), provider, EpisodeConfig(revise="compact"), "correctness")
+        self._rules = EpisodeRules(
+            EchoEnv(), provider, EpisodeConfig(revise="compact"), "correctness"
+        )
 
     async def play(self, sessions: range) -> Counter[str]:
         """How the sessions went."""
@@ -46,35 +56,59 @@ class Worker:
 
     async def _play(self, session: int) -> str:
         episode = await run_episode(
-            self._rules, ScriptedPolicy(["no", "yes"]), PROBLEM, QUESTION,
-            session_id=session, validate=False, seed_of=lambda place: 10 * session,
-        )  # fmt: skip
+            self._rules,
+            ScriptedPolicy(["no", "yes"]),
+            PROBLEM,
+            QUESTION,
+            session_id=session,
+            validate=False,
+            seed_of=lambda place: 10 * session,
+        )
         assert [turn.attempt.text for turn in episode.turns] == ["no", "yes"]
         return episode.turns[0].feedback.provider
 
 
 def test_no_session_is_lost_and_the_budget_holds_across_workers() -> None:
-    server = JudgeServer(latency=lambda rng: rng.uniform(0, 0.1), fault_share=FAULTS, keep_bodies=False)
+    server = JudgeServer(
+        latency=lambda rng: rng.uniform(0, 0.1), fault_share=FAULTS, keep_bodies=False
+    )
     with InThread(server):
-        limits = {"max_concurrency": CAP, "request_timeout_s": 10.0, "deadline_s": 300.0, "backoff_s": 0.05}
-        options = {"style": "short", "endpoint": {"base_url": server.url, "model": "m"}, "limits": limits}
+        limits = {
+            "max_concurrency": CAP,
+            "request_timeout_s": 10.0,
+            "deadline_s": 300.0,
+            "backoff_s": 0.05,
+        }
+        options = {
+            "style": "short",
+            "endpoint": {"base_url": server.url, "model": "m"},
+            "limits": limits,
+        }
         judge = JudgeOfTheJob(gateways_of(lambda: make_provider("judge", **options)))
         workers = [ray.remote(Worker).options(num_cpus=1).remote(options) for _ in range(WORKERS)]
         share = SESSIONS // WORKERS
         parts = [range(i * share, (i + 1) * share) for i in range(WORKERS)]
-        played = ray.get([w.play.remote(part) for w, part in zip(workers, parts, strict=True)], timeout=TIMEOUT)
+        played = ray.get(
+            [w.play.remote(part) for w, part in zip(workers, parts, strict=True)], timeout=TIMEOUT
+        )
     heard = sum(played, Counter())
-    metrics = {name.removeprefix("rltf/feedback/judge/"): value for name, value in judge.metrics().items()}
+    metrics = {
+        name.removeprefix("rltf/feedback/judge/"): value for name, value in judge.metrics().items()
+    }
     assert heard.total() == metrics["calls"] == SESSIONS, "none lost, none twice"
     assert heard["correctness"] == round(metrics["failed_share"] * SESSIONS) <= 10
     assert server.peak <= CAP
     assert CAP / 2 < metrics["in_flight/max"] <= CAP
     requests = round(SESSIONS * (1 + metrics["retries_per_call"]))
     timeouts = round(metrics["faults/timeout_share"] * requests)
-    assert 0 <= requests - server.counts.total() <= timeouts, "every request is counted; a late one may never arrive"
+    assert 0 <= requests - server.counts.total() <= timeouts, (
+        "every request is counted; a late one may never arrive"
+    )
     faults = sum(value for name, value in metrics.items() if name.startswith("faults/"))
     wrong = 1 - server.counts["answered"] / requests
-    assert 0.15 < wrong <= faults + 1e-9 < wrong + 0.1, "every fault is counted; an answer that came too late is one"
+    assert 0.15 < wrong <= faults + 1e-9 < wrong + 0.1, (
+        "every fault is counted; an answer that came too late is one"
+    )
 
 
 async def test_an_actor_that_is_killed_costs_calls_and_comes_back() -> None:
@@ -113,5 +147,7 @@ def test_a_run_without_a_judge_has_no_actor() -> None:
 
 def test_a_missing_key_is_one_error_in_the_trainer() -> None:
     wanted = settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "RLTF_NO_SUCH_KEY"})
-    with pytest.raises(ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: this environment variable is not set"):
+    with pytest.raises(
+        ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: this environment variable is not set"
+    ):
         JudgeOfTheJob([wanted])

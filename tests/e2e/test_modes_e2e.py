@@ -1,4 +1,5 @@
-"""verl's own modes on the CPU: partial rollouts, replicas of their own, data-parallel workers, micro-batches, LoRA.
+"""verl's own modes on the CPU: partial rollouts, replicas of their own, data-parallel workers,
+micro-batches, LoRA.
 
 One run is part of every CI run; those marked `nightly` are not.
 """
@@ -17,14 +18,19 @@ TIMEOUT = 600
 EXACT, GRADIENT = 1e-4, 1e-5
 DYNAMIC = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 WORKERS = "trainer.n_gpus_per_node=2"
-LORA = (f"actor_rollout_ref.model.lora_rank={mode_runs.LORA_RANK}",
-        f"actor_rollout_ref.model.lora_alpha={mode_runs.LORA_ALPHA}")  # fmt: skip
+LORA = (
+    f"actor_rollout_ref.model.lora_rank={mode_runs.LORA_RANK}",
+    f"actor_rollout_ref.model.lora_alpha={mode_runs.LORA_ALPHA}",
+)
 
 
 def micro_batches(size: int) -> list[str]:
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    return [f"{actor}.use_dynamic_bsz=false", f"{actor}.ppo_micro_batch_size_per_gpu={size}",
-            f"{rollout}.log_prob_micro_batch_size_per_gpu={size}"]  # fmt: skip
+    return [
+        f"{actor}.use_dynamic_bsz=false",
+        f"{actor}.ppo_micro_batch_size_per_gpu={size}",
+        f"{rollout}.log_prob_micro_batch_size_per_gpu={size}",
+    ]
 
 
 def finished(run: runs.Run) -> runs.Run:
@@ -34,7 +40,9 @@ def finished(run: runs.Run) -> runs.Run:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """A forward of the tiny policy gets 50 times slower when its threads fight with the runs of other tests."""
+    """A forward of the tiny policy gets 50 times slower when its threads fight with the runs of
+    other tests.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -53,31 +61,46 @@ STEPS = 4
 def colocated(tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]) -> runs.Run:
     """Partial rollouts, two data-parallel workers with a rollout replica each, many micro-batches.
 
-    More problems are under way than a batch takes, and answers take long enough that every step interrupts some.
+    More problems are under way than a batch takes, and answers take long enough that every step
+    interrupts some.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RLTF_SECONDS_PER_TOKEN", "0.02")
-        return finished(mode_runs.start(
-            tmp_path_factory.mktemp("colocated") / "run", data, "colocate_async", STEPS, WORKERS, f"{DYNAMIC}=512",
-            "trainer.v1.colocate_async.num_warmup_batches=2", "actor_rollout_ref.rollout.max_num_seqs=4",
-        ))  # fmt: skip
+        return finished(
+            mode_runs.start(
+                tmp_path_factory.mktemp("colocated") / "run",
+                data,
+                "colocate_async",
+                STEPS,
+                WORKERS,
+                f"{DYNAMIC}=512",
+                "trainer.v1.colocate_async.num_warmup_batches=2",
+                "actor_rollout_ref.rollout.max_num_seqs=4",
+            )
+        )
 
 
 def test_interrupted_answers_go_on_with_the_next_weights(colocated: runs.Run) -> None:
-    """Every token comes from one of its row's weight versions, in order; some answers come from two of them."""
+    """Every token comes from one of its row's weight versions, in order; some answers come from two
+    of them.
+    """
     interrupted = 0
     for step in range(1, STEPS + 1):
         for row in mode_runs.rows(colocated, step):
             if not mode_runs.sampled(row).any():
                 continue
             versions = range(row["tag"]["min_global_steps"], row["tag"]["max_global_steps"] + 1)
-            gaps = [mode_runs.sampler_gap(mode_runs.policy(colocated.folder, v), row) for v in versions]
+            gaps = [
+                mode_runs.sampler_gap(mode_runs.policy(colocated.folder, v), row) for v in versions
+            ]
             fits = torch.stack(gaps) < EXACT
             version = 0
             for token in range(fits.shape[1]):
                 while version < len(versions) and not fits[version, token]:
                     version += 1
-                assert version < len(versions), f"step {step}: token {token} was sampled by none of {versions}"
+                assert version < len(versions), (
+                    f"step {step}: token {token} was sampled by none of {versions}"
+                )
             interrupted += not fits.all(1).any()
     assert interrupted > 0
 
@@ -87,15 +110,24 @@ def test_rows_wait_no_longer_than_their_tags_say(colocated: runs.Run) -> None:
         for row in mode_runs.rows(colocated, step):
             tag = row["tag"]
             assert 0 <= tag["min_global_steps"] <= tag["max_global_steps"] <= step - 1
-            assert tag["global_steps"] - 1 <= tag["max_global_steps"], "not sampled before it was asked for"
-    assert any(r["tag"]["min_global_steps"] < s - 1 for s in range(2, STEPS + 1) for r in mode_runs.rows(colocated, s))
+            assert tag["global_steps"] - 1 <= tag["max_global_steps"], (
+                "not sampled before it was asked for"
+            )
+    assert any(
+        r["tag"]["min_global_steps"] < s - 1
+        for s in range(2, STEPS + 1)
+        for r in mode_runs.rows(colocated, s)
+    )
 
 
 def test_two_workers_take_the_step_of_one_plain_gradient(colocated: runs.Run) -> None:
     largest = 0.0
     for step in range(1, STEPS + 1):
         taken = mode_runs.step_taken(colocated, step)
-        assert mode_runs.largest_difference(taken, mode_runs.plain_gradient(colocated, step)) < GRADIENT, f"step {step}"
+        assert (
+            mode_runs.largest_difference(taken, mode_runs.plain_gradient(colocated, step))
+            < GRADIENT
+        ), f"step {step}"
         largest = max(largest, *(float(g.abs().max()) for g in taken.values()))
     assert largest > 1000 * GRADIENT
 
@@ -113,7 +145,10 @@ def test_the_gradient_does_not_depend_on_workers_or_micro_batches(
         "two workers": [WORKERS],
         "two workers, three rows at a time": [WORKERS, *micro_batches(3)],
     }
-    found = [finished(mode_runs.start(root / str(i), data, "sync", 1, *way)) for i, way in enumerate(ways.values())]
+    found = [
+        finished(mode_runs.start(root / str(i), data, "sync", 1, *way))
+        for i, way in enumerate(ways.values())
+    ]
     first = mode_runs.step_taken(found[0], 1)
     assert mode_runs.largest_difference(first, mode_runs.plain_gradient(found[0], 1)) < GRADIENT
     for way, run in zip(ways, found, strict=True):
@@ -129,13 +164,21 @@ def _answers(run: runs.Run) -> list[tuple[list[int], list[int]]]:
 def test_replicas_of_their_own_get_the_weights_and_old_log_probs_stay_those_of_the_last_sync(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]
 ) -> None:
-    """Two updates per synchronisation. A row of the first sync was sampled by π_old of both updates."""
+    """Two updates per synchronisation. A row of the first sync was sampled by π_old of both
+    updates.
+    """
     steps, updates = 3, 2
-    run = finished(mode_runs.start(
-        tmp_path_factory.mktemp("separate") / "run", data, "separate_async", steps,
-        "actor_rollout_ref.rollout.nnodes=1", "actor_rollout_ref.actor.ppo_mini_batch_size=6",
-        f"trainer.v1.separate_async.parameter_sync_step={updates}",
-    ))  # fmt: skip
+    run = finished(
+        mode_runs.start(
+            tmp_path_factory.mktemp("separate") / "run",
+            data,
+            "separate_async",
+            steps,
+            "actor_rollout_ref.rollout.nnodes=1",
+            "actor_rollout_ref.actor.ppo_mini_batch_size=6",
+            f"trainer.v1.separate_async.parameter_sync_step={updates}",
+        )
+    )
     newest = 0
     for step in range(1, steps + 1):
         for update in range(updates):
@@ -143,11 +186,15 @@ def test_replicas_of_their_own_get_the_weights_and_old_log_probs_stay_those_of_t
             with torch.no_grad():
                 olds = mode_runs.log_probs(mode_runs.policy(run.folder, step - 1), rows)
             for row, old in zip(rows, olds, strict=True):
-                assert (old - row["old_log_probs"]).abs().max() < EXACT, f"step {step}, update {update}"
+                assert (old - row["old_log_probs"]).abs().max() < EXACT, (
+                    f"step {step}, update {update}"
+                )
                 low, high = row["tag"]["min_global_steps"], row["tag"]["max_global_steps"]
                 newest = max(newest, high)
                 if low == high and mode_runs.sampled(row).any():
-                    assert mode_runs.sampler_gap(mode_runs.policy(run.folder, low), row).max() < EXACT
+                    assert (
+                        mode_runs.sampler_gap(mode_runs.policy(run.folder, low), row).max() < EXACT
+                    )
     assert newest > 0, "no answer was sampled with weights that a replica had received"
 
 
@@ -156,12 +203,21 @@ def test_replicas_of_their_own_get_the_weights_and_old_log_probs_stay_those_of_t
 def test_the_rollout_follows_a_lora_policy(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, str], merge: bool
 ) -> None:
-    """As an adapter in full precision; merged by verl 0.9.1, which rounds what it sends, in bfloat16."""
+    """As an adapter in full precision; merged by verl 0.9.1, which rounds what it sends, in
+    bfloat16.
+    """
     steps = 3
-    run = finished(mode_runs.start(
-        tmp_path_factory.mktemp("lora") / "run", data, "sync", steps, WORKERS, *LORA,
-        f"actor_rollout_ref.model.lora.merge={merge}",
-    ))  # fmt: skip
+    run = finished(
+        mode_runs.start(
+            tmp_path_factory.mktemp("lora") / "run",
+            data,
+            "sync",
+            steps,
+            WORKERS,
+            *LORA,
+            f"actor_rollout_ref.model.lora.merge={merge}",
+        )
+    )
     for step in range(1, steps + 1):
         actor = mode_runs.policy(run.folder, step - 1)
         served = mode_runs.in_bf16(actor) if merge else actor
@@ -170,4 +226,6 @@ def test_the_rollout_follows_a_lora_policy(
         assert max(float(mode_runs.sampler_gap(served, row).max()) for row in sampled) < EXACT
     start, end = (dict(mode_runs.policy(run.folder, s).named_parameters()) for s in (0, steps))
     moved = {name for name in start if not torch.equal(start[name], end[name])}
-    assert moved == {name for name in start if "_proj" in name}, "the adapters moved, the base weights did not"
+    assert moved == {name for name in start if "_proj" in name}, (
+        "the adapters moved, the base weights did not"
+    )

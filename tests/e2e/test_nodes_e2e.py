@@ -1,4 +1,6 @@
-"""Several nodes: a Ray cluster of two on this machine, joined by its address as one would join `ray start`'s."""
+"""Several nodes: a Ray cluster of two on this machine, joined by its address as one would join
+`ray start`'s.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,11 @@ from tests.e2e import mode_runs, runs
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 TIMEOUT, SAME = 300, 1e-5
 LOSSES = ("actor/pg_loss", "rltf/distill/loss", "rltf/feedback_modeling/loss", "rltf/imitate/loss")
-ELSEWHERE = ["~ray_kwargs.ray_init.num_cpus", "~ray_kwargs.ray_init.num_gpus",
-             "~ray_kwargs.ray_init.include_dashboard"]  # fmt: skip
+ELSEWHERE = [
+    "~ray_kwargs.ray_init.num_cpus",
+    "~ray_kwargs.ray_init.num_gpus",
+    "~ray_kwargs.ray_init.include_dashboard",
+]
 """What `rltf/hardware=cpu` asks of a Ray that it starts itself; docs/scale.md names them."""
 
 
@@ -29,13 +34,19 @@ def cluster(num_nodes: int, folder: Path) -> Iterator[str]:
     ray_dir = tempfile.mkdtemp(prefix="rltf")
     here = Path(__file__).parent
     env = {
-        **os.environ, "VERL_PLATFORM": "cpu", "RAY_TMPDIR": ray_dir, "OMP_NUM_THREADS": "1",
-        "RLTF_RECORD_DIR": str(folder / "record"), "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+        **os.environ,
+        "VERL_PLATFORM": "cpu",
+        "RAY_TMPDIR": ray_dir,
+        "OMP_NUM_THREADS": "1",
+        "RLTF_RECORD_DIR": str(folder / "record"),
+        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
         "VERL_USE_EXTERNAL_MODULES": "recorder,mode_recorder",
         "PYTHONPATH": os.pathsep.join([str(here), str(runs.ROOT)]),
-    }  # fmt: skip
+    }
     command = [sys.executable, str(here / "cluster.py"), str(num_nodes)]
-    process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -52,14 +63,16 @@ def finished(run: runs.Run) -> runs.Run:
 
 
 def losses(run: runs.Run) -> dict[str, float]:
-    (first, *_) = run.metrics()
+    first, *_ = run.metrics()
     return {name: first["data"][name] for name in LOSSES}
 
 
 def test_two_nodes_and_two_workers_take_the_step_of_one(tmp_path: Path) -> None:
     data = runs.build_data(tmp_path / "data")
     alone = finished(mode_runs.start(tmp_path / "alone", data, "sync", 1))
-    workers = finished(mode_runs.start(tmp_path / "workers", data, "sync", 1, "trainer.n_gpus_per_node=2"))
+    workers = finished(
+        mode_runs.start(tmp_path / "workers", data, "sync", 1, "trainer.n_gpus_per_node=2")
+    )
     folder = tmp_path / "nodes"
     with cluster(2, folder) as address:
         joined = [*ELSEWHERE, f"+ray_kwargs.ray_init.address={address}", "trainer.nnodes=2"]

@@ -1,4 +1,6 @@
-"""`rltf.feedback.provider=./mine.py:Mine` in a real run: workers find the file, its feedback trains."""
+"""`rltf.feedback.provider=./mine.py:Mine` in a real run: workers find the file, its feedback
+trains.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,10 @@ def test_a_file_beside_the_run(tmp_path: Path) -> None:
     steps = ["trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=-1"]
     run = runs.start(tmp_path, runs.build_data(tmp_path / "data"), [*own, *steps])
     assert run.wait(600) == 0, run.log[-3000:]
-    said = {t["feedback"]["provider"]: t["feedback"]["text"] for r in read_episodes(run.episodes)
-            for t in r["turns"] if t["feedback"]}  # fmt: skip
+    said = {
+        t["feedback"]["provider"]: t["feedback"]["text"]
+        for r in read_episodes(run.episodes)
+        for t in r["turns"]
+        if t["feedback"]
+    }
     assert said == {"mine": "1111"}

@@ -1,4 +1,6 @@
-"""Every preset takes two steps through the real `main_ppo`. A few in each CI run, all of them with `make nightly`."""
+"""Every preset takes two steps through the real `main_ppo`. A few in each CI run, all of them with
+`make nightly`.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,32 @@ CONFIGS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl"
 PRESETS = sorted(
     str(f.relative_to(CONFIGS).with_suffix("")).removeprefix("rltf_")
     for f in [*CONFIGS.glob("rltf_*.yaml"), *CONFIGS.glob("rltf_release/*.yaml")]
-    if f.stem not in ("rltf_rl2f", "rltf_rlef")  # need a judge, or programs: recipes/, test_envs_e2e.py
+    if f.stem
+    not in (
+        "rltf_rl2f",
+        "rltf_rlef",
+    )  # need a judge, or programs: recipes/, test_envs_e2e.py
 )
 IN_EVERY_RUN = ("fm_inline", "dual_critique", "sd_ppo")
-"""Between them: an appended context, the policy's own critiques, rows with a ratio to another prompt."""
+"""Between them: an appended context, the policy's own critiques, rows with a ratio to another
+prompt.
+"""
 
 SMALL = [
-    "trainer.total_training_steps=2", "trainer.save_freq=-1", "trainer.test_freq=-1", "data.max_prompt_length=100",
-    "actor_rollout_ref.rollout.n=4", "data.train_batch_size=6", "rltf.feedback_modeling.critic=compact",
+    "trainer.total_training_steps=2",
+    "trainer.save_freq=-1",
+    "trainer.test_freq=-1",
+    "data.max_prompt_length=100",
+    "actor_rollout_ref.rollout.n=4",
+    "data.train_batch_size=6",
+    "rltf.feedback_modeling.critic=compact",
     "actor_rollout_ref.actor.optim.lr=1e-4",
-]  # fmt: skip
-TOLD = ["rltf.feedback.even.level=full", "rltf.feedback.acknowledge_leaks=true", "rltf.feedback.guard.action=none"]
+]
+TOLD = [
+    "rltf.feedback.even.level=full",
+    "rltf.feedback.acknowledge_leaks=true",
+    "rltf.feedback.guard.action=none",
+]
 SPECIAL = {
     "fm_inline": ["rltf.episode.revise=compact_append"],
     "ufo": ["rltf.episode.revise=compact_append"],
@@ -34,18 +51,29 @@ SPECIAL = {
     "release/dual_critique": ["rltf.feedback.odd.critic=compact", *TOLD],
 }
 MIXED = ["actor_rollout_ref.rollout.temperature=2"]
-"""At temperature 1 all first answers are wrong and all second ones right: against its own siblings no turn then has an
-advantage, and what has no first-turn baseline has no gradient (the paper's collapse of the second-turn baseline)."""
+"""At temperature 1 all first answers are wrong and all second ones right: against its own siblings
+no turn then has an advantage, and what has no first-turn baseline has no gradient (the paper's
+collapse of the second-turn baseline)."""
 
 COLLAPSING = {
-    "grpo", "ufo", "sd_second_turn", "release/grpo", "release/sd", "release/sd_cispo", "release/sd_ppo",
+    "grpo",
+    "ufo",
+    "sd_second_turn",
+    "release/grpo",
+    "release/sd",
+    "release/sd_cispo",
+    "release/sd_ppo",
     "release/sd_second_turn",
-}  # fmt: skip
+}
 
 OBJECTIVES = {
-    "sd": ["distill"], "sft": ["imitate"], "raft": ["imitate"], "fm": ["feedback_modeling"], "self": ["critique"],
+    "sd": ["distill"],
+    "sft": ["imitate"],
+    "raft": ["imitate"],
+    "fm": ["feedback_modeling"],
+    "self": ["critique"],
     "dual": ["critique", "feedback_modeling"],
-}  # fmt: skip
+}
 
 
 OTHERS = {"sd_logit": "logit_distill", "critique_grpo": "distill", "guided": "distill"}
@@ -61,7 +89,8 @@ def expected_objectives(preset: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "preset", [pytest.param(p, marks=[] if p in IN_EVERY_RUN else [pytest.mark.nightly]) for p in PRESETS]
+    "preset",
+    [pytest.param(p, marks=[] if p in IN_EVERY_RUN else [pytest.mark.nightly]) for p in PRESETS],
 )
 def test_two_steps(preset: str, tmp_path: Path) -> None:
     mixed = MIXED if preset in COLLAPSING else []
@@ -70,7 +99,9 @@ def test_two_steps(preset: str, tmp_path: Path) -> None:
     seen = {name.split("/")[1] for step in steps for name in step if name.endswith("/token_share")}
     assert seen == expected_objectives(preset)
     assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps)
-    if preset != "grpo_single":  # a policy that is never right at once: without feedback there is nothing to learn
+    if (
+        preset != "grpo_single"
+    ):  # a policy that is never right at once: without feedback there is nothing to learn
         assert any(step["actor/grad_norm"] > 0 for step in steps)
 
 
@@ -80,17 +111,24 @@ def test_a_tree_of_revisions(tmp_path: Path) -> None:
     assert all(step["actor/grad_norm"] > 0 for step in training_steps(run))
     trees = [[turn["parent"] for turn in r["turns"]] for r in read_episodes(run.episodes)]
     assert [None, 0, 0, 0] in trees
-    assert all(tree in ([None], [None, 0, 0, 0]) for tree in trees), "solved at once, or revised three times"
+    assert all(tree in ([None], [None, 0, 0, 0]) for tree in trees), (
+        "solved at once, or revised three times"
+    )
 
 
 @pytest.mark.nightly
 def test_several_updates_per_batch(tmp_path: Path) -> None:
     run = played(
-        tmp_path, "sd_fm", "rltf.updates_per_batch=3", "actor_rollout_ref.actor.policy_loss.loss_mode=rltf_ppo"
+        tmp_path,
+        "sd_fm",
+        "rltf.updates_per_batch=3",
+        "actor_rollout_ref.actor.policy_loss.loss_mode=rltf_ppo",
     )
     steps = training_steps(run)
     assert all(step["actor/grad_norm"] > 0 for step in steps)
-    assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps), "old log-probs are the batch's"
+    assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps), (
+        "old log-probs are the batch's"
+    )
 
 
 def played(folder: Path, preset: str, *overrides: str) -> runs.Run:

@@ -1,4 +1,6 @@
-"""Dynamic sampling and thin validations on the real trainer, and a run that was resumed with both."""
+"""Dynamic sampling and thin validations on the real trainer, and a run that was resumed with
+both.
+"""
 
 from collections import defaultdict
 from pathlib import Path
@@ -13,13 +15,20 @@ pytestmark = pytest.mark.e2e
 STEPS, SAVED_AT, SIZE, SESSIONS = 4, 2, 12, 3
 TIMEOUT = 600
 SETTINGS = [
-    "rltf.refill_rounds=2", "rltf.episode.val_feedback_every=2", "trainer.test_freq=1", "trainer.val_before_train=true",
-    f"trainer.save_freq={SAVED_AT}", "rltf.seed=0", "rltf.gamma=1.0",
-]  # fmt: skip
+    "rltf.refill_rounds=2",
+    "rltf.episode.val_feedback_every=2",
+    "trainer.test_freq=1",
+    "trainer.val_before_train=true",
+    f"trainer.save_freq={SAVED_AT}",
+    "rltf.seed=0",
+    "rltf.gamma=1.0",
+]
 
 
 def finished(folder: Path, data: dict[str, str], steps: int) -> runs.Run:
-    run = runs.start(folder, data, [*SETTINGS, f"trainer.total_training_steps={steps}"], method="grpo")
+    run = runs.start(
+        folder, data, [*SETTINGS, f"trainer.total_training_steps={steps}"], method="grpo"
+    )
     assert run.wait(TIMEOUT) == 0, run.log[-3000:]
     return run
 
@@ -43,15 +52,21 @@ def problems(run: runs.Run) -> dict[int, list[int]]:
     return {step: sorted(index for _, index in found) for step, found in played.items()}
 
 
-def test_dead_groups_are_replaced_and_everything_is_counted(both: tuple[runs.Run, runs.Run]) -> None:
+def test_dead_groups_are_replaced_and_everything_is_counted(
+    both: tuple[runs.Run, runs.Run],
+) -> None:
     whole, _ = both
     played = problems(whole)
     steps = [line["data"] for line in whole.metrics() if "rltf/group/refilled" in line["data"]]
     assert len(steps) == STEPS
-    assert sum(step["rltf/group/refilled"] for step in steps) > 0, "the tiny policy has groups that are all wrong"
+    assert sum(step["rltf/group/refilled"] for step in steps) > 0, (
+        "the tiny policy has groups that are all wrong"
+    )
     for number, step in enumerate(steps, 1):
         further = len(played[number]) - SIZE
-        assert step["rltf/session/total"] == SESSIONS * len(played[number]), "also what was not trained on"
+        assert step["rltf/session/total"] == SESSIONS * len(played[number]), (
+            "also what was not trained on"
+        )
         assert step["rltf/session/lost_share"] == 0.0
         assert step["rltf/group/refilled"] == further
         assert step["rltf/group/refill_rounds"] <= 2
@@ -61,14 +76,17 @@ def test_dead_groups_are_replaced_and_everything_is_counted(both: tuple[runs.Run
 
 
 def test_a_resumed_run_goes_on_with_the_next_problems(both: tuple[runs.Run, runs.Run]) -> None:
-    """Problems are taken in the data's order, so what two runs have played by some step is nested, however many groups
-    each has replaced: a run that skipped problems or took some again would not be."""
+    """Problems are taken in the data's order, so what two runs have played by some step is nested,
+    however many groups each has replaced: a run that skipped problems or took some again would not
+    be."""
     whole, pieces = (played_by_step(run) for run in both)
     assert len(whole) == len(pieces) == STEPS
     for mine in pieces:
         for other in whole:
             assert mine <= other or other <= mine
-    assert len(pieces[-1]) == sum(map(len, problems(both[1]).values())), "no problem twice within an epoch"
+    assert len(pieces[-1]) == sum(map(len, problems(both[1]).values())), (
+        "no problem twice within an epoch"
+    )
 
 
 def played_by_step(run: runs.Run) -> list[set[int]]:
@@ -92,9 +110,21 @@ def test_only_every_second_validation_gives_feedback(both: tuple[runs.Run, runs.
     curves = {line["step"]: line["data"] for line in whole.metrics()}
     later = ("acc_turn_2", "/turn_2/")
     second = {
-        step for step, found in curves.items()
-        if any(name.startswith(("val", "rltf_val")) and any(word in name for word in later) for name in found)
-    }  # fmt: skip
-    first = {step for step, found in curves.items() if any(name.startswith("val-core/") for name in found)}
-    mixed = {step for step, found in curves.items() if any(name.endswith("reward/mean@1") for name in found)}
+        step
+        for step, found in curves.items()
+        if any(
+            name.startswith(("val", "rltf_val")) and any(word in name for word in later)
+            for name in found
+        )
+    }
+    first = {
+        step
+        for step, found in curves.items()
+        if any(name.startswith("val-core/") for name in found)
+    }
+    mixed = {
+        step
+        for step, found in curves.items()
+        if any(name.endswith("reward/mean@1") for name in found)
+    }
     assert (first, second, mixed) == ({0, 1, 2, 3, 4}, {0, 2, 4}, {0, 2, 4})

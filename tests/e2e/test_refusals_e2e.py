@@ -1,4 +1,6 @@
-"""What a user sees who starts the real driver with something wrong: one line that names it, before Ray starts."""
+"""What a user sees who starts the real driver with something wrong: one line that names it, before
+Ray starts.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,22 @@ pytestmark = pytest.mark.e2e
 
 
 def refused(tmp_path: Path, *overrides: str, **env: str) -> str:
-    """Run the driver; returns what it printed. Fails if it did not refuse, or only after starting Ray."""
+    """Run the driver; returns what it printed. Fails if it did not refuse, or only after starting
+    Ray.
+    """
     data = runs.build_data(tmp_path / "data")
-    command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf_sd", *runs.SETTINGS]
+    command = [
+        sys.executable,
+        "-m",
+        "verl.trainer.main_ppo",
+        "--config-name=rltf_sd",
+        *runs.SETTINGS,
+    ]
     command += ["rltf/hardware=cpu", *(f"{k}={v}" for k, v in data.items()), *overrides]
     clean = {k: v for k, v in os.environ.items() if k not in ("VERL_PLATFORM", "RAY_ADDRESS")}
-    done = subprocess.run(command, cwd=tmp_path, env=clean | env, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=clean | env, capture_output=True, text=True, timeout=200
+    )
     said = done.stdout + done.stderr
     assert done.returncode != 0, said[-2000:]
     assert "ray init kwargs" not in said, "it got as far as Ray"

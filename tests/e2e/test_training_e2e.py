@@ -1,4 +1,6 @@
-"""The real verl trainer on the CPU, end to end: agreement of log-probs, the gradient, one update, kill and resume."""
+"""The real verl trainer on the CPU, end to end: agreement of log-probs, the gradient, one update,
+kill and resume.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ DISTILL, FEEDBACK, IMITATE = 0.5, 0.02, 0.3
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
-    """(uninterrupted run, run that was killed in step 4 and resumed from the checkpoint of step 3)."""
+    """(uninterrupted run, run that was killed in step 4 and resumed from the checkpoint of step
+    3).
+    """
     root = tmp_path_factory.mktemp("runs")
     data, steps = runs.build_data(root / "data"), f"trainer.total_training_steps={STEPS}"
     whole = runs.start(root / "whole", data, [*runs.RECORDED, steps, "trainer.save_freq=1"])
@@ -41,28 +45,38 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
     return whole, resumed
 
 
-def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(both: tuple[runs.Run, runs.Run]) -> None:
-    """The step after the checkpoint to the token. Later ones nearly: sums in another order (which sessions are sampled
-    together depends on time) differ by rounding, one token that flips is another gradient, and that grows."""
+def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(
+    both: tuple[runs.Run, runs.Run],
+) -> None:
+    """The step after the checkpoint to the token. Later ones nearly: sums in another order (which
+    sessions are sampled together depends on time) differ by rounding, one token that flips is
+    another gradient, and that grows.
+    """
     whole, resumed = (_sessions(run) for run in both)
     assert whole.keys() == resumed.keys(), "the same problems at every step, each session once"
     differing = [key for key in whole if whole[key] != resumed[key]]
     first = [key for key in differing if key[0] <= SAVED_AT + 1]
     assert len(first) <= 1, f"up to the first step after the checkpoint: {first}"
-    assert len(differing) <= 0.1 * len(whole), f"{len(differing)} of {len(whole)} sessions differ: {differing[:5]}"
+    assert len(differing) <= 0.1 * len(whole), (
+        f"{len(differing)} of {len(whole)} sessions differ: {differing[:5]}"
+    )
 
 
 def _sessions(run: runs.Run) -> dict[tuple[int, int, int], list[str]]:
     """(step, problem, session) -> answers. Fails on a session that stands twice in the log."""
     records = read_episodes(run.episodes)
-    keyed = {(r["step"], r["index"], r["session_id"]): [t["text"] for t in r["turns"]] for r in records}
+    keyed = {
+        (r["step"], r["index"], r["session_id"]): [t["text"] for t in r["turns"]] for r in records
+    }
     assert len(keyed) == len(records) == STEPS * 12 * 3
     return keyed
 
 
 def test_the_killed_run_left_no_broken_line(both: tuple[runs.Run, runs.Run]) -> None:
     files = list(both[1].episodes.rglob("*.jsonl"))
-    assert any("superseded" in str(f) for f in files), "the killed step's sessions were moved aside, not deleted"
+    assert any("superseded" in str(f) for f in files), (
+        "the killed step's sessions were moved aside, not deleted"
+    )
     for file in files:
         for line in file.read_bytes().split(b"\n")[:-1]:
             json.loads(line)
@@ -73,11 +87,15 @@ def test_the_killed_run_kept_the_metrics_of_both_processes(both: tuple[runs.Run,
     for run, num_files in zip(both, (1, 2), strict=True):
         files = processes_of(run.folder / "metrics.jsonl")
         assert len(files) == num_files
-        trained = [step for step, metrics in read_history(files).items() if "timing_s/step" in metrics]
+        trained = [
+            step for step, metrics in read_history(files).items() if "timing_s/step" in metrics
+        ]
         assert trained == list(range(1, STEPS + 1))
 
 
-def test_sampler_and_actor_agree_on_attempt_rows_while_the_weights_move(both: tuple[runs.Run, runs.Run]) -> None:
+def test_sampler_and_actor_agree_on_attempt_rows_while_the_weights_move(
+    both: tuple[runs.Run, runs.Run],
+) -> None:
     whole, _ = both
     moved = _weights(whole, STEPS)
     assert max(float((moved[k] - v).abs().max()) for k, v in _weights(whole, 0).items()) > 1e-3
@@ -101,16 +119,26 @@ def test_old_log_probs_are_those_of_each_rows_own_prompt(both: tuple[runs.Run, r
                 assert (_log_probs(model, row) - row["old_log_probs"]).abs().max() < 1e-4
 
 
-def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(both: tuple[runs.Run, runs.Run]) -> None:
+def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(
+    both: tuple[runs.Run, runs.Run],
+) -> None:
     whole, _ = both
     for step in (1, STEPS):
         rows = _rows(whole, step)
-        sizes = {sum(row["role"] != Role.IMITATE for row in part) for part in _by_session(rows).values()}
-        assert sizes == {1, 4, 6}, "1, 2, 3 turns: 1, 2, 3 attempts; 0, 1, 2 feedbacks; 0, 1, 1 distilled"
+        sizes = {
+            sum(row["role"] != Role.IMITATE for row in part) for part in _by_session(rows).values()
+        }
+        assert sizes == {
+            1,
+            4,
+            6,
+        }, "1, 2, 3 turns: 1, 2, 3 attempts; 0, 1, 2 feedbacks; 0, 1, 1 distilled"
         before, after = _weights(whole, step - 1), _weights(whole, step)
         model = _model(before)
         advantages = _plain_advantages(rows)
-        loss = sum(-(adv * _log_probs(model, row)).sum() for row, adv in zip(rows, advantages, strict=True))
+        loss = sum(
+            -(adv * _log_probs(model, row)).sum() for row, adv in zip(rows, advantages, strict=True)
+        )
         (loss / (len(_by_session(rows)) * runs.RESPONSE_LENGTH)).backward()
         for name, parameter in model.named_parameters():
             taken = (before[name] - after[name]) / runs.LEARNING_RATE
@@ -119,8 +147,14 @@ def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(bo
 
 def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
     """The paper's Algorithm 1 as loops over sessions; shares nothing with the code under test."""
-    rewards = {s: [float(r["rm_scores"].sum()) for r in sorted(part, key=lambda r: int(r["rltf_turn"][0]))
-                   if r["role"] == Role.ATTEMPT] for s, part in _by_session(rows).items()}  # fmt: skip
+    rewards = {
+        s: [
+            float(r["rm_scores"].sum())
+            for r in sorted(part, key=lambda r: int(r["rltf_turn"][0]))
+            if r["role"] == Role.ATTEMPT
+        ]
+        for s, part in _by_session(rows).items()
+    }
     groups = defaultdict(list)
     for session in rewards:
         groups[session.rsplit("_", 1)[0]].append(session)
@@ -132,8 +166,12 @@ def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
             advantage = rewards[session][-1] - sum(r[0] for r in siblings) / len(siblings)
             return DISTILL * advantage * (row["old_log_probs"] >= FLOOR)
         if row["role"] in (Role.FEEDBACK, Role.IMITATE):
-            return torch.full_like(row["old_log_probs"], FEEDBACK if row["role"] == Role.FEEDBACK else IMITATE)
-        returns = [sum(GAMMA**j * x for j, x in enumerate(r[turn:])) for r in siblings if len(r) > turn]
+            return torch.full_like(
+                row["old_log_probs"], FEEDBACK if row["role"] == Role.FEEDBACK else IMITATE
+            )
+        returns = [
+            sum(GAMMA**j * x for j, x in enumerate(r[turn:])) for r in siblings if len(r) > turn
+        ]
         own = sum(GAMMA**j * x for j, x in enumerate(rewards[session][turn:]))
         return torch.full_like(row["old_log_probs"], own - sum(returns) / len(returns))
 
@@ -158,13 +196,17 @@ def _by_session(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 def _weights(run: runs.Run, step: int) -> dict[str, torch.Tensor]:
     """The weights after `step`, from the checkpoint; 0 is the policy that the run started from."""
-    folder = run.checkpoints / f"global_step_{step}" / "actor" / "huggingface" if step else runs.POLICY
+    folder = (
+        run.checkpoints / f"global_step_{step}" / "actor" / "huggingface" if step else runs.POLICY
+    )
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def _model(weights: dict[str, torch.Tensor]) -> torch.nn.Module:
-    model = AutoModelForCausalLM.from_pretrained(Path(runs.POLICY), dtype=torch.float32, attn_implementation="eager")
+    model = AutoModelForCausalLM.from_pretrained(
+        Path(runs.POLICY), dtype=torch.float32, attn_implementation="eager"
+    )
     model.load_state_dict({**model.state_dict(), **weights})
     model.tie_weights()
     return model

@@ -1,4 +1,6 @@
-"""The viewer in a real browser: light and dark, desktop and phone, 10 and 10 000 sessions, hostile text, keyboard."""
+"""The viewer in a real browser: light and dark, desktop and phone, 10 and 10 000 sessions, hostile
+text, keyboard.
+"""
 
 import copy
 import random
@@ -100,7 +102,17 @@ def test_the_search_finds_what_is_there_and_nothing_else(tab) -> None:
     one.filter("text", "so")
     one.count()  # the texts are read
     said = one.page.evaluate("texts.map(text => text.slice(0, 3000))")
-    queries = ["\u00e9", "\u6f22\u5b57", "\U0001f600", "  ", "``", "zz", "xxxxx", "so 42!", "nowhere to be found"]
+    queries = [
+        "\u00e9",
+        "\u6f22\u5b57",
+        "\U0001f600",
+        "  ",
+        "``",
+        "zz",
+        "xxxxx",
+        "so 42!",
+        "nowhere to be found",
+    ]
     for text in said:
         for size in (1, 2, 3, 4, 5, 6, 12, 40):
             start = rng.randrange(max(1, len(text) - size))
@@ -117,8 +129,12 @@ def test_hostile_text_shows_as_text(tab) -> None:
     one = tab()
     for k, text in enumerate(HOSTILE, start=3):
         one.show(f"session-{k}")
-        shown = one.page.evaluate("[...document.querySelectorAll('#episode pre')].map(node => node.textContent)")
-        expected = re.sub("[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]", lambda c: f"[U+{ord(c[0]):04X}]", text)
+        shown = one.page.evaluate(
+            "[...document.querySelectorAll('#episode pre')].map(node => node.textContent)"
+        )
+        expected = re.sub(
+            "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]", lambda c: f"[U+{ord(c[0]):04X}]", text
+        )
         assert shown[0] == HOSTILE[0]  # the question
         assert shown[2:4] == [expected, expected]  # attempt and feedback
         facts = one.page.locator("#episode .said").inner_text()
@@ -162,10 +178,15 @@ def test_a_tree_and_what_was_withheld(tab) -> None:
     one = tab()
     one.show("session-0")
     assert one.page.locator("#episode h3").all_text_contents() == [
-        "Attempt 1", "Attempt 2, branch 1 of 2", "Attempt 2, branch 2 of 2",
-    ]  # fmt: skip
+        "Attempt 1",
+        "Attempt 2, branch 1 of 2",
+        "Attempt 2, branch 2 of 2",
+    ]
     assert one.page.locator("#episode ol ol > li").count() == 2
-    assert one.page.locator("#episode .turn").nth(1).locator("del, ins").all_text_contents() == ["1", "42"]
+    assert one.page.locator("#episode .turn").nth(1).locator("del, ins").all_text_contents() == [
+        "1",
+        "42",
+    ]
     one.page.get_by_role("button", name="changes").first.click()
     assert one.page.locator("#episode .turn").nth(1).locator("pre").text_content() == "so 42"
     one.show("session-1")
@@ -177,9 +198,14 @@ def test_a_screen_reader_finds_its_way(tab) -> None:
     one = tab()
     for role in ("banner", "navigation", "main", "search", "listbox"):
         assert one.page.get_by_role(role).count() == 1, role
-    assert one.page.locator("#rows [role=option]").first.get_attribute("aria-setsize") == str(10 + len(SESSIONS) + 1)
+    assert one.page.locator("#rows [role=option]").first.get_attribute("aria-setsize") == str(
+        10 + len(SESSIONS) + 1
+    )
     assert "branches:" in one.page.locator("#rows [role=option]").first.get_attribute("aria-label")
-    names = "[...document.querySelectorAll('input, select')].filter(n => !n.getAttribute('aria-label')).length"
+    names = (
+        "[...document.querySelectorAll('input, select')].filter(n =>"
+        " !n.getAttribute('aria-label')).length"
+    )
     assert one.page.evaluate(names) == 0
     assert "train: " in one.page.get_by_role("img").first.get_attribute("aria-label")
     one.page.get_by_text("The curves as a table").click()
@@ -216,7 +242,9 @@ def test_the_word_difference_is_right_and_shortest(tab) -> None:
         edits = one.page.evaluate("([a, b]) => diff(a, b)", [before, after])
         assert "".join(text for kind, text in edits if kind <= 0) == before
         assert "".join(text for kind, text in edits if kind >= 0) == after
-        kept = sum(len(text) for kind, text in edits if kind == 0)  # every word here is one character
+        kept = sum(
+            len(text) for kind, text in edits if kind == 0
+        )  # every word here is one character
         assert kept == lcs(list(before), list(after))
     long = " ".join(map(str, range(20_000)))
     assert one.page.evaluate("([a, b]) => diff(a, b).length", [long, long.replace("7", "8 8")]) == 4

@@ -1,4 +1,6 @@
-"""What sessions train, in a real browser: rows, tokens, their colours, the keyboard among them, hostile token text."""
+"""What sessions train, in a real browser: rows, tokens, their colours, the keyboard among them,
+hostile token text.
+"""
 
 import re
 
@@ -17,16 +19,26 @@ LEFT_OUT = "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Sessions: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6 odd numbers."""
+    """Sessions: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6
+    odd numbers.
+    """
     folder = tmp_path_factory.mktemp("tokens")
     revised = (turn("1"), turn("42", parent=0, stop="solved", prompt="<b>Try</b> again: so 1"))
     found = records(folder / "log", [revised, *([line("1", "42")] * 6)])
-    with_rows(found[0], row("attempt", 0, -0.5, *SAID), row("distill", 1, 0.25, *SAID, masked=(1, 4)))
+    with_rows(
+        found[0], row("attempt", 0, -0.5, *SAID), row("distill", 1, 0.25, *SAID, masked=(1, 4))
+    )
     with_rows(found[1], row("attempt", 0, 1.0, *SAID, context=(3, 4)))
-    with_rows(found[2], *({"parts": row(role, 1, 0.0, "a")["parts"]} for role in ("attempt", "imitate")))
+    with_rows(
+        found[2], *({"parts": row(role, 1, 0.0, "a")["parts"]} for role in ("attempt", "imitate"))
+    )
     with_rows(found[4], row("attempt", 0, 1.0, *HOSTILE))
     words = [("\n" if k % 23 == 22 else f" w{k}") for k in range(8000)]
-    with_rows(found[5], row("attempt", 0, 1.0, *words), row("distill", 1, 1.0, *(f" {k}" for k in range(8000))))
+    with_rows(
+        found[5],
+        row("attempt", 0, 1.0, *words),
+        row("distill", 1, 1.0, *(f" {k}" for k in range(8000))),
+    )
     odd = row("attempt", 0, "nan", "a", "b")
     odd["tokens"] |= {"gap": ["nan", 1.0], "log_prob": ["-inf", -1.0], "advantage": ["nan", "nan"]}
     with_rows(found[6], odd)
@@ -61,21 +73,33 @@ def texts(one: Tab, selector: str) -> list[str]:
 @pytest.mark.parametrize("size", SIZES)
 def test_rows_and_the_text_of_their_tokens(tab, scheme: str, size: str) -> None:
     one = tab("session-0", scheme, size)
-    assert texts(one, ".trained h4") == ["Row 1: first prompt → attempt 1", "Row 2: first prompt → attempt 2"]
+    assert texts(one, ".trained h4") == [
+        "Row 1: first prompt → attempt 1",
+        "Row 2: first prompt → attempt 2",
+    ]
     assert texts(one, ".role") == ["attempt", "distill"]
     told = texts(one, ".numbers")
-    for number in ("▼ less likely", "11 tokens", "advantage −0.5", "masked 0.0 %", "log\u2011prob −0.5", "gap +0.25"):
+    for number in (
+        "▼ less likely",
+        "11 tokens",
+        "advantage −0.5",
+        "masked 0.0 %",
+        "log\u2011prob −0.5",
+        "gap +0.25",
+    ):
         assert number in told[0]
     assert "▲ more likely" in told[1]
     assert "masked 18.2 %" in told[1]
     assert texts(one, ".tokens") == ["".join(SAID)] * 2
     assert [line for line in texts(one, ".line") if line.startswith("trains")] == [
-        "trains: row 1, attempt −0.5", "trains: row 2, distill +0.25",
-    ]  # fmt: skip
+        "trains: row 1, attempt −0.5",
+        "trains: row 2, distill +0.25",
+    ]
     assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     seen = """[...document.querySelectorAll('.tokens .t')].every(node => {
         const {width, height} = node.getBoundingClientRect(), style = getComputedStyle(node);
-        return width > 3 && height > 3 && style.backgroundImage === 'none' && (node.matches('.zero') ||
+        return width > 3 && height > 3 && style.backgroundImage === 'none' &&
+            (node.matches('.zero') ||
             style.backgroundColor !== getComputedStyle(document.body).backgroundColor)})"""
     assert one.page.evaluate(seen), "line ends, tabs and empty tokens too have a colour to be seen"
 
@@ -84,7 +108,12 @@ def test_rows_and_the_text_of_their_tokens(tab, scheme: str, size: str) -> None:
 def test_text_can_be_read_on_every_colour(tab, scheme: str) -> None:
     """Contrast of at least 4.5 (WCAG 2 AA)."""
     one = tab("session-0", scheme)
-    levels = ["zero", "context", *(f"{s}{k}" for s in "pn" for k in range(1, 5)), *(f"s{k}" for k in range(6))]
+    levels = [
+        "zero",
+        "context",
+        *(f"{s}{k}" for s in "pn" for k in range(1, 5)),
+        *(f"s{k}" for k in range(6)),
+    ]
     found = one.page.evaluate(
         """levels => levels.map(level => { const node = el('span', {class: `t ${level}`}, 'a');
             document.querySelector('.tokens').append(node);
@@ -108,7 +137,8 @@ def luminance(colour: str) -> float:
 def test_colours_follow_the_chosen_number_and_have_a_legend(tab) -> None:
     one = tab("session-0")
     levels = (
-        "[...document.querySelectorAll('.tokens')].map(box => [...box.querySelectorAll('.t')].map(t => t.className))"
+        "[...document.querySelectorAll('.tokens')].map(box => [...box.querySelectorAll('.t')].map(t"
+        " => t.className))"
     )
     first, second = one.page.evaluate(levels)
     assert set(first) == {"t n4"}
@@ -127,7 +157,9 @@ def test_colours_follow_the_chosen_number_and_have_a_legend(tab) -> None:
     assert "beyond −5" in texts(one, ".scale .t")
     one.show("session-1")
     one.until("document.querySelector('.scale') !== null")
-    assert one.page.get_by_label("log\u2011prob", exact=True).is_checked()  # kept from session to session
+    assert one.page.get_by_label(
+        "log\u2011prob", exact=True
+    ).is_checked()  # kept from session to session
     assert one.page.evaluate(levels)[0][3:5] == ["t context", "t context"]
 
 
@@ -137,11 +169,20 @@ def test_the_keyboard_among_tokens_speaks(tab) -> None:
     assert told.get_attribute("role") == "status"
     one.page.get_by_label("log\u2011prob", exact=True).focus()
     one.page.keyboard.press("Tab")
-    assert told.text_content() == 'token 1 of 11 · "So" · attempt · advantage +1 · log\u2011prob −0.5 · gap 0'
+    assert (
+        told.text_content()
+        == 'token 1 of 11 · "So" · attempt · advantage +1 · log\u2011prob −0.5 · gap 0'
+    )
     for key, said in [
-        ("ArrowRight", "token 2 "), ("ArrowLeft", "token 1 "), ("ArrowLeft", "token 1 "), ("End", "token 11 "),
-        ("Home", "token 1 "), ("ArrowDown", "token 6 "), ("ArrowDown", "token 7 "), ("ArrowUp", "token 6 "),
-    ]:  # fmt: skip
+        ("ArrowRight", "token 2 "),
+        ("ArrowLeft", "token 1 "),
+        ("ArrowLeft", "token 1 "),
+        ("End", "token 11 "),
+        ("Home", "token 1 "),
+        ("ArrowDown", "token 6 "),
+        ("ArrowDown", "token 7 "),
+        ("ArrowUp", "token 6 "),
+    ]:
         one.page.keyboard.press(key)
         assert told.text_content().startswith(said), key
     assert '"\\n"' in told.text_content()
@@ -200,9 +241,18 @@ def test_the_list_by_what_is_trained(tab) -> None:
     one = tab("session-3")
     options = one.page.locator("#filters [name=trains] option").all_text_contents()
     assert options == [
-        "whatever it trains", "tokens known (5)", "trains attempt (6)", "trains distill (2)", "trains imitate (1)",
-    ]  # fmt: skip
-    for value, number in (("trains distill", 2), ("tokens known", 5), ("trains imitate", 1), ("", 7)):
+        "whatever it trains",
+        "tokens known (5)",
+        "trains attempt (6)",
+        "trains distill (2)",
+        "trains imitate (1)",
+    ]
+    for value, number in (
+        ("trains distill", 2),
+        ("tokens known", 5),
+        ("trains imitate", 1),
+        ("", 7),
+    ):
         one.filter("trains", value)
         assert one.count() == number
 

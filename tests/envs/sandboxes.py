@@ -1,4 +1,6 @@
-"""Back ends under test: bubblewrap where it works on this machine, else skipped with its own reason."""
+"""Back ends under test: bubblewrap where it works on this machine, else skipped with its own
+reason.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ def sandbox(backend: Backend, limits: Limits = LIMITS, max_parallel: int | None 
 
 
 def run_once(
-    backend: Backend, source: str, given: object = "", entry: str | None = None, limits: Limits = LIMITS
+    backend: Backend,
+    source: str,
+    given: object = "",
+    entry: str | None = None,
+    limits: Limits = LIMITS,
 ) -> Outcome:
     with sandbox(backend, limits).start(Program(source, entry)) as run:
         return run.call(given)
@@ -41,7 +47,9 @@ def left_over(marker: bytes = HEADER) -> list[int]:
 
     Not those of other workers of pytest, who may be running programs at this moment.
     """
-    found = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _alive_with(folder, marker)]
+    found = [
+        int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _alive_with(folder, marker)
+    ]
     others = {child.pid for child in psutil.Process().parent().children()} - {os.getpid()}
     return [pid for pid in found if not others & _ancestors(pid)]
 

@@ -21,7 +21,9 @@ BELOW_FULL = LEVELS[:-1]
 MODES = ("official", "strict")
 FIXES = re.compile(r"\((\d+),(\d+)\) should be (\d+)")
 
-envs = st.sampled_from([BinaryMatrix(), BinaryMatrix(style="compact"), BinaryMatrix(mode="official")])
+envs = st.sampled_from(
+    [BinaryMatrix(), BinaryMatrix(style="compact"), BinaryMatrix(mode="official")]
+)
 ANSWER_PIECES = [
     "\\boxed{",
     "}",
@@ -41,7 +43,9 @@ texts = st.text() | st.lists(st.sampled_from(ANSWER_PIECES)).map("".join)
 
 def problem_of(solution: list[list[int]]) -> Problem:
     rows = "\n".join(" ".join(map(str, row)) for row in solution)
-    return Problem("binary_matrix", 0, {"matrix": solution, "solution": solution, "n": len(solution)}, rows)
+    return Problem(
+        "binary_matrix", 0, {"matrix": solution, "solution": solution, "n": len(solution)}, rows
+    )
 
 
 def one_problem(env: BinaryMatrix, seed: int) -> Problem:
@@ -54,7 +58,9 @@ def boxed(grid: list[list[int]]) -> str:
 
 def fingerprint(problems: tuple[Problem, ...]) -> str:
     items = [{k: p.data[k] for k in GOLDEN["fingerprint"]["keys"]} for p in problems]
-    return hashlib.sha256(json.dumps(items, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(items, sort_keys=True, ensure_ascii=False).encode()
+    ).hexdigest()
 
 
 def test_official_items_are_the_release_s() -> None:
@@ -71,12 +77,16 @@ def test_official_smaller_build_is_a_prefix_of_the_same_sequence() -> None:
 
 @pytest.mark.parametrize("case", GOLDEN["grade"], ids=lambda case: case["boxed"])
 def test_official_verdicts_are_the_release_s(case: dict) -> None:
-    grade = BinaryMatrix(mode="official").grade(problem_of(case["solution"]), f"\\boxed{{{case['boxed']}}}")
+    grade = BinaryMatrix(mode="official").grade(
+        problem_of(case["solution"]), f"\\boxed{{{case['boxed']}}}"
+    )
     assert (grade.format_ok, grade.correct) == (case["format"], case["correct"])
 
 
 def test_official_runs_no_code() -> None:
-    grade = BinaryMatrix(mode="official").grade(problem_of([[0, 1], [1, 2]]), r"\boxed{[[0, 1]] + [[1, 2]]}")
+    grade = BinaryMatrix(mode="official").grade(
+        problem_of([[0, 1], [1, 2]]), r"\boxed{[[0, 1]] + [[1, 2]]}"
+    )
     assert not grade.correct
 
 
@@ -127,7 +137,10 @@ def test_strict_refuses(text: str, format_ok: bool) -> None:
 def test_explanations_of_each_level() -> None:
     problem = problem_of([[0, 1, 1], [1, 2, 0], [0, 1, 1]])
     text = "\\boxed{001\n1x0\n019}"
-    cells = "Your previous answer is incorrect. Cells are named (row,column), counted from 1. Wrong cells: "
+    cells = (
+        "Your previous answer is incorrect. Cells are named (row,column), counted from 1. Wrong"
+        " cells: "
+    )
     assert _said(BinaryMatrix(), problem, text) == [
         "Your previous answer is incorrect.",
         f"{cells}(1,2); (2,2); (3,3).",
@@ -182,7 +195,9 @@ def test_compact_reference_is_graded_correct(seed: int) -> None:
 
 @given(env=envs, seed=st.integers(0, 99), text=texts, level=st.sampled_from(BELOW_FULL))
 @settings(max_examples=150, deadline=None)
-def test_no_text_raises_and_no_explanation_below_full_answers(env, seed: int, text: str, level: str) -> None:
+def test_no_text_raises_and_no_explanation_below_full_answers(
+    env, seed: int, text: str, level: str
+) -> None:
     problem = one_problem(env, seed)
     grade = env.grade(problem, text)
     told = env.explain(problem, text, grade, level)
@@ -197,20 +212,33 @@ def answers(draw: st.DrawFn) -> tuple[BinaryMatrix, Problem, list[list[int]]]:
     env = draw(envs)
     problem = one_problem(env, draw(st.integers(0, 99)))
     cell = st.integers(0, 12)
-    return env, problem, [[draw(st.just(v) | cell) for v in row] for row in problem.data["solution"]]
+    return (
+        env,
+        problem,
+        [[draw(st.just(v) | cell) for v in row] for row in problem.data["solution"]],
+    )
 
 
 def _fixes(told: str) -> list[tuple[int, int, int]]:
-    """What a full explanation says should change, as (row, column, value) from 0, in either style."""
+    """What a full explanation says should change, as (row, column, value) from 0, in either
+    style.
+    """
     if "/" not in told:
         return [(int(r) - 1, int(c) - 1, int(v)) for r, c, v in FIXES.findall(told)]
     marks = [re.findall(r"([=<>?])(\d+)", row) for row in told.split("/")]
-    return [(r, c, int(value)) for r, row in enumerate(marks) for c, (sign, value) in enumerate(row) if sign != "="]
+    return [
+        (r, c, int(value))
+        for r, row in enumerate(marks)
+        for c, (sign, value) in enumerate(row)
+        if sign != "="
+    ]
 
 
 @given(case=answers())
 @settings(max_examples=60, deadline=None)
-def test_a_full_explanation_applied_is_the_answer(case: tuple[BinaryMatrix, Problem, list[list[int]]]) -> None:
+def test_a_full_explanation_applied_is_the_answer(
+    case: tuple[BinaryMatrix, Problem, list[list[int]]],
+) -> None:
     env, problem, grid = case
     text = boxed(grid)
     for r, c, value in _fixes(env.explain(problem, text, env.grade(problem, text), "full")):
@@ -225,7 +253,12 @@ def test_a_full_explanation_of_no_answer_holds_every_cell(mode: str, text: str) 
     env = make_env("binary_matrix", mode=mode)
     problem = problem_of([[0, 1], [1, 2]])
     told = env.explain(problem, text, env.grade(problem, text), "full")
-    assert FIXES.findall(told) == [("1", "1", "0"), ("1", "2", "1"), ("2", "1", "1"), ("2", "2", "2")]
+    assert FIXES.findall(told) == [
+        ("1", "1", "0"),
+        ("1", "2", "1"),
+        ("2", "1", "1"),
+        ("2", "2", "2"),
+    ]
 
 
 @given(seed=st.integers(0, 2**32), n_max=st.integers(2, 5))
@@ -237,14 +270,17 @@ def test_strict_splits_are_disjoint_and_repeatable(seed: int, n_max: int) -> Non
     assert len(test) == 5
     assert test.isdisjoint(str(p.data["matrix"]) for p in splits.train)
     assert splits == env.build(seed, 100, 5)
-    assert splits.test == env.build(seed, 7, 5).test, "the test split does not depend on the size of the other"
+    assert splits.test == env.build(seed, 7, 5).test, (
+        "the test split does not depend on the size of the other"
+    )
 
 
 def test_strict_keeps_small_sizes_for_training() -> None:
     env = BinaryMatrix(n_min=3, n_max=3)
     assert len(env.build(0, 50, 255).test) == 255
     with pytest.raises(
-        ValueError, match=r"num_test=256 .*255 different 3 by 3 .*lower num_test, or raise rltf\.env\.n_min"
+        ValueError,
+        match=r"num_test=256 .*255 different 3 by 3 .*lower num_test, or raise rltf\.env\.n_min",
     ):
         env.build(0, 50, 256)
 
@@ -254,19 +290,37 @@ def test_prompts() -> None:
     assert BinaryMatrix(style="compact").prompt(problem) == "01\n11"
     question = BinaryMatrix().prompt(problem)
     assert question.startswith("Given a square matrix")
-    assert question.endswith("below:\n0 1\n1 1 Let's think step by step and output the final answer within \\boxed{}.")
+    assert question.endswith(
+        "below:\n0 1\n1 1 Let's think step by step and output the final answer within \\boxed{}."
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("binary_matrx", {}, r"rltf\.env\.name='binary_matrx'.*binary_matrix.*Did you mean 'binary_matrix'"),
-        ("binary_matrix", {"nmax": 4}, r"rltf\.env\.nmax=4: binary_matrix has no option 'nmax'; .*mean 'n_max'"),
+        (
+            "binary_matrx",
+            {},
+            r"rltf\.env\.name='binary_matrx'.*binary_matrix.*Did you mean 'binary_matrix'",
+        ),
+        (
+            "binary_matrix",
+            {"nmax": 4},
+            r"rltf\.env\.nmax=4: binary_matrix has no option 'nmax'; .*mean 'n_max'",
+        ),
         ("binary_matrix", {"mode": "strikt"}, r"rltf\.env\.mode='strikt'.*Did you mean 'strict'"),
         ("binary_matrix", {"style": 3}, r"rltf\.env\.style=3.*compact"),
-        ("binary_matrix", {"style": "compact", "mode": "official"}, r"rltf\.env\.style=compact.*mode=strict"),
+        (
+            "binary_matrix",
+            {"style": "compact", "mode": "official"},
+            r"rltf\.env\.style=compact.*mode=strict",
+        ),
         ("binary_matrix", {"n_min": 1}, r"rltf\.env\.n_min=1: must be in \[2, 100\]"),
-        ("binary_matrix", {"n_min": 4, "n_max": 3}, r"rltf\.env\.n_max=3: must be at least rltf\.env\.n_min=4"),
+        (
+            "binary_matrix",
+            {"n_min": 4, "n_max": 3},
+            r"rltf\.env\.n_max=3: must be at least rltf\.env\.n_min=4",
+        ),
         ("binary_matrix", {"n_max": "5"}, r"rltf\.env\.n_max='5': must be a whole number"),
     ],
 )

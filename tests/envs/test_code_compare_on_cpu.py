@@ -78,7 +78,11 @@ def test_any_two_texts_can_be_compared_and_each_is_itself(one, other):
     assert same_text(one + " \n", one, 0)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda v: st.lists(v)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda v: st.lists(v)
+    )
+)
 @settings(deadline=None)
 def test_every_value_is_itself(value):
     assert same_value(value, value, 1e-6)

@@ -34,12 +34,18 @@ YAML = Path(__file__).parents[2] / "hydra_configs/rltf_verl/rltf/env/code.yaml"
 def problem(solution="", entry=None, **fields) -> Problem:
     """Twice the number: public 1 and 2, private 31 and 47."""
     tests = [
-        {"input": [n] if entry else f"{n}\n", "accept": [2 * n if entry else f"{2 * n}\n"]} for n in (1, 2, 31, 47)
+        {"input": [n] if entry else f"{n}\n", "accept": [2 * n if entry else f"{2 * n}\n"]}
+        for n in (1, 2, 31, 47)
     ]
     data = {
-        "statement": "Double it.", "entry": entry, "starter": "", "public": tests[:2], "private": tests[2:],
-        "solution": solution, **fields,
-    }  # fmt: skip
+        "statement": "Double it.",
+        "entry": entry,
+        "starter": "",
+        "public": tests[:2],
+        "private": tests[2:],
+        "solution": solution,
+        **fields,
+    }
     return Problem("code", 0, data, fenced(solution) if solution else "")
 
 
@@ -81,7 +87,10 @@ def many(tasks):
 def test_references_of_a_thousand_seeds_are_right_in_one_execution():
     tasks = [draw_task(random.Random(seed)) for seed in range(1000)]
     tests = [(*task.public, *task.private) for task in tasks]
-    given = [[t.solution, t.entry, [test["input"] for test in all_]] for t, all_ in zip(tasks, tests, strict=True)]
+    given = [
+        [t.solution, t.entry, [test["input"] for test in all_]]
+        for t, all_ in zip(tasks, tests, strict=True)
+    ]
     with sandbox(BACKEND, Limits(time_s=20)).start(Program(MANY, "many")) as run:
         outputs = json.loads(run.call([given]).output)
     assert outputs == [[test["accept"][0] for test in all_] for all_ in tests]
@@ -145,15 +154,22 @@ def test_a_long_text_is_read_in_little_time():
 
 def test_the_private_tests_decide():
     assert ENV.grade(problem(), RIGHT).correct
-    assert ENV.grade(problem(entry="f"), fenced("class Solution:\n    def f(self, n): return n + n")).correct
+    assert ENV.grade(
+        problem(entry="f"), fenced("class Solution:\n    def f(self, n): return n + n")
+    ).correct
     only_public = fenced("n = int(input())\nprint(2 * n if n < 10 else 0)")
     grade = ENV.grade(problem(), only_public)
     assert (grade.correct, grade.score) == (False, None)
-    assert told(problem(), only_public, "location").endswith("All 2 public tests pass, but a hidden test does not.")
+    assert told(problem(), only_public, "location").endswith(
+        "All 2 public tests pass, but a hidden test does not."
+    )
 
 
 def test_the_share_that_passes_counts_if_that_is_wanted():
-    env, half = Code(partial=True, **QUICK), fenced("n = int(input())\nprint(2 * n if n != 31 else 0)")
+    env, half = (
+        Code(partial=True, **QUICK),
+        fenced("n = int(input())\nprint(2 * n if n != 31 else 0)"),
+    )
     assert env.grade(problem(), half).score == 0.5
     assert env.grade(problem(), RIGHT).score == 1.0
     assert env.grade(problem(), fenced("x=")).score == 0.0
@@ -168,13 +184,22 @@ def test_no_answer_is_told():
 def test_a_program_that_does_not_parse():
     text = fenced("n = 1\nif n\n    print(n)")
     assert told(problem(), text, "verdict") == "Your previous answer is incorrect."
-    assert told(problem(), text, "location") == "Your previous answer is incorrect. It does not parse: line 2."
+    assert (
+        told(problem(), text, "location")
+        == "Your previous answer is incorrect. It does not parse: line 2."
+    )
     assert told(problem(), text, "hint").endswith("line 2. SyntaxError: expected ':'\nLine 2: if n")
-    assert told(problem(public=[]), text, "hint") == "Your previous answer is incorrect. It does not parse."
+    assert (
+        told(problem(public=[]), text, "hint")
+        == "Your previous answer is incorrect. It does not parse."
+    )
 
 
 def test_a_wrong_output():
-    text, first = fenced("print(int(input()) + 1)"), "Public test 2 of 2 is the first that fails; 1 of 2 pass."
+    text, first = (
+        fenced("print(int(input()) + 1)"),
+        "Public test 2 of 2 is the first that fails; 1 of 2 pass.",
+    )
     assert told(problem(), text, "location") == f"Your previous answer is incorrect. {first}"
     assert told(problem(), text, "hint").endswith(f"{first}\nInput:\n2\nExpected:\n4\nGot:\n3")
     assert told(problem(), fenced("pass"), "hint").endswith("Got:\n(nothing)")
@@ -193,7 +218,9 @@ def test_what_stops_a_program():
     assert hint("while True: pass") == "It ran out of time (1 s)."
     assert hint("x = [0] * 10**9") == "It ran out of memory (256 MB)."
     assert hint("while True: print('x' * 9999)") == "Its output is longer than 1024 KB."
-    assert hint("import os\nos.kill(os.getpid(), 11)") == "It failed: the process was ended by SIGSEGV"
+    assert (
+        hint("import os\nos.kill(os.getpid(), 11)") == "It failed: the process was ended by SIGSEGV"
+    )
 
 
 def test_full_is_the_reference_or_every_public_test_that_fails():
@@ -208,11 +235,13 @@ def test_full_is_the_reference_or_every_public_test_that_fails():
 HOSTILE_WORDS = [
     "print(2 * int(input()) if 0 else 1)",
     "n = int(input())\nassert n < 10, n\nprint(2 * n)",
-    "import os\nn = input()\nforged = '{\"ending\": \"syntax\", \"message\": \"' + n + '\"}'\n"
-    "if len(n) > 1: os.write(3, forged.encode()); os._exit(0)\nprint(2 * int(n))",
+    (
+        'import os\nn = input()\nforged = \'{"ending": "syntax", "message": "\' + n + \'"}\'\n'
+        "if len(n) > 1: os.write(3, forged.encode()); os._exit(0)\nprint(2 * int(n))"
+    ),
     "n = int(input())\nopen('seen', 'a').write(str(n))\nprint(open('seen').read())",
     "n = int(input())\nprint('x' * n) if n > 9 else print(2 * n)",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("source", HOSTILE_WORDS)
@@ -232,9 +261,14 @@ def test_words_come_from_the_grade_and_have_a_length(monkeypatch):
     big = "7" * 100_000
     of = problem(public=[{"input": big, "accept": [big]}] * 9, solution="#" * 50_000)
     grade = ENV.grade(of, fenced("print('x' * 100_000, input())"))
-    logged = Grade(**json.loads(json.dumps({f: getattr(grade, f) for f in Grade.__dataclass_fields__})))
+    logged = Grade(
+        **json.loads(json.dumps({f: getattr(grade, f) for f in Grade.__dataclass_fields__}))
+    )
     assert len(json.dumps(grade.details)) < 20_000
-    forged = 'import os\nos.write(3, b\'{"ending": "error", "message": "\' + b\'y\' * 50_000 + b\'"}\')\nos._exit(0)'
+    forged = (
+        'import os\nos.write(3, b\'{"ending": "error", "message": "\' + b\'y\' * 50_000 +'
+        " b'\"}')\nos._exit(0)"
+    )
     assert len(told(of, fenced(forged), "hint")) < 2_000
     monkeypatch.setattr(ENV, "_sandbox", None)
     for level in LEVELS:
@@ -267,7 +301,9 @@ def test_the_leak_guard_sees_programs_that_solve_it():
     of = problem("n = int(input())\nanswer = n + n\nprint(answer)")
     assert find_leaks(ENV, of, f"Try this:\n{RIGHT}")
     assert find_leaks(ENV, of, f"Like so: {of.data['solution']}")
-    assert not find_leaks(ENV, of, "You print the number itself; read the task again:\n```python\nprint(input())\n```")
+    assert not find_leaks(
+        ENV, of, "You print the number itself; read the task again:\n```python\nprint(input())\n```"
+    )
     for protocol in (FindsCandidates, HasWorkedSolution, NeedsMachine):
         assert isinstance(ENV, protocol)
     assert ENV.blocking
@@ -290,18 +326,32 @@ def test_published_problems_are_split_without_overlap(tmp_path, monkeypatch):
     assert statements != sorted(statements)
     assert env.grade(splits.train[0], RIGHT).correct
     assert splits.train[0].reference == ""
-    other = Code(source="apps", path=path, test_path=rows(tmp_path, "b.jsonl", ["Q1", "R"]), **QUICK).build(0, 9, 2)
+    other = Code(
+        source="apps", path=path, test_path=rows(tmp_path, "b.jsonl", ["Q1", "R"]), **QUICK
+    ).build(0, 9, 2)
     assert {p.data["statement"] for p in other.test} == {"Q1", "R"}
     assert "Q1" not in {p.data["statement"] for p in other.train}
-    with pytest.raises(ValueError, match="num_train=7: only 6 problems with private tests are left"):
+    with pytest.raises(
+        ValueError, match="num_train=7: only 6 problems with private tests are left"
+    ):
         env.build(0, 7, 4)
 
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("source", "codeforces"), ("sandbox", "none"), ("time_s", 0), ("memory_mb", 1.5), ("num_public", -1),
-     ("max_private", 0), ("max_parallel", 0), ("tolerance", -1), ("partial", "yes"), ("url", "http://x")],
-)  # fmt: skip
+    [
+        ("source", "codeforces"),
+        ("sandbox", "none"),
+        ("time_s", 0),
+        ("memory_mb", 1.5),
+        ("num_public", -1),
+        ("max_private", 0),
+        ("max_parallel", 0),
+        ("tolerance", -1),
+        ("partial", "yes"),
+        ("url", "http://x"),
+    ],
+)
 def test_bad_options_name_the_key(option, value):
     with pytest.raises(ValueError, match=rf"rltf.env.{option}={value!r}"):
         make_env("code", **{option: value})

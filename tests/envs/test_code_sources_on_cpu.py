@@ -14,7 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.envs.code.sources import first_that_parses, load_rows, read_row, split_tests, tasks_of
+from rltf_verl.envs.code.sources import (
+    first_that_parses,
+    load_rows,
+    read_row,
+    split_tests,
+    tasks_of,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +31,25 @@ def _own_cache(monkeypatch, tmp_path):
 def apps(question="Add.", tests=None, **fields):
     tests = tests or {"inputs": ["1 2\n", "3 4\n", "5 6\n"], "outputs": ["3\n", "7\n", "11\n"]}
     return {
-        "problem_id": 1, "question": question, "solutions": json.dumps(["print 'two'", "print(1)"]),
-        "input_output": json.dumps(tests), "difficulty": "interview", "url": "http://x", "starter_code": "", **fields,
-    }  # fmt: skip
+        "problem_id": 1,
+        "question": question,
+        "solutions": json.dumps(["print 'two'", "print(1)"]),
+        "input_output": json.dumps(tests),
+        "difficulty": "interview",
+        "url": "http://x",
+        "starter_code": "",
+        **fields,
+    }
 
 
 def taco(**fields):
-    more = {"source": "codechef", "tags": "[]", "time_limit": "2.0 seconds", "memory_limit": None, "name": None}
+    more = {
+        "source": "codechef",
+        "tags": "[]",
+        "time_limit": "2.0 seconds",
+        "memory_limit": None,
+        "name": None,
+    }
     return {**apps(), **more, **fields}
 
 
@@ -40,16 +58,28 @@ def packed(tests):
 
 
 def livecodebench(question="Double.", func=None, private=None, **fields):
-    public = [{"input": "[1, 2]\n3", "output": "[3]", "testtype": "functional"}] if func else [
-        {"input": "1\n", "output": "2\n", "testtype": "stdin"}
-    ]  # fmt: skip
-    private = private or [*public, {"input": "[4]\n5", "output": "null"} if func else {"input": "2", "output": "4"}]
+    public = (
+        [{"input": "[1, 2]\n3", "output": "[3]", "testtype": "functional"}]
+        if func
+        else [{"input": "1\n", "output": "2\n", "testtype": "stdin"}]
+    )
+    private = private or [
+        *public,
+        {"input": "[4]\n5", "output": "null"} if func else {"input": "2", "output": "4"},
+    ]
     return {
-        "question_title": "T", "question_content": question, "platform": "leetcode", "question_id": "1",
-        "contest_date": "2024-01-01", "starter_code": "class Solution:" if func else "", "difficulty": "easy",
-        "public_test_cases": json.dumps(public), "private_test_cases": packed(private),
-        "metadata": json.dumps({"func_name": func} if func else {}), **fields,
-    }  # fmt: skip
+        "question_title": "T",
+        "question_content": question,
+        "platform": "leetcode",
+        "question_id": "1",
+        "contest_date": "2024-01-01",
+        "starter_code": "class Solution:" if func else "",
+        "difficulty": "easy",
+        "public_test_cases": json.dumps(public),
+        "private_test_cases": packed(private),
+        "metadata": json.dumps({"func_name": func} if func else {}),
+        **fields,
+    }
 
 
 def test_apps_programs():
@@ -98,7 +128,14 @@ def test_a_pickle_of_anything_but_a_text_is_not_read(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "broken", ["", "{}", "[", '{"inputs": [], "outputs": []}', '{"fn_name": "f", "inputs": [3], "outputs": [4]}']
+    "broken",
+    [
+        "",
+        "{}",
+        "[",
+        '{"inputs": [], "outputs": []}',
+        '{"fn_name": "f", "inputs": [3], "outputs": [4]}',
+    ],
 )
 def test_rows_without_tests_are_left_out(broken):
     assert read_row("apps", apps(input_output=broken), 1) is None
@@ -107,7 +144,10 @@ def test_rows_without_tests_are_left_out(broken):
 def test_a_missing_column_is_named():
     row = apps()
     del row["input_output"]
-    with pytest.raises(ValueError, match=r"rltf.env.source=apps: the rows of rltf.env.path have no column 'input_out"):
+    with pytest.raises(
+        ValueError,
+        match=r"rltf.env.source=apps: the rows of rltf.env.path have no column 'input_out",
+    ):
         read_row("apps", row, 1)
 
 
@@ -132,14 +172,24 @@ def test_the_reference_is_the_first_program_of_this_language():
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "parquet"])
 def test_files_are_loaded(tmp_path, kind):
-    rows, path = [apps("A"), apps("B"), apps("A"), apps("C", input_output="")], tmp_path / f"rows.{kind}"
+    rows, path = (
+        [
+            apps("A"),
+            apps("B"),
+            apps("A"),
+            apps("C", input_output=""),
+        ],
+        tmp_path / f"rows.{kind}",
+    )
     if kind == "parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
     elif kind == "jsonl":
         path.write_text("\n".join(map(json.dumps, rows)))
     else:
         path.write_text(json.dumps(rows))
-    assert [task.statement for task in tasks_of("apps", load_rows("rltf.env.path", str(path)), 1)] == ["A", "B"]
+    assert [
+        task.statement for task in tasks_of("apps", load_rows("rltf.env.path", str(path)), 1)
+    ] == ["A", "B"]
 
 
 def test_what_cannot_be_loaded_is_named(tmp_path):

@@ -1,4 +1,6 @@
-"""`rltf/env/<name>.yaml` offers what the environment's constructor takes, with the same defaults."""
+"""`rltf/env/<name>.yaml` offers what the environment's constructor takes, with the same
+defaults.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the leak guard reads: every pattern finds its example, any text can be read, and in linear work."""
+"""What the leak guard reads: every pattern finds its example, any text can be read, and in linear
+work.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,22 @@ def test_each_correction_of_the_attempt_is_read(example):
 @pytest.mark.parametrize(
     ("text", "digits"),
     [
-        ("Die Antwort ist vierundachtzig", "84"), ("la réponse est quatre-vingt-quatre", "84"),
+        ("Die Antwort ist vierundachtzig", "84"),
+        ("la réponse est quatre-vingt-quatre", "84"),
         ("ochenta y cuatro", "84"),
-        ("ottantaquattro", "84"), ("oitenta e quatro", "84"), ("vierentachtig", "84"), ("osiemdziesiąt cztery", "84"),
-        ("восемьдесят четыре", "84"), ("答案是八十四", "84"), ("정답은 팔십사입니다", "84"),
+        ("ottantaquattro", "84"),
+        ("oitenta e quatro", "84"),
+        ("vierentachtig", "84"),
+        ("osiemdziesiąt cztery", "84"),
+        ("восемьдесят четыре", "84"),
+        ("答案是八十四", "84"),
+        ("정답은 팔십사입니다", "84"),
         ("two hundred and five", "205"),
-        ("zweihundertdrei", "203"), ("trois cents douze", "312"), ("一〇一", "101"),
+        ("zweihundertdrei", "203"),
+        ("trois cents douze", "312"),
+        ("一〇一", "101"),
     ],
-)  # fmt: skip
+)
 def test_numbers_in_words_of_many_languages(text, digits):
     assert digits in with_digits(characters(text)).text
 
@@ -64,11 +74,20 @@ def test_words_of_other_meanings_stay(text):
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
-        ("𝟖４", "84"), ("8\u200b4", "84"), ("٨٤", "84"), ("⑧④", "84"), ("8️⃣4️⃣", "84"), ("kn\u0456ght", "knight"),
-        (r"\mathbf{84}", "84"), (r"\boxed{\text{Emma}}", r"\boxed{Emma}"), ("**84**", "84"), ("k-n-i-g-h-t", "knight"),
-        ("&#56;4", "84"), ("<td>84</td>", "|   84|"),
+        ("𝟖４", "84"),
+        ("8\u200b4", "84"),
+        ("٨٤", "84"),
+        ("⑧④", "84"),
+        ("8️⃣4️⃣", "84"),
+        ("kn\u0456ght", "knight"),
+        (r"\mathbf{84}", "84"),
+        (r"\boxed{\text{Emma}}", r"\boxed{Emma}"),
+        ("**84**", "84"),
+        ("k-n-i-g-h-t", "knight"),
+        ("&#56;4", "84"),
+        ("<td>84</td>", "|   84|"),
     ],
-)  # fmt: skip
+)
 def test_what_a_reader_sees(text, plain):
     assert without_markup(characters(text)).text.strip() == plain
 
@@ -97,7 +116,11 @@ def test_every_reading_points_into_the_text(text):
             assert 0 <= start < end <= len(text)
 
 
-@given(st.lists(st.sampled_from([*PIECES, "row", "column", "should be", "(1,1)", "9" * 4400, "th"])).map(" ".join))
+@given(
+    st.lists(
+        st.sampled_from([*PIECES, "row", "column", "should be", "(1,1)", "9" * 4400, "th"])
+    ).map(" ".join)
+)
 @settings(deadline=None, max_examples=200)
 def test_no_candidates_raise_on_huge_numbers(text):
     for env in ENVS.values():
@@ -106,7 +129,9 @@ def test_no_candidates_raise_on_huge_numbers(text):
         env.candidates(problem, text, text)
 
 
-@pytest.mark.parametrize("text", ["(1, " + "9" * 5000 + ") should be 2", "row " + "1" * 4400 + " is 0 1 1", "9" * 9000])
+@pytest.mark.parametrize(
+    "text", ["(1, " + "9" * 5000 + ") should be 2", "row " + "1" * 4400 + " is 0 1 1", "9" * 9000]
+)
 def test_a_number_that_python_refuses_is_no_cell(text):
     problem = ENVS["binary_matrix"].build(3, 1, 0).train[0]
     assert find_leaks(ENVS["binary_matrix"], problem, text) == []
@@ -128,13 +153,19 @@ def test_the_work_on_a_row_of_digits_grows_with_it_and_not_with_its_square(piece
 
 def test_a_text_that_is_too_long_to_be_read_is_withheld():
     problem = ENVS["binary_matrix"].build(3, 1, 0).train[0]
-    assert [leak.kind for leak in find_leaks(ENVS["binary_matrix"], problem, "a" * (MAX_TEXT + 1))] == ["unreadable"]
+    assert [
+        leak.kind for leak in find_leaks(ENVS["binary_matrix"], problem, "a" * (MAX_TEXT + 1))
+    ] == ["unreadable"]
     assert find_leaks(ENVS["binary_matrix"], problem, "a" * MAX_TEXT) == []
 
 
 @pytest.mark.parametrize("name", ENVS)
 def test_no_level_below_full_is_a_leak(name):
-    wrong = {"knights_knaves": "is a knight", "shortest_path": "\\boxed{down, right}", "binary_matrix": "\\boxed{0 1}"}
+    wrong = {
+        "knights_knaves": "is a knight",
+        "shortest_path": "\\boxed{down, right}",
+        "binary_matrix": "\\boxed{0 1}",
+    }
     for problem in ENVS[name].build(11, 60, 0).train:
         for attempt in (wrong[name], "", ENVS[name].prompt(problem)):
             grade = ENVS[name].grade(problem, attempt)
@@ -145,7 +176,10 @@ def test_no_level_below_full_is_a_leak(name):
 
 def test_hard_wordings_are_found_and_critiques_pass():
     rows = [row for row in hard_rows(seed=5, per_wording=2) if row.env_name in ENVS]
-    items = [(row.item, bool(find_leaks(row.env, row.item.problem, row.item.text, row.item.attempt))) for row in rows]
+    items = [
+        (row.item, bool(find_leaks(row.env, row.item.problem, row.item.text, row.item.attempt)))
+        for row in rows
+    ]
     leaks = [leak for item, leak in items if item.kind != "innocent"]
     innocent = [leak for item, leak in items if item.kind == "innocent"]
     assert len(leaks) > 200

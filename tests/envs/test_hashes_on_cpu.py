@@ -21,11 +21,17 @@ BOXED = "What is 7 * 9? Output the final answer within \\boxed{}."
 @pytest.mark.parametrize(
     ("question", "asks"),
     [
-        (GSM8K, True), ("7 * 9?\nEnd with\n#### <answer>", True), ("7 * 9?\n####", True), ("7 * 9?\n#### answer", True),
-        (BOXED, False), ("7 * 9?", False), ("#### Problem 3\n7 * 9?", False), ("##### x\n7 * 9?", False),
+        (GSM8K, True),
+        ("7 * 9?\nEnd with\n#### <answer>", True),
+        ("7 * 9?\n####", True),
+        ("7 * 9?\n#### answer", True),
+        (BOXED, False),
+        ("7 * 9?", False),
+        ("#### Problem 3\n7 * 9?", False),
+        ("##### x\n7 * 9?", False),
         (f"{GSM8K} Or in \\boxed{{}}.", False),
     ],
-)  # fmt: skip
+)
 def test_what_a_prompt_asks_for(question: str, asks: bool) -> None:
     assert asks_for_hashes(question) == asks
 
@@ -33,10 +39,16 @@ def test_what_a_prompt_asks_for(question: str, asks: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("#### 63", "63"), ("####63.", "63"), ("#### 1\n#### 63\n", "63"), ("so #### **63**", "63"), ("63", None),
-        ("####", None), ("##### 63", None), ("#" * 100_000, None),
+        ("#### 63", "63"),
+        ("####63.", "63"),
+        ("#### 1\n#### 63\n", "63"),
+        ("so #### **63**", "63"),
+        ("63", None),
+        ("####", None),
+        ("##### 63", None),
+        ("#" * 100_000, None),
     ],
-)  # fmt: skip
+)
 def test_what_stands_behind_the_last_one(text: str, answer: str | None) -> None:
     assert last_hashed(text) == answer
 
@@ -59,26 +71,41 @@ def problem(question: str) -> Problem:
         (GSM8K, "#### 63", "official", False),
     ],
 )
-def test_a_row_is_graded_on_the_form_that_its_prompt_asks_for(question, text, mode, correct) -> None:
+def test_a_row_is_graded_on_the_form_that_its_prompt_asks_for(
+    question, text, mode, correct
+) -> None:
     assert Math(mode=mode).grade(problem(question), text).correct == correct
 
 
 def test_feedback_names_the_place() -> None:
     env, asked = Math(), problem(GSM8K)
     grade = env.grade(asked, "I do not know")
-    assert env.explain(asked, "I do not know", grade, "location").endswith("No answer was found after ####.")
+    assert env.explain(asked, "I do not know", grade, "location").endswith(
+        "No answer was found after ####."
+    )
     grade = env.grade(problem(BOXED), "I do not know")
-    assert env.explain(problem(BOXED), "I do not know", grade, "location").endswith("found in \\boxed{}.")
+    assert env.explain(problem(BOXED), "I do not know", grade, "location").endswith(
+        "found in \\boxed{}."
+    )
 
 
 def test_wrap_says_when_prompts_ask_for_no_form(tmp_path: Path) -> None:
-    for name, question, warned in (("gsm8k", GSM8K, False), ("boxed", BOXED, False), ("neither", "7 * 9?", True)):
+    for name, question, warned in (
+        ("gsm8k", GSM8K, False),
+        ("boxed", BOXED, False),
+        ("neither", "7 * 9?", True),
+    ):
         row = {
-            "data_source": name, "prompt": [{"role": "user", "content": question}], "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": "63"}, "extra_info": {"index": 0, "split": "train"},
-        }  # fmt: skip
+            "data_source": name,
+            "prompt": [{"role": "user", "content": question}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": "63"},
+            "extra_info": {"index": 0, "split": "train"},
+        }
         source, out = tmp_path / f"{name}.parquet", tmp_path / f"{name}_wrapped.parquet"
         pq.write_table(pa.Table.from_pylist([row]), source)
-        done = CliRunner().invoke(app, ["data", "wrap", str(source), "--env", "math", "--out", str(out)])
+        done = CliRunner().invoke(
+            app, ["data", "wrap", str(source), "--env", "math", "--out", str(out)]
+        )
         assert done.exit_code == 0, done.output
         assert ("1 of 1 prompts ask neither for \\boxed{} nor for ####" in done.output) == warned

@@ -81,8 +81,15 @@ def test_official_items_are_the_release_s() -> None:
     splits = OFFICIAL.build(0, 19_800, 200)
     for problems, wanted in ((splits.train, TRAIN_SHA256), (splits.test, TEST_SHA256)):
         items = [{key: problem.data[key] for key in KEYS} for problem in problems]
-        assert hashlib.sha256(json.dumps(items, sort_keys=True, ensure_ascii=False).encode()).hexdigest() == wanted
-    assert hashlib.sha256(OFFICIAL.prompt(splits.train[0]).encode()).hexdigest() == FIRST_PROMPT_SHA256
+        assert (
+            hashlib.sha256(
+                json.dumps(items, sort_keys=True, ensure_ascii=False).encode()
+            ).hexdigest()
+            == wanted
+        )
+    assert (
+        hashlib.sha256(OFFICIAL.prompt(splits.train[0]).encode()).hexdigest() == FIRST_PROMPT_SHA256
+    )
 
 
 def test_official_smaller_build_is_a_prefix_of_the_same_sequence() -> None:
@@ -115,7 +122,10 @@ RIGHT = [
     "emma angel, noah devil, mia angel",
     '{"Emma": "angel", "Noah": "devil", "Mia": "angel"}',
     "['Emma is an angel', 'Noah is a devil', 'Mia is an angel']",
-    '[{"name": "Emma", "role": "angel"}, {"name": "Noah", "role": "devil"}, {"name": "Mia", "role": "angel"}]',
+    (
+        '[{"name": "Emma", "role": "angel"}, {"name": "Noah", "role": "devil"}, {"name": "Mia",'
+        ' "role": "angel"}]'
+    ),
     "- Emma: angel\n- Noah: devil\n- Mia: angel",
     "1. Emma is an angel\n2. Noah is a devil\n3. Mia is an angel",
     "Emma and Mia are angels, Noah is a devil",
@@ -126,7 +136,10 @@ RIGHT = [
     "Emma → Angel, Noah → Devil, Mia → Angel",
     "| Name | Role |\n|---|---|\n| Emma | angel |\n| Noah | devil |\n| Mia | angel |",
     '{"angels": ["Emma", "Mia"], "devils": ["Noah"]}',
-    "\\begin{aligned} \\text{Emma} &: \\text{angel} \\\\ Noah &: \\text{devil} \\\\ Mia &: angel \\end{aligned}",
+    (
+        "\\begin{aligned} \\text{Emma} &: \\text{angel} \\\\ Noah &: \\text{devil} \\\\ Mia &:"
+        " angel \\end{aligned}"
+    ),
 ]
 
 
@@ -173,12 +186,18 @@ def test_explanations_of_each_level() -> None:
         wrong,
         f"{wrong} What Emma said does not fit your roles.",
         f"{wrong} With your roles, what Emma said is false, but you call Emma an angel.",
-        f"{wrong} With your roles, what Emma said is false, but you call Emma an angel. The solution is: {TEXT}",
+        (
+            f"{wrong} With your roles, what Emma said is false, but you call Emma an angel. The"
+            f" solution is: {TEXT}"
+        ),
     ]
     assert told(STRICT, boxed("Emma is an angel, Noah is an angel, Mia is a devil"))[2].endswith(
         "With your roles, what Noah said is false, but you call Noah an angel."
     )
-    assert told(STRICT, boxed("Emma is a sage"))[1] == f"{wrong} The roles of this puzzle are angel and devil."
+    assert (
+        told(STRICT, boxed("Emma is a sage"))[1]
+        == f"{wrong} The roles of this puzzle are angel and devil."
+    )
     assert told(STRICT, boxed("Emma is an angel"))[1] == f"{wrong} No role is given for: Noah, Mia."
     assert told(STRICT, "?")[2] == f"{wrong} No boxed answer in which people have roles was found."
     right = told(OFFICIAL, boxed("Emma: angel, Noah: devil, Mia: angel"))
@@ -188,7 +207,12 @@ def test_explanations_of_each_level() -> None:
 def test_compact() -> None:
     assert [formula(said) for said in SAID] == ["b=C", "a", "A&b"]
     assert formula(["not", ["or", ["lying", 0], ["not", SAID[2]]]]) == "!(a|(!(A&b)))"
-    assert told(COMPACT, boxed("ABC")) == ["Your previous answer is incorrect.", "xxx", "<<<", "AbC"]
+    assert told(COMPACT, boxed("ABC")) == [
+        "Your previous answer is incorrect.",
+        "xxx",
+        "<<<",
+        "AbC",
+    ]
     assert told(COMPACT, "aBC") == ["Your previous answer is incorrect.", "==x", "==<", "AbC"]
     assert told(COMPACT, "Abc") == ["Your previous answer is incorrect.", "x=x", "<=>", "AbC"]
     assert told(COMPACT, "AB")[1:] == ["?", "?", "AbC"]
@@ -200,13 +224,11 @@ def test_compact() -> None:
 
 def test_compact_needs_no_other_package() -> None:
     code = (
-        "import sys; sys.modules['reasoning_gym'] = sys.modules['numpy'] = None\n"
-        "from rltf_verl.envs import make_env\n"
-        "for env in ('knights_knaves', 'shortest_path'):\n"
-        "    e = make_env(env, style='compact'); p = e.build(0, 1, 1).train[0]\n"
-        "    assert e.grade(p, p.reference).correct and e.explain(p, 'x', e.grade(p, 'x'), 'hint')\n"
-        "try: make_env('knights_knaves').build(0, 1, 0)\n"
-        "except ValueError as error: print(error)\n"
+        "import sys; sys.modules['reasoning_gym'] = sys.modules['numpy'] = None\nfrom"
+        " rltf_verl.envs import make_env\nfor env in ('knights_knaves', 'shortest_path'):\n    e ="
+        " make_env(env, style='compact'); p = e.build(0, 1, 1).train[0]\n    assert e.grade(p,"
+        " p.reference).correct and e.explain(p, 'x', e.grade(p, 'x'), 'hint')\ntry:"
+        " make_env('knights_knaves').build(0, 1, 0)\nexcept ValueError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install rltf-verl[data]" in done.stdout
@@ -215,11 +237,10 @@ def test_compact_needs_no_other_package() -> None:
 
 def test_grading_imports_no_other_package() -> None:
     code = (
-        "import sys; from rltf_verl.envs import make_env; from rltf_verl.types import Problem\n"
-        f"p = Problem('knights_knaves', 0, {dict(PROBLEM.data)!r}, {TEXT!r})\n"
-        "for mode in ('official', 'strict'):\n"
-        "    assert make_env('knights_knaves', mode=mode).grade(p, '\\\\boxed{' + p.reference + '}').correct\n"
-        "print({'reasoning_gym', 'numpy'} & set(sys.modules))"
+        "import sys; from rltf_verl.envs import make_env; from rltf_verl.types import Problem\np ="
+        f" Problem('knights_knaves', 0, {dict(PROBLEM.data)!r}, {TEXT!r})\nfor mode in ('official',"
+        " 'strict'):\n    assert make_env('knights_knaves', mode=mode).grade(p, '\\\\boxed{' +"
+        " p.reference + '}').correct\nprint({'reasoning_gym', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
@@ -238,7 +259,9 @@ def test_only_the_solution_is_correct(env: KnightsKnaves) -> None:
     for problem in PROBLEMS[id(env)][:20]:
         for roles in product((True, False), repeat=len(problem.data["names"])):
             pairs = zip(problem.data["names"], roles, strict=True)
-            words = ", ".join(f"{name} is {problem.data['roles'][0 if role else 1]}" for name, role in pairs)
+            words = ", ".join(
+                f"{name} is {problem.data['roles'][0 if role else 1]}" for name, role in pairs
+            )
             grade = env.grade(problem, boxed(letters(roles) if env is COMPACT else words))
             assert grade.correct == (list(roles) == problem.data["solution"])
             assert bool(contradictions(problem.data["statements"], roles)) != grade.correct
@@ -254,7 +277,13 @@ def test_no_choice_of_roles_solves_more_strict_puzzles_than_another() -> None:
 
 def test_constant_words_solve_hardly_any_puzzle() -> None:
     problems = STRICT.build(0, 400, 0).train
-    for constant in (problems[0].reference, "Emma is a knight", "knight, knave", "all are knights", ""):
+    for constant in (
+        problems[0].reference,
+        "Emma is a knight",
+        "knight, knave",
+        "all are knights",
+        "",
+    ):
         assert sum(STRICT.grade(problem, boxed(constant)).correct for problem in problems) <= 1
 
 
@@ -267,11 +296,15 @@ def test_strict_splits_are_apart_under_any_names_and_repeatable(seed: int, n_peo
     assert len(test) == 5
     assert test.isdisjoint(same_puzzle_key(p.data["statements"]) for p in splits.train)
     assert splits == env.build(seed, 60, 5)
-    assert splits.test == env.build(seed, 7, 5).test, "the test split does not depend on the size of the other"
+    assert splits.test == env.build(seed, 7, 5).test, (
+        "the test split does not depend on the size of the other"
+    )
 
 
 def test_strict_says_what_to_change_when_there_are_too_few_puzzles() -> None:
-    with pytest.raises(ValueError, match=r"rltf\.env\.n_people=2, rltf\.env\.depth=2 .*ask for fewer problems"):
+    with pytest.raises(
+        ValueError, match=r"rltf\.env\.n_people=2, rltf\.env\.depth=2 .*ask for fewer problems"
+    ):
         KnightsKnaves(style="compact", n_people=2, depth=2, width=2).build(0, 0, 500)
 
 
@@ -291,9 +324,13 @@ def test_people_in_another_order_are_the_same_puzzle(seed: int, roles: list[bool
 def test_the_order_of_a_conjunction_makes_no_other_puzzle_and_that_of_an_implication_does() -> None:
     first, second = ("lying", 1), ("telling-truth", 0)
     for kind, same in (("and", True), ("or", True), ("<=>", True), ("->", False)):
-        keys = {same_puzzle_key([(kind, *parts), second]) for parts in permutations((first, second))}
+        keys = {
+            same_puzzle_key([(kind, *parts), second]) for parts in permutations((first, second))
+        }
         assert (len(keys) == 1) == same
-    assert same_puzzle_key([("not", first), second]) == same_puzzle_key([("telling-truth", 1), second])
+    assert same_puzzle_key([("not", first), second]) == same_puzzle_key(
+        [("telling-truth", 1), second]
+    )
 
 
 @given(st.lists(st.booleans(), min_size=2, max_size=10), st.randoms())
@@ -379,7 +416,10 @@ def check_any_text(env: KnightsKnaves, problem: Problem, text: str, level: str) 
         ({"n_people": "5"}, r"rltf\.env\.n_people='5': must be a whole number"),
         ({"depth": 1}, r"rltf\.env\.depth=1: must be in \[2, 9\]"),
         ({"width": 4, "n_people": 2}, r"rltf\.env\.width=4: must be in \[2, 3\]"),
-        ({"mode": "official", "style": "compact"}, r"rltf\.env\.style='compact' .*rltf\.env\.mode='official'"),
+        (
+            {"mode": "official", "style": "compact"},
+            r"rltf\.env\.style='compact' .*rltf\.env\.mode='official'",
+        ),
         ({"people": 3}, r"rltf\.env\.people=3: knights_knaves has no option 'people'"),
     ],
 )

@@ -14,7 +14,9 @@ from rltf_verl.envs.text.number_words import spell_digits, spell_ordinals
 from rltf_verl.feedback.guard import find_leaks
 
 ENV = BinaryMatrix()
-PROBLEM = next(p for p in ENV.build(3, 60, 0).train if p.data["n"] == 4 and p.data["solution"][0][3] == 3)
+PROBLEM = next(
+    p for p in ENV.build(3, 60, 0).train if p.data["n"] == 4 and p.data["solution"][0][3] == 3
+)
 SOLUTION = PROBLEM.data["solution"]  # [[2, 1, 2, 3], [1, 0, 1, 2], [1, 0, 0, 1], [2, 1, 1, 2]]
 WRONG = "\\boxed{9 9 9 9\n1 0 1 2\n1 0 0 1\n2 1 1 2}"
 
@@ -39,7 +41,11 @@ SEPARATORS = [
 @settings(deadline=None)
 def test_a_grid_between_any_words_is_found(separators, before, after, in_words):
     cell, row = separators
-    names = ["zero", "one", "two", "three"] if in_words and cell.strip(" ,") == "" and cell else ["0", "1", "2", "3"]
+    names = (
+        ["zero", "one", "two", "three"]
+        if in_words and cell.strip(" ,") == "" and cell
+        else ["0", "1", "2", "3"]
+    )
     answer = row.join(cell.join(names[v] for v in r) for r in SOLUTION)
     text = f"{before}\n\n: {answer} :\n\n{after}"
     leaks = [leak for leak in find_leaks(ENV, PROBLEM, text, WRONG) if leak.kind == "answer"]
@@ -66,9 +72,13 @@ def test_another_matrix_is_never_the_answer(grid):
 
 
 CLAIMS = [
-    "({r},{c}) should be {v}", "Row {r}, column {c} must be {v}.", "Change the 9 at ({r},{c}) to {v}",
-    "put {v} at ({r},{c})", "The correct value for ({r},{c}) is {v}", "cell [{r0}][{c0}] should be {v}",
-]  # fmt: skip
+    "({r},{c}) should be {v}",
+    "Row {r}, column {c} must be {v}.",
+    "Change the 9 at ({r},{c}) to {v}",
+    "put {v} at ({r},{c})",
+    "The correct value for ({r},{c}) is {v}",
+    "cell [{r0}][{c0}] should be {v}",
+]
 
 
 @given(st.sampled_from(CLAIMS), st.integers(1, 4), st.integers(1, 4), st.integers(0, 9))
@@ -84,10 +94,13 @@ def test_a_claim_about_a_cell_leaks_if_it_is_right_and_news(claim, r, c, v):
 @pytest.mark.parametrize(
     "text",
     [
-        "The 1st row is 2 1 2 3", "top row: 2, 1, 2, 3", "Row one should read two, one, two, three.",
-        "The fourth column is 3, 2, 1, 2", "the fourth cell of the first row must be 3",
+        "The 1st row is 2 1 2 3",
+        "top row: 2, 1, 2, 3",
+        "Row one should read two, one, two, three.",
+        "The fourth column is 3, 2, 1, 2",
+        "the fourth cell of the first row must be 3",
     ],
-)  # fmt: skip
+)
 def test_rows_and_columns(text):
     assert kinds(text) == {"part"}
 
@@ -95,16 +108,25 @@ def test_rows_and_columns(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "Row 2 is 1 0 1 2 and was right.", "You put 3 at (1,4)", "(1,4) is wrong, the output must be a 3 by 3 matrix",
-        "Wrong cells: (1,4); (1,3).", "(1,4) is too large", "Your row 1 was 9 9 9 9", "Count 3 steps. Then 2. Then 1.",
+        "Row 2 is 1 0 1 2 and was right.",
+        "You put 3 at (1,4)",
+        "(1,4) is wrong, the output must be a 3 by 3 matrix",
+        "Wrong cells: (1,4); (1,3).",
+        "(1,4) is too large",
+        "Your row 1 was 9 9 9 9",
+        "Count 3 steps. Then 2. Then 1.",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_news_is_no_leak(text):
     assert kinds(text) == set()
 
 
 def test_the_questions_own_matrix_may_be_quoted_even_if_it_is_the_answer_too():
-    same = next(p for p in ENV.build(0, 200, 0).train if p.data["matrix"] == p.data["solution"] and p.data["n"] == 3)
+    same = next(
+        p
+        for p in ENV.build(0, 200, 0).train
+        if p.data["matrix"] == p.data["solution"] and p.data["n"] == 3
+    )
     assert find_leaks(ENV, same, f"The input was {same.data['matrix']}; look again.") == []
     assert find_leaks(ENV, same, f"The correct answer is {same.data['matrix']}.")
 
@@ -113,13 +135,17 @@ def test_the_verifiers_levels_as_the_contract_says():
     grade = ENV.grade(PROBLEM, WRONG)
     for style in ("official", "compact"):
         env = BinaryMatrix(style=style)
-        told = {level: env.explain(PROBLEM, WRONG, grade, level) for level in ("verdict", "location", "hint", "full")}
+        told = {
+            level: env.explain(PROBLEM, WRONG, grade, level)
+            for level in ("verdict", "location", "hint", "full")
+        }
         leaks = {level: bool(find_leaks(env, PROBLEM, text, WRONG)) for level, text in told.items()}
         assert leaks == {"verdict": False, "location": False, "hint": False, "full": True}
 
 
 @pytest.mark.parametrize(
-    "hostile", ["1 " * 50_000, "(1,1) " * 20_000, "row 1 " * 20_000, " " * 100_000 + "1", "one " * 30_000]
+    "hostile",
+    ["1 " * 50_000, "(1,1) " * 20_000, "row 1 " * 20_000, " " * 100_000 + "1", "one " * 30_000],
 )
 def test_a_hostile_text_takes_no_long_time(hostile):
     start = time.monotonic()
@@ -135,7 +161,18 @@ def test_number_words_come_back_as_their_number(value):
     assert len(spell_digits(words)) == len(words)
 
 
-TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
+TEENS = [
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
 UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 TENS = ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 

@@ -1,4 +1,6 @@
-"""`math`: verdicts of the release and of a human, hostile answers, and what is said about a wrong one."""
+"""`math`: verdicts of the release and of a human, hostile answers, and what is said about a wrong
+one.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,13 @@ from rltf_verl.envs.math.sources import SOURCES, TEST_SETS
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "parity_cases.json").read_text())["env_checks"]["math"]
-STRICT, OFFICIAL = Math(timeout_s=30, num_workers=2), Math(mode="official", timeout_s=30, num_workers=2)
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "parity_cases.json").read_text())[
+    "env_checks"
+]["math"]
+STRICT, OFFICIAL = (
+    Math(timeout_s=30, num_workers=2),
+    Math(mode="official", timeout_s=30, num_workers=2),
+)
 PIECES = [
     "\\boxed{",
     "}",
@@ -95,7 +102,9 @@ def test_hostile_answers_are_wrong_in_time_and_the_next_is_graded(hostile: str) 
     start = time.monotonic()
     assert not env.grade(problem("\\sqrt{2}"), f"\\boxed{{{hostile}}}").correct
     assert time.monotonic() - start < 60
-    assert Math(timeout_s=60, num_workers=1).grade(problem("\\sqrt{8}"), "\\boxed{2\\sqrt{2}}").correct
+    assert (
+        Math(timeout_s=60, num_workers=1).grade(problem("\\sqrt{8}"), "\\boxed{2\\sqrt{2}}").correct
+    )
 
 
 def test_a_comparison_that_takes_too_long_is_told() -> None:
@@ -108,14 +117,21 @@ def test_a_comparison_that_takes_too_long_is_told() -> None:
 
 def test_threads_share_the_processes() -> None:
     def ask(k: int) -> bool:
-        return STRICT.grade(problem(f"\\frac{{1}}{{{k}}}"), f"\\boxed{{1/{k if k % 2 else k + 1}}}").correct
+        return STRICT.grade(
+            problem(f"\\frac{{1}}{{{k}}}"), f"\\boxed{{1/{k if k % 2 else k + 1}}}"
+        ).correct
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(ask, range(2, 42))) == [bool(k % 2) for k in range(2, 42)]
 
 
 @settings(deadline=None, max_examples=60)
-@given(reference=references, text=texts, level=st.sampled_from(LEVELS), env=st.sampled_from([STRICT, OFFICIAL]))
+@given(
+    reference=references,
+    text=texts,
+    level=st.sampled_from(LEVELS),
+    env=st.sampled_from([STRICT, OFFICIAL]),
+)
 def test_any_text_is_graded_and_explained(reference: str, text: str, level: str, env: Math) -> None:
     asked = problem(reference)
     grade = env.grade(asked, text)
@@ -135,7 +151,12 @@ def test_the_reference_is_correct(reference: str) -> None:
     ("reference", "answer", "location", "hint"),
     [
         ("7", "I do not know", "No answer was found in \\boxed{}.", ""),
-        ("7", "\\boxed{8}", "Your answer was read as 8.", "It is a whole number, as it should be, but not the right"),
+        (
+            "7",
+            "\\boxed{8}",
+            "Your answer was read as 8.",
+            "It is a whole number, as it should be, but not the right",
+        ),
         (
             "7",
             "\\boxed{1/2}",
@@ -156,8 +177,18 @@ def test_the_reference_is_correct(reference: str) -> None:
         ),
         ("[0,1]", "\\boxed{6}", "read as 6.", "should be an interval, and yours is a whole number"),
         ("(1,2)", "\\boxed{6}", "read as 6.", "should be a pair or an open interval"),
-        ("x+1", "\\boxed{6}", "read as 6.", "should be an expression in x, and yours is a whole number"),
-        ("\\text{Yes}", "\\boxed{6}", "read as 6.", "should be a word, and yours is a whole number"),
+        (
+            "x+1",
+            "\\boxed{6}",
+            "read as 6.",
+            "should be an expression in x, and yours is a whole number",
+        ),
+        (
+            "\\text{Yes}",
+            "\\boxed{6}",
+            "read as 6.",
+            "should be a word, and yours is a whole number",
+        ),
         (
             "7",
             "\\boxed{\\sqrt{2}}",
@@ -218,7 +249,10 @@ def test_leaks(env: Math, reference: str, text: str, leaks: bool) -> None:
 
 
 def test_a_copy_of_the_worked_solution_is_found() -> None:
-    solution = "First we add the two numbers on the left and then we divide the sum by the number of boxes."
+    solution = (
+        "First we add the two numbers on the left and then we divide the sum by the number of"
+        " boxes."
+    )
     asked = problem("7", solution=solution)
     assert isinstance(STRICT, HasWorkedSolution)
     assert isinstance(STRICT, FindsCandidates)
@@ -227,7 +261,14 @@ def test_a_copy_of_the_worked_solution_is_found() -> None:
 
 
 def test_candidates_are_few() -> None:
-    assert len(STRICT.candidates(problem("x"), "$x$ " * 10 + "".join(f"$x+{k}$ " for k in range(500)), "")) <= 20
+    assert (
+        len(
+            STRICT.candidates(
+                problem("x"), "$x$ " * 10 + "".join(f"$x+{k}$ " for k in range(500)), ""
+            )
+        )
+        <= 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,7 +276,10 @@ def test_candidates_are_few() -> None:
     [
         ({"source": "gsm8"}, "rltf.env.source='gsm8' is not known.*'gsm8k'"),
         ({"test_sets": ["math50"]}, "rltf.env.test_sets='math50' is not known.*'math500'"),
-        ({"test_paths": {"aime2025": "x"}}, "rltf.env.test_paths='aime2025' is not known.*aime2024, math500"),
+        (
+            {"test_paths": {"aime2025": "x"}},
+            "rltf.env.test_paths='aime2025' is not known.*aime2024, math500",
+        ),
         ({"source": "own.jsonl", "path": "x"}, "rltf.env.path='x' is for a named source"),
         ({"mode": "x"}, "rltf.env.mode='x'"),
         ({"timeout_s": 0}, "rltf.env.timeout_s=0"),
@@ -249,11 +293,10 @@ def test_refusals(options: dict, message: str) -> None:
 
 def test_the_release_s_table() -> None:
     assert {
-        name: source.test_sets for name, source in SOURCES.items() if source.test_sets != ("math500", "aime2024")
-    } == {
-        "deepmath_hard": ("beyondaime",),
-        "deepscaler": ("beyondaime",),
-    }
+        name: source.test_sets
+        for name, source in SOURCES.items()
+        if source.test_sets != ("math500", "aime2024")
+    } == {"deepmath_hard": ("beyondaime",), "deepscaler": ("beyondaime",)}
     assert {name: source.samples for name, source in TEST_SETS.items() if source.samples > 1} == {
         "math500": 2,
         "aime2024": 4,

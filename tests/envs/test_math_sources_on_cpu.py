@@ -1,4 +1,6 @@
-"""`math` reads its problems through `datasets`, here from local files with the columns of the real ones."""
+"""`math` reads its problems through `datasets`, here from local files with the columns of the real
+ones.
+"""
 
 from __future__ import annotations
 
@@ -77,12 +79,17 @@ def test_columns_of_the_named_sources(name: str, ending: str, tmp_path: Path) ->
     rows, (question, answer, solution) = SCHEMAS[name]
     path = write(tmp_path / f"x.{ending}", rows)
     (problem,) = build(source=name, path=path, test_sets=[]).train
-    assert problem.data == {"question": question, "subset": name, **({"solution": solution} if solution else {})}
+    assert problem.data == {
+        "question": question,
+        "subset": name,
+        **({"solution": solution} if solution else {}),
+    }
     assert problem.reference == answer
     env = make_env("math")
     assert env.grade(problem, f"\\boxed{{{answer}}}").correct
-    assert env.prompt(problem) == (
-        f"{question} Let's think step by step and output the final answer within \\boxed{{}}."
+    assert (
+        env.prompt(problem)
+        == f"{question} Let's think step by step and output the final answer within \\boxed{{}}."
     )
 
 
@@ -91,7 +98,12 @@ def test_the_release_s_test_sets(tmp_path: Path) -> None:
         "math500": write(tmp_path / "math500" / "test.jsonl", questions(5, "Find")),
         "aime2024": write(tmp_path / "aime.parquet", aime2024(960)),
     }
-    splits = build(source="polaris", path=write(tmp_path / "p.csv", questions(4)), test_paths=paths, num_test=500)
+    splits = build(
+        source="polaris",
+        path=write(tmp_path / "p.csv", questions(4)),
+        test_paths=paths,
+        num_test=500,
+    )
     subsets = [p.data["subset"] for p in splits.test]
     assert subsets == ["math500"] * 10 + ["aime2024"] * 120
     assert [p.index for p in splits.test] == list(range(130)), "each sample has its own seeds"
@@ -107,20 +119,38 @@ def test_the_other_test_sets(tmp_path: Path) -> None:
     }
     own = write(tmp_path / "mine.jsonl", [{"question": "M", "answer": 3}])
     splits = build(
-        source="polaris", path=write(tmp_path / "p.jsonl", questions(1)), test_paths=paths, test_sets=[*paths, own]
+        source="polaris",
+        path=write(tmp_path / "p.jsonl", questions(1)),
+        test_paths=paths,
+        test_sets=[*paths, own],
     )
     found = [(p.data["subset"], p.reference) for p in splits.test]
-    assert found == [*[("aime2025", "1")] * 4, *[("aime2025", "2")] * 4, ("beyondaime", "1"), ("beyondaime", "2"),
-                     ("gsm8k", "4"), ("mine", "3")]  # fmt: skip
+    assert found == [
+        *[("aime2025", "1")] * 4,
+        *[("aime2025", "2")] * 4,
+        ("beyondaime", "1"),
+        ("beyondaime", "2"),
+        ("gsm8k", "4"),
+        ("mine", "3"),
+    ]
 
 
 @pytest.mark.parametrize(("mode", "kept", "noted"), [("strict", 4, 1), ("official", 6, 0)])
 def test_no_test_problem_is_trained_on(mode: str, kept: int, noted: int, tmp_path: Path) -> None:
-    train = [*questions(3), {"problem": "find 0 + 1 ?", "answer": "1"}, {"problem": "Find $1+1$?", "answer": "2"},
-             {"problem": "Find 1-1?", "answer": "0"}]  # fmt: skip
+    train = [
+        *questions(3),
+        {"problem": "find 0 + 1 ?", "answer": "1"},
+        {"problem": "Find $1+1$?", "answer": "2"},
+        {"problem": "Find 1-1?", "answer": "0"},
+    ]
     test = write(tmp_path / "t.jsonl", questions(2, "Find"))
-    splits = build(mode=mode, source="polaris", path=write(tmp_path / "p.jsonl", train), test_sets=["math500"],
-                   test_paths={"math500": test})  # fmt: skip
+    splits = build(
+        mode=mode,
+        source="polaris",
+        path=write(tmp_path / "p.jsonl", train),
+        test_sets=["math500"],
+        test_paths={"math500": test},
+    )
     assert len(splits.train) == kept
     assert len(splits.notes) == noted
     if noted:
@@ -130,14 +160,23 @@ def test_no_test_problem_is_trained_on(mode: str, kept: int, noted: int, tmp_pat
 def test_hendrycks_math_is_what_is_not_in_math500(tmp_path: Path) -> None:
     for subject in SUBJECTS:
         for split in ("train", "test"):
-            rows = [{"problem": f"{subject} {split}", "solution": "so \\boxed{\\frac{1}{2}}.", "level": "Level 1"}]
+            rows = [
+                {
+                    "problem": f"{subject} {split}",
+                    "solution": "so \\boxed{\\frac{1}{2}}.",
+                    "level": "Level 1",
+                }
+            ]
             write(tmp_path / "m" / subject / f"{split}.parquet", rows)
     test = write(tmp_path / "t.jsonl", [{"problem": "geometry test", "answer": "1"}])
     for sets in (["math500"], []):
         options = {"test_sets": sets, "test_paths": {"math500": test}, "path": str(tmp_path / "m")}
         splits = build(mode="official", source="math", **options)
         assert sorted(asked(splits)[0]) == sorted(
-            f"{s} {split}" for s in SUBJECTS for split in ("train", "test") if (s, split) != ("geometry", "test")
+            f"{s} {split}"
+            for s in SUBJECTS
+            for split in ("train", "test")
+            if (s, split) != ("geometry", "test")
         )
         assert {p.reference for p in splits.train} == {"\\frac{1}{2}"}
         assert len(splits.test) == 2 * len(sets)
@@ -148,21 +187,34 @@ def test_a_folder_with_a_card(tmp_path: Path) -> None:
     folder = tmp_path / "gsm8k"
     for config in ("main", "socratic"):
         for split in ("train", "test"):
-            write(folder / config / f"{split}-00000-of-00001.parquet", [{"question": f"{config} {split}",
-                                                                        "answer": "#### 1"}])  # fmt: skip
+            write(
+                folder / config / f"{split}-00000-of-00001.parquet",
+                [{"question": f"{config} {split}", "answer": "#### 1"}],
+            )
     card = "\n".join(
-        [f"- config_name: {config}\n  data_files:" + "".join(f"\n  - split: {split}\n    path: {config}/{split}-*"
-         for split in ("train", "test")) for config in ("main", "socratic")]
-    )  # fmt: skip
+        [
+            f"- config_name: {config}\n  data_files:"
+            + "".join(
+                f"\n  - split: {split}\n    path: {config}/{split}-*" for split in ("train", "test")
+            )
+            for config in ("main", "socratic")
+        ]
+    )
     (folder / "README.md").write_text(f"---\nconfigs:\n{card}\n---\n")
-    splits = build(source="gsm8k", path=str(folder), test_sets=["gsm8k"], test_paths={"gsm8k": str(folder)})
+    splits = build(
+        source="gsm8k", path=str(folder), test_sets=["gsm8k"], test_paths={"gsm8k": str(folder)}
+    )
     assert asked(splits) == (["main train"], ["main test"])
 
 
 def test_deepmath_keeps_its_last_500_and_hard_is_above_6(tmp_path: Path) -> None:
-    rows = [{"question": f"Q{i}", "final_answer": "1", "difficulty": float(i % 10)} for i in range(520)]
+    rows = [
+        {"question": f"Q{i}", "final_answer": "1", "difficulty": float(i % 10)} for i in range(520)
+    ]
     path = write(tmp_path / "d.parquet", rows)
-    assert sorted(asked(build(source="deepmath", path=path, test_sets=[]))[0]) == sorted(f"Q{i}" for i in range(20))
+    assert sorted(asked(build(source="deepmath", path=path, test_sets=[]))[0]) == sorted(
+        f"Q{i}" for i in range(20)
+    )
     hard = build(source="deepmath_hard", path=path, test_sets=[])
     assert sorted(asked(hard)[0]) == sorted(f"Q{i}" for i in range(20) if i % 10 > 6)
 
@@ -195,12 +247,25 @@ def test_the_file_knows_where_it_comes_from(tmp_path: Path) -> None:
     ("rows", "options", "message"),
     [
         (None, {}, "rltf.env.source=polaris: cannot load .*no such file or folder"),
-        ([{"x": 1}], {}, "rltf.env.source=polaris: no row has a question and an answer; columns: x.*question_field"),
+        (
+            [{"x": 1}],
+            {},
+            (
+                "rltf.env.source=polaris: no row has a question and an answer; columns:"
+                " x.*question_field"
+            ),
+        ),
         ([{"problem": "", "answer": ""}], {}, "no row has a question and an answer"),
-        ([{"question": "Q", "final_answer": "1"}], {"source": "deepmath_hard"}, "no usable column 'difficulty'"),
+        (
+            [{"question": "Q", "final_answer": "1"}],
+            {"source": "deepmath_hard"},
+            "no usable column 'difficulty'",
+        ),
     ],
 )
-def test_what_cannot_be_read_is_one_line(rows: Rows | None, options: dict, message: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_one_line(
+    rows: Rows | None, options: dict, message: str, tmp_path: Path
+) -> None:
     path = write(tmp_path / "p.jsonl", rows) if rows else str(tmp_path / "none.jsonl")
     with pytest.raises(ValueError, match=message) as caught:
         build(**{"source": "polaris", "path": path, "test_sets": [], **options})
@@ -211,7 +276,12 @@ def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     code = "from rltf_verl.envs import make_env; make_env('math', source='gsm8k').build(0, 1, 0)"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=100, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=100,
+        check=False,
     )
     told = done.stderr.strip().splitlines()[-1]
     assert told.startswith("ValueError: rltf.env.source=gsm8k: cannot load openai/gsm8k")
@@ -222,5 +292,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
 def test_a_file_that_is_no_table(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps({"problem": "Q", "answer": "1"}) + "\n{broken\n")
-    with pytest.raises(ValueError, match=r"cannot load .*p\.jsonl .*: it must be a file or a folder"):
+    with pytest.raises(
+        ValueError, match=r"cannot load .*p\.jsonl .*: it must be a file or a folder"
+    ):
         build(source="polaris", path=str(path), test_sets=[])

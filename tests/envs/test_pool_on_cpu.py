@@ -21,7 +21,8 @@ import sys, threading, time
 from rltf_verl.envs.pool.pool import Pool
 pool = Pool("tests.envs.pool_tasks", 2)
 pids = [pool.call("pid", deadline_s=5)]
-threading.Thread(target=lambda: pool.call("{function}", *{arguments}, deadline_s={deadline}), daemon=True).start()
+call = lambda: pool.call("{function}", *{arguments}, deadline_s={deadline})
+threading.Thread(target=call, daemon=True).start()
 time.sleep(0.5)
 pids.append(pool.call("pid", deadline_s=5))
 print(*pids, flush=True)
@@ -107,7 +108,9 @@ def test_an_idle_worker_that_was_killed_is_replaced(pool: Pool) -> None:
 
 
 def test_a_module_that_cannot_be_imported(tmp_path: Path) -> None:
-    with pytest.raises(CallFailed, match="no grader process: ModuleNotFoundError: No module named 'no_such_module'"):
+    with pytest.raises(
+        CallFailed, match="no grader process: ModuleNotFoundError: No module named 'no_such_module'"
+    ):
         Pool("no_such_module", 1).call("f", deadline_s=1)
 
 
@@ -145,6 +148,11 @@ def test_no_worker_outlives_a_killed_parent(arguments: tuple[str, str, float]) -
 
 
 def test_workers_end_with_a_parent_that_ends_normally() -> None:
-    script = f"from rltf_verl.envs.pool.pool import Pool; print(Pool({TASKS!r}, 1).call('pid', deadline_s=20))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    script = (
+        f"from rltf_verl.envs.pool.pool import Pool; print(Pool({TASKS!r}, 1).call('pid',"
+        " deadline_s=20))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
     assert gone([int(done.stdout)], 10)

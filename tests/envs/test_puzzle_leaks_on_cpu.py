@@ -1,4 +1,6 @@
-"""What the leak guard sees in texts about knights and knaves and about paths: leaks in any words, and nothing else."""
+"""What the leak guard sees in texts about knights and knaves and about paths: leaks in any words,
+and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ SAID = [
 ]
 TEXT = "Emma is a knight, Noah is a knave, and Mia is a knight."
 QUIZ = (
-    'Emma said, "Noah is a knave if and only if Mia is a knight". According to Noah, "Emma is a knave". Mia noted that '
-    'Emma is a knight and Noah is a knave. (Format your answer like: "Emma is a knight/knave, Noah is a knight/knave, '
-    'and Mia is a knight/knave")'
+    'Emma said, "Noah is a knave if and only if Mia is a knight". According to Noah, "Emma is a'
+    ' knave". Mia noted that Emma is a knight and Noah is a knave. (Format your answer like: "Emma'
+    ' is a knight/knave, Noah is a knight/knave, and Mia is a knight/knave")'
 )
 ROLE_DATA = {"names": NAMES, "roles": ROLES, "statements": SAID, "solution": [True, False, True]}
 WHO = Problem("knights_knaves", 0, {**ROLE_DATA, "solution_text": TEXT, "quiz": QUIZ}, TEXT)
@@ -62,7 +64,10 @@ def kinds(env: Env, problem: Problem, text: str, attempt: str) -> set[str]:
         "Emma is truthful, Noah is lying, Mia tells the truth.",
         "- Emma - knight\n- Noah - knave\n- Mia - knight",
         "The knights are Emma and Mia; the only knave is Noah.",
-        "Look again. Emma must be a knight. Then Noah has to be a knave. And Mia is actually a knight too.",
+        (
+            "Look again. Emma must be a knight. Then Noah has to be a knave. And Mia is actually a"
+            " knight too."
+        ),
         "| Emma | knight |\n| Noah | knave |\n| Mia | knight |",
     ],
 )
@@ -121,7 +126,10 @@ def test_a_role_that_the_attempt_had_wrong_is_a_part(text: str) -> None:
         "What Emma said does not fit your roles.",
         "With your roles, what Emma said is true, but you call Emma a knave.",
         "Knights always tell the truth, and knaves always lie. Look at Emma again.",
-        "Mia claims that Emma is a knight and Noah is a knave; is this claim true under your roles?",
+        (
+            "Mia claims that Emma is a knight and Noah is a knave; is this claim true under your"
+            " roles?"
+        ),
         "Emma could be a knight or a knave. Try both.",
         "Is Emma a knight? Work out what Noah's statement means then.",
         "Look at Noah's statement: it is about Emma. Compare it with Mia's.",
@@ -143,7 +151,9 @@ def test_what_people_say_or_what_would_follow_is_no_leak(text: str) -> None:
 @given(st.lists(st.booleans(), min_size=3, max_size=3))
 def test_other_roles_are_never_the_answer(roles: list[bool]) -> None:
     pairs = zip(NAMES, roles, strict=True)
-    text = "It is so: " + ", ".join(f"{name} is a {'knight' if role else 'knave'}" for name, role in pairs)
+    text = "It is so: " + ", ".join(
+        f"{name} is a {'knight' if role else 'knave'}" for name, role in pairs
+    )
     assert ("answer" in kinds(KNIGHTS, WHO, text, ATTEMPT)) == (roles == [True, False, True])
     told = {name for name, role in zip(NAMES, roles, strict=True) if role and name != "Noah"}
     assert ("part" in kinds(KNIGHTS, WHO, text, ATTEMPT)) == bool(told)
@@ -217,14 +227,20 @@ def test_what_lists_no_path_is_no_leak(text: str) -> None:
     assert kinds(PATHS, MAZE, text, MOVED) == set()
 
 
-@pytest.mark.parametrize("text", ["You should go right.", "The answer is right.", "right", "Just move right."])
+@pytest.mark.parametrize(
+    "text", ["You should go right.", "The answer is right.", "right", "Just move right."]
+)
 def test_a_single_move_that_is_told(text: str) -> None:
     assert kinds(PATHS, NEAR, text, "\\boxed{down}") == {"answer"}
 
 
 @pytest.mark.parametrize(
     "text",
-    ["You went right, then left.", "The cell on the right is open.", "Your move right was fine, the next was not."],
+    [
+        "You went right, then left.",
+        "The cell on the right is open.",
+        "Your move right was fine, the next was not.",
+    ],
 )
 def test_a_single_direction_that_is_not(text: str) -> None:
     assert kinds(PATHS, NEAR, text, "\\boxed{right, left}") == set()
@@ -248,7 +264,11 @@ def test_that_there_is_no_path_is_the_answer_where_it_is_true(text: str) -> None
 
 @pytest.mark.parametrize(
     "text",
-    ['If no path exists, return "infeasible".', "Check whether it is impossible.", "Move 1 hits an obstacle."],
+    [
+        'If no path exists, return "infeasible".',
+        "Check whether it is impossible.",
+        "Move 1 hits an obstacle.",
+    ],
 )
 def test_that_there_may_be_none_is_no_leak(text: str) -> None:
     assert kinds(PATHS, CLOSED, text, MOVED) == set()
@@ -269,7 +289,11 @@ def test_compact_answers() -> None:
     assert kinds(paths, MAZE, "=X", "RD") == set()
 
 
-@given(text=texts("Emma", "Noah is a knave", "Mia", "knight", "role of", "is wrong", "right x 9", "no path"))
+@given(
+    text=texts(
+        "Emma", "Noah is a knave", "Mia", "knight", "role of", "is wrong", "right x 9", "no path"
+    )
+)
 @settings(max_examples=300, deadline=None)
 def test_no_text_raises_and_every_candidate_lies_in_it(text: str) -> None:
     check_candidates(text)
@@ -292,7 +316,16 @@ def check_candidates(text: str) -> None:
     [
         *(
             word * 20_000
-            for word in ("Emma ", "Emma, ", "Emma is ", "Emma's role ", "knight ", "knight: ", "right ", "1. ")
+            for word in (
+                "Emma ",
+                "Emma, ",
+                "Emma is ",
+                "Emma's role ",
+                "knight ",
+                "knight: ",
+                "right ",
+                "1. ",
+            )
         ),
         *(word * 50_000 for word in (" ", "no ", "not ", "RD", ": ", "is ", "1. ", "3 steps ")),
         "right" + " " * 100_000,

@@ -1,4 +1,6 @@
-"""`reasoning_gym`: every task of the package, through JSON and back; verdicts, splits and refusals."""
+"""`reasoning_gym`: every task of the package, through JSON and back; verdicts, splits and
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.reasoning_gym.env import REFUSED, ReasoningGym
 from rltf_verl.envs.reasoning_gym.lossless_json import decode, encode
-from rltf_verl.envs.reasoning_gym.worker import DATASETS, EXPRESSIONS, LITERALS, names, plain_expression
+from rltf_verl.envs.reasoning_gym.worker import (
+    DATASETS,
+    EXPRESSIONS,
+    LITERALS,
+    names,
+    plain_expression,
+)
 from rltf_verl.types import Problem
 
 TASKS = [name for name in names() if name not in REFUSED]
@@ -28,7 +36,9 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.lists(inner, max_size=3).map(tuple)
-        | st.dictionaries(st.text(max_size=3) | st.integers() | st.tuples(st.integers()), inner, max_size=3)
+        | st.dictionaries(
+            st.text(max_size=3) | st.integers() | st.tuples(st.integers()), inner, max_size=3
+        )
         | st.sets(st.integers() | st.text(max_size=3), max_size=3)
     ),
     max_leaves=8,
@@ -52,9 +62,17 @@ def test_every_task_takes_its_own_answer_and_not_any(task: str) -> None:
     splits = build(task)
     assert [p.index for p in splits.train] == [0, 1]
     for problem in map(through_json, (*splits.train, *splits.test)):
-        for text in (f"So \\boxed{{{problem.reference}}}", f"So <answer>{problem.reference}</answer>"):
+        for text in (
+            f"So \\boxed{{{problem.reference}}}",
+            f"So <answer>{problem.reference}</answer>",
+        ):
             grade = ENV.grade(problem, text)
-            assert (grade.correct, grade.format_ok, grade.score, grade.error) == (True, True, 1.0, None), text
+            assert (grade.correct, grade.format_ok, grade.score, grade.error) == (
+                True,
+                True,
+                1.0,
+                None,
+            ), text
         wrong = ENV.grade(problem, "\\boxed{I do not know}")
         assert not wrong.correct
         assert ENV.explain(problem, "", wrong, "full").endswith(problem.reference)
@@ -68,7 +86,10 @@ def test_no_scorer_evaluates_an_answer() -> None:
         source = inspect.getsource(inspect.getmodule(DATASETS[task][0]))
         if re.search(r"(?<![\w.])(?:eval|exec)\(|parse_expr\(|sympify\(|pickle", source):
             evaluating.add(task)
-    assert evaluating - {"codeio"} - OWN_ITEMS - {"propositional_logic"} == {*LITERALS, *EXPRESSIONS}
+    assert evaluating - {"codeio"} - OWN_ITEMS - {"propositional_logic"} == {
+        *LITERALS,
+        *EXPRESSIONS,
+    }
 
 
 @pytest.mark.parametrize("task", [*LITERALS, *EXPRESSIONS])
@@ -81,7 +102,8 @@ def test_an_answer_that_is_a_program_is_wrong(task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["exit()", "x.y", "1 .real", "a_b", "'x'", "[1]", "x; y", "eval", "lambda", "open(1)", "e.x"]
+    "text",
+    ["exit()", "x.y", "1 .real", "a_b", "'x'", "[1]", "x; y", "eval", "lambda", "open(1)", "e.x"],
 )
 def test_what_is_no_plain_expression(text: str) -> None:
     assert not plain_expression(text)
@@ -90,7 +112,11 @@ def test_what_is_no_plain_expression(text: str) -> None:
 def test_a_runaway_answer_ends_at_the_deadline() -> None:
     problem = one("countdown")
     grade = ReasoningGym(timeout_s=1, num_workers=1).grade(problem, "\\boxed{9**9**9**9}")
-    assert (grade.correct, grade.score, grade.error) == (False, 0.0, "scoring: no verdict within 1 s")
+    assert (grade.correct, grade.score, grade.error) == (
+        False,
+        0.0,
+        "scoring: no verdict within 1 s",
+    )
 
 
 def test_scores_between_0_and_1_are_told() -> None:
@@ -128,7 +154,9 @@ def test_splits_are_apart_and_repeat_with_the_seed() -> None:
     questions = [p.data["question"] for p in first.test]
     assert len(set(questions)) == 20
     assert not set(questions) & {p.data["question"] for p in first.train}
-    shared = {p.data["question"] for p in (*first.train, *first.test)} & {p.data["question"] for p in other.train}
+    shared = {p.data["question"] for p in (*first.train, *first.test)} & {
+        p.data["question"] for p in other.train
+    }
     assert len(shared) < 5, "the next seed gives other items"
 
 
@@ -169,10 +197,20 @@ def test_refusals(options: dict, message: str) -> None:
 
 
 PROBLEMS = [
-    one(task) for task in ("sudoku", "countdown", "knights_knaves", "binary_matrix", "shortest_path", "word_ladder")
+    one(task)
+    for task in (
+        "sudoku",
+        "countdown",
+        "knights_knaves",
+        "binary_matrix",
+        "shortest_path",
+        "word_ladder",
+    )
 ]
 texts = st.text(max_size=40) | st.lists(
-    st.sampled_from(["\\boxed{", "}", "<answer>", "</answer>", "1 2 3\n", "9", "**", "(", "[[", "_", "\x00"]),
+    st.sampled_from(
+        ["\\boxed{", "}", "<answer>", "</answer>", "1 2 3\n", "9", "**", "(", "[[", "_", "\x00"]
+    ),
     max_size=8,
 ).map("".join)
 

@@ -17,7 +17,16 @@ from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
 from rltf_verl.types import Problem
 
 LIMITS = Limits(time_s=2, memory_mb=64, output_kb=10)
-FIELDS = {"compile_timeout", "run_timeout", "code", "stdin", "memory_limit_MB", "language", "files", "fetch_files"}
+FIELDS = {
+    "compile_timeout",
+    "run_timeout",
+    "code",
+    "stdin",
+    "memory_limit_MB",
+    "language",
+    "files",
+    "fetch_files",
+}
 
 
 class Service(BaseHTTPRequestHandler):
@@ -37,14 +46,21 @@ class Service(BaseHTTPRequestHandler):
     def ran(self, body):
         try:
             done = subprocess.run(
-                [sys.executable, "-c", body["code"]], input=body["stdin"], capture_output=True, text=True,
+                [sys.executable, "-c", body["code"]],
+                input=body["stdin"],
+                capture_output=True,
+                text=True,
                 timeout=body["run_timeout"],
-            )  # fmt: skip
+            )
         except subprocess.TimeoutExpired:
             return {"status": "Failed", "run_result": {"status": "TimeLimitExceeded"}}
         result = {"status": "Finished", "execution_time": 0.1, "return_code": done.returncode}
         result |= {"stdout": done.stdout, "stderr": done.stderr}
-        return {"status": "Failed" if done.returncode else "Success", "compile_result": None, "run_result": result}
+        return {
+            "status": "Failed" if done.returncode else "Success",
+            "compile_result": None,
+            "run_result": result,
+        }
 
     def log_message(self, *args):
         pass
@@ -71,10 +87,15 @@ def once(url, source, given="", entry=None):
 def test_programs_and_functions(url):
     assert make_sandbox("sandbox_fusion", LIMITS, url=url).trouble() is None
     assert once(url, "print(input())", "né\n") == Outcome("ok", "né\n")
-    assert once(url, "def f(a):\n    print('x')\n    return a, a", [[1]], "f") == Outcome("ok", "[[1], [1]]")
+    assert once(url, "def f(a):\n    print('x')\n    return a, a", [[1]], "f") == Outcome(
+        "ok", "[[1], [1]]"
+    )
     assert once(url, "def f(a): return math.inf > len(a)", [[1]], "f").output == "true"
     assert set(Service.requests[0]) == FIELDS
-    assert (Service.requests[0]["language"], Service.requests[0]["memory_limit_MB"]) == ("python", 64)
+    assert (Service.requests[0]["language"], Service.requests[0]["memory_limit_MB"]) == (
+        "python",
+        64,
+    )
 
 
 def test_what_goes_wrong_is_told_as_by_the_local_back_ends(url):
@@ -86,7 +107,10 @@ def test_what_goes_wrong_is_told_as_by_the_local_back_ends(url):
     assert once(url, "import os\nos._exit(0)").ending == "ok"
     assert once(url, "import os\ndef f(): os._exit(0)", [], "f").ending == "crash"
     assert (
-        once(url, "import os, sys\nsys.stderr.write('MemoryError\\n')\nsys.stderr.flush()\nos._exit(1)").ending
+        once(
+            url,
+            "import os, sys\nsys.stderr.write('MemoryError\\n')\nsys.stderr.flush()\nos._exit(1)",
+        ).ending
         == "memory"
     )
 
@@ -99,10 +123,17 @@ def test_a_service_that_stumbles_is_asked_again(url):
 
 @pytest.mark.parametrize(
     "script",
-    [[504] * 3, [400], [b"<html>"], [b"[" * 100_000], [{"status": "SandboxError", "message": "no pod"}], [{}],
-     [{"status": "Success", "run_result": None}]],
+    [
+        [504] * 3,
+        [400],
+        [b"<html>"],
+        [b"[" * 100_000],
+        [{"status": "SandboxError", "message": "no pod"}],
+        [{}],
+        [{"status": "Success", "run_result": None}],
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_service_that_fails_is_not_the_program_s_fault(url, script):
     Service.script = list(script)
     with pytest.raises(SandboxError, match=r"rltf.env.url=http://127.0.0.1"):
@@ -119,10 +150,19 @@ def test_nobody_there_is_told(monkeypatch):
 def test_grades_through_the_service(url):
     env = Code(sandbox="sandbox_fusion", url=url, time_s=2)
     test = {"input": "3", "accept": ["9"]}
-    data = {"statement": "", "entry": None, "starter": "", "public": [test], "private": [test], "solution": ""}
+    data = {
+        "statement": "",
+        "entry": None,
+        "starter": "",
+        "public": [test],
+        "private": [test],
+        "solution": "",
+    }
     problem = Problem("code", 0, data, "")
     assert env.grade(problem, fenced("print(int(input()) ** 2)")).correct
     wrong = fenced("print(1)")
-    assert env.explain(problem, wrong, env.grade(problem, wrong), "hint").endswith("Expected:\n9\nGot:\n1")
+    assert env.explain(problem, wrong, env.grade(problem, wrong), "hint").endswith(
+        "Expected:\n9\nGot:\n1"
+    )
     Service.script = [400]
     assert "rltf.env.url" in env.grade(problem, wrong).error

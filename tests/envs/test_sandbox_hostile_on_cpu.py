@@ -1,4 +1,6 @@
-"""Programs that want out, or a reward that they have not earned: contained, graded wrong, and gone afterwards."""
+"""Programs that want out, or a reward that they have not earned: contained, graded wrong, and gone
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,26 @@ from tests.envs.sandboxes import LIMITS, LOCAL, left_over, run_once, sandbox, tr
 
 SECRET = "hidden-71316-answer"
 OPTIONS = {
-    "time_s": 1, "total_s": 10, "memory_mb": 256, "processes": 8, "output_kb": 64, "file_mb": 4
-}  # fmt: skip
+    "time_s": 1,
+    "total_s": 10,
+    "memory_mb": 256,
+    "processes": 8,
+    "output_kb": 64,
+    "file_mb": 4,
+}
 
 
 def problem(entry: str | None) -> Problem:
     """One private test whose expected output only the grader knows."""
     test = {"input": [] if entry else "", "accept": [SECRET]}
-    data = {"statement": "", "entry": entry, "starter": "", "public": [], "private": [test], "solution": ""}
+    data = {
+        "statement": "",
+        "entry": entry,
+        "starter": "",
+        "public": [],
+        "private": [test],
+        "solution": "",
+    }
     return Problem("code", 0, data, "")
 
 
@@ -53,11 +67,13 @@ ROUGH = {
     "memory hog": "x = []\nwhile True: x.append(bytearray(10**7))",
     "reads stdin for ever": "import sys\nwhile True: sys.stdin.read()",
     "ignores every signal": (
-        "import signal\nfor n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, "
-        "ValueError): pass\nwhile True: pass"
+        "import signal\nfor n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n   "
+        " except (OSError, ValueError): pass\nwhile True: pass"
     ),
     "deep recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return [f(x)]\nf(0)",
-    "deep recursion in C": "import sys\nsys.setrecursionlimit(10**9)\nx = []\nfor _ in range(10**6): x = [x]\nrepr(x)",
+    "deep recursion in C": (
+        "import sys\nsys.setrecursionlimit(10**9)\nx = []\nfor _ in range(10**6): x = [x]\nrepr(x)"
+    ),
     "deep source": "print(" + "(" * 50_000 + ")" * 50_000 + ")",
     "large constant": "x = 1 << (1 << 40)",
     "closes everything": "import os\nos.closerange(0, 64)",
@@ -68,24 +84,35 @@ ROUGH = {
     ),
     "many files": "for k in range(10**5): open(f'f{k}', 'w').write('x' * 10**5)",
     "deep folders": "import os\nfor _ in range(3000):\n    os.mkdir('d'); os.chdir('d')",
-    "forged report": "import os, json\nos.write(3, json.dumps({'ending': 'ok', 'passed': True}).encode())\nos._exit(0)",
+    "forged report": (
+        "import os, json\nos.write(3, json.dumps({'ending': 'ok', 'passed':"
+        " True}).encode())\nos._exit(0)"
+    ),
     "forged frame": (
-        "import os\nfor fd in range(64):\n    try: os.write(fd, b'\\0\\0\\0\\x12{\"ending\": \"ended\"}')\n"
-        "    except OSError: pass"
+        'import os\nfor fd in range(64):\n    try: os.write(fd, b\'\\0\\0\\0\\x12{"ending":'
+        ' "ended"}\')\n    except OSError: pass'
     ),
     "child with the pipes": "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(77)",
-}  # fmt: skip
+}
 
 
 UNSAFE = (
-    "infinite output", "memory hog", "ignores every signal", "closes everything", "no builtins", "deep folders",
-    "forged report", "forged frame", "child with the pipes",
-)  # fmt: skip
+    "infinite output",
+    "memory hog",
+    "ignores every signal",
+    "closes everything",
+    "no builtins",
+    "deep folders",
+    "forged report",
+    "forged frame",
+    "child with the pipes",
+)
 """What `unsafe_process` promises to end; it does not bound the number of files or of processes."""
 
 
 @pytest.mark.parametrize(
-    ("backend", "name"), [*(("bubblewrap", n) for n in ROUGH), *(("unsafe_process", n) for n in UNSAFE)]
+    ("backend", "name"),
+    [*(("bubblewrap", n) for n in ROUGH), *(("unsafe_process", n) for n in UNSAFE)],
 )
 def test_rough_programs_are_graded_wrong_in_time(backend, name, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -97,8 +124,12 @@ def test_rough_programs_are_graded_wrong_in_time(backend, name, monkeypatch, tmp
 
 
 CHEATS = {
-    "equal to everything": "class A(str):\n    def __eq__(self, other): return True\ndef f(): return A('x')",
-    "patched encoder": "import json\njson.dumps = lambda value: '[{\"accept\": true}]'\ndef f(): return 1",
+    "equal to everything": (
+        "class A(str):\n    def __eq__(self, other): return True\ndef f(): return A('x')"
+    ),
+    "patched encoder": (
+        "import json\njson.dumps = lambda value: '[{\"accept\": true}]'\ndef f(): return 1"
+    ),
     "hard exit": "import os\ndef f(): os._exit(0)",
     "looks around": (
         "import gc, re, sys\n"
@@ -131,7 +162,14 @@ def test_the_environment_is_clean(backend, monkeypatch):
 def test_files_of_this_machine_cannot_be_read(tmp_path):
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "secret").chmod(0o777)
-    paths = [str(tmp_path / "secret"), str(tmp_path), __file__, "/etc/passwd", "/proc/self/environ", "/proc/1/cmdline"]
+    paths = [
+        str(tmp_path / "secret"),
+        str(tmp_path),
+        __file__,
+        "/etc/passwd",
+        "/proc/self/environ",
+        "/proc/1/cmdline",
+    ]
     source = "import os\n" + "\n".join(f"print(os.path.exists({path!r}))" for path in paths)
     assert run_once("bubblewrap", source).output.split() == ["False"] * len(paths)
 
@@ -153,7 +191,9 @@ def test_nothing_can_be_written_but_the_scratch_folder():
 def test_there_is_no_network():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        connect = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)\nprint('connected')"
+        connect = (
+            f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)\nprint('connected')"
+        )
         assert run_once("unsafe_process", connect).output == "connected\n"
         assert "Error" in run_once("bubblewrap", connect).message
         unix = "import socket\nsocket.socket(socket.AF_UNIX).connect('\\0rltf-test')"
@@ -161,7 +201,10 @@ def test_there_is_no_network():
             listener.bind("\0rltf-test")
             listener.listen()
             assert run_once("unsafe_process", unix).ending == "ok"
-            assert run_once("bubblewrap", unix).message == "ConnectionRefusedError: [Errno 111] Connection refused"
+            assert (
+                run_once("bubblewrap", unix).message
+                == "ConnectionRefusedError: [Errno 111] Connection refused"
+            )
 
 
 RIGHTS = """
@@ -209,7 +252,8 @@ tried('process_vm_readv', os.getppid(), here, 1, here, 1, 0)
 tried('process_vm_writev', os.getppid(), here, 1, here, 1, 0)
 tried('ptrace', 16, os.getppid(), None, None)
 tried('personality', 0x0040000)
-for family in ('AF_INET', 'AF_INET6', 'AF_NETLINK', 'AF_VSOCK', 'AF_PACKET', 'AF_ALG', 'AF_CAN', 'AF_TIPC'):
+for family in ('AF_INET', 'AF_INET6', 'AF_NETLINK', 'AF_VSOCK', 'AF_PACKET', 'AF_ALG', 'AF_CAN',
+               'AF_TIPC'):
     try: socket.socket(getattr(socket, family), socket.SOCK_DGRAM)
     except OSError as error: print(family, errno.errorcode[error.errno])
     else: print(family, 'works')
@@ -237,7 +281,12 @@ def test_a_filter_knows_its_machine():
     for program in programs[:2]:
         steps = list(struct.iter_unpack("=HBBI", program))
         assert len(steps) < 4096  # the kernel's limit
-        ends = [i + 1 + skip for i, (code, *skips, _) in enumerate(steps) if code & 7 == 5 for skip in skips]
+        ends = [
+            i + 1 + skip
+            for i, (code, *skips, _) in enumerate(steps)
+            if code & 7 == 5
+            for skip in skips
+        ]
         assert max(ends) < len(steps)
 
 
@@ -256,7 +305,9 @@ def test_pairs_of_local_sockets_stay():
 
 def test_a_fork_bomb_goes_out():
     start = time.monotonic()
-    assert not grade("bubblewrap", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass").correct
+    assert not grade(
+        "bubblewrap", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    ).correct
     assert not grade("bubblewrap", "import os\nwhile os.fork() >= 0: pass").correct
     assert time.monotonic() - start < 30
     assert not left_over()
@@ -294,7 +345,10 @@ def test_links_in_the_scratch_folder_lead_nowhere(backend, monkeypatch, tmp_path
     folder.mkdir()
     (kept / "file").write_text("x")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    source = f"import os\nos.symlink({str(kept)!r}, 'a'); os.symlink('/', 'b'); os.symlink('c', 'c'); print(1)"
+    source = (
+        f"import os\nos.symlink({str(kept)!r}, 'a'); os.symlink('/', 'b'); os.symlink('c', 'c');"
+        " print(1)"
+    )
     assert run_once(backend, source).output == "1\n"
     assert (kept / "file").read_text() == "x"
     assert not list(folder.iterdir())
@@ -316,7 +370,11 @@ SLEEPER = (
 def test_many_at_once_leave_nothing(backend, num, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     gc.collect()  # what earlier tests left open would otherwise be closed while this one counts
-    box, outputs, fds = sandbox(backend, LIMITS, max_parallel=4), [], len([*Path("/proc/self/fd").iterdir()])
+    box, outputs, fds = (
+        sandbox(backend, LIMITS, max_parallel=4),
+        [],
+        len([*Path("/proc/self/fd").iterdir()]),
+    )
 
     def use(k):
         with box.start(Program(SLEEPER if k % 2 else "open('a', 'w'); print(1)")) as run:

@@ -22,19 +22,31 @@ from tests.envs.sandboxes import LIMITS, LOCAL, run_once, sandbox
 PRINTED = {
     "echo": ("print(input())", "né\n", "né\n"),
     "file descriptor": ("print(sum(map(int, open(0).read().split())))", "1 2\n3", "6\n"),
-    "seekable input": ("import sys; sys.stdin.read(); sys.stdin.seek(0); print(sys.stdin.read())", "x", "x\n"),
+    "seekable input": (
+        "import sys; sys.stdin.read(); sys.stdin.seek(0); print(sys.stdin.read())",
+        "x",
+        "x\n",
+    ),
     "binary output": ("import sys; sys.stdout.buffer.write(b'a\\n')", "", "a\n"),
     "main guard": ("if __name__ == '__main__': print(1)", "", "1\n"),
     "exit": ("print(1); exit(0)", "", "1\n"),
     "hard exit": ("import os; print(1, flush=True); os._exit(0)", "", "1\n"),
     "thread that nobody joins": (
-        "import threading, time\nthreading.Thread(target=lambda: print(time.sleep(0.1))).start()\nprint(1)", "",
+        (
+            "import threading, time\nthreading.Thread(target=lambda:"
+            " print(time.sleep(0.1))).start()\nprint(1)"
+        ),
+        "",
         "1\nNone\n",
     ),
     "exit function": ("import atexit; atexit.register(print, 'end')", "", "end\n"),
-    "dataclass": ("from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\nprint(A(1))", "", "A(x=1)\n"),
+    "dataclass": (
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\nprint(A(1))",
+        "",
+        "A(x=1)\n",
+    ),
     "scratch folder": ("open('a', 'w').write('hi'); print(open('a').read())", "", "hi\n"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("backend", LOCAL)
@@ -45,8 +57,16 @@ def test_programs_print_what_they_print(backend):
 
 RETURNED = {
     "function": ("def f(a, b):\n    return (a + b, {'k': None})", [1, 2], '[3, {"k": null}]'),
-    "method": ("class Solution:\n    def f(self, a: List[int]) -> int:\n        return max(a)", [[1, 9]], "9"),
-    "usual names": ("def f(n):\n    return gcd(n, 6) + len(Counter('aab')) + math.inf * 0 != 1", [4], "true"),
+    "method": (
+        "class Solution:\n    def f(self, a: List[int]) -> int:\n        return max(a)",
+        [[1, 9]],
+        "9",
+    ),
+    "usual names": (
+        "def f(n):\n    return gcd(n, 6) + len(Counter('aab')) + math.inf * 0 != 1",
+        [4],
+        "true",
+    ),
     "prints beside": ("def f():\n    print('x')\n    return 1.5", [], "1.5"),
 }
 
@@ -58,28 +78,48 @@ def test_functions_return_what_they_return(backend):
 
 
 FAILS = {
-    "syntax": ("x = 1\nif x\n", None, Outcome("syntax", message="SyntaxError: expected ':'", line=2)),
+    "syntax": (
+        "x = 1\nif x\n",
+        None,
+        Outcome("syntax", message="SyntaxError: expected ':'", line=2),
+    ),
     "exception": (
-        "def g():\n    return 1 / 0\n\ng()", None, Outcome("error", "", "ZeroDivisionError: division by zero", 2)
+        "def g():\n    return 1 / 0\n\ng()",
+        None,
+        Outcome("error", "", "ZeroDivisionError: division by zero", 2),
     ),
     "in a thread": (
-        "import threading\ndef g():\n    raise KeyError(1)\nt = threading.Thread(target=g)\nt.start()", None,
+        (
+            "import threading\ndef g():\n    raise KeyError(1)\nt ="
+            " threading.Thread(target=g)\nt.start()"
+        ),
+        None,
         Outcome("error", "", "KeyError: 1", 3),
     ),
     "no function": ("g = 1", "f", Outcome("error", "", "NameError: there is no function 'f'")),
     "no JSON": (
-        "def f():\n    return {1}", "f", Outcome("error", "", "TypeError: Object of type set is not JSON serializable")
+        "def f():\n    return {1}",
+        "f",
+        Outcome("error", "", "TypeError: Object of type set is not JSON serializable"),
     ),
     "exit": ("def f():\n    exit(3)", "f", Outcome("error", "", "SystemExit: 3", 2)),
     "memory": ("x = [0] * 10**9", None, Outcome("memory", "", "MemoryError: ", 1)),
-    "exit status": ("import os; os._exit(3)", None, Outcome("crash", "", "the process ended with exit status 3")),
+    "exit status": (
+        "import os; os._exit(3)",
+        None,
+        Outcome("crash", "", "the process ended with exit status 3"),
+    ),
     "signal": (
-        "import os; os.kill(os.getpid(), 11)", None, Outcome("crash", "", "the process was ended by SIGSEGV")
+        "import os; os.kill(os.getpid(), 11)",
+        None,
+        Outcome("crash", "", "the process was ended by SIGSEGV"),
     ),
     "left without a value": (
-        "import os\ndef f():\n    os._exit(0)", "f", Outcome("crash", "", "the process ended before the program did")
+        "import os\ndef f():\n    os._exit(0)",
+        "f",
+        Outcome("crash", "", "the process ended before the program did"),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("backend", LOCAL)
@@ -100,14 +140,19 @@ def test_limits(backend):
     assert run_once(backend, "while True: pass").ending == "timeout"
     assert run_once(backend, "while True: print('x' * 1000)").ending == "output"
     assert run_once(backend, "def f():\n    return [0] * 10**6", [], "f").ending == "output"
-    assert run_once(backend, "open('a', 'w').write('x' * 5_000_000)").message == "OSError: [Errno 27] File too large"
+    assert (
+        run_once(backend, "open('a', 'w').write('x' * 5_000_000)").message
+        == "OSError: [Errno 27] File too large"
+    )
 
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_a_run_has_a_deadline_of_its_own(backend):
     limits = Limits(time_s=2, total_s=3)
     start = time.monotonic()
-    with sandbox(backend, limits).start(Program("import time; time.sleep(0.6); print(input())")) as run:
+    with sandbox(backend, limits).start(
+        Program("import time; time.sleep(0.6); print(input())")
+    ) as run:
         endings = [run.call("a").ending for _ in range(20)]
     assert endings[0] == "ok"
     assert endings[-1] == "timeout"
@@ -115,7 +160,13 @@ def test_a_run_has_a_deadline_of_its_own(backend):
 
 
 def test_no_more_run_at_once_than_allowed():
-    box, together, lock, live, most = sandbox("unsafe_process", LIMITS, 3), threading.Barrier(3), threading.Lock(), 0, 0
+    box, together, lock, live, most = (
+        sandbox("unsafe_process", LIMITS, 3),
+        threading.Barrier(3),
+        threading.Lock(),
+        0,
+        0,
+    )
 
     def use():
         nonlocal live, most
@@ -167,7 +218,10 @@ def test_root_without_a_user_of_its_own_is_refused(monkeypatch):
     ("options", "message"),
     [
         ({"backend": "sandbox_fusion"}, "rltf.env.url=None with rltf.env.sandbox=sandbox_fusion"),
-        ({"backend": "bubblewrap", "url": "http://x"}, "rltf.env.url='http://x' with rltf.env.sandbox=bubblewrap"),
+        (
+            {"backend": "bubblewrap", "url": "http://x"},
+            "rltf.env.url='http://x' with rltf.env.sandbox=bubblewrap",
+        ),
     ],
 )
 def test_bad_options_name_the_key(options, message):
@@ -188,7 +242,10 @@ def test_bad_options_of_the_environment_name_the_key(options, message):
         make_env("code", **options)
 
 
-@given(st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: repr(v).encode()))
+@given(
+    st.binary()
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: repr(v).encode())
+)
 @settings(deadline=None)
 def test_whatever_comes_out_of_a_sandbox_is_an_outcome(frame):
     assert isinstance(outcome_of(frame, None), Outcome)
@@ -197,15 +254,27 @@ def test_whatever_comes_out_of_a_sandbox_is_an_outcome(frame):
 
 
 @pytest.mark.parametrize(
-    "frame", [b"[" * 100_000, b"9" * 10_000, b'{"ending": []}', b'{"ending": "passed"}', b'{"ending": "ended"}']
+    "frame",
+    [
+        b"[" * 100_000,
+        b"9" * 10_000,
+        b'{"ending": []}',
+        b'{"ending": "passed"}',
+        b'{"ending": "ended"}',
+    ],
 )
 def test_a_forged_frame_is_no_value(frame):
-    assert outcome_of(frame, "f") == Outcome("crash", message="the process ended before the program did")
+    assert outcome_of(frame, "f") == Outcome(
+        "crash", message="the process ended before the program did"
+    )
 
 
 def test_a_process_that_neither_reads_nor_writes_holds_nobody_up():
     process = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        [sys.executable, "-c", "import time; time.sleep(60)"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
     )
     try:
         channel = Channel(process.stdin.fileno(), process.stdout.fileno(), 100)

@@ -27,7 +27,11 @@ TRAIN_SHA256 = "e3a0a91ab14caf6646e1d687474ec12b6803192c1d332085837489f9e8c3f769
 TEST_SHA256 = "701bf5153ff3c961de9c0bd157b715d7a504583be706de14784fd299dde9938f"
 FIRST_PROMPT_SHA256 = "974b711ca571facc30e81feec932997b64eb601097968b08a021ea2260e254c5"
 
-OFFICIAL, STRICT, COMPACT = ShortestPath(mode="official"), ShortestPath(), ShortestPath(style="compact")
+OFFICIAL, STRICT, COMPACT = (
+    ShortestPath(mode="official"),
+    ShortestPath(),
+    ShortestPath(style="compact"),
+)
 ENVS = [OFFICIAL, STRICT, COMPACT, ShortestPath(mode="official", style="compact")]
 ALL = OFFICIAL.build(0, 19_800, 200)
 PROBLEMS = {id(env): env.build(1, 300, 0).train for env in ENVS}
@@ -60,7 +64,12 @@ def told(env: ShortestPath, problem: Problem, text: str) -> list[str]:
 def test_official_items_are_the_release_s() -> None:
     for problems, wanted in ((ALL.train, TRAIN_SHA256), (ALL.test, TEST_SHA256)):
         items = [{key: problem.data[key] for key in KEYS} for problem in problems]
-        assert hashlib.sha256(json.dumps(items, sort_keys=True, ensure_ascii=False).encode()).hexdigest() == wanted
+        assert (
+            hashlib.sha256(
+                json.dumps(items, sort_keys=True, ensure_ascii=False).encode()
+            ).hexdigest()
+            == wanted
+        )
 
 
 def test_the_first_prompt_is_the_release_s() -> None:
@@ -114,7 +123,10 @@ def test_official_reading(text: str, path: str) -> None:
 )
 def test_strict_accepts_what_a_human_would(text: str) -> None:
     assert STRICT.grade(FEASIBLE, boxed(text)).correct
-    assert STRICT.grade(FEASIBLE, f"Let us see. It is clear.\nThe answer is: {text}").correct or "\n" in text
+    assert (
+        STRICT.grade(FEASIBLE, f"Let us see. It is clear.\nThe answer is: {text}").correct
+        or "\n" in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,13 +207,25 @@ def test_a_path_is_correct_if_it_is_one_and_none_is_shorter() -> None:
 def test_strict_splits_hold_the_share_of_infeasible_problems(share: float) -> None:
     splits = ShortestPath(infeasible_share=share).build(3, 500, 50)
     for problems in (splits.train, splits.test):
-        assert sum(problem.data["answer"] == "infeasible" for problem in problems) == round(share * len(problems))
+        assert sum(problem.data["answer"] == "infeasible" for problem in problems) == round(
+            share * len(problems)
+        )
 
 
 def test_no_constant_answer_pays_in_strict_mode() -> None:
     problems = STRICT.build(0, 3000, 0).train
-    constants = ["infeasible", "banana", "", *(", ".join(m) for n in (1, 2, 3) for m in product("RDLU", repeat=n))]
-    scores = Counter({text: sum(STRICT.grade(p, boxed(text)).correct for p in problems) / 3000 for text in constants})
+    constants = [
+        "infeasible",
+        "banana",
+        "",
+        *(", ".join(m) for n in (1, 2, 3) for m in product("RDLU", repeat=n)),
+    ]
+    scores = Counter(
+        {
+            text: sum(STRICT.grade(p, boxed(text)).correct for p in problems) / 3000
+            for text in constants
+        }
+    )
     assert scores["infeasible"] == pytest.approx(0.1)
     assert scores.most_common(1)[0][1] == pytest.approx(0.1)
     assert scores["banana"] == scores[""] == 0
@@ -217,14 +241,18 @@ def test_strict_splits_are_apart_and_repeatable(seed: int, rows: int, cols: int)
     assert test.isdisjoint(str(p.data["grid"]) for p in splits.train)
     assert all(p.data["start"] != p.data["dest"] for p in (*splits.train, *splits.test))
     assert splits == env.build(seed, 100, 5)
-    assert splits.test == env.build(seed, 7, 5).test, "the test split does not depend on the size of the other"
+    assert splits.test == env.build(seed, 7, 5).test, (
+        "the test split does not depend on the size of the other"
+    )
 
 
 def test_strict_says_what_to_change_when_there_are_too_few_grids() -> None:
     env = ShortestPath(rows_min=1, rows_max=1, cols_min=2, cols_max=2, infeasible_share=0)
     with pytest.raises(ValueError, match=r"raise rltf\.env\.rows_max .*lower num_test"):
         env.build(0, 1, 2)
-    with pytest.raises(ValueError, match=r"infeasible: raise rltf\.env\.p_blocked .*rltf\.env\.infeasible_share=0"):
+    with pytest.raises(
+        ValueError, match=r"infeasible: raise rltf\.env\.p_blocked .*rltf\.env\.infeasible_share=0"
+    ):
         ShortestPath(p_blocked=0.0).build(0, 10, 0)
 
 
@@ -239,8 +267,9 @@ def test_explanations_of_each_level() -> None:
         f"{wrong} Move 2, from (1,2), hits an obstacle. {named} {full}",
     ]
     assert told(STRICT, FEASIBLE, boxed("up"))[1] == f"{wrong} Move 1 leaves the grid."
-    assert told(STRICT, FEASIBLE, boxed("R, R, D"))[2] == (
-        f"{wrong} The moves end at (2,3), not at the destination, which is (3,3). {named}"
+    assert (
+        told(STRICT, FEASIBLE, boxed("R, R, D"))[2]
+        == f"{wrong} The moves end at (2,3), not at the destination, which is (3,3). {named}"
     )
     assert told(STRICT, FEASIBLE, boxed("RLRRDD"))[1:3] == [
         f"{wrong} The moves reach the destination, but a shorter path exists.",
@@ -251,7 +280,8 @@ def test_explanations_of_each_level() -> None:
         f"{wrong} A path of 4 moves exists.",
     ]
     assert (
-        told(STRICT, INFEASIBLE, "?")[3] == f"{wrong} No boxed sequence of moves was found. The answer is: infeasible."
+        told(STRICT, INFEASIBLE, "?")[3]
+        == f"{wrong} No boxed sequence of moves was found. The answer is: infeasible."
     )
 
 
@@ -267,7 +297,12 @@ def test_explanations_of_each_level() -> None:
     ],
 )
 def test_compact_marks(answer: str, location: str, hint: str) -> None:
-    assert told(COMPACT, FEASIBLE, answer) == ["Your previous answer is incorrect.", location, hint, "RRDD"]
+    assert told(COMPACT, FEASIBLE, answer) == [
+        "Your previous answer is incorrect.",
+        location,
+        hint,
+        "RRDD",
+    ]
     assert told(COMPACT, FEASIBLE, "RRDD") == ["Your previous answer is correct.", "=", "=", "="]
     assert COMPACT.grade(INFEASIBLE, "N").correct
     assert COMPACT.prompt(FEASIBLE) == "*OO\nXXO\nOO#"
@@ -280,7 +315,9 @@ def test_problems_come_back_from_a_file_as_they_were(env: ShortestPath) -> None:
         assert problem_from_row(row["extra_info"], row["reward_model"]) == problem
 
 
-@given(env=st.sampled_from(ENVS), i=st.integers(0, 299), text=texts(), level=st.sampled_from(LEVELS))
+@given(
+    env=st.sampled_from(ENVS), i=st.integers(0, 299), text=texts(), level=st.sampled_from(LEVELS)
+)
 @settings(max_examples=300, deadline=None)
 def test_any_text(env: ShortestPath, i: int, text: str, level: str) -> None:
     check_any_text(env, PROBLEMS[id(env)][i], text, level)
@@ -302,9 +339,16 @@ def check_any_text(env: ShortestPath, problem: Problem, text: str, level: str) -
         assert find_leaks(env, problem, said, text) == []
 
 
-@given(env=st.sampled_from(ENVS), i=st.integers(0, 299), moves=st.text("RDLU", max_size=12), none=st.booleans())
+@given(
+    env=st.sampled_from(ENVS),
+    i=st.integers(0, 299),
+    moves=st.text("RDLU", max_size=12),
+    none=st.booleans(),
+)
 @settings(max_examples=300, deadline=None)
-def test_explanations_are_true_and_a_full_one_holds_the_answer(env, i: int, moves: str, none: bool) -> None:
+def test_explanations_are_true_and_a_full_one_holds_the_answer(
+    env, i: int, moves: str, none: bool
+) -> None:
     problem = PROBLEMS[id(env)][i]
     text = boxed("infeasible" if none else ", ".join(moves))
     grade = env.grade(problem, text)
@@ -315,7 +359,10 @@ def test_explanations_are_true_and_a_full_one_holds_the_answer(env, i: int, move
     assert env.grade(problem, boxed(answer)).correct
     hint = env.explain(problem, text, grade, "hint")
     if moves and not none and "=" not in hint and "Move " in hint:
-        made, number = walk(maze_of(problem), moves), int(hint.partition("Move ")[2].partition(",")[0])
+        made, number = (
+            walk(maze_of(problem), moves),
+            int(hint.partition("Move ")[2].partition(",")[0]),
+        )
         assert made.stopped == number - 1
         assert is_valid_stop(maze_of(problem), moves[:number])
     assert ("exists" not in hint) or shortest_path(maze_of(problem)) is not None

@@ -18,8 +18,12 @@ from rltf_verl.envs.writing.scoring import Scale, read_score, score_prompt
 from rltf_verl.types import Problem
 from tests.feedback.judge_server import InThread, JudgeServer
 
-PROBLEM = Problem("writing", 0, {"question": "Write about rain.", "rubric": ["one image", "no cliché"]}, "")
-REPLY = "Thinking: hm. Score: 2\n\nCritique: Cut the second line.\nIt repeats the first.\n\nScore: {}"
+PROBLEM = Problem(
+    "writing", 0, {"question": "Write about rain.", "rubric": ["one image", "no cliché"]}, ""
+)
+REPLY = (
+    "Thinking: hm. Score: 2\n\nCritique: Cut the second line.\nIt repeats the first.\n\nScore: {}"
+)
 
 
 def saying(*scores: str) -> JudgeServer:
@@ -29,7 +33,10 @@ def saying(*scores: str) -> JudgeServer:
 
 def env_of(*urls: str, **options: Any) -> Any:
     limits = {"max_attempts": 1, "deadline_s": 5}
-    judges = [{"endpoint": {"base_url": url, "model": f"m{i}"}, "limits": limits} for i, url in enumerate(urls)]
+    judges = [
+        {"endpoint": {"base_url": url, "model": f"m{i}"}, "limits": limits}
+        for i, url in enumerate(urls)
+    ]
     return make_env("writing", judges=judges, **options)
 
 
@@ -39,7 +46,9 @@ def servers(request: pytest.FixtureRequest) -> Iterator[list[JudgeServer]]:
         yield [one.server, other.server]
 
 
-def test_the_mean_of_the_judges_is_the_score_and_their_critiques_the_feedback(servers: list[JudgeServer]) -> None:
+def test_the_mean_of_the_judges_is_the_score_and_their_critiques_the_feedback(
+    servers: list[JudgeServer],
+) -> None:
     env = env_of(*(server.url for server in servers))
     grade = env.grade(PROBLEM, "It rained.")
     assert (grade.correct, grade.format_ok, grade.parsed) == (True, True, "8.25")
@@ -47,7 +56,9 @@ def test_the_mean_of_the_judges_is_the_score_and_their_critiques_the_feedback(se
     assert grade.details["scores"] == [7, 9.5]
     critique = "Cut the second line.\nIt repeats the first."
     assert env.explain(PROBLEM, "It rained.", grade, "hint") == f"{critique}\n\n{critique}"
-    assert env.explain(PROBLEM, "It rained.", grade, "location").endswith("Its score is 8.25 of 10.")
+    assert env.explain(PROBLEM, "It rained.", grade, "location").endswith(
+        "Its score is 8.25 of 10."
+    )
     (body,) = servers[0].bodies
     assert "(1) one image\n  (2) no cliché" in body["messages"][0]["content"]
 
@@ -80,11 +91,21 @@ def test_one_judge_that_is_down_leaves_no_verdict(servers: list[JudgeServer]) ->
 @pytest.mark.parametrize(
     ("reply", "score"),
     [
-        ("Score: 7", 7), ("**Score:** 7.5", 7.5), ("- score : 8/10", 8), ("Score: 8 out of 10.", 8),
-        ("Score: 8/5", None), ("Score: 0", None), ("Score: 11", None), ("Score: -3", None), ("Score: 3\nScore: 4", 4),
-        ("The Score: 9", None), ("Score: seven", None), ("", None), ("Score: 1e1", None),
+        ("Score: 7", 7),
+        ("**Score:** 7.5", 7.5),
+        ("- score : 8/10", 8),
+        ("Score: 8 out of 10.", 8),
+        ("Score: 8/5", None),
+        ("Score: 0", None),
+        ("Score: 11", None),
+        ("Score: -3", None),
+        ("Score: 3\nScore: 4", 4),
+        ("The Score: 9", None),
+        ("Score: seven", None),
+        ("", None),
+        ("Score: 1e1", None),
     ],
-)  # fmt: skip
+)
 def test_scores_are_read_within_bounds(reply: str, score: float | None) -> None:
     assert read_score(reply, Scale(1, 10)) == score
 
@@ -105,7 +126,9 @@ def test_assignments_come_from_a_file_and_no_test_one_is_trained_on(tmp_path: Pa
     path.write_text("\n".join(map(json.dumps, rows)))
     env = make_env("writing", path=str(path), rubric_field="needs")
     splits = env.build(3, 5, 3)
-    questions = [[problem.data["question"] for problem in part] for part in (splits.train, splits.test)]
+    questions = [
+        [problem.data["question"] for problem in part] for part in (splits.train, splits.test)
+    ]
     assert (len(set(questions[0])), len(set(questions[1]))) == (5, 3)
     assert not set(questions[0]) & set(questions[1])
     assert splits.train[0].data["rubric"] == ["a", f"b{questions[0][0][-2]}"]
@@ -119,7 +142,10 @@ def test_assignments_come_from_a_file_and_no_test_one_is_trained_on(tmp_path: Pa
     [
         ({"low": 5, "high": 5}, r"rltf\.env\.high=5 must be above"),
         ({"threshold": 11}, r"rltf\.env\.threshold=11"),
-        ({"judges": [{"endpoint": {"base_url": "x", "model": "m"}}]}, r"rltf\.env\.judges\[0\]\.endpoint\.base_url=x"),
+        (
+            {"judges": [{"endpoint": {"base_url": "x", "model": "m"}}]},
+            r"rltf\.env\.judges\[0\]\.endpoint\.base_url=x",
+        ),
     ],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:

@@ -23,7 +23,9 @@ class EchoEnv:
     def grade(self, problem: Problem, text: str) -> Grade:
         if "boom" in text:
             raise ZeroDivisionError("the grader broke")
-        return Grade(correct=text.endswith("yes"), format_ok=any(c.isalpha() for c in text), parsed=text)
+        return Grade(
+            correct=text.endswith("yes"), format_ok=any(c.isalpha() for c in text), parsed=text
+        )
 
 
 def seed_of_place(place: str) -> int:
@@ -69,7 +71,11 @@ class ScriptedPolicy:
         text = self.answers[seed.to_bytes(20, "big").strip(b"\0").decode() if by_place else turn]
         ids = (*(ord(c) for c in text), 0)
         return Attempt(
-            prompt_ids, ids, tuple(-0.1 * (i + 1) for i in range(len(ids))), text, ended=turn not in self.cut
+            prompt_ids,
+            ids,
+            tuple(-0.1 * (i + 1) for i in range(len(ids))),
+            text,
+            ended=turn not in self.cut,
         )
 
 
@@ -110,18 +116,36 @@ class SelfCritic(ScriptedProvider):
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         said = await super().feedback(request)
-        return Feedback(said.text, "policy", attempt=Attempt((1,), (2, 3), (-1.0, -1.0), said.text, True))
+        return Feedback(
+            said.text, "policy", attempt=Attempt((1,), (2, 3), (-1.0, -1.0), said.text, True)
+        )
 
 
 async def play(
-    policy: ScriptedPolicy, provider: ScriptedProvider, *, validate=False, on_error="stop_session", seeds=None,
-    reward=None, session_id=3, env=None, **episode,
-) -> Episode:  # fmt: skip
+    policy: ScriptedPolicy,
+    provider: ScriptedProvider,
+    *,
+    validate=False,
+    on_error="stop_session",
+    seeds=None,
+    reward=None,
+    session_id=3,
+    env=None,
+    **episode,
+) -> Episode:
     """Play one session at `PROBLEM`."""
     settings = EpisodeConfig(**{"revise": "compact", **episode})
-    rules = EpisodeRules(env or EchoEnv(), provider, settings, on_error, RewardConfig(**(reward or {})))
+    rules = EpisodeRules(
+        env or EchoEnv(), provider, settings, on_error, RewardConfig(**(reward or {}))
+    )
     return await run_episode(
-        rules, policy, PROBLEM, QUESTION, session_id=session_id, validate=validate, seed_of=seeds or seed_of_place
+        rules,
+        policy,
+        PROBLEM,
+        QUESTION,
+        session_id=session_id,
+        validate=validate,
+        seed_of=seeds or seed_of_place,
     )
 
 

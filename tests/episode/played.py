@@ -18,7 +18,9 @@ def attempt(prompt, response, log_probs=True):
 
 def turn(prompt, response, reward=0.0, critique=None, log_probs=True, parent=None):
     feedback = Feedback("f", "policy", attempt=critique) if critique else None
-    return Turn(attempt(prompt, response, log_probs), Grade(reward > 0.5, True), reward, feedback, parent)
+    return Turn(
+        attempt(prompt, response, log_probs), Grade(reward > 0.5, True), reward, feedback, parent
+    )
 
 
 def episode(*turns):

@@ -1,7 +1,16 @@
 """The appended context: one growing chat, one row, and the feedback's place in it."""
 
 import pytest
-from fakes import FIRST_PROMPT, Remark, ScriptedPolicy, ScriptedProvider, SelfCritic, play, stops, text_of
+from fakes import (
+    FIRST_PROMPT,
+    Remark,
+    ScriptedPolicy,
+    ScriptedProvider,
+    SelfCritic,
+    play,
+    stops,
+    text_of,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,15 +25,19 @@ async def test_each_prompt_goes_on_from_the_sampled_ids_of_the_turn_before():
     policy = ScriptedPolicy(["one", "two", "yes"])
     episode = await play(policy, ScriptedProvider("f1", "f2"), horizon=3, **APPEND)
     assert policy.prompts == [
-        FIRST_PROMPT, f"{FIRST_PROMPT}one\0<user>!f1", f"{FIRST_PROMPT}one\0<user>!f1two\0<user>!f2",
-    ]  # fmt: skip
+        FIRST_PROMPT,
+        f"{FIRST_PROMPT}one\0<user>!f1",
+        f"{FIRST_PROMPT}one\0<user>!f1two\0<user>!f2",
+    ]
     for turn, following in zip(episode.turns, episode.turns[1:], strict=False):
         before = turn.attempt.prompt_ids + turn.attempt.response_ids
         assert following.attempt.prompt_ids[: len(before)] == before
 
 
 async def test_the_span_of_the_feedback_holds_its_tokens():
-    episode = await play(ScriptedPolicy(["one", "two", "yes"]), ScriptedProvider("f1", "!!"), horizon=3, **APPEND)
+    episode = await play(
+        ScriptedPolicy(["one", "two", "yes"]), ScriptedProvider("f1", "!!"), horizon=3, **APPEND
+    )
     for turn, following in zip(episode.turns, episode.turns[1:], strict=False):
         start, end = turn.feedback.span
         assert text_of(following.attempt.prompt_ids[start:end]) == turn.feedback.text
@@ -37,7 +50,9 @@ async def test_in_a_fresh_context_there_is_no_span():
 
 
 async def test_all_turns_share_one_row_and_the_feedback_is_context():
-    episode = await play(ScriptedPolicy(["no", "ne", "yes"]), ScriptedProvider("f1", "f2"), horizon=3, **APPEND)
+    episode = await play(
+        ScriptedPolicy(["no", "ne", "yes"]), ScriptedProvider("f1", "f2"), horizon=3, **APPEND
+    )
     (row,) = attempt_rows(episode)
     assert text_of(row.prompt_ids) == FIRST_PROMPT
     assert text_of(row.response_ids) == "no\0<user>!f1ne\0<user>!f2yes\0"
@@ -49,12 +64,24 @@ async def test_all_turns_share_one_row_and_the_feedback_is_context():
 
 
 async def test_inline_feedback_tokens_get_a_role_and_nothing_else_changes():
-    episode = await play(ScriptedPolicy(["no", "ne", "yes"]), ScriptedProvider("f1", "f22"), horizon=3, **APPEND)
+    episode = await play(
+        ScriptedPolicy(["no", "ne", "yes"]), ScriptedProvider("f1", "f22"), horizon=3, **APPEND
+    )
     (plain,), (inline,) = attempt_rows(episode), attempt_rows(episode, inline_feedback=True)
-    changed = [j for j, (before, now) in enumerate(zip(plain.role, inline.role, strict=True)) if before != now]
+    changed = [
+        j
+        for j, (before, now) in enumerate(zip(plain.role, inline.role, strict=True))
+        if before != now
+    ]
     assert "".join(text_of(inline.response_ids)[j] for j in changed) == "f1f22"
     assert {inline.role[j] for j in changed} == {int(Role.FEEDBACK)}
-    assert [inline.turn[j] for j in changed] == [0, 0, 1, 1, 1]  # credited with the attempt that it is about
+    assert [inline.turn[j] for j in changed] == [
+        0,
+        0,
+        1,
+        1,
+        1,
+    ]  # credited with the attempt that it is about
     for name in ("prompt_ids", "response_ids", "turn", "log_probs", "rewards"):
         assert getattr(inline, name) == getattr(plain, name)
 
@@ -63,9 +90,11 @@ async def test_fixed_sentences_are_not_modelled_inline():
     provider = ScriptedProvider("real", None)
     episode = await play(
         ScriptedPolicy(["no", "ne", "yes"]), provider, horizon=3, on_error="correctness", **APPEND
-    )  # fmt: skip
+    )
     (row,) = attempt_rows(episode, inline_feedback=True)
-    text = "".join(text_of(row.response_ids)[j] for j, r in enumerate(row.role) if r == Role.FEEDBACK)
+    text = "".join(
+        text_of(row.response_ids)[j] for j, r in enumerate(row.role) if r == Role.FEEDBACK
+    )
     assert text == "real"
 
 
@@ -79,7 +108,9 @@ async def test_the_policys_own_critique_is_not_modelled_inline():
 
 @pytest.mark.parametrize("room", [-1, 0])
 async def test_a_conversation_that_does_not_fit_ends_the_session(room):
-    """Nothing is cut out of what was said: at one token too many the session ends with the turn it has."""
+    """Nothing is cut out of what was said: at one token too many the session ends with the turn it
+    has.
+    """
     budget = len(f"{FIRST_PROMPT}one\0<user>!f1") + room
     policy = ScriptedPolicy(["one", "yes"], prompt_budget=budget)
     episode = await play(policy, ScriptedProvider("f1"), horizon=2, **APPEND)
@@ -87,11 +118,15 @@ async def test_a_conversation_that_does_not_fit_ends_the_session(room):
     assert episode.num_shortened == 0
     assert episode.turns[0].feedback.text == "f1"
     (row,) = attempt_rows(episode, inline_feedback=True)
-    assert (Role.FEEDBACK in row.role) == (room == 0)  # nothing was said to anybody, so nothing is modelled
+    assert (Role.FEEDBACK in row.role) == (
+        room == 0
+    )  # nothing was said to anybody, so nothing is modelled
 
 
 async def test_a_later_turn_may_be_the_one_that_does_not_fit():
-    policy = ScriptedPolicy(["one", "two"], prompt_budget=len(f"{FIRST_PROMPT}one\0<user>!not one") + 4)
+    policy = ScriptedPolicy(
+        ["one", "two"], prompt_budget=len(f"{FIRST_PROMPT}one\0<user>!not one") + 4
+    )
     episode = await play(policy, Remark(), horizon=3, **APPEND)
     assert stops(episode) == [None, "prompt_too_long"]
     (row,) = attempt_rows(episode)
@@ -104,7 +139,9 @@ IDS = st.lists(st.integers(0, 2), max_size=6)
 @settings(max_examples=300, deadline=None)
 @given(IDS, IDS, IDS)
 def test_the_span_of_what_was_inserted_has_its_length_and_leaves_the_rest(before, inserted, after):
-    """Where the inserted ids repeat what stands beside them the span may be one of several that say the same."""
+    """Where the inserted ids repeat what stands beside them the span may be one of several that say
+    the same.
+    """
     without, whole = [*before, *after], [*before, *inserted, *after]
     start, end = inserted_span(without, whole)
     assert end - start == len(inserted)
@@ -119,5 +156,7 @@ def test_what_is_found_nowhere_else_is_found_exactly(before, inserted, after):
 
 
 def test_tokens_that_change_at_the_seam_belong_to_the_span():
-    """A tokenizer may join what stands on either side: ":\\n" + "\\n" alone are one token, apart they are two."""
+    """A tokenizer may join what stands on either side: ":\\n" + "\\n" alone are one token, apart
+    they are two.
+    """
     assert inserted_span([1, 99, 5], [1, 7, 30, 31, 8, 5]) == (1, 5)

@@ -1,7 +1,16 @@
 """Feedback modelling as rows: (critic prompt that quotes the attempt, feedback)."""
 
 import pytest
-from fakes import FIRST_PROMPT, QUESTION, Remark, ScriptedPolicy, ScriptedProvider, SelfCritic, play, text_of
+from fakes import (
+    FIRST_PROMPT,
+    QUESTION,
+    Remark,
+    ScriptedPolicy,
+    ScriptedProvider,
+    SelfCritic,
+    play,
+    text_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,8 +34,9 @@ async def test_every_feedback_that_led_to_another_turn_is_a_row():
     policy = ScriptedPolicy(["one", "two", "yes"])
     rows = await feedback_rows(policy, ScriptedProvider("f1", "f22"), horizon=3)
     assert [(text_of(r.prompt_ids), text_of(r.response_ids)) for r in rows] == [
-        (f"{FIRST_PROMPT}\n?one\n!", "f1\0"), (f"{FIRST_PROMPT}\n?two\n!", "f22\0"),
-    ]  # fmt: skip
+        (f"{FIRST_PROMPT}\n?one\n!", "f1\0"),
+        (f"{FIRST_PROMPT}\n?two\n!", "f22\0"),
+    ]
     first, second = rows
     assert (set(first.role), set(second.role)) == ({Role.FEEDBACK}, {Role.FEEDBACK})
     assert (first.turn, second.turn) == ((0,) * 3, (1,) * 4)
@@ -37,12 +47,17 @@ async def test_sessions_without_feedback_and_objectives_without_a_weight_have_no
     assert await feedback_rows(ScriptedPolicy(["yes"]), ScriptedProvider(), horizon=2) == []
     assert await feedback_rows(ScriptedPolicy(["no"]), ScriptedProvider(None), horizon=2) == []
     off = RLTFConfig()
-    assert await feedback_rows(ScriptedPolicy(["no", "yes"]), ScriptedProvider("f"), off, horizon=2) == []
+    assert (
+        await feedback_rows(ScriptedPolicy(["no", "yes"]), ScriptedProvider("f"), off, horizon=2)
+        == []
+    )
 
 
 async def test_the_fixed_sentence_of_on_error_is_left_out():
     provider = ScriptedProvider("real", None)
-    rows = await feedback_rows(ScriptedPolicy(["a", "b", "yes"]), provider, horizon=3, on_error="correctness")
+    rows = await feedback_rows(
+        ScriptedPolicy(["a", "b", "yes"]), provider, horizon=3, on_error="correctness"
+    )
     assert [text_of(r.response_ids) for r in rows] == ["real\0"]
 
 
@@ -72,10 +87,14 @@ async def test_a_critic_prompt_that_is_too_long_quotes_the_attempts_tail(room):
 
 async def test_a_critic_prompt_that_never_fits_is_no_row():
     policy = ScriptedPolicy(["abc", "yes"], prompt_budget=len(f"{FIRST_PROMPT}\n?\n!"))
-    assert await feedback_rows(policy, ScriptedProvider(""), horizon=2, revise="compact_append") == []
+    assert (
+        await feedback_rows(policy, ScriptedProvider(""), horizon=2, revise="compact_append") == []
+    )
 
 
-@pytest.mark.parametrize(("budget", "kept"), [(3, "wor"), (5, "words"), (6, "words\0"), (7, "words\0")])
+@pytest.mark.parametrize(
+    ("budget", "kept"), [(3, "wor"), (5, "words"), (6, "words\0"), (7, "words\0")]
+)
 async def test_feedback_longer_than_an_answer_may_be_is_cut(budget, kept):
     policy = ScriptedPolicy(["no", "yes"], answer_budget=budget)
     (row,) = await feedback_rows(policy, ScriptedProvider("words"), horizon=2)
@@ -85,13 +104,19 @@ async def test_feedback_longer_than_an_answer_may_be_is_cut(budget, kept):
 async def test_in_a_tree_each_feedback_is_one_row_however_many_revisions_it_led_to():
     answers = {"0": "a", "1": "b", "1.1": "c", "2": "yes", "2.1": "yes"}
     rows = await feedback_rows(ScriptedPolicy(answers), Remark(), horizon=3, branch_turn=1)
-    assert [(text_of(r.response_ids), r.turn[0]) for r in rows] == [("not a\0", 0), ("not b\0", 1), ("not c\0", 3)]
+    assert [(text_of(r.response_ids), r.turn[0]) for r in rows] == [
+        ("not a\0", 0),
+        ("not b\0", 1),
+        ("not c\0", 3),
+    ]
 
 
 async def test_inline_there_are_no_extra_rows():
     append = {"context": "append", "revise": "compact_append"}
     block = {"episode": append, "feedback_modeling": {"weight": 0.1, "form": "inline"}}
-    config = RLTFConfig.from_mapping({"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, **block})
+    config = RLTFConfig.from_mapping(
+        {"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, **block}
+    )
     policy = ScriptedPolicy(["no", "yes"])
     episode = await play(policy, ScriptedProvider("f"), horizon=2, **append)
     (row,) = await session_rows(policy, QUESTION, episode, config)

@@ -3,7 +3,16 @@
 import logging
 
 import pytest
-from fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, ScriptedProvider, play, seed_of_place, stops
+from fakes import (
+    PROBLEM,
+    QUESTION,
+    EchoEnv,
+    ScriptedPolicy,
+    ScriptedProvider,
+    play,
+    seed_of_place,
+    stops,
+)
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode import lost
@@ -56,12 +65,23 @@ async def test_other_branches_and_siblings_are_played():
     episode = await play(StrictPolicy(answers), provider, horizon=3, branch_turn=1, branch_width=2)
     assert sorted(map(str, stops(episode))) == ["None", "None", "feedback_unavailable", "solved"]
 
-    group, rules = Group(2), EpisodeRules(EchoEnv(), ScriptedProvider(HALF), EpisodeConfig(revise="compact"))
+    group, rules = (
+        Group(2),
+        EpisodeRules(EchoEnv(), ScriptedProvider(HALF), EpisodeConfig(revise="compact")),
+    )
     await run_episode(
-        rules, StrictPolicy(["no"]), PROBLEM, QUESTION, session_id=0, validate=False, seed_of=seed_of_place,
+        rules,
+        StrictPolicy(["no"]),
+        PROBLEM,
+        QUESTION,
+        session_id=0,
+        validate=False,
+        seed_of=seed_of_place,
         group=group,
-    )  # fmt: skip
-    assert not await group.failed(0, 0.0) or group._graded[0] > 1, "the sibling does not wait for it"
+    )
+    assert not await group.failed(0, 0.0) or group._graded[0] > 1, (
+        "the sibling does not wait for it"
+    )
 
 
 async def test_each_kind_is_logged_once_with_its_cause(caplog):
@@ -99,6 +119,13 @@ async def test_a_policy_that_cannot_sample_loses_the_session():
     rules = EpisodeRules(EchoEnv(), ScriptedProvider("f"), EpisodeConfig(revise="compact"))
     with pytest.raises(RuntimeError, match="the engine is down"):
         await run_episode(
-            rules, Down([]), PROBLEM, QUESTION, session_id=0, validate=False, seed_of=seed_of_place, group=group
+            rules,
+            Down([]),
+            PROBLEM,
+            QUESTION,
+            session_id=0,
+            validate=False,
+            seed_of=seed_of_place,
+            group=group,
         )
     assert await group.solutions(1, 5, 0.0) == []

@@ -1,4 +1,6 @@
-"""Second answers that speak of the feedback: kept, masked or dropped where they stand behind the first prompt."""
+"""Second answers that speak of the feedback: kept, masked or dropped where they stand behind the
+first prompt.
+"""
 
 import pytest
 from fakes import QUESTION, ScriptedPolicy, ScriptedProvider, play, text_of
@@ -12,7 +14,9 @@ from rltf_verl.episode.rows import session_rows
 from rltf_verl.types import CONTEXT, Role
 
 
-async def rows(answers, action, phrases=("feedback", "the critique"), source="revised", provider=("f",)):
+async def rows(
+    answers, action, phrases=("feedback", "the critique"), source="revised", provider=("f",)
+):
     config = RLTFConfig(
         distill=DistillConfig(weight=0.1),
         imitate=ImitateConfig(weight=0.1, source=source),
@@ -25,7 +29,9 @@ async def rows(answers, action, phrases=("feedback", "the critique"), source="re
 
 def trained(row):
     """The text whose tokens train something."""
-    return "".join(text_of(row.response_ids)[j] for j, role in enumerate(row.role) if role != CONTEXT)
+    return "".join(
+        text_of(row.response_ids)[j] for j, role in enumerate(row.role) if role != CONTEXT
+    )
 
 
 SPOKEN = "by the Critique: yes"
@@ -34,9 +40,11 @@ SPOKEN = "by the Critique: yes"
 async def test_keep_keeps_everything():
     made = await rows(["no", SPOKEN], "keep")
     assert [(r.role[0], trained(r)) for r in made] == [
-        (Role.ATTEMPT, "no\0"), (Role.DISTILL, f"{SPOKEN}\0"), (Role.IMITATE, f"{SPOKEN}\0"),
+        (Role.ATTEMPT, "no\0"),
+        (Role.DISTILL, f"{SPOKEN}\0"),
+        (Role.IMITATE, f"{SPOKEN}\0"),
         (Role.ATTEMPT, f"{SPOKEN}\0"),
-    ]  # fmt: skip
+    ]
 
 
 async def test_mask_takes_the_phrase_out_of_the_rows_behind_the_first_prompt_only():
@@ -54,7 +62,9 @@ async def test_drop_leaves_the_attempts():
 
 @pytest.mark.parametrize("action", ["mask", "drop"])
 async def test_answers_that_do_not_speak_of_it_are_left_alone(action):
-    assert await rows(["no", "feedbacks yes"], action) == await rows(["no", "feedbacks yes"], "keep")
+    assert await rows(["no", "feedbacks yes"], action) == await rows(
+        ["no", "feedbacks yes"], "keep"
+    )
 
 
 @pytest.mark.parametrize("action", ["mask", "drop"])
@@ -62,8 +72,9 @@ async def test_first_answers_may_say_anything(action):
     """What was said before any feedback cannot be about it."""
     made = await rows(["feedback: yes"], action, source="all", provider=())
     assert [(r.role[0], trained(r)) for r in made] == [
-        (Role.IMITATE, "feedback: yes\0"), (Role.ATTEMPT, "feedback: yes\0"),
-    ]  # fmt: skip
+        (Role.IMITATE, "feedback: yes\0"),
+        (Role.ATTEMPT, "feedback: yes\0"),
+    ]
 
 
 async def test_the_end_token_has_no_text_so_it_stays():
@@ -74,7 +85,9 @@ async def test_the_end_token_has_no_text_so_it_stays():
 async def test_a_row_of_which_nothing_is_left_is_dropped():
     """Answers that were cut off within the phrase."""
     played = episode(turn([1], [2]), turn([3], [ord(c) for c in "yes"], 1.0))
-    config = RLTFConfig(distill=DistillConfig(weight=0.1), mentions=MentionsConfig("mask", ("yes",)))
+    config = RLTFConfig(
+        distill=DistillConfig(weight=0.1), mentions=MentionsConfig("mask", ("yes",))
+    )
     made = await session_rows(ScriptedPolicy([]), QUESTION, played, config)
     assert [row.role[0] for row in made] == [Role.ATTEMPT, Role.ATTEMPT]
 
@@ -97,7 +110,9 @@ def test_phrases_are_found_in_any_case_and_at_word_boundaries(text, found):
 
 def test_the_longer_phrase_wins():
     text = "the revised solution here"
-    assert [text[a:b] for a, b in mentions(text, ["revised", "revised solution"])] == ["revised solution"]
+    assert [text[a:b] for a, b in mentions(text, ["revised", "revised solution"])] == [
+        "revised solution"
+    ]
 
 
 def test_phrases_are_texts_and_not_patterns():

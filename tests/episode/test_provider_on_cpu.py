@@ -22,7 +22,9 @@ LEAKY = 'The answer is "yes".'
 
 
 class Judge:
-    """Sees the reference; leaks it in odd calls, fails in every fifth, and never says the same twice."""
+    """Sees the reference; leaks it in odd calls, fails in every fifth, and never says the same
+    twice.
+    """
 
     name, sees_reference, constant = "judge_of_tests", True, False
 
@@ -39,7 +41,9 @@ def judge(monkeypatch):
     monkeypatch.setitem(feedback._PROVIDERS, "judge_of_tests", f"{__name__}:Judge")
 
 
-def config(provider: str = "judge_of_tests", guard: dict[str, Any] | None = None, **block: Any) -> FeedbackConfig:
+def config(
+    provider: str = "judge_of_tests", guard: dict[str, Any] | None = None, **block: Any
+) -> FeedbackConfig:
     whole = {"provider": provider, "guard": guard, **block}
     return RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, "feedback": whole}).feedback
 
@@ -49,25 +53,39 @@ async def run(settings: FeedbackConfig) -> list[Episode]:
     provider = build_provider(settings)
     return [
         await play(
-            ScriptedPolicy([f"no {i}", f"no {i % 2}", f"nope {i}", "yes"]), provider, horizon=4, session_id=i,
-            on_error=settings.on_error, seeds=lambda place, i=i: 1000 * i + sum(map(ord, place)),
+            ScriptedPolicy([f"no {i}", f"no {i % 2}", f"nope {i}", "yes"]),
+            provider,
+            horizon=4,
+            session_id=i,
+            on_error=settings.on_error,
+            seeds=lambda place, i=i: 1000 * i + sum(map(ord, place)),
         )
         for i in range(12)
-    ]  # fmt: skip
+    ]
 
 
 def without_clock(episodes: list[Episode]) -> list[Episode]:
     """Sessions without the seconds that feedback took."""
     return [
-        replace(e, turns=tuple(replace(t, feedback=t.feedback and replace(t.feedback, latency_s=0)) for t in e.turns))
+        replace(
+            e,
+            turns=tuple(
+                replace(t, feedback=t.feedback and replace(t.feedback, latency_s=0))
+                for t in e.turns
+            ),
+        )
         for e in episodes
     ]
 
 
 @pytest.mark.parametrize("on_error", ["stop_session", "correctness"])
 @pytest.mark.parametrize("action", ["drop", "redact", "regenerate", "warn"])
-async def test_a_replayed_run_makes_no_call_and_gives_the_same_episodes(tmp_path: Path, on_error: str, action: str):
-    played = await run(config(guard={"action": action}, on_error=on_error, record_dir=str(tmp_path)))
+async def test_a_replayed_run_makes_no_call_and_gives_the_same_episodes(
+    tmp_path: Path, on_error: str, action: str
+):
+    played = await run(
+        config(guard={"action": action}, on_error=on_error, record_dir=str(tmp_path))
+    )
     num_calls = len(CALLS)
     assert num_calls > 15
     again = await run(config("replay", {"action": action}, on_error=on_error, folder=str(tmp_path)))
@@ -77,12 +95,14 @@ async def test_a_replayed_run_makes_no_call_and_gives_the_same_episodes(tmp_path
 
 async def test_a_record_holds_what_was_said_before_the_guard(tmp_path: Path):
     await run(config(on_error="correctness", record_dir=str(tmp_path)))
-    loose = await run(config("replay", {"action": "warn"}, on_error="correctness", folder=str(tmp_path)))
+    loose = await run(
+        config("replay", {"action": "warn"}, on_error="correctness", folder=str(tmp_path))
+    )
     assert any(t.feedback and t.feedback.text == LEAKY for e in loose for t in e.turns)
 
 
 async def test_dropped_feedback_ends_the_session_and_stays_in_it():
-    (first, *_) = await run(config())
+    first, *_ = await run(config())
     (turn,) = first.turns
     assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)
     assert turn.error is not None
@@ -92,7 +112,7 @@ async def test_dropped_feedback_ends_the_session_and_stays_in_it():
 
 
 async def test_dropped_feedback_may_be_replaced_by_the_fixed_sentence():
-    (first, *_) = await run(config(on_error="correctness"))
+    first, *_ = await run(config(on_error="correctness"))
     turn = first.turns[0]
     assert turn.feedback is not None
     assert (turn.feedback.fallback, turn.feedback.leak) == (True, None)
@@ -101,7 +121,7 @@ async def test_dropped_feedback_may_be_replaced_by_the_fixed_sentence():
 
 
 async def test_regenerated_feedback_is_what_the_next_turn_reads():
-    (first, *_) = await run(config(guard={"action": "regenerate"}))
+    first, *_ = await run(config(guard={"action": "regenerate"}))
     said = first.turns[0].feedback
     assert said is not None
     assert (said.text, said.original) == ("remark 2", LEAKY)
@@ -112,17 +132,22 @@ def test_who_is_guarded():
     assert isinstance(build_provider(config()), GuardedProvider)
     assert isinstance(build_provider(config("peer", {"action": "redact"})), GuardedProvider)
     assert not isinstance(build_provider(config("verifier", level="hint")), GuardedProvider)
-    assert isinstance(build_provider(config("verifier", {"check_all": True}, level="hint")), GuardedProvider)
+    assert isinstance(
+        build_provider(config("verifier", {"check_all": True}, level="hint")), GuardedProvider
+    )
     told = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
     assert not isinstance(build_provider(told), GuardedProvider)
 
 
 def test_a_provider_that_may_tell_needs_a_guard_or_an_acknowledgement():
-    with pytest.raises(ConfigError, match=re.escape(
-        "rltf.feedback.guard.action=none: provider judge_of_tests sees the reference answer and nobody checks whether "
-        "it tells; set it to drop, redact, regenerate or warn, or, if it is meant to tell, "
-        "rltf.feedback.acknowledge_leaks=true"
-    )):  # fmt: skip
+    with pytest.raises(
+        ConfigError,
+        match=re.escape(
+            "rltf.feedback.guard.action=none: provider judge_of_tests sees the reference answer and"
+            " nobody checks whether it tells; set it to drop, redact, regenerate or warn, or, if it"
+            " is meant to tell, rltf.feedback.acknowledge_leaks=true"
+        ),
+    ):
         build_provider(config(guard={"action": "none"}))
     build_provider(config("verifier", {"action": "none"}, level="hint"))
 
@@ -135,36 +160,63 @@ def test_a_provider_that_may_tell_needs_a_guard_or_an_acknowledgement():
         ("verifier", {"level": "full"}),
         ("verifier", {"level": ["full"]}),
         ("peer", {}),
-        ("ensemble", {"members": [{"provider": "correctness"}, {"provider": "verifier", "level": "full"}]}),
-        ("paired", {"even": {"provider": "verifier", "level": "full"}, "odd": {"provider": "policy"}}),
+        (
+            "ensemble",
+            {"members": [{"provider": "correctness"}, {"provider": "verifier", "level": "full"}]},
+        ),
+        (
+            "paired",
+            {"even": {"provider": "verifier", "level": "full"}, "odd": {"provider": "policy"}},
+        ),
     ],
 )
-def test_the_answer_is_told_only_where_that_is_meant(provider: str, options: dict[str, Any], meant: bool, action: str):
+def test_the_answer_is_told_only_where_that_is_meant(
+    provider: str, options: dict[str, Any], meant: bool, action: str
+):
     told = config(provider, {"action": action}, acknowledge_leaks=meant, **options)
     if action == "redact" or (meant and action in ("none", "warn")):
         build_provider(told)
         return
-    with pytest.raises(ConfigError, match=re.escape(
-        f"rltf.feedback.provider={provider}: it states the answer on purpose (a verifier at level=full, a sibling's "
-        "solution); choose a verifier's level=hint, or, if it is meant, rltf.feedback.acknowledge_leaks=true "
-        "rltf.feedback.guard.action=none (as rltf/feedback=verifier_full)"
-    )):  # fmt: skip
+    with pytest.raises(
+        ConfigError,
+        match=re.escape(
+            f"rltf.feedback.provider={provider}: it states the answer on purpose (a verifier at"
+            " level=full, a sibling's solution); choose a verifier's level=hint, or, if it is"
+            " meant, rltf.feedback.acknowledge_leaks=true rltf.feedback.guard.action=none (as"
+            " rltf/feedback=verifier_full)"
+        ),
+    ):
         build_provider(told)
 
 
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        ({"guard": {"action": "off"}}, "rltf.feedback.guard.action=off: must be one of drop, redact, "),
-        ({"guard": {"acton": "drop"}}, "rltf.feedback.guard.acton=drop: unknown key; did you mean "),
+        (
+            {"guard": {"action": "off"}},
+            "rltf.feedback.guard.action=off: must be one of drop, redact, ",
+        ),
+        (
+            {"guard": {"acton": "drop"}},
+            "rltf.feedback.guard.acton=drop: unknown key; did you mean ",
+        ),
         ({"guard": "drop"}, "rltf.feedback.guard='drop': is a block of keys, not a value"),
-        ({"guard": {"regenerations": 0}}, "rltf.feedback.guard.regenerations=0: must be in [1, 100]"),
+        (
+            {"guard": {"regenerations": 0}},
+            "rltf.feedback.guard.regenerations=0: must be in [1, 100]",
+        ),
         ({"guard": {"overlap": 0}}, "rltf.feedback.guard.overlap=0: must be in (0, 1]"),
-        ({"guard": {"action": "none", "check_all": True}}, "rltf.feedback.guard.check_all=True: nothing is looked at"),
-        ({"acknowledge_leaks": "yes"}, "rltf.feedback.acknowledge_leaks='yes': must be true or false"),
+        (
+            {"guard": {"action": "none", "check_all": True}},
+            "rltf.feedback.guard.check_all=True: nothing is looked at",
+        ),
+        (
+            {"acknowledge_leaks": "yes"},
+            "rltf.feedback.acknowledge_leaks='yes': must be true or false",
+        ),
         ({"record_dir": 3}, "rltf.feedback.record_dir=3: must be text or null"),
     ],
-)  # fmt: skip
+)
 def test_settings_that_cannot_work(block: dict[str, Any], message: str):
     with pytest.raises(ConfigError, match=re.escape(message)):
         config(**block)
@@ -172,5 +224,9 @@ def test_settings_that_cannot_work(block: dict[str, Any], message: str):
 
 def test_defaults_guard_and_record_nothing():
     settings = config()
-    assert (settings.guard, settings.acknowledge_leaks, settings.record_dir) == (GuardConfig(), False, None)
+    assert (settings.guard, settings.acknowledge_leaks, settings.record_dir) == (
+        GuardConfig(),
+        False,
+        None,
+    )
     assert settings.guard.action == "drop"

@@ -14,7 +14,14 @@ async def rewards(answers, cut=(), **kwargs):
 
 @pytest.mark.parametrize(
     ("answer", "cut", "reward"),
-    [("yes", (), 1.0), ("yes", (0,), 0.9), ("no", (), 0.0), ("no", (0,), -0.1), ("1", (), -0.1), ("1", (0,), -0.1)],
+    [
+        ("yes", (), 1.0),
+        ("yes", (0,), 0.9),
+        ("no", (), 0.0),
+        ("no", (0,), -0.1),
+        ("1", (), -0.1),
+        ("1", (0,), -0.1),
+    ],
 )
 async def test_reward_loses_the_format_part_without_an_answer_or_when_cut_off(answer, cut, reward):
     assert await rewards([answer], cut, horizon=1) == [pytest.approx(reward)]
@@ -26,19 +33,25 @@ async def test_the_format_part_is_set_by_its_coefficient():
 
 
 async def test_turns_that_another_turn_follows_may_have_no_reward_of_their_own():
-    """Release `reward_y1=False`: format penalties of such turns are gone too; the turn that ends a session keeps it."""
+    """Release `reward_y1=False`: format penalties of such turns are gone too; the turn that ends a
+    session keeps it.
+    """
     assert await rewards(["1", "no", "yes"], horizon=3) == pytest.approx([-0.1, 0.0, 1.0])
     off = {"intermediate": False}
     assert await rewards(["1", "no", "yes"], horizon=3, reward=off) == [0.0, 0.0, 1.0]
     assert await rewards(["1", "1"], horizon=2, reward=off) == pytest.approx([0.0, -0.1])
-    assert await rewards(["yes"], (0,), horizon=3, reward=off) == pytest.approx([0.9])  # solved at once, cut off
+    assert await rewards(["yes"], (0,), horizon=3, reward=off) == pytest.approx(
+        [0.9]
+    )  # solved at once, cut off
     right_and_on = {"stop_when_solved_train": False, "reward": off}
     assert await rewards(["yes", "no"], horizon=2, **right_and_on) == [0.0, 0.0]
 
 
 async def test_progress_is_the_difference_to_the_attempt_that_was_revised():
     shaped = {"progress_coef": 0.5}
-    assert await rewards(["1", "no", "yes"], horizon=3, reward=shaped) == pytest.approx([-0.1, 0.05, 1.5])
+    assert await rewards(["1", "no", "yes"], horizon=3, reward=shaped) == pytest.approx(
+        [-0.1, 0.05, 1.5]
+    )
     # getting worse costs; the difference is between the rewards as graded, not as shaped
     on = {"stop_when_solved_train": False, "reward": shaped}
     assert await rewards(["no", "yes", "no"], horizon=3, **on) == pytest.approx([0.0, 1.5, -0.5])
@@ -47,7 +60,9 @@ async def test_progress_is_the_difference_to_the_attempt_that_was_revised():
 
 async def test_progress_counts_the_reward_that_a_turn_would_have_had():
     both = {"progress_coef": 0.5, "intermediate": False}
-    assert await rewards(["1", "no", "yes"], horizon=3, reward=both) == pytest.approx([0.0, 0.05, 1.5])
+    assert await rewards(["1", "no", "yes"], horizon=3, reward=both) == pytest.approx(
+        [0.0, 0.05, 1.5]
+    )
 
 
 async def test_in_a_tree_progress_is_towards_the_shared_attempt():
@@ -57,7 +72,9 @@ async def test_in_a_tree_progress_is_towards_the_shared_attempt():
 
 
 async def test_a_turn_that_ended_for_want_of_feedback_keeps_its_reward():
-    episode = await play(ScriptedPolicy(["1"]), ScriptedProvider(None), horizon=2, reward={"intermediate": False})
+    episode = await play(
+        ScriptedPolicy(["1"]), ScriptedProvider(None), horizon=2, reward={"intermediate": False}
+    )
     assert [t.reward for t in episode.turns] == [pytest.approx(-0.1)]
 
 
@@ -66,8 +83,12 @@ async def test_a_right_answer_is_worth_less_the_later_it_comes():
     assert await rewards(["yes"], horizon=3, reward=half) == [1.0]
     assert await rewards(["no", "yes"], horizon=3, reward=half) == [0.0, 0.5]
     assert await rewards(["no", "ne", "yes"], horizon=3, reward=half) == [0.0, 0.0, 0.25]
-    assert await rewards(["no", "yes"], (1,), horizon=2, reward=half) == pytest.approx([0.0, 0.4])  # cut off: 0.5 - 0.1
-    assert await rewards(["no", "1"], horizon=2, reward=half) == pytest.approx([0.0, -0.1])  # the format's part stays
+    assert await rewards(["no", "yes"], (1,), horizon=2, reward=half) == pytest.approx(
+        [0.0, 0.4]
+    )  # cut off: 0.5 - 0.1
+    assert await rewards(["no", "1"], horizon=2, reward=half) == pytest.approx(
+        [0.0, -0.1]
+    )  # the format's part stays
 
 
 async def test_a_partial_score_decays_too():
@@ -77,10 +98,18 @@ async def test_a_partial_score_decays_too():
 
 async def test_repeated_answers_cost_their_share_at_the_end_of_the_session():
     told = {"repetition_coef": 0.6}
-    assert await rewards(["no", "no", "ne"], horizon=3, reward=told) == pytest.approx([0.0, 0.0, -0.6 * (1 - 2 / 3)])
-    assert await rewards(["no", "no", "yes"], horizon=3, reward=told) == pytest.approx([0.0, 0.0, 1 - 0.6 / 3])
-    assert await rewards(["no", "no", "no"], horizon=3, reward=told) == pytest.approx([0.0, 0.0, -0.6 * 2 / 3])
-    assert await rewards(["no", " no\n"], horizon=2, reward=told) == pytest.approx([0.0, -0.3])  # white space aside
+    assert await rewards(["no", "no", "ne"], horizon=3, reward=told) == pytest.approx(
+        [0.0, 0.0, -0.6 * (1 - 2 / 3)]
+    )
+    assert await rewards(["no", "no", "yes"], horizon=3, reward=told) == pytest.approx(
+        [0.0, 0.0, 1 - 0.6 / 3]
+    )
+    assert await rewards(["no", "no", "no"], horizon=3, reward=told) == pytest.approx(
+        [0.0, 0.0, -0.6 * 2 / 3]
+    )
+    assert await rewards(["no", " no\n"], horizon=2, reward=told) == pytest.approx(
+        [0.0, -0.3]
+    )  # white space aside
     assert await rewards(["no", "ne", "yes"], horizon=3, reward=told) == [0.0, 0.0, 1.0]
     assert await rewards(["yes"], horizon=3, reward=told) == [1.0]
 
@@ -88,16 +117,24 @@ async def test_repeated_answers_cost_their_share_at_the_end_of_the_session():
 async def test_in_a_tree_each_line_pays_for_itself():
     answers = {"0": "no", "1": "no", "1.1": "yes"}
     episode = await play(
-        ScriptedPolicy(answers), Remark(), horizon=2, branch_turn=1, reward={"repetition_coef": 1.0, "turn_decay": 0.5}
+        ScriptedPolicy(answers),
+        Remark(),
+        horizon=2,
+        branch_turn=1,
+        reward={"repetition_coef": 1.0, "turn_decay": 0.5},
     )
     assert [turn.reward for turn in episode.turns] == [0.0, -0.5, 0.5]
 
 
 async def test_all_shapings_together():
-    """Turn 2, cut off and right after the same wrong answer twice: decay, progress and repetition by hand."""
+    """Turn 2, cut off and right after the same wrong answer twice: decay, progress and repetition
+    by hand.
+    """
     told = {"turn_decay": 0.5, "progress_coef": 0.2, "repetition_coef": 0.3}
     third = 0.5**2 * 1.0 - 0.1 + 0.2 * (0.9 - 0.0) - 0.3 / 3
-    assert await rewards(["no", "no", "yes"], (2,), horizon=3, reward=told) == pytest.approx([0.0, 0.0, third])
+    assert await rewards(["no", "no", "yes"], (2,), horizon=3, reward=told) == pytest.approx(
+        [0.0, 0.0, third]
+    )
 
 
 class PartlyRight(EchoEnv):

@@ -32,7 +32,12 @@ def test_one_turn_is_one_attempt_row_and_nothing_to_distill():
 def test_two_turns_with_distillation_the_last_attempt_comes_last():
     first, distill, last = rows_of(WRONG_RIGHT, distill=True)
     assert roles([first, distill, last]) == [A, D, A]
-    assert (first.prompt_ids, first.response_ids, first.turn, first.rewards) == ((1, 2), (3, 4), (0, 0), (0.0, -0.1))
+    assert (first.prompt_ids, first.response_ids, first.turn, first.rewards) == (
+        (1, 2),
+        (3, 4),
+        (0, 0),
+        (0.0, -0.1),
+    )
     assert (last.prompt_ids, last.response_ids, last.turn) == ((1, 9), (5, 6, 7), (1, 1, 1))
     assert last.rewards == (0.0, 0.0, 1.0)
     # the last answer as if it had been given to the first prompt
@@ -45,14 +50,20 @@ def test_a_wrong_last_answer_is_distilled_too_and_the_middle_one_never():
     played = episode(turn([1], [2]), turn([3], [4]), turn([5], [6, 7], -0.1))
     rows = rows_of(played, distill=True)
     assert [(r.role[0], r.prompt_ids, r.response_ids) for r in rows] == [
-        (A, (1,), (2,)), (A, (3,), (4,)), (D, (1,), (6, 7)), (A, (5,), (6, 7)),
-    ]  # fmt: skip
+        (A, (1,), (2,)),
+        (A, (3,), (4,)),
+        (D, (1,), (6, 7)),
+        (A, (5,), (6, 7)),
+    ]
 
 
 def distilled(played, answer="first_right"):
     """Which turns are distilled."""
     rows = distill_rows(played, answer)
-    assert all(row.prompt_ids == played.turns[0].attempt.prompt_ids and set(row.role) == {D} for row in rows)
+    assert all(
+        row.prompt_ids == played.turns[0].attempt.prompt_ids and set(row.role) == {D}
+        for row in rows
+    )
     return [row.turn[0] for row in rows]
 
 
@@ -74,7 +85,10 @@ def test_the_first_right_answer_of_every_line_of_a_tree():
     """0 → (1 right → (2, 3 right)), and 0 → 4 → (5 right, 6); the two lines over 1 share it."""
     parents, right = (None, 0, 1, 1, 0, 4, 4), (1, 3, 5)
     played = episode(*(turn([k], [k + 10], float(k in right)) for k in range(7)))
-    played = replace(played, turns=tuple(replace(t, parent=p) for t, p in zip(played.turns, parents, strict=True)))
+    played = replace(
+        played,
+        turns=tuple(replace(t, parent=p) for t, p in zip(played.turns, parents, strict=True)),
+    )
     assert distilled(played) == [1, 5, 6]
     assert distilled(played, "last") == [2, 3, 5, 6]
 
@@ -83,10 +97,17 @@ def test_attempt_rows_of_the_first_turn_only():
     distill, first = rows_of(WRONG_RIGHT, distill=True, turns="first")
     assert roles([distill, first]) == [D, A], "an attempt row comes last"
     assert (first.response_ids, first.turn, first.rewards) == ((3, 4), (0, 0), (0.0, -0.1))
-    assert (distill.prompt_ids, distill.response_ids, distill.turn) == ((1, 2), (5, 6, 7), (1, 1, 1))
+    assert (distill.prompt_ids, distill.response_ids, distill.turn) == (
+        (1, 2),
+        (5, 6, 7),
+        (1, 1, 1),
+    )
     appended = episode(turn([1, 2], [3, 4], -0.1), turn([1, 2, 3, 4, 8, 9], [5], 1.0))
     (row,) = rows_of(appended, turns="first")
-    assert (row.prompt_ids, row.response_ids) == ((1, 2), (3, 4)), "the row ends before the second turn"
+    assert (row.prompt_ids, row.response_ids) == (
+        (1, 2),
+        (3, 4),
+    ), "the row ends before the second turn"
 
 
 def test_without_distillation_there_are_attempt_rows_only():
@@ -106,7 +127,11 @@ def test_a_continuing_prompt_shares_the_row_and_the_gap_is_masked():
 def test_merging_goes_on_over_three_turns_and_stops_where_the_prefix_breaks():
     first, second = turn([1], [2]), turn([1, 2, 7], [3], 0.5)
     (row,) = rows_of(episode(first, second, turn([1, 2, 7, 3, 7], [4], 1.0)))
-    assert (row.response_ids, trained(row), row.turn) == ((2, 7, 3, 7, 4), (1, 0, 1, 0, 1), (0, 0, 1, 1, 2))
+    assert (row.response_ids, trained(row), row.turn) == (
+        (2, 7, 3, 7, 4),
+        (1, 0, 1, 0, 1),
+        (0, 0, 1, 1, 2),
+    )
     assert row.rewards == (0.0, 0.0, 0.5, 0.0, 1.0)
     rows = rows_of(episode(first, second, turn([1, 2, 7, 9], [4], 1.0)))
     assert [r.response_ids for r in rows] == [(2, 7, 3), (4,)]
@@ -152,7 +177,11 @@ def test_a_sampler_without_log_probs_gives_none_also_for_merged_rows():
 def test_only_correct_last_answers_are_imitated():
     first, imitate, last = rows_of(WRONG_RIGHT, imitate="revised")
     assert roles([first, imitate, last]) == [A, S, A]
-    assert (imitate.prompt_ids, imitate.response_ids, imitate.turn) == ((1, 2), (5, 6, 7), (1, 1, 1))
+    assert (imitate.prompt_ids, imitate.response_ids, imitate.turn) == (
+        (1, 2),
+        (5, 6, 7),
+        (1, 1, 1),
+    )
     wrong = episode(turn([1], [2]), turn([3], [4], 0.0))
     assert roles(rows_of(wrong, imitate="revised")) == [A, A]
     forgotten = episode(turn([1], [2], 1.0), turn([3], [4], 0.0))  # right first, wrong in the end
@@ -170,7 +199,11 @@ def test_first_answers_that_were_right_at_once_are_imitated_only_when_asked_for(
 
 def test_right_but_cut_off_is_imitated():
     """The verifier's verdict decides, not the reward."""
-    assert roles(rows_of(episode(turn([1], [2]), turn([3], [4], 0.9)), imitate="revised")) == [A, S, A]
+    assert roles(rows_of(episode(turn([1], [2]), turn([3], [4], 0.9)), imitate="revised")) == [
+        A,
+        S,
+        A,
+    ]
 
 
 def test_all_roles_together_keep_their_order_and_the_last_attempt_is_last():

@@ -16,7 +16,11 @@ def episodes(draw):
     for k in range(draw(st.integers(1, 6))):
         parent = draw(st.integers(0, k - 1)) if k else None
         before = turns[parent].attempt if k else None
-        prompt = before.prompt_ids + before.response_ids + draw(IDS) if k and draw(st.booleans()) else draw(IDS)
+        prompt = (
+            before.prompt_ids + before.response_ids + draw(IDS)
+            if k and draw(st.booleans())
+            else draw(IDS)
+        )
         critique = attempt(draw(IDS), draw(IDS)) if draw(st.booleans()) else None
         reward = draw(st.sampled_from([-0.1, 0.0, 0.9, 1.0]))
         turns.append(turn(prompt, draw(IDS), reward, critique, parent=parent))
@@ -43,7 +47,11 @@ def test_every_attempt_stands_in_exactly_one_row_as_it_was_sampled(played):
     for row in attempts:
         assert set(row.role) <= {Role.ATTEMPT, CONTEXT}
         for k in sorted({t for t, role in zip(row.turn, row.role, strict=True) if role != CONTEXT}):
-            places = [j for j, (t, r) in enumerate(zip(row.turn, row.role, strict=True)) if r != CONTEXT and t == k]
+            places = [
+                j
+                for j, (t, r) in enumerate(zip(row.turn, row.role, strict=True))
+                if r != CONTEXT and t == k
+            ]
             sampled = turns[k].attempt
             assert (*row.prompt_ids, *row.response_ids[: places[0]]) == sampled.prompt_ids
             assert tuple(row.response_ids[j] for j in places) == sampled.response_ids
@@ -64,7 +72,10 @@ def test_lines_are_distilled_and_imitated_by_their_last_answers(played, distill,
         assert [(r.prompt_ids, r.response_ids) for r in made] == [
             (turns[0].attempt.prompt_ids, turns[k].attempt.response_ids) for k in expected
         ]
-        assert all(set(r.role) == {role} and set(r.turn) == {k} for r, k in zip(made, expected, strict=True))
+        assert all(
+            set(r.role) == {role} and set(r.turn) == {k}
+            for r, k in zip(made, expected, strict=True)
+        )
 
     check(Role.DISTILL, [k for k in leaves if k > 0 and distill])
     right = [k for k in leaves if turns[k].grade.correct and imitate]
@@ -76,7 +87,9 @@ def test_lines_are_distilled_and_imitated_by_their_last_answers(played, distill,
 def test_every_critique_is_credited_with_each_turn_that_it_led_to(played):
     turns = played.turns
     led_to = [(k, turns[t.parent].feedback) for k, t in enumerate(turns) if t.parent is not None]
-    expected = [(k, f.attempt.prompt_ids, f.attempt.response_ids) for k, f in led_to if f is not None]
+    expected = [
+        (k, f.attempt.prompt_ids, f.attempt.response_ids) for k, f in led_to if f is not None
+    ]
     rows = [r for r in rows_of(played) if Role.CRITIQUE in r.role]
     assert [(r.turn[0], r.prompt_ids, r.response_ids) for r in rows] == expected
     assert all(set(r.role) == {Role.CRITIQUE} for r in rows)

@@ -1,7 +1,16 @@
 """The multi-turn state machine with a scripted policy and a scripted provider."""
 
 import pytest
-from fakes import FIRST_PROMPT, QUESTION, EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play, stops
+from fakes import (
+    FIRST_PROMPT,
+    QUESTION,
+    EchoEnv,
+    Remark,
+    ScriptedPolicy,
+    ScriptedProvider,
+    play,
+    stops,
+)
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
@@ -15,7 +24,10 @@ async def test_a_wrong_answer_gets_feedback_and_a_second_try():
     policy, provider = ScriptedPolicy(["no", "yes"]), ScriptedProvider("try yes")
     episode = await play(policy, provider, horizon=2)
     assert (episode.session_id, episode.num_shortened) == (3, 0)
-    assert [(t.stop, t.error, t.parent) for t in episode.turns] == [(None, None, None), ("solved", None, 0)]
+    assert [(t.stop, t.error, t.parent) for t in episode.turns] == [
+        (None, None, None),
+        ("solved", None, 0),
+    ]
     assert [t.attempt.text for t in episode.turns] == ["no", "yes"]
     assert [t.grade.correct for t in episode.turns] == [False, True]
     assert [t.reward for t in episode.turns] == [0.0, 1.0]
@@ -35,9 +47,13 @@ async def test_training_stops_when_solved_and_validation_does_not():
 
 
 async def test_both_stop_rules_can_be_switched():
-    episode = await play(ScriptedPolicy(["yes", "yes"]), ScriptedProvider("f"), stop_when_solved_train=False)
+    episode = await play(
+        ScriptedPolicy(["yes", "yes"]), ScriptedProvider("f"), stop_when_solved_train=False
+    )
     assert stops(episode) == [None, "horizon"]
-    episode = await play(ScriptedPolicy(["yes"]), ScriptedProvider(), stop_when_solved_val=True, validate=True)
+    episode = await play(
+        ScriptedPolicy(["yes"]), ScriptedProvider(), stop_when_solved_val=True, validate=True
+    )
     assert stops(episode) == ["solved"]
 
 
@@ -52,14 +68,18 @@ async def test_solved_in_the_last_turn_and_horizon_one():
 @pytest.mark.parametrize("solved_at", [None, 0, 1, 2, 3, 4])
 @pytest.mark.parametrize("validate", [True, False])
 async def test_any_horizon_with_and_without_early_stop(horizon, solved_at, validate):
-    """Training ends with the first right answer, validation at the horizon; feedback between two turns, never after."""
+    """Training ends with the first right answer, validation at the horizon; feedback between two
+    turns, never after.
+    """
     answers = ["yes" if k == solved_at else f"no{k}" for k in range(horizon)]
     provider = Remark()
     episode = await play(ScriptedPolicy(answers), provider, horizon=horizon, validate=validate)
     solved = solved_at is not None and solved_at < horizon
     num = solved_at + 1 if solved and not validate else horizon
     assert [t.attempt.text for t in episode.turns] == answers[:num]
-    assert stops(episode) == [None] * (num - 1) + ["solved" if solved and not validate else "horizon"]
+    assert stops(episode) == [None] * (num - 1) + [
+        "solved" if solved and not validate else "horizon"
+    ]
     assert [t.parent for t in episode.turns] == [None, *range(num - 1)]
     assert [t.feedback is not None for t in episode.turns] == [True] * (num - 1) + [False]
     assert provider.asked == list(range(1, num))
@@ -74,18 +94,30 @@ async def test_later_turns_quote_the_latest_attempt_and_feedback_only():
 async def test_no_feedback_ends_the_session_and_keeps_its_turns():
     episode = await play(ScriptedPolicy(["no"]), ScriptedProvider(None), on_error="stop_session")
     (turn,) = episode.turns
-    assert (turn.stop, turn.error, turn.feedback) == ("feedback_unavailable", "scripted: nobody there", None)
+    assert (turn.stop, turn.error, turn.feedback) == (
+        "feedback_unavailable",
+        "scripted: nobody there",
+        None,
+    )
 
 
 async def test_no_feedback_falls_back_to_the_verdict():
     provider = ScriptedProvider("real", None)
-    episode = await play(ScriptedPolicy(["no", "nope", "yes"]), provider, on_error="correctness", horizon=3)
+    episode = await play(
+        ScriptedPolicy(["no", "nope", "yes"]), provider, on_error="correctness", horizon=3
+    )
     real, fallback = episode.turns[0].feedback, episode.turns[1].feedback
     assert (real.text, real.provider, real.fallback) == ("real", "scripted", False)
     assert (fallback.text, fallback.provider, fallback.fallback) == (
-        "Your previous attempt was incorrect.", "correctness", True,
-    )  # fmt: skip
-    assert [(t.stop, t.error) for t in episode.turns] == [(None, None), (None, None), ("solved", None)]
+        "Your previous attempt was incorrect.",
+        "correctness",
+        True,
+    )
+    assert [(t.stop, t.error) for t in episode.turns] == [
+        (None, None),
+        (None, None),
+        ("solved", None),
+    ]
 
 
 async def test_no_feedback_raises_when_asked_to():
@@ -129,14 +161,21 @@ async def test_an_attempt_that_just_fits_is_quoted_whole():
 @pytest.mark.parametrize("answer", [LONG, "n", ""])
 async def test_when_not_even_the_marker_fits_the_session_ends(answer):
     budget = len(f"{FIRST_PROMPT}\n?\n!why") - 1
-    episode = await play(ScriptedPolicy([answer], prompt_budget=budget), ScriptedProvider("why"), horizon=2)
+    episode = await play(
+        ScriptedPolicy([answer], prompt_budget=budget), ScriptedProvider("why"), horizon=2
+    )
     assert (stops(episode), episode.num_shortened) == (["prompt_too_long"], 0)
     assert episode.turns[0].feedback.text == "why"
 
 
 async def test_every_turn_is_sampled_with_its_own_seed_and_the_messages_are_not_touched():
     policy, before = ScriptedPolicy(["no", "nope", "yes"]), [dict(m) for m in QUESTION]
-    await play(policy, ScriptedProvider("a", "b"), horizon=3, seeds=lambda place: 1000 + int(place.partition("/")[0]))
+    await play(
+        policy,
+        ScriptedProvider("a", "b"),
+        horizon=3,
+        seeds=lambda place: 1000 + int(place.partition("/")[0]),
+    )
     assert policy.seeds == [1000, 1001, 1002]
     assert before == QUESTION
 
@@ -158,7 +197,11 @@ async def test_an_answer_that_nobody_can_grade_ends_the_session_and_is_not_disti
     episode = await play(policy, Remark(), horizon=3, env=JudgedEnv())
     assert stops(episode) == [None, "ungraded"]
     last = episode.turns[-1]
-    assert (last.reward, last.error, last.grade.correct) == (0.0, "the judge is down; start it", False)
+    assert (last.reward, last.error, last.grade.correct) == (
+        0.0,
+        "the judge is down; start it",
+        False,
+    )
     config = RLTFConfig.from_mapping(
         {"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, "distill": {"weight": 0.1}}
     )

@@ -14,13 +14,30 @@ from rltf_verl.episode.provider import build_provider
 from rltf_verl.episode.templates import with_template
 from rltf_verl.prompts import render, require_template
 
-FULL = {"provider": "verifier", "level": "full", "acknowledge_leaks": True, "guard": {"action": "none"}}
+FULL = {
+    "provider": "verifier",
+    "level": "full",
+    "acknowledge_leaks": True,
+    "guard": {"action": "none"},
+}
 HINT, POLICY = {"provider": "verifier", "level": "hint"}, {"provider": "policy"}
 PAIRED = {"provider": "paired", "even": HINT, "odd": POLICY}
 ENDPOINT = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "m"}}
-JUDGE, GUIDE = {"provider": "judge", **ENDPOINT}, {"provider": "judge", "style": "guide", **ENDPOINT}
+JUDGE, GUIDE = (
+    {"provider": "judge", **ENDPOINT},
+    {
+        "provider": "judge",
+        "style": "guide",
+        **ENDPOINT,
+    },
+)
 ENSEMBLE = {"provider": "ensemble", "members": [HINT, {"provider": "correctness"}]}
-MIXED = {"provider": "verifier", "level": ["hint", "full"], "acknowledge_leaks": True, "guard": {"action": "none"}}
+MIXED = {
+    "provider": "verifier",
+    "level": ["hint", "full"],
+    "acknowledge_leaks": True,
+    "guard": {"action": "none"},
+}
 
 
 class Own:
@@ -34,7 +51,9 @@ def resolved(env: Any, feedback: dict[str, Any], logits: float = 0.0, **episode:
         {"env": {"name": "own"}, "feedback": feedback, "episode": {"horizon": 3, **episode}}
     )
     config = RLTFConfig(
-        feedback=config.feedback, episode=config.episode, logit_distill=LogitDistillConfig(weight=logits)
+        feedback=config.feedback,
+        episode=config.episode,
+        logit_distill=LogitDistillConfig(weight=logits),
     )
     made = make_env(env[0], **env[1]) if isinstance(env, tuple) else env
     return with_template(config, made, build_provider(config.feedback)).episode.revise
@@ -48,7 +67,10 @@ COMPACT = {"style": "compact"}
 @pytest.mark.parametrize(
     ("env", "feedback", "fresh", "append"),
     [
-        *((BM, about, "critique", "append") for about in (HINT, POLICY, PAIRED, JUDGE, ENSEMBLE, MIXED)),
+        *(
+            (BM, about, "critique", "append")
+            for about in (HINT, POLICY, PAIRED, JUDGE, ENSEMBLE, MIXED)
+        ),
         (BM, {"provider": "correctness"}, "critique", "plain_append"),
         (BM, {"provider": "try_again"}, "critique", "plain_append"),
         *((env, FULL, "guide", "append") for env in (BM, SP)),
@@ -56,7 +78,10 @@ COMPACT = {"style": "compact"}
         *((env, GUIDE, "guide", "append") for env in (BM, KK, MATH, Own())),
         *((env, HINT, "critique", "append") for env in (KK, SP, MATH, Own())),
         *((WRITING, about, "text", "plain_append") for about in (HINT, POLICY, GUIDE)),
-        *(((name, COMPACT), FULL, "compact_guide", "compact_append") for name in ("binary_matrix", "shortest_path")),
+        *(
+            ((name, COMPACT), FULL, "compact_guide", "compact_append")
+            for name in ("binary_matrix", "shortest_path")
+        ),
         (("knights_knaves", COMPACT), FULL, "compact", "compact_append"),
         *(((env[0], COMPACT), HINT, "compact", "compact_append") for env in (BM, KK, SP)),
     ],
@@ -74,26 +99,41 @@ def test_the_teacher_of_logits_does_not_read_the_attempt_it_judges() -> None:
 def test_nothing_is_quoted_only_where_that_is_said() -> None:
     assert resolved(BM, HINT, quote="none") == "guide"
     assert resolved(BM, HINT, quote="none", revise="guide") == "guide"
-    with pytest.raises(ConfigError, match=r"^rltf.episode.quote=none: template critique shows the attempt; set it to "):
+    with pytest.raises(
+        ConfigError,
+        match=r"^rltf.episode.quote=none: template critique shows the attempt; set it to ",
+    ):
         resolved(BM, HINT, quote="none", revise="critique")
 
 
 @pytest.mark.parametrize("template", ["guide", "compact_guide", "feedback"])
-@pytest.mark.parametrize("feedback", [HINT, POLICY, PAIRED, JUDGE, ENSEMBLE, MIXED, {"provider": "correctness"}])
-def test_feedback_on_an_attempt_that_is_not_shown_is_refused(feedback: dict[str, Any], template: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(
-        f"rltf.episode.revise={template}: does not show the attempt that the feedback of rltf.feedback.provider="
-        f"{feedback['provider']} is about; choose critique or another template that does, or null, which takes the one "
-        "that fits, or, if it is meant, set rltf.episode.quote=none"
-    )):  # fmt: skip
+@pytest.mark.parametrize(
+    "feedback", [HINT, POLICY, PAIRED, JUDGE, ENSEMBLE, MIXED, {"provider": "correctness"}]
+)
+def test_feedback_on_an_attempt_that_is_not_shown_is_refused(
+    feedback: dict[str, Any], template: str
+) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=re.escape(
+            f"rltf.episode.revise={template}: does not show the attempt that the feedback of"
+            f" rltf.feedback.provider={feedback['provider']} is about; choose critique or another"
+            " template that does, or null, which takes the one that fits, or, if it is meant, set"
+            " rltf.episode.quote=none"
+        ),
+    ):
         resolved(BM, feedback, revise=template)
-    assert resolved(BM, feedback, revise=template, context="append") == template, "there the attempt stands in the chat"
+    assert resolved(BM, feedback, revise=template, context="append") == template, (
+        "there the attempt stands in the chat"
+    )
     for stands_alone in (FULL, GUIDE):
         assert resolved(BM, stands_alone, revise=template) == template
 
 
 def test_a_prompt_without_the_question_is_refused() -> None:
-    refused = r"revise=append: does not show the question, and with rltf\.episode\.context=fresh nothing"
+    refused = (
+        r"revise=append: does not show the question, and with rltf\.episode\.context=fresh nothing"
+    )
     with pytest.raises(ConfigError, match=refused):
         resolved(BM, HINT, revise="append")
 
@@ -104,7 +144,10 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_a_template_from_a_file(tmp_path: Path) -> None:
-    path = written(tmp_path, 'Q {{ question }}\nA {{ attempt }}\nF {{ feedback }}\n{% include "revise/_closing.j2" %}')
+    path = written(
+        tmp_path,
+        'Q {{ question }}\nA {{ attempt }}\nF {{ feedback }}\n{% include "revise/_closing.j2" %}',
+    )
     assert resolved(BM, HINT, revise=path) == path
     text = render(path, question="What? In \\boxed{}.", attempt="{{ 1 + 1 }}", feedback="wrong")
     assert text.splitlines()[:3] == ["Q What? In \\boxed{}.", "A {{ 1 + 1 }}", "F wrong"]
@@ -114,10 +157,19 @@ def test_a_template_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{{ question }}\n{{ atempt }}", "line 2: no variable 'atempt'; there are: question, attempt, feedback"),
-        ("{{ question }}\n\n{% if %}", "line 3: Expected an expression, got 'end of statement block'"),
+        (
+            "{{ question }}\n{{ atempt }}",
+            "line 2: no variable 'atempt'; there are: question, attempt, feedback",
+        ),
+        (
+            "{{ question }}\n\n{% if %}",
+            "line 3: Expected an expression, got 'end of statement block'",
+        ),
         ("{{ question }", "line 1: unexpected '}'"),
-        ("{{ question.__class__.__mro__ }}", "access to attribute '__class__' of 'str' object is unsafe."),
+        (
+            "{{ question.__class__.__mro__ }}",
+            "access to attribute '__class__' of 'str' object is unsafe.",
+        ),
         ("{{ question / 2 }}", "TypeError: unsupported operand"),
         ('{% include "none.j2" %}', "it includes none.j2, which is not there"),
         ("{{ question }} {{ attempt }}", "does not show the feedback"),
@@ -126,9 +178,13 @@ def test_a_template_from_a_file(tmp_path: Path) -> None:
         ("", "does not show the feedback"),
     ],
 )
-def test_a_file_that_cannot_be_a_template_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_cannot_be_a_template_is_refused_with_its_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
     path = written(tmp_path, text)
-    with pytest.raises(ValueError, match=re.escape(f"rltf.episode.revise={path}: {message}")) as refused:
+    with pytest.raises(
+        ValueError, match=re.escape(f"rltf.episode.revise={path}: {message}")
+    ) as refused:
         resolved(BM, HINT, revise=path)
     assert "\n" not in str(refused.value)
 
@@ -143,7 +199,13 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_a_critic_from_a_file_shows_question_and_attempt(tmp_path: Path) -> None:
     require_template("key", "critic", written(tmp_path, "{{ question }} {{ attempt }}"))
-    with pytest.raises(ValueError, match=r"mine\.j2: does not show \{\{ attempt \}\}; a critic needs "):
+    with pytest.raises(
+        ValueError, match=r"mine\.j2: does not show \{\{ attempt \}\}; a critic needs "
+    ):
         require_template("key", "critic", written(tmp_path, "{{ question }}"))
-    with pytest.raises(ValueError, match="line 1: no variable 'feedback'; there are: question, attempt"):
-        require_template("key", "critic", written(tmp_path, "{{ question }} {{ attempt }} {{ feedback }}"))
+    with pytest.raises(
+        ValueError, match="line 1: no variable 'feedback'; there are: question, attempt"
+    ):
+        require_template(
+            "key", "critic", written(tmp_path, "{{ question }} {{ attempt }} {{ feedback }}")
+        )

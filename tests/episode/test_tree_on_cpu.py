@@ -3,7 +3,16 @@
 import asyncio
 
 import pytest
-from fakes import FIRST_PROMPT, Remark, ScriptedPolicy, ScriptedProvider, play, seed_of_place, stops, text_of
+from fakes import (
+    FIRST_PROMPT,
+    Remark,
+    ScriptedPolicy,
+    ScriptedProvider,
+    play,
+    seed_of_place,
+    stops,
+    text_of,
+)
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode.rows import attempt_rows, distill_rows, imitate_rows
@@ -23,16 +32,26 @@ async def tree(**kwargs):
 async def test_an_attempt_gets_several_revisions_and_each_goes_on_alone():
     episode, _, _ = await tree()
     assert [(t.attempt.text, t.parent, t.stop) for t in episode.turns] == [
-        ("a", None, None), ("b", 0, None), ("yes", 1, "solved"), ("yes", 0, "solved"), ("c", 0, None),
+        ("a", None, None),
+        ("b", 0, None),
+        ("yes", 1, "solved"),
+        ("yes", 0, "solved"),
+        ("c", 0, None),
         ("d", 4, "horizon"),
-    ]  # fmt: skip
-    assert len(episode.turns) < EpisodeConfig(horizon=3, branch_turn=1, branch_width=3).num_nodes == 7
+    ]
+    assert (
+        len(episode.turns) < EpisodeConfig(horizon=3, branch_turn=1, branch_width=3).num_nodes == 7
+    )
 
 
 async def test_feedback_is_asked_for_once_per_branched_attempt():
     _, policy, provider = await tree()
     assert sorted(r.turns[-1].attempt.text for r in provider.requests) == ["a", "b", "c"]
-    assert [len(r.turns) for r in provider.requests] == [1, 2, 2]  # the line that led there, without its siblings
+    assert [len(r.turns) for r in provider.requests] == [
+        1,
+        2,
+        2,
+    ]  # the line that led there, without its siblings
     assert policy.prompts.count(f"{FIRST_PROMPT}\n?a\n!not a") == 3
     assert policy.prompts.count(FIRST_PROMPT) == 1
 
@@ -42,9 +61,11 @@ async def test_every_sample_of_a_tree_has_its_own_seed():
     seeds = policy.seeds + [r.seed for r in provider.requests]
     assert len(set(seeds)) == len(seeds) == 9
     assert {seed_of_place(p) for p in ("1", "1.1", "1.2")} <= set(policy.seeds)
-    assert {seed_of_place("0/feedback"), seed_of_place("1/feedback"), seed_of_place("1.2/feedback")} == {
-        r.seed for r in provider.requests
-    }
+    assert {
+        seed_of_place("0/feedback"),
+        seed_of_place("1/feedback"),
+        seed_of_place("1.2/feedback"),
+    } == {r.seed for r in provider.requests}
 
 
 async def test_the_first_branch_is_the_line_that_would_have_been_played_without_a_tree():
@@ -55,7 +76,11 @@ async def test_the_first_branch_is_the_line_that_would_have_been_played_without_
 
 async def test_validation_never_branches():
     episode, _, _ = await tree(validate=True)
-    assert [(t.attempt.text, t.parent) for t in episode.turns] == [("a", None), ("b", 0), ("yes", 1)]
+    assert [(t.attempt.text, t.parent) for t in episode.turns] == [
+        ("a", None),
+        ("b", 0),
+        ("yes", 1),
+    ]
 
 
 async def test_a_right_attempt_has_no_revisions():
@@ -67,8 +92,12 @@ async def test_the_branch_may_come_later():
     answers = {"0": "a", "1": "b", "2": "yes", "2.1": "no", "3": "never", "3.1": "d"}
     episode = await play(ScriptedPolicy(answers), Remark(), horizon=4, branch_turn=2)
     assert [(t.attempt.text, t.parent) for t in episode.turns] == [
-        ("a", None), ("b", 0), ("yes", 1), ("no", 1), ("d", 3),
-    ]  # fmt: skip
+        ("a", None),
+        ("b", 0),
+        ("yes", 1),
+        ("no", 1),
+        ("d", 3),
+    ]
 
 
 async def test_no_feedback_leaves_the_attempt_without_revisions():
@@ -77,10 +106,14 @@ async def test_no_feedback_leaves_the_attempt_without_revisions():
 
 
 async def test_one_branch_may_fail_and_the_others_go_on():
-    episode = await play(ScriptedPolicy(ANSWERS), ScriptedProvider("f", None), horizon=3, branch_turn=1)
+    episode = await play(
+        ScriptedPolicy(ANSWERS), ScriptedProvider("f", None), horizon=3, branch_turn=1
+    )
     assert [(t.attempt.text, t.stop) for t in episode.turns] == [
-        ("a", None), ("b", "feedback_unavailable"), ("yes", "solved"),
-    ]  # fmt: skip
+        ("a", None),
+        ("b", "feedback_unavailable"),
+        ("yes", "solved"),
+    ]
 
 
 async def test_in_an_appended_context_the_shared_turn_is_trained_once():
@@ -90,11 +123,21 @@ async def test_in_an_appended_context_the_shared_turn_is_trained_once():
     texts = [(text_of(r.prompt_ids), text_of(r.response_ids)) for r in rows]
     shared = f"{FIRST_PROMPT}a\0<user>!not a"
     assert texts == [
-        (FIRST_PROMPT, "a\0<user>!not ab\0<user>!not byes\0"), (shared, "yes\0"), (shared, "c\0<user>!not cd\0"),
-    ]  # fmt: skip
-    trained = [turn for row in rows for turn, role in zip(row.turn, row.role, strict=True) if role == Role.ATTEMPT]
+        (FIRST_PROMPT, "a\0<user>!not ab\0<user>!not byes\0"),
+        (shared, "yes\0"),
+        (shared, "c\0<user>!not cd\0"),
+    ]
+    trained = [
+        turn
+        for row in rows
+        for turn, role in zip(row.turn, row.role, strict=True)
+        if role == Role.ATTEMPT
+    ]
     assert len(trained) == sum(len(t.attempt.response_ids) for t in episode.turns)
-    modelled = ["".join(text_of(r.response_ids)[j] for j, x in enumerate(r.role) if x == Role.FEEDBACK) for r in rows]
+    modelled = [
+        "".join(text_of(r.response_ids)[j] for j, x in enumerate(r.role) if x == Role.FEEDBACK)
+        for r in rows
+    ]
     assert modelled == ["not anot b", "", "not c"]  # each feedback once
 
 
@@ -104,7 +147,11 @@ async def test_every_turn_stands_in_one_attempt_row_and_the_last_turn_in_the_las
     rows = attempt_rows(episode)
     for k, turn in enumerate(episode.turns):
         (row,) = [r for r in rows if (k, Role.ATTEMPT) in zip(r.turn, r.role, strict=True)]
-        places = [j for j, (t, r) in enumerate(zip(row.turn, row.role, strict=True)) if (t, r) == (k, Role.ATTEMPT)]
+        places = [
+            j
+            for j, (t, r) in enumerate(zip(row.turn, row.role, strict=True))
+            if (t, r) == (k, Role.ATTEMPT)
+        ]
         assert (*row.prompt_ids, *row.response_ids[: places[0]]) == turn.attempt.prompt_ids
         assert tuple(row.response_ids[j] for j in places) == turn.attempt.response_ids
         assert row.rewards[places[-1]] == turn.reward

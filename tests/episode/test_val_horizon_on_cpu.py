@@ -37,13 +37,21 @@ def test_a_validation_off_the_rhythm_gives_feedback_and_one_on_it_is_what_it_was
 
 @pytest.mark.parametrize("stop_when_solved", [False, True])
 @pytest.mark.parametrize("answer", ["yes", "no"])
-async def test_a_first_answer_alone_asks_nobody_and_says_that_no_more_was_to_come(answer, stop_when_solved):
+async def test_a_first_answer_alone_asks_nobody_and_says_that_no_more_was_to_come(
+    answer, stop_when_solved
+):
     provider, policy = Remark(), ScriptedPolicy([answer])
     settings = EpisodeConfig(revise="compact", horizon=3, stop_when_solved_val=stop_when_solved)
     episode = await run_episode(
-        EpisodeRules(EchoEnv(), provider, settings), policy, PROBLEM, QUESTION, session_id=0, validate=True,
-        seed_of=seed_of_place, horizon=1,
-    )  # fmt: skip
+        EpisodeRules(EchoEnv(), provider, settings),
+        policy,
+        PROBLEM,
+        QUESTION,
+        session_id=0,
+        validate=True,
+        seed_of=seed_of_place,
+        horizon=1,
+    )
     solved = stop_when_solved and answer == "yes"
     assert (stops(episode), provider.asked) == (["solved" if solved else "horizon"], [])
     assert (episode.turns[0].grade.correct, episode.horizon) == (answer == "yes", 1)
@@ -55,7 +63,14 @@ async def test_the_first_answer_is_the_one_that_a_validation_with_feedback_sampl
         policy = ScriptedPolicy(["no", "no", "yes"])
         rules = EpisodeRules(EchoEnv(), Remark(), EpisodeConfig(revise="compact", horizon=3))
         episode = await run_episode(
-            rules, policy, PROBLEM, QUESTION, session_id=0, validate=True, seed_of=seed_of_place, horizon=horizon
+            rules,
+            policy,
+            PROBLEM,
+            QUESTION,
+            session_id=0,
+            validate=True,
+            seed_of=seed_of_place,
+            horizon=horizon,
         )
         assert (len(episode.turns), episode.horizon) == ((1, 1) if horizon else (3, None))
         seeds.append(policy.seeds[0])

@@ -1,4 +1,6 @@
-"""A causal LM as what `JudgeServer` replies: one request at a time, with the CPU engine's own sampling."""
+"""A causal LM as what `JudgeServer` replies: one request at a time, with the CPU engine's own
+sampling.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,20 @@ class ServedPolicy:
 
     def __init__(self, weights: Path, tokenizer: Path) -> None:
         self._tokenizer = AutoTokenizer.from_pretrained(tokenizer)
-        model = AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32, attn_implementation="sdpa")
+        model = AutoModelForCausalLM.from_pretrained(
+            weights, dtype=torch.float32, attn_implementation="sdpa"
+        )
         self._generator = BatchGenerator(model, eos_token_ids={self._tokenizer.eos_token_id})
 
     def __call__(self, body: dict[str, Any]) -> tuple[str, str]:
         """Text and finish reason."""
-        text = self._tokenizer.apply_chat_template(body["messages"], add_generation_prompt=True, tokenize=False)
+        text = self._tokenizer.apply_chat_template(
+            body["messages"], add_generation_prompt=True, tokenize=False
+        )
         ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        params = SamplingParams(body["max_tokens"], temperature=body["temperature"], seed=body["seed"])
+        params = SamplingParams(
+            body["max_tokens"], temperature=body["temperature"], seed=body["seed"]
+        )
         self._generator.add(Request("r", ids, params))
         done = []
         while not done:

@@ -36,7 +36,13 @@ def server() -> Iterator[JudgeServer]:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_parquet(
-        "binary_matrix", tmp_path_factory.mktemp("data"), seed=0, num_train=1, num_test=NUM, n_max=4, style="compact"
+        "binary_matrix",
+        tmp_path_factory.mktemp("data"),
+        seed=0,
+        num_train=1,
+        num_test=NUM,
+        n_max=4,
+        style="compact",
     ).test
 
 
@@ -54,7 +60,15 @@ def evaluated(server: JudgeServer, data: Path, out: Path, *words: object) -> Res
     template = ["episode.revise=compact_guide", "episode.quote=none"]
     compact = [] if any("episode.revise" in str(word) for word in words) else template
     return rltf(
-        "eval", data, f"endpoint.base_url={server.url}", "endpoint.model=m", *fast, *compact, "--out", out, *words
+        "eval",
+        data,
+        f"endpoint.base_url={server.url}",
+        "endpoint.model=m",
+        *fast,
+        *compact,
+        "--out",
+        out,
+        *words,
     )
 
 
@@ -85,8 +99,12 @@ def texts(out: Path) -> dict[tuple[str, int], list[str]]:
     return found
 
 
-def test_turns_samples_seeds_and_files(server: JudgeServer, data: Path, tmp_path: Path, questions) -> None:
-    """The first answer of row 0 is right and stays so, row 1 gets it after feedback, the others never."""
+def test_turns_samples_seeds_and_files(
+    server: JudgeServer, data: Path, tmp_path: Path, questions
+) -> None:
+    """The first answer of row 0 is right and stays so, row 1 gets it after feedback, the others
+    never.
+    """
 
     def told_why(body: Body) -> bool:
         return body["messages"] != list(questions[row_of(questions, body)].messages)
@@ -95,21 +113,35 @@ def test_turns_samples_seeds_and_files(server: JudgeServer, data: Path, tmp_path
     result = evaluated(server, data, tmp_path, "feedback.provider=verifier", "-n", 2, "--rounds", 2)
     assert result.exit_code == 0, result.output
     found = told(tmp_path)
-    assert [t["accuracy"]["value"] for t in found["turns"]] == [1 / 4, 2 / 4, 2 / 4], "no early stop"
+    assert [t["accuracy"]["value"] for t in found["turns"]] == [
+        1 / 4,
+        2 / 4,
+        2 / 4,
+    ], "no early stop"
     assert [t["played"] for t in found["turns"]] == [8, 8, 8]
-    assert {tuple(b.get(k) for k in ("model", "temperature", "max_tokens")) for b in server.bodies} == {
-        ("m", 1.0, 2048)
-    }
+    assert {
+        tuple(b.get(k) for k in ("model", "temperature", "max_tokens")) for b in server.bodies
+    } == {("m", 1.0, 2048)}
     seeds = {
         sampling_seed(
-            0, validate=True, step=0, source=q.source, index=q.problem.index, session_id=s, place=place_of(k)
+            0,
+            validate=True,
+            step=0,
+            source=q.source,
+            index=q.problem.index,
+            session_id=s,
+            place=place_of(k),
         )
-        for q in questions for s in range(2) for k in range(3)
-    }  # fmt: skip
+        for q in questions
+        for s in range(2)
+        for k in range(3)
+    }
     assert {body["seed"] for body in server.bodies} == seeds, "those of the trainer, whole"
     assert (tmp_path / "results.png").stat().st_size > 1000
     assert "wrong → right" in result.stdout
-    assert {t["num_tokens"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"]} == {20}
+    assert {t["num_tokens"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"]} == {
+        20
+    }
 
 
 def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, questions) -> None:
@@ -120,16 +152,24 @@ def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, q
         return questions[row_of(questions, body)].problem.reference if "all of it" in said else "x"
 
     server.reply = reply
-    result = evaluated(server, data, tmp_path, "feedback.provider=policy", "episode.revise=critique", "--rounds", 1)
+    result = evaluated(
+        server, data, tmp_path, "feedback.provider=policy", "episode.revise=critique", "--rounds", 1
+    )
     assert result.exit_code == 0, result.output
     assert [t["accuracy"]["value"] for t in told(tmp_path)["turns"]] == [0, 1]
-    said = {t["feedback"]["text"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"][:1]}
+    said = {
+        t["feedback"]["text"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"][:1]
+    }
     assert said == {"all of it"}
 
 
 def test_an_appended_conversation(server: JudgeServer, data: Path, tmp_path: Path) -> None:
     server.reply = lambda body: f"answer {len(body['messages'])}\n“é”"
-    words = ["feedback.provider=correctness", "episode.context=append", "episode.revise=compact_append"]
+    words = [
+        "feedback.provider=correctness",
+        "episode.context=append",
+        "episode.revise=compact_append",
+    ]
     assert evaluated(server, data, tmp_path, *words, "--rounds", 2, "--problems", 1).exit_code == 0
     *_, last = sorted(server.bodies, key=lambda body: len(body["messages"]))
     assert [m["role"] for m in last["messages"]] == ["user", "assistant"] * 2 + ["user"]
@@ -161,13 +201,17 @@ def test_a_folder_is_of_one_evaluation(server: JudgeServer, data: Path, tmp_path
     other = evaluated(server, data, tmp_path, "endpoint.temperature=0.5", "--rounds", 2)
     assert (other.exit_code, "another endpoint, episode" in other.stderr) == (1, True), other.output
     moved = evaluated(server, data, tmp_path, "limits.max_concurrency=2")
-    assert moved.exit_code == 0, "limits are no part of what is evaluated, nor is the number of problems"
+    assert moved.exit_code == 0, (
+        "limits are no part of what is evaluated, nor is the number of problems"
+    )
     assert told(tmp_path)["problems"] == NUM
     rows = build_parquet("binary_matrix", tmp_path / "d", 5, 1, NUM, n_max=4, style="compact").test
     assert "another dataset" in evaluated(server, rows, tmp_path).stderr
 
 
-def test_an_endpoint_that_is_silent_is_no_wrong_answer(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+def test_an_endpoint_that_is_silent_is_no_wrong_answer(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
     server.script = ["500"] * 4
     first = evaluated(server, data, tmp_path, "limits.max_concurrency=1")
     assert first.exit_code == 1
@@ -178,7 +222,9 @@ def test_an_endpoint_that_is_silent_is_no_wrong_answer(server: JudgeServer, data
     assert told(tmp_path)["sessions"] == NUM
 
 
-def test_silence_in_a_self_critique_is_no_missing_feedback(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+def test_silence_in_a_self_critique_is_no_missing_feedback(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
     server.script = ["ok", "500", "500"]
     words = ["feedback.provider=policy", "episode.revise=critique", "--problems", 1]
     assert evaluated(server, data, tmp_path, *words).exit_code == 1
@@ -189,26 +235,45 @@ def test_silence_in_a_self_critique_is_no_missing_feedback(server: JudgeServer, 
 def test_a_session_without_feedback_has_no_result_if_that_is_asked_for(
     server: JudgeServer, data: Path, tmp_path: Path
 ) -> None:
-    judge = ["feedback.provider=judge", f"feedback.endpoint.base_url={server.url}", "feedback.endpoint.model=j",
-             "feedback.limits.max_attempts=1", "--problems", 1, "--rounds", 1]  # fmt: skip
+    judge = [
+        "feedback.provider=judge",
+        f"feedback.endpoint.base_url={server.url}",
+        "feedback.endpoint.model=j",
+        "feedback.limits.max_attempts=1",
+        "--problems",
+        1,
+        "--rounds",
+        1,
+    ]
     server.script = ["ok", "500"]
     assert evaluated(server, data, tmp_path / "lenient", *judge).exit_code == 0
     assert told(tmp_path / "lenient")["stops"] == {"feedback_unavailable": 1}
     server.script = ["ok", "500"]
     strict = evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise")
-    assert (strict.exit_code, "1 sessions have no result" in strict.stderr) == (1, True), strict.output
-    assert evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise").exit_code == 0
+    assert (strict.exit_code, "1 sessions have no result" in strict.stderr) == (
+        1,
+        True,
+    ), strict.output
+    assert (
+        evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise").exit_code
+        == 0
+    )
     assert told(tmp_path / "strict")["stops"] == {"horizon": 1}
 
 
 def test_a_key_that_is_not_set(server: JudgeServer, data: Path, tmp_path: Path) -> None:
     result = evaluated(server, data, tmp_path, "endpoint.api_key_env=NO_SUCH_KEY")
-    assert "rltf: endpoint.api_key_env=NO_SUCH_KEY: this environment variable is not set" in result.stderr
+    assert (
+        "rltf: endpoint.api_key_env=NO_SUCH_KEY: this environment variable is not set"
+        in result.stderr
+    )
 
 
 def test_an_empty_answer_is_an_answer(server: JudgeServer, data: Path, tmp_path: Path) -> None:
     server.script = ["empty", "null_content"]
-    assert evaluated(server, data, tmp_path, "--rounds", 0, "limits.max_concurrency=1").exit_code == 0
+    assert (
+        evaluated(server, data, tmp_path, "--rounds", 0, "limits.max_concurrency=1").exit_code == 0
+    )
     assert sum(server.counts.values()) == NUM, "nothing is asked twice"
     assert sorted(len(t[0]) > 0 for t in texts(tmp_path).values()) == [False, False, True, True]
 
@@ -221,7 +286,9 @@ def test_cut_off_answers_are_told_apart(server: JudgeServer, data: Path, tmp_pat
     assert 0 < sum(cut) < len(cut)
 
 
-def test_without_seeds_samples_are_still_samples(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+def test_without_seeds_samples_are_still_samples(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
     words = ["endpoint.send_seed=false", "--rounds", 0, "-n", 5, "--problems", 1]
     server.latency = lambda rng: 0.2
     assert evaluated(server, data, tmp_path, *words).exit_code == 0
@@ -240,17 +307,33 @@ def test_siblings_are_found_also_by_a_run_that_goes_on(
 ) -> None:
     """Session 1 quotes the solution that session 0 had before the run was killed."""
     solved = sampling_seed(
-        0, validate=True, step=0, source=questions[0].source, index=questions[0].problem.index, session_id=0,
+        0,
+        validate=True,
+        step=0,
+        source=questions[0].source,
+        index=questions[0].problem.index,
+        session_id=0,
         place=place_of(0),
-    )  # fmt: skip
+    )
     server.reply = knows(questions, lambda row, body: body["seed"] == solved)
-    words = ["feedback.provider=peer", "feedback.guard.action=none", "feedback.acknowledge_leaks=true", "-n", 2,
-             "--problems", 1]  # fmt: skip
+    words = [
+        "feedback.provider=peer",
+        "feedback.guard.action=none",
+        "feedback.acknowledge_leaks=true",
+        "-n",
+        2,
+        "--problems",
+        1,
+    ]
     assert evaluated(server, data, tmp_path / "a", *words).exit_code == 0
     (log,) = (tmp_path / "a" / "episodes").glob("*.jsonl")
     whole = {r["session_id"]: r["turns"][0]["feedback"] for r in read_episodes(log.parent)}
     assert whole[1] is not None, "its sibling has solved it"
-    log.write_text("".join(line for line in log.read_text().splitlines(True) if json.loads(line)["session_id"] == 0))
+    log.write_text(
+        "".join(
+            line for line in log.read_text().splitlines(True) if json.loads(line)["session_id"] == 0
+        )
+    )
     assert evaluated(server, data, tmp_path / "a", *words).exit_code == 0
     again = {r["session_id"]: r["turns"][0]["feedback"] for r in read_episodes(log.parent)}
     assert again[1]["text"] == whole[1]["text"]
@@ -260,12 +343,20 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
     """Its blocks count, interpolations too; what is about learning does not; words count more."""
     config = tmp_path / "config.yaml"
     config.write_text(
-        "name: compact\ntrainer: {n: 2}\nrltf:\n  seed: 7\n  gamma: 0.5\n  episode_log: {dir: '${nowhere.at.all}'}\n"
-        "  distill: {weight: 1.0}\n  env: {name: binary_matrix, style: '${name}'}\n"
-        "  episode: {horizon: 9, revise: compact_guide, branch_turn: 1, stop_when_solved_val: true}\n"
-        "  feedback: {provider: verifier, level: verdict, guard: {action: none}}\n"
+        "name: compact\ntrainer: {n: 2}\nrltf:\n  seed: 7\n  gamma: 0.5\n  episode_log: {dir:"
+        " '${nowhere.at.all}'}\n  distill: {weight: 1.0}\n  env: {name: binary_matrix, style:"
+        " '${name}'}\n  episode: {horizon: 9, revise: compact_guide, branch_turn: 1,"
+        " stop_when_solved_val: true}\n  feedback: {provider: verifier, level: verdict, guard:"
+        " {action: none}}\n"
     )
-    words = ["--config", config, "episode.revise=compact_guide", "episode.quote=none", "--problems", 1]
+    words = [
+        "--config",
+        config,
+        "episode.revise=compact_guide",
+        "episode.quote=none",
+        "--problems",
+        1,
+    ]
     assert evaluated(server, data, tmp_path / "a", *words, "--rounds", 2).exit_code == 0
     kept = json.loads((tmp_path / "a" / "evaluation.json").read_text())["evaluation"]
     assert (kept["seed"], kept["episode"]["horizon"], kept["feedback"]["provider"]["options"]) == (
@@ -273,8 +364,14 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         3,
         {"level": "verdict"},
     )
-    assert (kept["env"]["options"]["style"], kept["episode"]["stop_when_solved_val"]) == ("compact", False)
-    assert evaluated(server, data, tmp_path / "b", *words, "feedback.provider=correctness").exit_code == 0
+    assert (kept["env"]["options"]["style"], kept["episode"]["stop_when_solved_val"]) == (
+        "compact",
+        False,
+    )
+    assert (
+        evaluated(server, data, tmp_path / "b", *words, "feedback.provider=correctness").exit_code
+        == 0
+    )
     other = json.loads((tmp_path / "b" / "evaluation.json").read_text())["evaluation"]
     assert other["feedback"]["provider"] == {"name": "correctness", "options": {}}
 
@@ -295,21 +392,32 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(server: JudgeServer, data: Path, tmp_path: Path, words, fix) -> None:
+def test_what_a_user_can_mend_is_one_line(
+    server: JudgeServer, data: Path, tmp_path: Path, words, fix
+) -> None:
     result = evaluated(server, data, tmp_path, *words)
     assert result.exit_code == 1, result.output
     assert fix in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1, result.stderr
     assert not server.bodies
-    assert not tmp_path.joinpath("evaluation.json").exists(), "the mended command may use the folder"
+    assert not tmp_path.joinpath("evaluation.json").exists(), (
+        "the mended command may use the folder"
+    )
 
 
 def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
     log = EpisodeLog(tmp_path / "log", "w")
-    for step, validate, correct in [(0, True, False), (2, True, True), (2, False, False), (4, False, False)]:
+    for step, validate, correct in [
+        (0, True, False),
+        (2, True, True),
+        (2, False, False),
+        (4, False, False),
+    ]:
         turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
         problem = Problem("sums", 0, {}, "42")
-        log.append(Episode(problem, 0, (turn,)), question="q", step=step, validate=validate, uid="u")
+        log.append(
+            Episode(problem, 0, (turn,)), question="q", step=step, validate=validate, uid="u"
+        )
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
     assert told(tmp_path / "a", "step 2")["turns"][0]["accuracy"]["value"] == 1
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0).exit_code == 0

@@ -1,4 +1,6 @@
-"""`rltf probe` against a scripted base model and a scripted judge, both behind real HTTP on loopback."""
+"""`rltf probe` against a scripted base model and a scripted judge, both behind real HTTP on
+loopback.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ FAST = ["limits.backoff_s=0.01", "limits.max_attempts=2", f"actor_rollout_ref.ro
 
 
 class Scoring(JudgeServer):
-    """Gives log-probs of prompts as vLLM does: words are tokens; -3 under a first prompt, -0.5 under a later one."""
+    """Gives log-probs of prompts as vLLM does: words are tokens; -3 under a first prompt, -0.5
+    under a later one.
+    """
 
     questions: list[Question]
 
@@ -35,9 +39,19 @@ class Scoring(JudgeServer):
         assert (body["add_generation_prompt"], body["continue_final_message"]) == (False, True)
         *_, said, answer = body["messages"]
         first = any(said["content"] == q.messages[-1]["content"] for q in self.questions)
-        words = ["<user>", *re.findall(r"\s*\S+", f"{said['content']} <assistant> {answer['content']}")]
-        places = [{str(k): {"logprob": -3.0 if first else -0.5, "decoded_token": w}} for k, w in enumerate(words)]
-        return 200, "", json.dumps({**completion("x", "length"), "prompt_logprobs": [None, *places[1:]]})
+        words = [
+            "<user>",
+            *re.findall(r"\s*\S+", f"{said['content']} <assistant> {answer['content']}"),
+        ]
+        places = [
+            {str(k): {"logprob": -3.0 if first else -0.5, "decoded_token": w}}
+            for k, w in enumerate(words)
+        ]
+        return (
+            200,
+            "",
+            json.dumps({**completion("x", "length"), "prompt_logprobs": [None, *places[1:]]}),
+        )
 
 
 @pytest.fixture
@@ -55,7 +69,9 @@ def judge() -> Iterator[JudgeServer]:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    return build_parquet("binary_matrix", folder, seed=0, num_train=NUM, num_test=1, n_max=4, style="compact").train
+    return build_parquet(
+        "binary_matrix", folder, seed=0, num_train=NUM, num_test=1, n_max=4, style="compact"
+    ).train
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +84,22 @@ def rltf(*words: object) -> Result:
 
 
 def probed(base: JudgeServer, judge: JudgeServer, data: Path, *words: object) -> Result:
-    asked = ["feedback.provider=judge", f"feedback.endpoint.base_url={judge.url}", "feedback.endpoint.model=j"]
+    asked = [
+        "feedback.provider=judge",
+        f"feedback.endpoint.base_url={judge.url}",
+        "feedback.endpoint.model=j",
+    ]
     compact = ["episode.revise=compact_guide", "episode.quote=none"]  # what is told later counts
-    return rltf("probe", data, f"endpoint.base_url={base.url}", "endpoint.model=m", *FAST, *asked, *compact, *words)
+    return rltf(
+        "probe",
+        data,
+        f"endpoint.base_url={base.url}",
+        "endpoint.model=m",
+        *FAST,
+        *asked,
+        *compact,
+        *words,
+    )
 
 
 def said(result: Result) -> Any:
@@ -85,20 +114,34 @@ def rules(found: Any, *, blocks: bool) -> set[str]:
 def question_in(questions: list[Question], body: Body) -> Question:
     """The row that a prompt quotes: of those that begin alike, the longest."""
     text = body["messages"][0]["content"]
-    return max((q for q in questions if q.messages[0]["content"] in text), key=lambda q: len(q.messages[0]["content"]))
+    return max(
+        (q for q in questions if q.messages[0]["content"] in text),
+        key=lambda q: len(q.messages[0]["content"]),
+    )
 
 
 def policy(
-    questions: list[Question], first: Callable[[int], bool], second: Callable[[int], bool], wrong: str | None = "y"
+    questions: list[Question],
+    first: Callable[[int], bool],
+    second: Callable[[int], bool],
+    wrong: str | None = "y",
 ) -> Callable[[Body], str]:
-    """Right answers at first, and after feedback, as the seed says; a wrong second one is `wrong`, None: the first."""
+    """Right answers at first, and after feedback, as the seed says; a wrong second one is `wrong`,
+    None: the first.
+    """
 
     def reply(body: Body) -> str:
         question = question_in(questions, body)
         at_first = body["messages"] == list(question.messages)
         right = (first if at_first else second)(body["seed"])
         readable = re.sub(r"\d", "7", question.problem.reference)
-        return question.problem.reference if right else readable if at_first or wrong is None else wrong
+        return (
+            question.problem.reference
+            if right
+            else readable
+            if at_first or wrong is None
+            else wrong
+        )
 
     return reply
 
@@ -116,13 +159,23 @@ def most(seed: int) -> bool:
 
 
 def telling(questions: list[Question]) -> Callable[[Body], str]:
-    return lambda body: f"It is wrong.\n\nCritique: the answer is\n{question_in(questions, body).problem.reference}"
+    return lambda body: (
+        f"It is wrong.\n\nCritique: the answer is\n{question_in(questions, body).problem.reference}"
+    )
 
 
 def test_a_healthy_base_and_judge(base, judge, data, questions, tmp_path: Path) -> None:
     base.reply = policy(questions, half, most)
-    result = probed(base, judge, data, "--json", "--out", tmp_path, "feedback.price.prompt=1",
-                    "feedback.price.completion=10")  # fmt: skip
+    result = probed(
+        base,
+        judge,
+        data,
+        "--json",
+        "--out",
+        tmp_path,
+        "feedback.price.prompt=1",
+        "feedback.price.completion=10",
+    )
     found = said(result)
     assert found["verdict"] == "go"
     assert (rules(found, blocks=True), found["undecided"]) == (set(), [])
@@ -137,16 +190,37 @@ def test_a_healthy_base_and_judge(base, judge, data, questions, tmp_path: Path) 
     load = found["judge"]
     assert load["calls_per_session"] == len(judge.bodies) / (NUM * N)
     assert load["calls_per_step"] == pytest.approx(32 * N * load["calls_per_session"])
-    assert load["cost_per_session"] == pytest.approx(load["calls_per_session"] * (100 * 1 + 20 * 10) / 1e6)
+    assert load["cost_per_session"] == pytest.approx(
+        load["calls_per_session"] * (100 * 1 + 20 * 10) / 1e6
+    )
     assert load["latency_p50_s"] >= 0.01
     assert found["log_probs"]["not_known"].startswith("the endpoint does not offer prompt_logprobs")
     assert json.loads((tmp_path / "probe.json").read_text()) == found
     asked = len(base.bodies)
-    assert said(probed(base, judge, data, "--json", "--out", tmp_path, "--log-probs", 0, "feedback.price.prompt=1",
-                       "feedback.price.completion=10"))["measured"] == found["measured"]  # fmt: skip
+    assert (
+        said(
+            probed(
+                base,
+                judge,
+                data,
+                "--json",
+                "--out",
+                tmp_path,
+                "--log-probs",
+                0,
+                "feedback.price.prompt=1",
+                "feedback.price.completion=10",
+            )
+        )["measured"]
+        == found["measured"]
+    )
     assert len(base.bodies) == asked, "what was played is not asked again"
     read = said(rltf("probe", "--log", tmp_path, "--json"))
-    assert (read["measured"], read["judge"], read["feedback"]) == (found["measured"], load, found["feedback"])
+    assert (read["measured"], read["judge"], read["feedback"]) == (
+        found["measured"],
+        load,
+        found["feedback"],
+    )
 
 
 def test_an_unsolvable_base(base, judge, data, questions) -> None:
@@ -173,10 +247,13 @@ def test_a_judge_that_tells(base, judge, data, questions) -> None:
     found = said(probed(base, judge, data, "--json", "feedback.guard.action=warn"))
     assert found["verdict"] == "change first"
     assert rules(found, blocks=True) == {"feedback_tells"}
-    assert "preset" not in rules(found, blocks=False), "right answers that may be copies recommend nothing"
-    assert {found["measured"]["shares"][name]["estimate"]["value"] for name in ("tells", "reaches", "guard_found")} == {
-        1
-    }
+    assert "preset" not in rules(found, blocks=False), (
+        "right answers that may be copies recommend nothing"
+    )
+    assert {
+        found["measured"]["shares"][name]["estimate"]["value"]
+        for name in ("tells", "reaches", "guard_found")
+    } == {1}
     (one,) = (one for one in found["advice"] if one["rule"] == "feedback_tells")
     assert any("rltf.feedback.reference=false" in change for change in one["change"])
 
@@ -205,12 +282,17 @@ def test_too_few_sessions(base, judge, data, questions) -> None:
     result = probed(base, judge, data, "--problems", 3)
     assert result.exit_code == 0, result.output
     assert "verdict: too few sessions" in result.stdout
-    assert f"groups of {N} whose first answers all fail: 100.0 % (3 of 3; 95 %: 36.8 to 100.0)" in result.stdout
+    assert (
+        f"groups of {N} whose first answers all fail: 100.0 % (3 of 3; 95 %: 36.8 to 100.0)"
+        in result.stdout
+    )
 
 
 @pytest.mark.parametrize("context", ["fresh", "append"])
 def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, context: str) -> None:
-    words = ["episode.context=append", "episode.revise=compact_append"] if context == "append" else []
+    words = (
+        ["episode.context=append", "episode.revise=compact_append"] if context == "append" else []
+    )
     server = Scoring()
     server.questions = questions
     with InThread(server):
@@ -218,11 +300,15 @@ def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, conte
         found = said(probed(server, judge, data, "--json", "--log-probs", 20, *words))
         scored = [body for body in server.bodies if "prompt_logprobs" in body]
         played = [body["messages"] for body in server.bodies if "prompt_logprobs" not in body]
-    assert all(body["messages"][:-1] in played for body in scored), "the very prompts of the sessions"
+    assert all(body["messages"][:-1] in played for body in scored), (
+        "the very prompts of the sessions"
+    )
     assert 20 < len(scored) <= 2 * 20, "equal answers to equal prompts are asked about once"
     gap = found["log_probs"]
     assert (gap["answers"], gap["asked"]) == (20, 20)
-    assert [gap[name]["value"] for name in ("under_first", "under_own", "gap")] == pytest.approx([-3, -0.5, 2.5])
+    assert [gap[name]["value"] for name in ("under_first", "under_own", "gap")] == pytest.approx(
+        [-3, -0.5, 2.5]
+    )
     assert "far_answers" in rules(found, blocks=False)
 
 
@@ -231,7 +317,9 @@ def test_sizes_of_the_run(base, judge, data, tmp_path: Path) -> None:
     base.reply = lambda body: ("x", "length")
     sizes = ["data.max_prompt_length=99", "data.max_response_length=7", "data.train_batch_size=5"]
     found = said(probed(base, judge, data, "--json", "--out", tmp_path, *sizes))
-    assert said(rltf("probe", "--log", tmp_path, "--json"))["run"] == found["run"], "kept with the sessions"
+    assert said(rltf("probe", "--log", tmp_path, "--json"))["run"] == found["run"], (
+        "kept with the sessions"
+    )
     assert {body["max_tokens"] for body in base.bodies if "prompt_logprobs" not in body} == {7}
     assert {"too_long", "cut_off"} <= rules(found, blocks=True)
     (one,) = (one for one in found["advice"] if one["rule"] == "too_long")
@@ -239,7 +327,9 @@ def test_sizes_of_the_run(base, judge, data, tmp_path: Path) -> None:
 
 
 def test_the_log_of_a_run(tmp_path: Path) -> None:
-    """Its first step, and its training sessions; without a config the provider is whose words are there."""
+    """Its first step, and its training sessions; without a config the provider is whose words are
+    there.
+    """
     log = tmp_path / "log"
     for _ in range(2):
         write(log, [line("1", "42"), line("42", stop="solved")], step=1)
@@ -248,12 +338,26 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     env = ["env.name=shortest_path"]  # the log's own is not known here
     found = said(rltf("probe", "--log", log, "--json", *env))
     shares = found["measured"]["shares"]
-    assert (found["measured"]["sessions"], found["run"]["sessions"], found["feedback"]["provider"]) == (4, 2, "judge")
-    assert (shares["first_right"]["hits"], shares["dead_groups"]["hits"], shares["gain"]["hits"]) == (2, 2, 2)
+    assert (
+        found["measured"]["sessions"],
+        found["run"]["sessions"],
+        found["feedback"]["provider"],
+    ) == (4, 2, "judge")
+    assert (
+        shares["first_right"]["hits"],
+        shares["dead_groups"]["hits"],
+        shares["gain"]["hits"],
+    ) == (2, 2, 2)
     assert shares["tells"]["cases"] == 0, "another environment's problems: not known"
     assert shares["guard_found"]["cases"] == 2
-    later = said(rltf("probe", "--log", log, "--json", "--step", 3, *env, "actor_rollout_ref.rollout.n=4"))
-    assert (later["measured"]["sessions"], later["measured"]["groups"], later["run"]["sessions"]) == (5, 0, 4)
+    later = said(
+        rltf("probe", "--log", log, "--json", "--step", 3, *env, "actor_rollout_ref.rollout.n=4")
+    )
+    assert (
+        later["measured"]["sessions"],
+        later["measured"]["groups"],
+        later["run"]["sessions"],
+    ) == (5, 0, 4)
     assert "no group has 4 graded first answers" in later["undecided"][0]["finding"]
 
 

@@ -13,7 +13,9 @@ QUICK = {"backoff_s": 0.01, "backoff_cap_s": 0.05, "request_timeout_s": 5.0, "de
 """Limits for tests: short waits, long patience."""
 
 
-def settings(url: str, *, cache_dir: object = None, endpoint: dict[str, Any] | None = None, **limits: Any):
+def settings(
+    url: str, *, cache_dir: object = None, endpoint: dict[str, Any] | None = None, **limits: Any
+):
     return JudgeSettings(
         Endpoint(url, "m", **(endpoint or {})),
         Limits(**{**QUICK, **limits}),
@@ -25,7 +27,13 @@ def call(seed: int = 0, text: str = "Is it right?") -> Call:
     return Call(({"role": "user", "content": text},), seed)
 
 
-def request(attempt: str, *, question: str = "What is 6 · 7?", seed: int = 1, **data: Any) -> FeedbackRequest:
+def request(
+    attempt: str, *, question: str = "What is 6 · 7?", seed: int = 1, **data: Any
+) -> FeedbackRequest:
     problem = Problem(env="none", index=7, data=data, reference="42")
-    turn = Turn(Attempt((1,), (2,), None, attempt, ended=True), Grade(correct=False, format_ok=True), 0.0)
-    return FeedbackRequest(None, problem, [{"role": "user", "content": question}], [turn], 0, None, seed)  # type: ignore[arg-type]
+    turn = Turn(
+        Attempt((1,), (2,), None, attempt, ended=True), Grade(correct=False, format_ok=True), 0.0
+    )
+    return FeedbackRequest(
+        None, problem, [{"role": "user", "content": question}], [turn], 0, None, seed
+    )  # type: ignore[arg-type]

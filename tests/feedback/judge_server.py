@@ -1,4 +1,5 @@
-"""A judge that speaks the chat-completions protocol over real HTTP on loopback, and misbehaves on demand.
+"""A judge that speaks the chat-completions protocol over real HTTP on loopback, and misbehaves on
+demand.
 
 As a program (`python judge_server.py --port 8123 --latency 0.5`) it is an endpoint for benchmarks.
 """
@@ -18,8 +19,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FAULTS = (
-    "429", "429_retry_after", "500", "reset", "hang", "truncated_json", "html", "no_choices", "empty", "null_content",
-)  # fmt: skip
+    "429",
+    "429_retry_after",
+    "500",
+    "reset",
+    "hang",
+    "truncated_json",
+    "html",
+    "no_choices",
+    "empty",
+    "null_content",
+)
 """Everything that it can do instead of answering."""
 
 SAID = "Thinking: it is wrong.\n\nCritique: Look at\nthe second line again."
@@ -53,7 +63,9 @@ class JudgeServer:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     arrivals: list[float] = field(default_factory=list)
     in_flight: int = 0
-    """Requests that are being answered; those left hanging are not counted, for they end when the client says so."""
+    """Requests that are being answered; those left hanging are not counted, for they end when the
+    client says so.
+    """
     peak: int = 0
     num_connections: int = 0
     keep_bodies: bool = True
@@ -62,7 +74,9 @@ class JudgeServer:
         """Listen, on a free port unless one is given."""
         self._rng = random.Random(0)
         self._writers: set[asyncio.StreamWriter] = set()
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", self.port, backlog=1000)
+        self._server = await asyncio.start_server(
+            self._connection, "127.0.0.1", self.port, backlog=1000
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -99,25 +113,41 @@ class JudgeServer:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One request; whether the connection stays open."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        key = next((line.split()[-1] for line in head.split("\r\n") if line.startswith("authorization")), "")
+        key = next(
+            (line.split()[-1] for line in head.split("\r\n") if line.startswith("authorization")),
+            "",
+        )
         allowed = self.key is None or key == self.key.lower()
         if head.startswith("get") and allowed:
             return await self._respond(writer, 200, json.dumps({"object": "list", "data": []}))
-        length = next((int(line.split(":")[1]) for line in head.split("\r\n") if line.startswith("content-length")), 0)
+        length = next(
+            (
+                int(line.split(":")[1])
+                for line in head.split("\r\n")
+                if line.startswith("content-length")
+            ),
+            0,
+        )
         body = json.loads(await reader.readexactly(length) or b"{}")
         self.arrivals.append(time.monotonic())
         if self.keep_bodies:
             self.bodies.append(body)
         if not allowed:
-            return await self._respond(writer, 401, json.dumps({"error": {"message": f"Incorrect API key: {key}"}}))
+            return await self._respond(
+                writer, 401, json.dumps({"error": {"message": f"Incorrect API key: {key}"}})
+            )
         return await self._act(self._choose(), body, reader, writer)
 
     def _choose(self) -> str:
         if self.script:
             return self.script.pop(0)
-        return self._rng.choice(list(self.faults)) if self._rng.random() < self.fault_share else "ok"
+        return (
+            self._rng.choice(list(self.faults)) if self._rng.random() < self.fault_share else "ok"
+        )
 
-    async def _act(self, action: str, body: dict[str, Any], reader: Any, writer: asyncio.StreamWriter) -> bool:
+    async def _act(
+        self, action: str, body: dict[str, Any], reader: Any, writer: asyncio.StreamWriter
+    ) -> bool:
         self.counts["answered" if action == "ok" else action] += 1
         if action == "hang":
             await reader.read()  # until the client gives up
@@ -145,13 +175,25 @@ class JudgeServer:
         if action == "no_choices":
             return 200, "", json.dumps({"choices": []})
         said = {"empty": "", "null_content": None}.get(action, self.reply(body))
-        return 200, "", json.dumps(completion(*said) if isinstance(said, tuple) else completion(said))
+        return (
+            200,
+            "",
+            json.dumps(completion(*said) if isinstance(said, tuple) else completion(said)),
+        )
 
     async def _respond(
-        self, writer: asyncio.StreamWriter, status: int, text: str, headers: str = "", cut: bool = False
+        self,
+        writer: asyncio.StreamWriter,
+        status: int,
+        text: str,
+        headers: str = "",
+        cut: bool = False,
     ) -> bool:
         data = text.encode()
-        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n"
+        head = (
+            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length:"
+            f" {len(data)}\r\n"
+        )
         writer.write(f"{head}{headers}\r\n".encode())
         writer.write(data[: len(data) // 2] if cut else data)
         await writer.drain()
@@ -161,8 +203,19 @@ class JudgeServer:
 def completion(text: str | None, finish: str = "stop") -> dict[str, Any]:
     """A chat completion as the protocol has it."""
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
-    return {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": finish,
+    }
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 class InThread:
@@ -199,4 +252,10 @@ if __name__ == "__main__":
     parser.add_argument("--latency", type=float, default=0.0, help="seconds")
     parser.add_argument("--faults", type=float, default=0.0, help="share of requests that go wrong")
     options = parser.parse_args()
-    asyncio.run(_serve(JudgeServer(lambda rng: options.latency, options.faults, port=options.port, keep_bodies=False)))
+    asyncio.run(
+        _serve(
+            JudgeServer(
+                lambda rng: options.latency, options.faults, port=options.port, keep_bodies=False
+            )
+        )
+    )

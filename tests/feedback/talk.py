@@ -29,18 +29,29 @@ def turn(text: str, feedback: str | None = None) -> Turn:
     return Turn(Attempt((1,), (2,), None, text, ended=True), Sums().grade(PROBLEM, text), 0.0, said)
 
 
-def asked(*turns: Turn | str, seed: int = 77, session_id: int = 0, problem: Problem = PROBLEM, env=None, group=None):
+def asked(
+    *turns: Turn | str,
+    seed: int = 77,
+    session_id: int = 0,
+    problem: Problem = PROBLEM,
+    env=None,
+    group=None,
+):
     """A request about the last of the turns."""
     played = [t if isinstance(t, Turn) else turn(t) for t in turns or ("41",)]
     return FeedbackRequest(env or Sums(), problem, QUESTION, played, session_id, None, seed, group)
 
 
 class Scripted:
-    """Gives the texts in order, the last one for ever; None is a failure. Remembers what it was asked."""
+    """Gives the texts in order, the last one for ever; None is a failure. Remembers what it was
+    asked.
+    """
 
     name, constant = "scripted", False
 
-    def __init__(self, *texts: str | None, sees_reference: bool = True, attempt: Attempt | None = None) -> None:
+    def __init__(
+        self, *texts: str | None, sees_reference: bool = True, attempt: Attempt | None = None
+    ) -> None:
         self.texts: Sequence[str | None] = texts
         self.sees_reference, self.attempt = sees_reference, attempt
         self.requests: list[FeedbackRequest] = []

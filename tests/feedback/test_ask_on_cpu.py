@@ -74,7 +74,9 @@ class Slow:
 
     prompt_budget = 10_000
 
-    def __init__(self, answers: list[int], delays: random.Random, breaks_at: int | None = None) -> None:
+    def __init__(
+        self, answers: list[int], delays: random.Random, breaks_at: int | None = None
+    ) -> None:
         self.answers, self.delays, self.breaks_at, self.turn = answers, delays, breaks_at, 0
 
     async def encode(self, messages) -> tuple[int, ...]:
@@ -88,7 +90,9 @@ class Slow:
         return Attempt(prompt_ids, (1,), None, str(self.answers[self.turn - 1]), ended=True)
 
 
-async def played(answers, *, breaks=None, delays=0, size=None, validate=False, wait_s=20.0, group=True, **episode):
+async def played(
+    answers, *, breaks=None, delays=0, size=None, validate=False, wait_s=20.0, group=True, **episode
+):
     """Every session's turns, or the error that ended it."""
     settings_ = EpisodeConfig(**{"horizon": 3, "revise": "compact", **episode})
     rules = EpisodeRules(Digits(), Hint(), settings_, ask="group_failed", ask_wait_s=wait_s)
@@ -97,9 +101,15 @@ async def played(answers, *, breaks=None, delays=0, size=None, validate=False, w
 
     def session(i: int):
         return run_episode(
-            rules, Slow(answers[i], rng, breaks[i]), Problem("digits", 0, {}, "0"), [{"role": "user", "content": "?"}],
-            session_id=i, validate=validate, seed_of=lambda place: 0, group=together,
-        )  # fmt: skip
+            rules,
+            Slow(answers[i], rng, breaks[i]),
+            Problem("digits", 0, {}, "0"),
+            [{"role": "user", "content": "?"}],
+            session_id=i,
+            validate=validate,
+            seed_of=lambda place: 0,
+            group=together,
+        )
 
     outcomes = await asyncio.gather(*map(session, range(len(answers))), return_exceptions=True)
     return [repr(o) if isinstance(o, Exception) else [said(t) for t in o.turns] for o in outcomes]
@@ -111,10 +121,17 @@ def said(turn: Turn) -> tuple[str, str | None, str | None]:
 
 async def test_only_groups_without_a_right_answer_get_hints():
     solved = await played([[1, 0], [0], [2, 0]])
-    assert solved == [[("1", None, "not_asked")], [("0", None, "solved")], [("2", None, "not_asked")]]
+    assert solved == [
+        [("1", None, "not_asked")],
+        [("0", None, "solved")],
+        [("2", None, "not_asked")],
+    ]
     failed = await played([[1, 3, 4], [2, 0, 9]])
     assert failed[1] == [("2", "hint 1", None), ("0", None, "solved")]
-    assert failed[0] == [("1", "hint 1", None), ("3", None, "not_asked")], "after turn 2 the group has an answer"
+    assert failed[0] == [
+        ("1", "hint 1", None),
+        ("3", None, "not_asked"),
+    ], "after turn 2 the group has an answer"
 
 
 async def test_without_early_stop_a_right_answer_gets_no_feedback_either():
@@ -149,7 +166,9 @@ def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
     assert time.monotonic() - start < 10, "nobody waited for the deadline"
     for turns in (session for session in one if not isinstance(session, str)):
         for k, (_, hint, stop) in enumerate(turns):
-            solved = any(t[0] == "0" for other in one if not isinstance(other, str) for t in other[: k + 1])
+            solved = any(
+                t[0] == "0" for other in one if not isinstance(other, str) for t in other[: k + 1]
+            )
             assert hint is None or not solved, "nobody gets a hint in a group that has an answer"
             assert stop != "not_asked" or solved or any(isinstance(other, str) for other in one)
 
@@ -159,13 +178,30 @@ async def test_sessions_that_never_start_cost_the_bounded_wait_only():
     assert [turn[1] for turn in outcome[0]] == ["hint 1", "hint 2", None]
 
 
-@pytest.mark.parametrize(("block", "message"), [
-    ({"feedback": {"provider": "verifier", "ask": "never"}}, r"feedback\.ask=never: must be one of always, group_f"),
-    ({"feedback": {"provider": "verifier", "ask_wait_s": -1}}, r"feedback\.ask_wait_s=-1: must be at least 0"),
-    ({"feedback": {"provider": "peer", "ask": "group_failed"}}, r"ask=group_failed: asks only where no session has"),
-    ({"feedback": {"provider": "verifier", "ask": "group_failed"}, "episode": {"horizon": 3, "branch_turn": 1}},
-     r"ask=group_failed: below rltf\.episode\.branch_turn=1 .* or branch_turn to 2 or null"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (
+            {"feedback": {"provider": "verifier", "ask": "never"}},
+            r"feedback\.ask=never: must be one of always, group_f",
+        ),
+        (
+            {"feedback": {"provider": "verifier", "ask_wait_s": -1}},
+            r"feedback\.ask_wait_s=-1: must be at least 0",
+        ),
+        (
+            {"feedback": {"provider": "peer", "ask": "group_failed"}},
+            r"ask=group_failed: asks only where no session has",
+        ),
+        (
+            {
+                "feedback": {"provider": "verifier", "ask": "group_failed"},
+                "episode": {"horizon": 3, "branch_turn": 1},
+            },
+            r"ask=group_failed: below rltf\.episode\.branch_turn=1 .* or branch_turn to 2 or null",
+        ),
+    ],
+)
 def test_values_that_cannot_work(block, message):
     with pytest.raises(ValueError, match=message):
         RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, **block})
@@ -175,4 +211,9 @@ def test_the_rules_are_the_configurations():
     block = {"provider": "verifier", "ask": "group_failed", "ask_wait_s": 5, "on_error": "raise"}
     config = RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, "feedback": block})
     rules = EpisodeRules.of(config, Digits(), Hint())
-    assert (rules.ask, rules.ask_wait_s, rules.on_error, rules.reward) == ("group_failed", 5, "raise", config.reward)
+    assert (rules.ask, rules.ask_wait_s, rules.on_error, rules.reward) == (
+        "group_failed",
+        5,
+        "raise",
+        config.reward,
+    )

@@ -1,4 +1,6 @@
-"""Feedback on another problem: never its own, the same whoever is faster, and nobody waits for ever."""
+"""Feedback on another problem: never its own, the same whoever is faster, and nobody waits for
+ever.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def control(name, inner=None, wait_s=20.0):
 
 
 async def played(provider, sessions, seed=0, problems=None, horizon=3):
-    """Play groups of `SIZE` sessions each: problem -> session -> answers. What each turn's reader was told."""
+    """Play groups of `SIZE` sessions each: problem -> session -> answers. What each turn's reader
+    was told.
+    """
     groups, rng = Groups(), random.Random(seed)
     problems = problems or [replace(PROBLEM, index=i, data={"i": i}) for i in range(len(sessions))]
     uids = [f"uid{rng.random()}" for _ in sessions]
@@ -87,15 +91,24 @@ async def played(provider, sessions, seed=0, problems=None, horizon=3):
     rules = EpisodeRules(Env(), provider, EpisodeConfig(horizon=horizon, revise="compact"))
     runs = [
         run_episode(
-            rules, Policy(answers, rng), problem, QUESTION, session_id=s, validate=False, group=groups.of(uid, SIZE),
+            rules,
+            Policy(answers, rng),
+            problem,
+            QUESTION,
+            session_id=s,
+            validate=False,
+            group=groups.of(uid, SIZE),
             seed_of=lambda place, p=problem.index, s=s: hash((p, s, len(place), int(place[0]))),
         )
-        for uid, problem, group in zip(uids, problems, sessions, strict=True) for s, answers in enumerate(group)
-    ]  # fmt: skip
+        for uid, problem, group in zip(uids, problems, sessions, strict=True)
+        for s, answers in enumerate(group)
+    ]
     rng.shuffle(runs)
     episodes = await asyncio.gather(*runs)
     return {
-        (e.problem.index, e.session_id): [t.feedback.text if t.feedback else (t.stop, t.error) for t in e.turns]
+        (e.problem.index, e.session_id): [
+            t.feedback.text if t.feedback else (t.stop, t.error) for t in e.turns
+        ]
         for e in episodes
     }
 
@@ -128,7 +141,9 @@ async def test_the_marginal_draws_tokens_of_others_and_as_many_as_a_text_has():
         for text in said[:-1]:
             assert len(text.split(" ")) >= 1
             assert f"p{problem}" not in text.split()
-    assert any(len({w for w in text.split() if w[0] == "p"}) != 1 for text in texts), "not one text as it was"
+    assert any(len({w for w in text.split() if w[0] == "p"}) != 1 for text in texts), (
+        "not one text as it was"
+    )
 
 
 async def test_the_inner_provider_is_asked_as_often_as_without_the_control():
@@ -180,8 +195,18 @@ async def test_a_problem_that_is_played_alone_is_refused_with_the_reason():
 @pytest.mark.parametrize("own_answers", [True, False])
 async def test_the_leak_guard_looks_at_what_is_read(own_answers):
     """Another problem's answer is no leak; one's own is, wherever it comes from."""
-    block = {"provider": "shuffled", "inner": {"provider": "verifier", "level": "full"}, "guard": {"action": "drop"}}
-    guarded, texts = build_provider(feedback_config(block)), ["The answer is 42.", "The answer is 43."]
+    block = {
+        "provider": "shuffled",
+        "inner": {"provider": "verifier", "level": "full"},
+        "guard": {"action": "drop"},
+    }
+    guarded, texts = (
+        build_provider(feedback_config(block)),
+        [
+            "The answer is 42.",
+            "The answer is 43.",
+        ],
+    )
     guarded.inner.inner = Scripted(*(reversed(texts) if own_answers else texts))
     groups = Groups()
     groups.announce(["a", "b"], 1)
@@ -189,7 +214,9 @@ async def test_the_leak_guard_looks_at_what_is_read(own_answers):
         replace(asked("41", group=groups.of(key, 1), problem=problem), policy=Policy([], None))
         for key, problem in (("a", PROBLEM), ("b", replace(PROBLEM, index=4, reference="43")))
     ]
-    heard = await asyncio.gather(*(guarded.feedback(request) for request in requests), return_exceptions=True)
+    heard = await asyncio.gather(
+        *(guarded.feedback(request) for request in requests), return_exceptions=True
+    )
     assert [isinstance(one, FeedbackUnavailable) for one in heard] == [own_answers] * 2
     if own_answers:
         assert [one.withheld.text for one in heard] == texts
@@ -198,10 +225,19 @@ async def test_the_leak_guard_looks_at_what_is_read(own_answers):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inner": {"provider": "policy"}}, "rltf.feedback.inner.provider=policy: critiques that the policy writes"),
-        ({"inner": {"provider": "shuffled", "inner": {"provider": "verifier"}}}, "inner.provider=shuffled: "),
+        (
+            {"inner": {"provider": "policy"}},
+            "rltf.feedback.inner.provider=policy: critiques that the policy writes",
+        ),
+        (
+            {"inner": {"provider": "shuffled", "inner": {"provider": "verifier"}}},
+            "inner.provider=shuffled: ",
+        ),
         ({"inner": {"level": "hint"}}, "rltf.feedback.inner="),
-        ({"inner": {"provider": "verifier"}, "wait_s": -1}, "rltf.feedback.wait_s=-1: must be a number of seconds"),
+        (
+            {"inner": {"provider": "verifier"}, "wait_s": -1},
+            "rltf.feedback.wait_s=-1: must be a number of seconds",
+        ),
         ({"inner": {"provider": "verifier"}, "wait_s": float("inf")}, "rltf.feedback.wait_s=inf: "),
     ],
 )

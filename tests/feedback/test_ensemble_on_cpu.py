@@ -31,7 +31,9 @@ def registered(monkeypatch):
 
 
 def ensemble(rule: str, *texts: str | None, **options):
-    return make_provider("ensemble", rule=rule, members=[{"provider": "says", "text": t, **options} for t in texts])
+    return make_provider(
+        "ensemble", rule=rule, members=[{"provider": "says", "text": t, **options} for t in texts]
+    )
 
 
 async def test_first_is_the_first_that_answers_and_the_others_are_not_asked():
@@ -47,7 +49,12 @@ async def test_concatenate_keeps_the_order_and_leaves_out_who_failed():
 
 @pytest.mark.parametrize(
     ("texts", "winner"),
-    [(["no", "Yes.", "yes. "], "Yes."), (["a", "b"], "a"), (["a", "b", "B", None], "b"), ([None, "c"], "c")],
+    [
+        (["no", "Yes.", "yes. "], "Yes."),
+        (["a", "b"], "a"),
+        (["a", "b", "B", None], "b"),
+        ([None, "c"], "c"),
+    ],
 )
 async def test_vote(texts, winner):
     assert (await ensemble("vote", *texts).feedback(asked())).text == winner
@@ -64,7 +71,10 @@ async def test_when_all_fail_every_cause_is_named(rule):
 async def test_it_sees_the_reference_if_a_member_does():
     mixed = make_provider(
         "ensemble",
-        members=[{"provider": "says", "text": None}, {"provider": "says", "text": "x", "sees": True}],
+        members=[
+            {"provider": "says", "text": None},
+            {"provider": "says", "text": "x", "sees": True},
+        ],
     )
     assert mixed.sees_reference
     assert (await mixed.feedback(asked())).sees_reference
@@ -85,7 +95,10 @@ def test_it_is_constant_if_all_members_are():
         ({"members": [{"level": "full"}]}, r"rltf\.feedback\.members\[0\]=.*has no `provider`"),
         ({"members": ["verifier"]}, r"rltf\.feedback\.members=.*must be a list of blocks"),
         ({"members": [{"provider": "policy"}]}, "a critique that the policy writes is trained on"),
-        ({"members": [{"provider": "verifier"}], "rule": "frist"}, r"rltf\.feedback\.rule='frist'.*mean 'first'"),
+        (
+            {"members": [{"provider": "verifier"}], "rule": "frist"},
+            r"rltf\.feedback\.rule='frist'.*mean 'first'",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused(options, message):
@@ -98,6 +111,10 @@ async def test_try_again():
     assert (provider.constant, provider.sees_reference) == (True, False)
     assert (await provider.feedback(asked("41"))).text == "Let's try again."
     assert (await provider.feedback(asked(turn("42")))).text == "Your previous attempt was correct."
-    assert (await make_provider("try_again", text="Once more!").feedback(asked("41"))).text == "Once more!"
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.text=' ': must be text that is not blank"):
+    assert (
+        await make_provider("try_again", text="Once more!").feedback(asked("41"))
+    ).text == "Once more!"
+    with pytest.raises(
+        ValueError, match=r"rltf\.feedback\.text=' ': must be text that is not blank"
+    ):
         make_provider("try_again", text=" ")

@@ -1,4 +1,6 @@
-"""What is the same answer, and where a text holds one, in environments that have no parser for prose."""
+"""What is the same answer, and where a text holds one, in environments that have no parser for
+prose.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,23 @@ from rltf_verl.types import Problem
 @pytest.mark.parametrize(
     "text",
     [
-        "42", "The answer is 42.", "the answer is 42, not 41", "Answer: 42", "It is \\boxed{42}", "so \\boxed 42",
-        "You should have got **42** here", 'Write "42".', "Use $42$ instead", "The result should be forty-two.",
-        "the answer is simply 42 because 6 times 7 is", "Think again.\n42", "final value = 42.0", "The solution is 42!",
+        "42",
+        "The answer is 42.",
+        "the answer is 42, not 41",
+        "Answer: 42",
+        "It is \\boxed{42}",
+        "so \\boxed 42",
+        "You should have got **42** here",
+        'Write "42".',
+        "Use $42$ instead",
+        "The result should be forty-two.",
+        "the answer is simply 42 because 6 times 7 is",
+        "Think again.\n42",
+        "final value = 42.0",
+        "The solution is 42!",
         "The answer is not 41, the answer is 42",
     ],
-)  # fmt: skip
+)
 def test_direct_statements_are_found(text):
     leaks = find_leaks(Sums(), asked().problem, text)
     assert leaks
@@ -33,11 +46,18 @@ def test_direct_statements_are_found(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "Carry the one.", "You wrote 41; 6 times 7 is a bit more than 40.", "The answer is not 41.",
-        "You have 42 words in your answer, which is too long.", "Line 42 of your work is wrong. Check it.",
-        "6 times 7 is not 6 plus 7, which is 13.", "The answer is even.", "answer = 420", "The value is 4 or 2.",
+        "",
+        "Carry the one.",
+        "You wrote 41; 6 times 7 is a bit more than 40.",
+        "The answer is not 41.",
+        "You have 42 words in your answer, which is too long.",
+        "Line 42 of your work is wrong. Check it.",
+        "6 times 7 is not 6 plus 7, which is 13.",
+        "The answer is even.",
+        "answer = 420",
+        "The value is 4 or 2.",
     ],
-)  # fmt: skip
+)
 def test_innocent_texts_pass(text):
     assert find_leaks(Sums(), asked().problem, text) == []
 
@@ -45,10 +65,17 @@ def test_innocent_texts_pass(text):
 @pytest.mark.parametrize(
     ("passage", "reference"),
     [
-        ("1,000", "1000"), ("50%", "0.5"), ("\\frac{1}{2}", "0.5"), ("$-3.50$", "-3.5"), ("two hundred and six", "206"),
-        ("Zoey is a KNIGHT", "zoey is a knight"), ("(a, b)", "[a; b]"), ("+7", "7"), (".5", "1/2"),
+        ("1,000", "1000"),
+        ("50%", "0.5"),
+        ("\\frac{1}{2}", "0.5"),
+        ("$-3.50$", "-3.5"),
+        ("two hundred and six", "206"),
+        ("Zoey is a KNIGHT", "zoey is a knight"),
+        ("(a, b)", "[a; b]"),
+        ("+7", "7"),
+        (".5", "1/2"),
     ],
-)  # fmt: skip
+)
 def test_the_same_in_another_spelling(passage, reference):
     assert same_answer(passage, reference)
 
@@ -88,7 +115,10 @@ LONG = Problem("sums", 0, {}, "Zoey is a knight, Ann is a knave and Bob is a kni
 def test_a_long_reference_is_found_in_the_middle_of_a_sentence():
     text = "I think that ZOEY is a knight; Ann is a knave, and Bob is a knight. Recheck."
     assert find_reference(text, LONG.reference) is not None
-    (leak, *_) = find_leaks(Sums(), LONG, text)
+    leak, *_ = find_leaks(Sums(), LONG, text)
     assert text[leak.start : leak.end] == "ZOEY is a knight; Ann is a knave, and Bob is a knight"
-    assert find_reference("Zoey is a knight, Ann is a knight and Bob is a knight", LONG.reference) is None
+    assert (
+        find_reference("Zoey is a knight, Ann is a knight and Bob is a knight", LONG.reference)
+        is None
+    )
     assert find_reference("a 3 somewhere", "3") is None, "too short to be a copy"

@@ -38,7 +38,10 @@ async def test_a_clean_text_passes_with_an_empty_verdict():
 
 async def test_drop_is_unavailable_and_keeps_the_text_for_the_log():
     error = await refusal(GuardedProvider(Scripted(LEAKY)), asked())
-    assert str(error) == "scripted: the leak guard dropped it (answer: 42); rltf.feedback.guard.action=drop"
+    assert (
+        str(error)
+        == "scripted: the leak guard dropped it (answer: 42); rltf.feedback.guard.action=drop"
+    )
     assert error.withheld is not None
     assert (error.withheld.text, error.withheld.leak) == (LEAKY, "answer: 42")
     again = pickle.loads(pickle.dumps(error))
@@ -47,7 +50,11 @@ async def test_drop_is_unavailable_and_keeps_the_text_for_the_log():
 
 async def test_redact_cuts_the_passage_out():
     said = await GuardedProvider(Scripted(LEAKY), "redact").feedback(asked())
-    assert (said.text, said.original, said.leak) == (f"Not 41: the answer is {GAP}.", LEAKY, "answer: 42")
+    assert (said.text, said.original, said.leak) == (
+        f"Not 41: the answer is {GAP}.",
+        LEAKY,
+        "answer: 42",
+    )
 
 
 @pytest.mark.parametrize("text", ["42", "**42**", "forty-two"])
@@ -89,7 +96,10 @@ async def test_warn_lets_it_pass_and_says_so_once(caplog):
     guard = GuardedProvider(Scripted(LEAKY), "warn")
     for _ in range(3):
         assert (await guard.feedback(asked())).text == LEAKY
-    assert len([r for r in caplog.records if "gives the answer away (answer: 42)" in r.getMessage()]) == 1
+    assert (
+        len([r for r in caplog.records if "gives the answer away (answer: 42)" in r.getMessage()])
+        == 1
+    )
 
 
 async def test_nothing_is_looked_at_where_nothing_can_be_given_away():
@@ -124,19 +134,26 @@ async def test_an_additional_check_sees_what_rules_do_not():
     assert error.withheld.leak == "judged: Count the days of six weeks."
     assert (await guard.feedback(asked())).leak == ""
     await refusal(guard, asked())
-    assert seen == ["Count the days of six weeks.", CLEAN], "what the rules find needs no further check"
+    assert seen == [
+        "Count the days of six weeks.",
+        CLEAN,
+    ], "what the rules find needs no further check"
 
 
 def test_the_wrapper_is_transparent():
     inner = Scripted(CLEAN, sees_reference=False)
     guard = GuardedProvider(inner)
     assert (guard.name, guard.sees_reference, guard.constant) == ("scripted", False, False)
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.guard\.action='dorp'.*Did you mean 'drop'"):
+    with pytest.raises(
+        ValueError, match=r"rltf\.feedback\.guard\.action='dorp'.*Did you mean 'drop'"
+    ):
         GuardedProvider(inner, "dorp")
 
 
 def kinds(text: str, settings: GuardSettings | None = None, env=None) -> set[str]:
-    return {leak.kind for leak in find_leaks(env or Sums(), asked().problem, text, settings=settings)}
+    return {
+        leak.kind for leak in find_leaks(env or Sums(), asked().problem, text, settings=settings)
+    }
 
 
 def test_a_copy_of_the_worked_solution_is_a_leak_and_a_phrase_of_it_is_none():

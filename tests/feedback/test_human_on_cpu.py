@@ -17,10 +17,14 @@ from rltf_verl.jsonl import read_lines
 
 
 def human(folder: Path, **options):
-    return make_provider("human", inbox=str(folder), **{"deadline_s": 20.0, "poll_s": 0.02, **options})
+    return make_provider(
+        "human", inbox=str(folder), **{"deadline_s": 20.0, "poll_s": 0.02, **options}
+    )
 
 
-def answer(folder: Path, request, text: str | None, name: str = "answers.jsonl", end: str = "\n") -> None:
+def answer(
+    folder: Path, request, text: str | None, name: str = "answers.jsonl", end: str = "\n"
+) -> None:
     with (folder / name).open("a") as file:
         file.write(json.dumps({"id": call_key(request), "text": text}) + end)
 
@@ -43,7 +47,11 @@ async def test_the_attempt_is_shown_and_the_answer_picked_up(tmp_path):
     await until(lambda: folder.exists() and pending(folder))
     (line,) = pending(folder)
     assert line["id"] == call_key(request)
-    assert (line["question"], line["attempt"], line["correct"]) == ("What is 6 times 7?", "41", False)
+    assert (line["question"], line["attempt"], line["correct"]) == (
+        "What is 6 times 7?",
+        "41",
+        False,
+    )
     assert (line["reference"], line["before"], line["turn"]) == (None, [["40", "too small"]], 2)
     answer(folder, request, "  One more!  ")
     said = await waiting
@@ -62,7 +70,9 @@ async def test_the_reference_is_shown_on_request_and_then_the_text_may_leak_it(t
 
 async def test_nobody_answers(tmp_path):
     start = time.monotonic()
-    with pytest.raises(FeedbackUnavailable, match=r"nobody answered .* within 0.1 s; .*rltf\.feedback\.deadline_s"):
+    with pytest.raises(
+        FeedbackUnavailable, match=r"nobody answered .* within 0.1 s; .*rltf\.feedback\.deadline_s"
+    ):
         await human(tmp_path, deadline_s=0.1).feedback(asked())
     assert time.monotonic() - start < 20
 
@@ -113,14 +123,18 @@ async def test_many_sessions_wait_at_once_and_the_same_attempt_is_asked_once(tmp
     waiting = [asyncio.create_task(provider.feedback(request)) for request in requests]
     await until(lambda: len(pending(tmp_path)) == 50)
     for request in reversed(requests[:50]):
-        answer(tmp_path, request, f"about {request.turns[-1].attempt.text}", name="answers.tool.jsonl")
+        answer(
+            tmp_path, request, f"about {request.turns[-1].attempt.text}", name="answers.tool.jsonl"
+        )
     said = await asyncio.gather(*waiting)
     assert [s.text for s in said] == [f"about {i % 50}" for i in range(200)]
 
 
 async def test_an_inbox_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FeedbackUnavailable, match=r"rltf\.feedback\.inbox=.*file cannot be written"):
+    with pytest.raises(
+        FeedbackUnavailable, match=r"rltf\.feedback\.inbox=.*file cannot be written"
+    ):
         await human(tmp_path / "file").feedback(asked())
 
 

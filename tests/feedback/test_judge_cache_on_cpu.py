@@ -60,7 +60,9 @@ def test_lines_of_others_are_found_later_and_read_once(tmp_path: Path, monkeypat
 
 
 def test_other_files_and_nonsense_are_skipped(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b'\xff\xfe\n{}\n[1]\n{"key": 3, "text": "x"}\n\n{"key": "k", "text": "good"}\n')
+    (tmp_path / "a.jsonl").write_bytes(
+        b'\xff\xfe\n{}\n[1]\n{"key": 3, "text": "x"}\n\n{"key": "k", "text": "good"}\n'
+    )
     (tmp_path / "notes.txt").write_text("not ours")
     assert ReplyCache(tmp_path).get("k") == Reply("good", cached=True)
 
@@ -100,7 +102,10 @@ for i in range(10**9):
 
 def test_killed_writers_leave_the_cache_readable(tmp_path: Path) -> None:
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name], stdout=subprocess.PIPE) for name in "abc"
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), name], stdout=subprocess.PIPE
+        )
+        for name in "abc"
     ]
     for writer in writers:
         assert writer.stdout is not None

@@ -16,21 +16,35 @@ CASES = {
     "bold with the colon outside": ("**Critique**: b", Parsed("b")),
     "small letters": ("critique: b", Parsed("b")),
     "the last of several": ("Critique: draft\n\nCritique: final", Parsed("final")),
-    "a marker that is quoted": ('Critique: you wrote "Critique: fine", which is no answer.',
-                                Parsed('you wrote "Critique: fine", which is no answer.')),
+    "a marker that is quoted": (
+        'Critique: you wrote "Critique: fine", which is no answer.',
+        Parsed('you wrote "Critique: fine", which is no answer.'),
+    ),
     "all on one line": ("Thinking: a. Critique: b.", Parsed("b.")),
     "chat tokens": ("Critique: b<|im_end|>\n<|endoftext|></s>", Parsed("b")),
-    "chat tokens inside": ("Critique: b <|im_start|>user c[/INST]<end_of_turn>", Parsed("b user c")),
+    "chat tokens inside": (
+        "Critique: b <|im_start|>user c[/INST]<end_of_turn>",
+        Parsed("b user c"),
+    ),
     "a thinking block": ("<think>Critique: wrong</think>\nCritique: b", Parsed("b")),
     "a thinking block without its start": ("Critique: x</think>Critique: b", Parsed("b")),
-    "no marker: the last paragraph": ("I think a.\n\nLook at b.", Parsed("Look at b.", ("no_marker",))),
+    "no marker: the last paragraph": (
+        "I think a.\n\nLook at b.",
+        Parsed("Look at b.", ("no_marker",)),
+    ),
     "nothing after the marker": ("Thinking: a\nCritique:  \n", Parsed("", ("empty",))),
     "nothing at all": ("", Parsed("", ("no_marker", "empty"))),
     "only tokens": ("<|im_end|>", Parsed("", ("no_marker", "empty"))),
-    "over-long": (f"Critique: {LONG}", Parsed(("One two three four. " * 5).strip(), ("over_long",))),
+    "over-long": (
+        f"Critique: {LONG}",
+        Parsed(("One two three four. " * 5).strip(), ("over_long",)),
+    ),
     "without spaces": ("Critique: " + "x" * 9000, Parsed("x" * 240, ("over_long",))),
-    "another language": ("Critique: 第一行错了。请检查第二行。", Parsed("第一行错了。请检查第二行。")),
-}  # fmt: skip
+    "another language": (
+        "Critique: 第一行错了。请检查第二行。",
+        Parsed("第一行错了。请检查第二行。"),
+    ),
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -40,8 +54,14 @@ def test_a_finished_reply(case: str) -> None:
 
 
 CUT = {
-    "in the thinking": ("Thinking: the answer is 42, because", Parsed("", ("cut_off", "no_marker", "empty"))),
-    "in a thinking block": ("<think>the answer is 42", Parsed("", ("cut_off", "no_marker", "empty"))),
+    "in the thinking": (
+        "Thinking: the answer is 42, because",
+        Parsed("", ("cut_off", "no_marker", "empty")),
+    ),
+    "in a thinking block": (
+        "<think>the answer is 42",
+        Parsed("", ("cut_off", "no_marker", "empty")),
+    ),
     "in the critique": ("Critique: Look at b. And at", Parsed("Look at b.", ("cut_off",))),
     "in its first sentence": ("Critique: Look at", Parsed("Look at", ("cut_off",))),
 }

@@ -76,11 +76,16 @@ def test_a_breaker_opens_probes_and_closes() -> None:
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        ({"retry-after": "7"}, 7.0), ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5), ({}, None),
-        ({"retry-after": "soon"}, None), ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
-        ({"retry-after": "-1"}, None), ({"retry-after": "nan"}, None), ({"retry-after": "inf"}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
     ],
-)  # fmt: skip
+)
 def test_retry_after_in_its_three_forms(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
 
@@ -88,12 +93,15 @@ def test_retry_after_in_its_three_forms(headers: dict[str, str], seconds: float 
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        ("", "bad_reply"), ("[]", "bad_reply"), ("null", "bad_reply"), ('{"choices": {}}', "bad_reply"),
+        ("", "bad_reply"),
+        ("[]", "bad_reply"),
+        ("null", "bad_reply"),
+        ('{"choices": {}}', "bad_reply"),
         ('{"choices": [{"message": {"content": "x"}}], "usage": 3}', "bad_reply"),
         ('{"choices": [{"message": {"content": " "}}]}', "empty"),
         ('{"choices": [{"message": {"content": 3}}]}', "empty"),
     ],
-)  # fmt: skip
+)
 def test_bodies_that_are_no_replies(body: str, kind: str) -> None:
     with pytest.raises(Fault) as info:
         read_reply(body)
@@ -107,17 +115,39 @@ def test_a_reply_without_usage_counts_no_tokens() -> None:
 
 def test_metric_names_hold_nothing_that_verl_would_reduce_in_its_own_way() -> None:
     stats = Stats()
-    kinds = ("timeout", "connection", "rate_limited", "server_error", "refused", "bad_reply", "empty", "abandoned")
-    events = ("calls", "requests", "retries", *(f"faults/{kind}" for kind in kinds),
-              *(f"failed/{kind}" for kind in (*kinds, "deadline", "breaker_open", "with_an_equal_call")),
-              *(f"noted/{event}" for event in ("no_marker", "cut_off", "over_long", "empty")))  # fmt: skip
+    kinds = (
+        "timeout",
+        "connection",
+        "rate_limited",
+        "server_error",
+        "refused",
+        "bad_reply",
+        "empty",
+        "abandoned",
+    )
+    events = (
+        "calls",
+        "requests",
+        "retries",
+        *(f"faults/{kind}" for kind in kinds),
+        *(f"failed/{kind}" for kind in (*kinds, "deadline", "breaker_open", "with_an_equal_call")),
+        *(f"noted/{event}" for event in ("no_marker", "cut_off", "over_long", "empty")),
+    )
     for event in events:
         stats.count(event)
     stats.answered(1.0, 0.5, 10, 5, 0.1)
     names = set(stats.snapshot())
-    assert {"latency_p50_s", "request_p99_s", "faults/timeout_share", "noted/no_marker_share", "queue/max"} <= names
+    assert {
+        "latency_p50_s",
+        "request_p99_s",
+        "faults/timeout_share",
+        "noted/no_marker_share",
+        "queue/max",
+    } <= names
     for name in names:
-        assert not any(word in name.removesuffix("/max") for word in ("max", "min", "sum", "total")), name
+        assert not any(
+            word in name.removesuffix("/max") for word in ("max", "min", "sum", "total")
+        ), name
 
 
 def test_price() -> None:
@@ -127,18 +157,51 @@ def test_price() -> None:
 URL = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}
 BAD = {
     "no endpoint": ({}, r"^rltf\.feedback\.endpoint\.base_url=: must be a URL such as http"),
-    "a missing value": ({"endpoint": {**URL, "base_url": "???"}}, r"endpoint\.base_url=\?\?\?: must be a URL"),
-    "no model": ({"endpoint": {**URL, "model": "???"}}, r"endpoint\.model=\?\?\?: must be the name"),
-    "a password": ({"endpoint": {**URL, "base_url": "http://a:secret@h/v1"}}, "base_url=h/v1: must be a URL"),
-    "a key as name": ({"endpoint": {**URL, "api_key_env": "sk-secret"}}, r"api_key_env=…: must be the \*name\*"),
-    "an unknown key": ({"endpoint": {**URL, "modle": 1}}, r"endpoint\.modle=1: it has no option 'modle'.*mean 'model'"),
-    "an unknown limit": ({"endpoint": URL, "limits": {"deadline": 3}}, r"limits\.deadline=3: .*mean 'deadline_s'"),
-    "no concurrency": ({"endpoint": URL, "limits": {"max_concurrency": 0}}, "max_concurrency=0: must be a whole"),
-    "half a request": ({"endpoint": URL, "limits": {"max_attempts": 1.5}}, "max_attempts=1.5: must be a whole number"),
-    "a body that is none": ({"endpoint": {**URL, "extra_body": "{"}}, r"extra_body={: must be a block of keys"),
-    "a text": ({"endpoint": URL, "limits": {"deadline_s": "5m"}}, r"deadline_s='5m': must be a number"),
-    "a style": ({"endpoint": URL, "style": "hnt"}, r"rltf\.feedback\.style='hnt' is not known.*Did you mean 'hint'"),
-}  # fmt: skip
+    "a missing value": (
+        {"endpoint": {**URL, "base_url": "???"}},
+        r"endpoint\.base_url=\?\?\?: must be a URL",
+    ),
+    "no model": (
+        {"endpoint": {**URL, "model": "???"}},
+        r"endpoint\.model=\?\?\?: must be the name",
+    ),
+    "a password": (
+        {"endpoint": {**URL, "base_url": "http://a:secret@h/v1"}},
+        "base_url=h/v1: must be a URL",
+    ),
+    "a key as name": (
+        {"endpoint": {**URL, "api_key_env": "sk-secret"}},
+        r"api_key_env=…: must be the \*name\*",
+    ),
+    "an unknown key": (
+        {"endpoint": {**URL, "modle": 1}},
+        r"endpoint\.modle=1: it has no option 'modle'.*mean 'model'",
+    ),
+    "an unknown limit": (
+        {"endpoint": URL, "limits": {"deadline": 3}},
+        r"limits\.deadline=3: .*mean 'deadline_s'",
+    ),
+    "no concurrency": (
+        {"endpoint": URL, "limits": {"max_concurrency": 0}},
+        "max_concurrency=0: must be a whole",
+    ),
+    "half a request": (
+        {"endpoint": URL, "limits": {"max_attempts": 1.5}},
+        "max_attempts=1.5: must be a whole number",
+    ),
+    "a body that is none": (
+        {"endpoint": {**URL, "extra_body": "{"}},
+        r"extra_body={: must be a block of keys",
+    ),
+    "a text": (
+        {"endpoint": URL, "limits": {"deadline_s": "5m"}},
+        r"deadline_s='5m': must be a number",
+    ),
+    "a style": (
+        {"endpoint": URL, "style": "hnt"},
+        r"rltf\.feedback\.style='hnt' is not known.*Did you mean 'hint'",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -155,10 +218,14 @@ async def test_a_missing_key_or_package_says_so(monkeypatch) -> None:
     from rltf_verl.judge.runtime import JudgeRuntime
 
     wanted = settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "RLTF_NO_SUCH_KEY"})
-    with pytest.raises(ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: this environment variable is not set"):
+    with pytest.raises(
+        ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: this environment variable is not set"
+    ):
         JudgeRuntime(wanted)
     monkeypatch.setitem(sys.modules, "tenacity", None)
-    with pytest.raises(ValueError, match=r"the package tenacity is missing; pip install rltf-verl\[judge\]"):
+    with pytest.raises(
+        ValueError, match=r"the package tenacity is missing; pip install rltf-verl\[judge\]"
+    ):
         JudgeRuntime(wanted)
 
 

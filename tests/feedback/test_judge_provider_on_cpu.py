@@ -22,7 +22,9 @@ from rltf_verl.judge.runtime import runtime_of
 async def judging(server: JudgeServer, **options: Any) -> AsyncIterator[Any]:
     async with server:
         limits = {**QUICK, **options.pop("limits", {})}
-        yield make_provider("judge", endpoint={"base_url": server.url, "model": "m"}, limits=limits, **options)
+        yield make_provider(
+            "judge", endpoint={"base_url": server.url, "model": "m"}, limits=limits, **options
+        )
 
 
 def scripted(*replies: str) -> JudgeServer:
@@ -34,7 +36,11 @@ async def test_feedback_is_what_follows_the_marker() -> None:
     async with judging(JudgeServer()) as provider:
         feedback = await provider.feedback(request("13"))
     assert (feedback.text, feedback.provider) == ("Look at\nthe second line again.", "judge")
-    assert (feedback.sees_reference, feedback.prompt_tokens, feedback.completion_tokens) == (True, 100, 20)
+    assert (feedback.sees_reference, feedback.prompt_tokens, feedback.completion_tokens) == (
+        True,
+        100,
+        20,
+    )
     assert feedback.latency_s > 0
 
 
@@ -72,7 +78,8 @@ async def test_twice_nothing_is_no_feedback() -> None:
     server = scripted("Critique:", "<|im_end|>")
     async with judging(server) as provider:
         with pytest.raises(
-            FeedbackUnavailable, match=r"judge: no feedback in the judge's reply, twice \(no_marker, empty"
+            FeedbackUnavailable,
+            match=r"judge: no feedback in the judge's reply, twice \(no_marker, empty",
         ):
             await provider.feedback(request("13"))
 
@@ -81,19 +88,32 @@ async def test_an_endpoint_that_is_gone_is_no_feedback_within_the_deadline() -> 
     options = {"limits": {"max_attempts": 2}}
     async with judging(JudgeServer(), **options) as provider:
         pass
-    with pytest.raises(FeedbackUnavailable, match=r"judge: http.* gave no reply in 2 tries, lastly connection") as info:
+    with pytest.raises(
+        FeedbackUnavailable, match=r"judge: http.* gave no reply in 2 tries, lastly connection"
+    ) as info:
         await provider.feedback(request("13"))
     again = pickle.loads(pickle.dumps(info.value))
-    assert (str(again), again.cause) == (str(info.value), info.value.cause), "on_error=raise carries it through Ray"
+    assert (str(again), again.cause) == (
+        str(info.value),
+        info.value.cause,
+    ), "on_error=raise carries it through Ray"
 
 
 def test_judges_with_equal_settings_share_a_runtime_and_others_do_not() -> None:
     def judge(style: str, model: str) -> dict[str, Any]:
-        endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": model, "extra_body": {"b": [1], "a": {"c": 2}}}
+        endpoint = {
+            "base_url": "http://127.0.0.1:9/v1",
+            "model": model,
+            "extra_body": {"b": [1], "a": {"c": 2}},
+        }
         return {"provider": "judge", "style": style, "endpoint": endpoint}
 
-    one = gateways_of(lambda: make_provider("paired", even=judge("hint", "m"), odd=judge("short", "m")))
-    two = gateways_of(lambda: make_provider("paired", even=judge("hint", "m"), odd=judge("hint", "n")))
+    one = gateways_of(
+        lambda: make_provider("paired", even=judge("hint", "m"), odd=judge("short", "m"))
+    )
+    two = gateways_of(
+        lambda: make_provider("paired", even=judge("hint", "m"), odd=judge("hint", "n"))
+    )
     assert (len(one), len(two)) == (1, 2)
     assert json.loads(one[0].endpoint.extra_body) == {"a": {"c": 2}, "b": [1]}
     assert gateways_of(lambda: make_provider("verifier")) == []

@@ -32,11 +32,18 @@ def counted(runtime: JudgeRuntime, prefix: str) -> int:
 
 async def test_a_reply_with_what_it_cost() -> None:
     async with JudgeServer() as server:
-        runtime = JudgeRuntime(JudgeSettings(settings(server.url).endpoint, price=Price(prompt=2.0, completion=10.0)))
+        runtime = JudgeRuntime(
+            JudgeSettings(settings(server.url).endpoint, price=Price(prompt=2.0, completion=10.0))
+        )
         assert await runtime.complete(call(seed=5)) == Reply(SAID, True, 100, 20)
         (body,) = server.bodies
-        assert body == {"model": "m", "messages": [{"role": "user", "content": "Is it right?"}], "seed": 5,
-                        "temperature": 0.7, "max_tokens": 1024}  # fmt: skip
+        assert body == {
+            "model": "m",
+            "messages": [{"role": "user", "content": "Is it right?"}],
+            "seed": 5,
+            "temperature": 0.7,
+            "max_tokens": 1024,
+        }
         values = runtime.snapshot()
         assert values["cost"] == pytest.approx((100 * 2 + 20 * 10) / 1e6)
         assert (values["calls"], values["failed_share"], values["breaker"]) == (1.0, 0.0, 0.0)
@@ -62,7 +69,8 @@ async def test_a_hanging_request_is_given_up_and_tried_again() -> None:
 async def test_after_the_last_attempt_the_cause_says_what_to_change() -> None:
     async with serving(JudgeServer(script=["500"] * 3), max_attempts=3) as runtime:
         with pytest.raises(
-            JudgeUnavailable, match=r"gave no reply in 3 tries, lastly server_error: HTTP 500: Internal"
+            JudgeUnavailable,
+            match=r"gave no reply in 3 tries, lastly server_error: HTTP 500: Internal",
         ):
             await runtime.complete(call())
         assert runtime.stats.since_start["failed/server_error"] == 1
@@ -106,7 +114,10 @@ async def test_an_absurd_retry_after_ends_the_call_at_once() -> None:
     server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 86400")
     async with serving(server, deadline_s=30.0) as runtime:
         start = time.monotonic()
-        with pytest.raises(JudgeUnavailable, match=r"rate_limited.*lower rltf\.feedback\.limits\.requests_per_minute"):
+        with pytest.raises(
+            JudgeUnavailable,
+            match=r"rate_limited.*lower rltf\.feedback\.limits\.requests_per_minute",
+        ):
             await runtime.complete(call())
         assert time.monotonic() - start < 25
 
@@ -115,7 +126,9 @@ async def test_the_deadline_holds_in_the_queue_and_on_the_way() -> None:
     server = JudgeServer(faults=["hang"], fault_share=1.0)
     async with serving(server, max_concurrency=1, deadline_s=0.5) as runtime:
         start = time.monotonic()
-        outcomes = await asyncio.gather(*(runtime.complete(call(i)) for i in range(3)), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(runtime.complete(call(i)) for i in range(3)), return_exceptions=True
+        )
         assert time.monotonic() - start < 20
         assert "gave no reply within deadline_s=0.5 in 1 tries" in str(outcomes[0])
         assert "waited 0.5 s for its turn" in str(outcomes[2])
@@ -137,7 +150,9 @@ async def test_requests_per_minute() -> None:
     async with serving(server, requests_per_minute=600) as runtime:
         await asyncio.gather(*(runtime.complete(call(i)) for i in range(25)))
         spread = server.arrivals[-1] - server.arrivals[0]
-        assert spread >= 1.0, "10 a second after the first 11: 1.4 s, and requests dawdle on the way"
+        assert spread >= 1.0, (
+            "10 a second after the first 11: 1.4 s, and requests dawdle on the way"
+        )
 
 
 async def test_equal_calls_at_the_same_time_are_one_request() -> None:
@@ -172,7 +187,12 @@ async def test_the_cache_outlives_the_runtime(tmp_path) -> None:
 async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
     server = JudgeServer()
     await server.start()
-    limits = {"breaker_failures": 3, "breaker_after_s": 0.0, "breaker_probe_s": 1.5, "max_attempts": 3}
+    limits = {
+        "breaker_failures": 3,
+        "breaker_after_s": 0.0,
+        "breaker_probe_s": 1.5,
+        "max_attempts": 3,
+    }
     runtime = JudgeRuntime(settings(server.url, **limits))
     await server.stop()
     with pytest.raises(JudgeUnavailable, match=r"3 tries, lastly connection: .*start the endpoint"):
@@ -197,14 +217,24 @@ async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
 async def test_every_call_and_every_request_is_counted_once() -> None:
     faults = [fault for fault in FAULTS if fault != "hang"]
     server = JudgeServer(latency=lambda rng: rng.uniform(0, 0.02), fault_share=0.4, faults=faults)
-    async with serving(server, max_concurrency=16, request_timeout_s=50.0, max_attempts=3) as runtime:
-        outcomes = await asyncio.gather(*(runtime.complete(call(i)) for i in range(200)), return_exceptions=True)
+    async with serving(
+        server, max_concurrency=16, request_timeout_s=50.0, max_attempts=3
+    ) as runtime:
+        outcomes = await asyncio.gather(
+            *(runtime.complete(call(i)) for i in range(200)), return_exceptions=True
+        )
         total = runtime.stats.since_start
         answered = sum(isinstance(o, Reply) for o in outcomes)
         assert answered == total["answered"] < 200
-        assert sum(isinstance(o, JudgeUnavailable) for o in outcomes) == counted(runtime, "failed/") == 200 - answered
         assert (
-            total["requests"] == total["answered_requests"] + counted(runtime, "faults/") == sum(server.counts.values())
+            sum(isinstance(o, JudgeUnavailable) for o in outcomes)
+            == counted(runtime, "failed/")
+            == 200 - answered
+        )
+        assert (
+            total["requests"]
+            == total["answered_requests"] + counted(runtime, "faults/")
+            == sum(server.counts.values())
         )
         assert runtime.stats.in_flight_peak <= 16
         assert server.peak <= 16

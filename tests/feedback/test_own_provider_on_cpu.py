@@ -49,7 +49,9 @@ async def test_a_file_of_twenty_lines(mine: Path) -> None:
 
 
 def test_its_options_are_checked_like_ours(mine: Path) -> None:
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.limt=3: .*has no option 'limt'; .*Did you mean 'limit'"):
+    with pytest.raises(
+        ValueError, match=r"rltf\.feedback\.limt=3: .*has no option 'limt'; .*Did you mean 'limit'"
+    ):
         make_provider("./mine.py:Mine", limt=3)
 
 
@@ -60,13 +62,17 @@ async def test_a_module(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_an_installed_package(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def installed(group: str) -> list[importlib.metadata.EntryPoint]:
-        points = {"rltf_verl.feedback": [importlib.metadata.EntryPoint("words", "mine:Mine", group)]}
+        points = {
+            "rltf_verl.feedback": [importlib.metadata.EntryPoint("words", "mine:Mine", group)]
+        }
         return points.get(group, [])
 
     monkeypatch.syspath_prepend(mine)
     monkeypatch.setattr(registry, "entry_points", installed)
     assert (await make_provider("words").feedback(request("one"))).provider == "mine"
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.provider='wrds' is not known; known: .*mean 'words'"):
+    with pytest.raises(
+        ValueError, match=r"rltf\.feedback\.provider='wrds' is not known; known: .*mean 'words'"
+    ):
         make_provider("wrds")
 
 
@@ -88,6 +94,7 @@ def test_what_is_wrong_with_it_is_one_line(mine: Path, where: str, cause: str) -
 
 def test_an_environment_of_a_users_own(mine: Path) -> None:
     (mine / "env.py").write_text(
-        "class Echo:\n    def __init__(self, size=1):\n        self.name, self.size = 'echo', size\n"
+        "class Echo:\n    def __init__(self, size=1):\n        self.name, self.size = 'echo',"
+        " size\n"
     )
     assert make_env("./env.py:Echo", size=4).size == 4  # type: ignore[attr-defined]

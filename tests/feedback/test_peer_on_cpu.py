@@ -26,8 +26,9 @@ async def test_it_quotes_a_sibling_that_was_right():
     group.graded(0, 0, "41", correct=False)
     group.graded(1, 0, "6 x 7 = 42", correct=True)
     said = await PEER.feedback(asked("41", group=group))
-    assert said.text == (
-        "Your previous attempt was incorrect. Another attempt at the same question was correct:\n\n6 x 7 = 42"
+    assert (
+        said.text == "Your previous attempt was incorrect. Another attempt at the same question was"
+        " correct:\n\n6 x 7 = 42"
     )
     assert said.sees_reference
 
@@ -45,7 +46,9 @@ async def test_it_waits_for_those_behind():
 
 async def test_the_wait_is_bounded():
     start = time.monotonic()
-    with pytest.raises(FeedbackUnavailable, match="peer: no other session had solved problem 3 by turn 1"):
+    with pytest.raises(
+        FeedbackUnavailable, match="peer: no other session had solved problem 3 by turn 1"
+    ):
         await make_provider("peer", wait_s=0.05).feedback(asked("41", group=Group(2)))
     assert 0.04 < time.monotonic() - start < 10
 
@@ -72,7 +75,9 @@ async def test_a_session_that_ended_is_not_waited_for():
 
 
 async def test_alone_and_correct():
-    with pytest.raises(FeedbackUnavailable, match=r"plays alone; raise actor_rollout_ref\.rollout\.n"):
+    with pytest.raises(
+        FeedbackUnavailable, match=r"plays alone; raise actor_rollout_ref\.rollout\.n"
+    ):
         await PEER.feedback(asked("41"))
     assert (await PEER.feedback(asked(turn("42")))).text == "Your previous attempt was correct."
 
@@ -85,11 +90,14 @@ async def test_a_long_solution_keeps_its_end():
     assert said.text.endswith(":\n\n… 97 98 99")
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"wait_s": -1}, r"rltf\.feedback\.wait_s=-1: must be at least 0"),
-    ({"wait_s": float("nan")}, r"rltf\.feedback\.wait_s=nan"),
-    ({"num_words": 0}, r"rltf\.feedback\.num_words=0: must be at least 1 or null"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"wait_s": -1}, r"rltf\.feedback\.wait_s=-1: must be at least 0"),
+        ({"wait_s": float("nan")}, r"rltf\.feedback\.wait_s=nan"),
+        ({"num_words": 0}, r"rltf\.feedback\.num_words=0: must be at least 1 or null"),
+    ],
+)
 def test_options(options, message):
     with pytest.raises(ValueError, match=message):
         make_provider("peer", **options)
@@ -119,8 +127,16 @@ class Slow:
 
     prompt_budget = 10_000
 
-    def __init__(self, session: int, answers: list[int], delays: random.Random, breaks_at: int | None) -> None:
-        self.session, self.answers, self.delays, self.breaks_at, self.turn = session, answers, delays, breaks_at, 0
+    def __init__(
+        self, session: int, answers: list[int], delays: random.Random, breaks_at: int | None
+    ) -> None:
+        self.session, self.answers, self.delays, self.breaks_at, self.turn = (
+            session,
+            answers,
+            delays,
+            breaks_at,
+            0,
+        )
 
     async def encode(self, messages) -> tuple[int, ...]:
         return tuple(map(ord, messages[-1]["content"]))
@@ -131,23 +147,37 @@ class Slow:
             raise RuntimeError("the engine died")
         answer = self.answers[self.turn]
         self.turn += 1
-        return Attempt(prompt_ids, (1,), None, f"by {self.session} turn {self.turn} {answer}", ended=True)
+        return Attempt(
+            prompt_ids, (1,), None, f"by {self.session} turn {self.turn} {answer}", ended=True
+        )
 
 
-async def played(answers: list[list[int]], breaks: list[int | None], delays: int, n: int, wait_s: float = 20.0):
+async def played(
+    answers: list[list[int]], breaks: list[int | None], delays: int, n: int, wait_s: float = 20.0
+):
     """Every session's turns, or the error that ended it."""
-    rules = EpisodeRules(Parity(), make_provider("peer", wait_s=wait_s), EpisodeConfig(horizon=3, revise="compact"))
+    rules = EpisodeRules(
+        Parity(), make_provider("peer", wait_s=wait_s), EpisodeConfig(horizon=3, revise="compact")
+    )
     group, rng = Group(n), random.Random(delays)
 
     def session(i: int):
         policy = Slow(i, answers[i], rng, breaks[i])
         return run_episode(
-            rules, policy, Problem("parity", 0, {}, "0"), [{"role": "user", "content": "?"}], session_id=i,
-            validate=False, seed_of=lambda place: i * 1000 + len(place), group=group,
-        )  # fmt: skip
+            rules,
+            policy,
+            Problem("parity", 0, {}, "0"),
+            [{"role": "user", "content": "?"}],
+            session_id=i,
+            validate=False,
+            seed_of=lambda place: i * 1000 + len(place),
+            group=group,
+        )
 
     outcomes = await asyncio.gather(*map(session, range(len(answers))), return_exceptions=True)
-    return [repr(o) if isinstance(o, Exception) else [said_in(t) for t in o.turns] for o in outcomes]
+    return [
+        repr(o) if isinstance(o, Exception) else [said_in(t) for t in o.turns] for o in outcomes
+    ]
 
 
 def said_in(turn: Turn) -> tuple:
@@ -173,5 +203,7 @@ def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
 
 
 async def test_sessions_that_never_start_cost_the_bounded_wait_only():
-    outcome = await asyncio.wait_for(played([[1, 3, 5], [2, 2, 2]], [None, None], 0, n=8, wait_s=0.05), 10)
+    outcome = await asyncio.wait_for(
+        played([[1, 3, 5], [2, 2, 2]], [None, None], 0, n=8, wait_s=0.05), 10
+    )
     assert outcome[0][0][1].endswith("by 1 turn 1 2")

@@ -1,4 +1,6 @@
-"""Self-critique: what is asked of the policy, what is taken from its answer, and when there is none."""
+"""Self-critique: what is asked of the policy, what is taken from its answer, and when there is
+none.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def turn(text: str) -> Turn:
 
 def asked(critic: Critic, *attempts: str, session_id: int = 0) -> FeedbackRequest:
     problem = Problem("echo", 0, {}, "the reference")
-    return FeedbackRequest(None, problem, QUESTION, [turn(a) for a in attempts], session_id, critic, seed=77)
+    return FeedbackRequest(
+        None, problem, QUESTION, [turn(a) for a in attempts], session_id, critic, seed=77
+    )
 
 
 async def feedback(critic: Critic, *attempts: str, template: str = "compact"):
@@ -44,10 +48,20 @@ async def test_the_policy_is_asked_about_its_last_attempt_with_its_own_seed():
     critic = Critic("too short")
     said = await feedback(critic, "first", "second")
     assert critic.asked == [("<system>S<user>Q?\n?second\n!", 77)]
-    assert (said.text, said.provider, said.sees_reference, said.fallback) == ("too short", "policy", False, False)
+    assert (said.text, said.provider, said.sees_reference, said.fallback) == (
+        "too short",
+        "policy",
+        False,
+        False,
+    )
     # the tokens that were sampled, whatever was taken from their text
-    assert said.attempt == Attempt(tuple(map(ord, critic.asked[0][0])), tuple(map(ord, "too short")), (-0.5,) * 9,
-                                   "too short", ended=True)  # fmt: skip
+    assert said.attempt == Attempt(
+        tuple(map(ord, critic.asked[0][0])),
+        tuple(map(ord, "too short")),
+        (-0.5,) * 9,
+        "too short",
+        ended=True,
+    )
 
 
 async def test_the_prompt_holds_question_and_attempt_and_never_the_reference():
@@ -107,7 +121,9 @@ def test_what_it_declares():
 
 
 def test_an_unknown_template_names_the_key_and_the_closest():
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.critic='compat' is not known.*Did you mean 'compact'"):
+    with pytest.raises(
+        ValueError, match=r"rltf\.feedback\.critic='compat' is not known.*Did you mean 'compact'"
+    ):
         make_provider("policy", critic="compat")
 
 
@@ -141,10 +157,19 @@ async def test_a_failing_half_of_a_pair_says_its_own_name():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"even": {"level": "full"}, "odd": {}}, r"rltf\.feedback\.even=\{'level': 'full'\}: has no `provider`"),
-        ({**PAIR, "odd": {}}, r"rltf\.feedback\.odd=\{\}: has no `provider`; name one, e\.g\. \{provider: policy\}"),
+        (
+            {"even": {"level": "full"}, "odd": {}},
+            r"rltf\.feedback\.even=\{'level': 'full'\}: has no `provider`",
+        ),
+        (
+            {**PAIR, "odd": {}},
+            r"rltf\.feedback\.odd=\{\}: has no `provider`; name one, e\.g\. \{provider: policy\}",
+        ),
         ({**PAIR, "odd": {"provider": "polcy"}}, r"'polcy' is not known.*Did you mean 'policy'"),
-        ({**PAIR, "odd": {"provider": "policy", "critc": 1}}, r"policy has no option 'critc'.*Did you mean 'critic'"),
+        (
+            {**PAIR, "odd": {"provider": "policy", "critc": 1}},
+            r"policy has no option 'critc'.*Did you mean 'critic'",
+        ),
     ],
 )
 def test_a_pair_that_cannot_be_made_says_why(options, message):

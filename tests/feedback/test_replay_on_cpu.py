@@ -29,9 +29,17 @@ async def cause_of(provider, request) -> str:
 
 
 async def test_the_very_call_gets_the_very_outcome(tmp_path):
-    calls = [asked("41", seed=1), asked("41", seed=2), asked("40", seed=3), asked("41", turn("43"), seed=4)]
+    calls = [
+        asked("41", seed=1),
+        asked("41", seed=2),
+        asked("40", seed=3),
+        asked("41", turn("43"), seed=4),
+    ]
     record = recorded(tmp_path, "one", "two", None, "four")
-    outcomes = [(await record.feedback(c)).text if i != 2 else await cause_of(record, c) for i, c in enumerate(calls)]
+    outcomes = [
+        (await record.feedback(c)).text if i != 2 else await cause_of(record, c)
+        for i, c in enumerate(calls)
+    ]
     replay = make_provider("replay", folder=str(tmp_path))
     for call, outcome in zip(reversed(calls), reversed(outcomes), strict=True):
         if call.seed == 3:
@@ -48,17 +56,24 @@ async def test_the_same_attempt_elsewhere_gets_an_answer_that_was_given_to_it(tm
         await record.feedback(asked("41", seed=seed))
     await cause_of(record, asked("41", seed=3))
     replay = make_provider("replay", folder=str(tmp_path))
-    said = {seed: (await replay.feedback(asked("41", seed=seed, session_id=9))).text for seed in range(10, 20)}
+    said = {
+        seed: (await replay.feedback(asked("41", seed=seed, session_id=9))).text
+        for seed in range(10, 20)
+    }
     assert set(said.values()) == {"one", "two"}, "a failure belongs to its own call"
     again = make_provider("replay", folder=str(tmp_path))
-    assert said == {seed: (await again.feedback(asked("41", seed=seed))).text for seed in range(10, 20)}
+    assert said == {
+        seed: (await again.feedback(asked("41", seed=seed))).text for seed in range(10, 20)
+    }
 
 
 async def test_a_miss_says_where_it_looked_and_what_to_do(tmp_path):
     await recorded(tmp_path, "one").feedback(asked("41"))
     replay = make_provider("replay", folder=str(tmp_path))
     cause = await cause_of(replay, asked("39"))
-    assert cause.startswith(f"replay: {tmp_path} holds no answer to this attempt at problem 3; record one with")
+    assert cause.startswith(
+        f"replay: {tmp_path} holds no answer to this attempt at problem 3; record one with"
+    )
     assert "rltf.feedback.miss={provider: …}" in cause
     other = make_provider("replay", folder=str(tmp_path), miss={"provider": "correctness"})
     assert (await other.feedback(asked("39"))).provider == "correctness"
@@ -66,16 +81,21 @@ async def test_a_miss_says_where_it_looked_and_what_to_do(tmp_path):
 
 
 DIFFERENT = [
-    asked("41 "), asked("41", "41"), asked(turn("41", "said"), "41"), asked(turn("41"), "41"),
+    asked("41 "),
+    asked("41", "41"),
+    asked(turn("41", "said"), "41"),
+    asked(turn("41"), "41"),
     asked("41", problem=Problem("sums", 3, {"a": 6, "b": 8}, "42")),
     asked("41", problem=Problem("sums", 3, PROBLEM.data, "48")),
     asked("41", problem=Problem("other", 3, PROBLEM.data, "42")),
-]  # fmt: skip
+]
 
 
 def test_what_the_key_depends_on():
     same = asked("41", problem=Problem("sums", 99, {"b": 7, "a": 6}, "42"), seed=5, session_id=4)
-    assert call_key(same) == call_key(asked("41")), "not on seed, session, position in the data or order of fields"
+    assert call_key(same) == call_key(asked("41")), (
+        "not on seed, session, position in the data or order of fields"
+    )
     keys = {call_key(request) for request in DIFFERENT}
     assert len(keys) == len(DIFFERENT) - 1  # the second and the fourth are the same conversation
     assert call_key(asked("41")) not in keys
@@ -96,11 +116,18 @@ async def test_what_the_policy_wrote_itself_is_not_recorded(tmp_path):
 async def test_answers_of_differently_set_providers_are_not_mixed(tmp_path):
     await recorded(tmp_path, "mild", options={"style": "mild"}).feedback(asked())
     await recorded(tmp_path, "harsh", options={"style": "harsh"}).feedback(asked())
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.folder=.*differently set providers; choose with rltf\.feed"):
+    with pytest.raises(
+        ValueError,
+        match=r"rltf\.feedback\.folder=.*differently set providers; choose with rltf\.feed",
+    ):
         make_provider("replay", folder=str(tmp_path))
     key = settings_key("scripted", {"style": "harsh"})
-    assert (await make_provider("replay", folder=str(tmp_path), settings=key).feedback(asked())).text == "harsh"
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.settings=abc: not in .*\(scripted, 1 calls\)"):
+    assert (
+        await make_provider("replay", folder=str(tmp_path), settings=key).feedback(asked())
+    ).text == "harsh"
+    with pytest.raises(
+        ValueError, match=r"rltf\.feedback\.settings=abc: not in .*\(scripted, 1 calls\)"
+    ):
         make_provider("replay", folder=str(tmp_path), settings="abc")
 
 
@@ -108,14 +135,18 @@ async def test_answers_of_differently_set_providers_are_not_mixed(tmp_path):
 def test_a_folder_without_a_record(tmp_path, content):
     if content is not None:
         (tmp_path / "feedback.1.a.jsonl").write_text(content)
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.folder=.*: no feedback is recorded there; it is rltf"):
+    with pytest.raises(
+        ValueError, match=r"rltf\.feedback\.folder=.*: no feedback is recorded there; it is rltf"
+    ):
         make_provider("replay", folder=str(tmp_path))
 
 
 async def test_a_resumed_run_went_on_from_its_second_answer(tmp_path):
     await recorded(tmp_path, "before the crash").feedback(asked(seed=1))
     await recorded(tmp_path, "after it").feedback(asked(seed=1))
-    assert (await make_provider("replay", folder=str(tmp_path)).feedback(asked(seed=1))).text == "after it"
+    assert (
+        await make_provider("replay", folder=str(tmp_path)).feedback(asked(seed=1))
+    ).text == "after it"
 
 
 async def test_a_disk_that_refuses_ends_the_record_and_not_the_run(tmp_path, caplog):
@@ -131,7 +162,17 @@ async def test_a_line_says_what_it_is_about(tmp_path):
     (path,) = tmp_path.iterdir()
     assert path.name.startswith(f"feedback.{os.getpid()}.")
     line = json.loads(path.read_text())
-    shown = ("env", "index", "session_id", "turn", "seed", "attempt", "provider", "text", "provider_sees_reference")
+    shown = (
+        "env",
+        "index",
+        "session_id",
+        "turn",
+        "seed",
+        "attempt",
+        "provider",
+        "text",
+        "provider_sees_reference",
+    )
     assert [line[k] for k in shown] == ["sums", 3, 0, 1, 5, "41", "scripted", "say", True]
 
 

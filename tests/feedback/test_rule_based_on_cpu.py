@@ -67,7 +67,9 @@ async def test_levels_by_turn_grow_and_the_last_one_stays() -> None:
     for k, level in enumerate(["verdict", "location", "full", "full"], 1):
         said = await provider.feedback(asked(*[WRONG] * k))
         assert said.text == ENV.explain(PROBLEM, "no idea", WRONG.grade, level)
-        assert said.sees_reference == (level == "full"), "the guard looks at this text, not at the whole list"
+        assert said.sees_reference == (level == "full"), (
+            "the guard looks at this text, not at the whole list"
+        )
     assert not make_provider("verifier", level=["location", "hint"]).sees_reference
     assert make_provider("verifier", level=["verdict"]).constant
 
@@ -88,13 +90,21 @@ async def test_verifier_that_fails_is_unavailable(env: BinaryMatrix, cause: str)
     ("name", "options", "message"),
     [
         ("verifer", {}, r"rltf\.feedback\.provider='verifer'.*Did you mean 'verifier'"),
-        ("verifier", {"lvel": "full"}, r"rltf\.feedback\.lvel='full': verifier has no option 'lvel'; .*mean 'level'"),
+        (
+            "verifier",
+            {"lvel": "full"},
+            r"rltf\.feedback\.lvel='full': verifier has no option 'lvel'; .*mean 'level'",
+        ),
         (
             "verifier",
             {"level": []},
             r"rltf\.feedback\.level=\[\]: must be one of .* or a list of them by turn",
         ),
-        ("verifier", {"level": ["hint", "ful"]}, r"rltf\.feedback\.level='ful'.*Did you mean 'full'"),
+        (
+            "verifier",
+            {"level": ["hint", "ful"]},
+            r"rltf\.feedback\.level='ful'.*Did you mean 'full'",
+        ),
         ("verifier", {"level": 3}, r"rltf\.feedback\.level=3: must be"),
         ("verifier", {"level": "ful"}, r"rltf\.feedback\.level='ful'.*hint.*Did you mean 'full'"),
         (

@@ -1,4 +1,6 @@
-"""The wheel: built from a clean copy, installed beside this environment's packages, used from an empty directory."""
+"""The wheel: built from a clean copy, installed beside this environment's packages, used from an
+empty directory.
+"""
 
 import os
 import shutil
@@ -13,15 +15,27 @@ import pytest
 pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).parents[2]
-# What setup.py reads; a copy without build folders, because stale ones leak deleted files into wheels.
+# What setup.py reads; a copy without build folders, because stale ones leak deleted files into
+# wheels.
 SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "rltf_verl", "hydra_configs")
-CONTENTS = ("rltf_verl/**/*.py", "rltf_verl/**/*.j2", "rltf_verl/py.typed", "hydra_configs/**/*.yaml")
+CONTENTS = (
+    "rltf_verl/**/*.py",
+    "rltf_verl/**/*.j2",
+    "rltf_verl/py.typed",
+    "hydra_configs/**/*.yaml",
+)
 PATHS = sysconfig.get_paths()
 
 
 def run(command: list[str], folder: Path, *, ok: bool = True, **env: str) -> str:
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False
+        command,
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     output = done.stdout + done.stderr
     assert (done.returncode == 0) is ok, output[-3000:]
@@ -33,10 +47,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
             shutil.copy(ROOT / name, source)
-    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        "dist",
+        ".",
+    ]
     run(pip, source)
     return next((source / "dist").glob("*.whl"))
 
@@ -45,7 +72,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`bin` of an environment with our wheel and, behind it, the packages of this one.
 
-    They are on the path, but this environment's .pth files are not read: an editable install of ours is not found.
+    They are on the path, but this environment's .pth files are not read: an editable install of
+    ours is not found.
     """
     folder = tmp_path_factory.mktemp("venv")
     run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)
@@ -54,7 +82,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site / "others.pth").write_text("\n".join(others) + "\n")
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     run([*pip, "install", "-q", "--no-deps", "--no-index", "--force-reinstall", str(wheel)], folder)
-    where = run([str(folder / "bin" / "python"), "-c", "import rltf_verl; print(rltf_verl.__file__)"], folder)
+    where = run(
+        [str(folder / "bin" / "python"), "-c", "import rltf_verl; print(rltf_verl.__file__)"],
+        folder,
+    )
     assert where.strip().startswith(str(site))
     return folder / "bin"
 
@@ -69,12 +100,29 @@ def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
 
 def test_the_command_line_works_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     assert "doctor" in run([str(installed / "rltf"), "--help"], tmp_path)
-    run([str(installed / "rltf"), "data", "build", "binary_matrix", "--num-train=2", "--num-test=1"], tmp_path)
+    run(
+        [
+            str(installed / "rltf"),
+            "data",
+            "build",
+            "binary_matrix",
+            "--num-train=2",
+            "--num-test=1",
+        ],
+        tmp_path,
+    )
     assert (tmp_path / "data" / "train.parquet").is_file()
 
 
 def test_verl_finds_our_configs_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
-    command = [str(installed / "python"), "-m", "verl.trainer.main_ppo", "--config-name=rltf_sd", "--cfg", "job"]
+    command = [
+        str(installed / "python"),
+        "-m",
+        "verl.trainer.main_ppo",
+        "--config-name=rltf_sd",
+        "--cfg",
+        "job",
+    ]
     printed = run([*command, "rltf/hardware=cpu"], tmp_path)
     for line in ("trainer_mode: rltf_sync", "device: cpu", "log_prob_floor: -5.0"):
         assert line in printed
@@ -109,8 +157,12 @@ PLUGIN = {
 
 
 @pytest.mark.parametrize("how", PLUGIN)
-def test_every_recipe_composes_from_a_copied_folder(installed: Path, tmp_path: Path, how: str) -> None:
-    """Our groups are found by the search path that stands in each config, wherever its folder is."""
+def test_every_recipe_composes_from_a_copied_folder(
+    installed: Path, tmp_path: Path, how: str
+) -> None:
+    """Our groups are found by the search path that stands in each config, wherever its folder
+    is.
+    """
     folders = sorted((ROOT / "recipes").glob("*/config"))
     copies = [Path(shutil.copytree(folder, tmp_path / folder.parent.name)) for folder in folders]
     (tmp_path / "empty").mkdir()

@@ -1,4 +1,6 @@
-"""What `import verl` costs and changes for somebody who does not use us, and what it registers for who does."""
+"""What `import verl` costs and changes for somebody who does not use us, and what it registers for
+who does.
+"""
 
 import json
 import os
@@ -7,7 +9,18 @@ import sys
 
 import pytest
 
-HEAVY = ["torch", "verl", "ray", "transformers", "tensordict", "omegaconf", "hydra", "numpy", "jinja2", "pyarrow"]
+HEAVY = [
+    "torch",
+    "verl",
+    "ray",
+    "transformers",
+    "tensordict",
+    "omegaconf",
+    "hydra",
+    "numpy",
+    "jinja2",
+    "pyarrow",
+]
 
 NAMES = """
 import json, sys, warnings
@@ -37,9 +50,11 @@ found = {
     "rollouts": sorted(name for name, _ in base._ROLLOUT_REGISTRY),
     "fsdp2_devices": sorted(EngineRegistry._engines["language_model"]["fsdp2"]),
     "search_paths": sorted(c.__name__ for c in Plugins.instance().discover(SearchPathPlugin)),
-    "wrapped": sorted(f.__module__ for f in (main_ppo.validate_config, config.validate_config,
-                      distributed.initialize_global_process_group_ray,
-                      engine_workers.initialize_global_process_group_ray) if hasattr(f, "__wrapped__")),
+    "wrapped": sorted(f.__module__ for f in (
+        main_ppo.validate_config, config.validate_config,
+        distributed.initialize_global_process_group_ray,
+        engine_workers.initialize_global_process_group_ray,
+    ) if hasattr(f, "__wrapped__")),
     "ours": sorted(m for m in sys.modules if m.startswith("rltf_verl")),
 }
 print(json.dumps(found))
@@ -82,7 +97,9 @@ def without_us():
 
 
 def test_the_entry_point_imports_nothing_heavy() -> None:
-    loaded = python(f"import rltf_verl.plugin, sys; print([m for m in {HEAVY} if m in sys.modules])")
+    loaded = python(
+        f"import rltf_verl.plugin, sys; print([m for m in {HEAVY} if m in sys.modules])"
+    )
     assert loaded == "[]"
 
 
@@ -111,7 +128,10 @@ def test_a_config_without_our_block_passes_through(monkeypatch) -> None:
 
     monkeypatch.delattr(checks, "check_driver")
     with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("ppo_trainer", ["data.train_batch_size=7", "actor_rollout_ref.actor.ppo_mini_batch_size=9"])
+        config = compose(
+            "ppo_trainer",
+            ["data.train_batch_size=7", "actor_rollout_ref.actor.ppo_mini_batch_size=9"],
+        )
     before = str(config)
     assert verdict(validate_config, config) == verdict(validate_config.__wrapped__, config)
     assert str(config) == before

@@ -1,4 +1,6 @@
-"""Every private or undocumented thing of verl that we lean on. A failure here means: verl has changed."""
+"""Every private or undocumented thing of verl that we lean on. A failure here means: verl has
+changed.
+"""
 
 import importlib
 import inspect
@@ -10,10 +12,17 @@ from omegaconf import OmegaConf
 
 # module, dotted attribute, parameter names (None: not a function that we call or override)
 SEAMS = [
-    ("verl.checkpoint_engine.base", "CheckpointEngine.build_topology",
-     ["actor_wg_world_size", "rollout_world_size", "metadata"]),
+    (
+        "verl.checkpoint_engine.base",
+        "CheckpointEngine.build_topology",
+        ["actor_wg_world_size", "rollout_world_size", "metadata"],
+    ),
     ("verl.checkpoint_engine.base", "CheckpointEngine.receive_weights", ["self", "global_steps"]),
-    ("verl.checkpoint_engine.base", "CheckpointEngine.send_weights", ["self", "weights", "global_steps"]),
+    (
+        "verl.checkpoint_engine.base",
+        "CheckpointEngine.send_weights",
+        ["self", "weights", "global_steps"],
+    ),
     ("verl.checkpoint_engine.base", "CheckpointEngineRegistry.register", ["backend"]),
     ("verl.checkpoint_engine.base", "CheckpointEngineWorker.execute_checkpoint_engine", None),
     ("verl.experimental.agent_loop.agent_loop", "_agent_loop_registry", None),
@@ -26,18 +35,30 @@ SEAMS = [
     ("verl.trainer.ppo.v1", "register_trainer", ["name"]),
     ("verl.utils.config", "validate_config", ["config", "use_reference_policy", "use_critic"]),
     ("verl.utils.distributed", "initialize_global_process_group", ["timeout_second"]),
-    ("verl.utils.distributed", "initialize_global_process_group_ray", ["timeout_second", "backend"]),
+    (
+        "verl.utils.distributed",
+        "initialize_global_process_group_ray",
+        ["timeout_second", "backend"],
+    ),
     ("verl.utils.fsdp_utils", "fsdp2_sharded_save_to_cpu", ["model"]),
     ("verl.workers.engine.base", "EngineRegistry._engines", None),
-    ("verl.workers.engine.base", "EngineRegistry.register", ["model_type", "backend", "device", "vendor"]),
+    (
+        "verl.workers.engine.base",
+        "EngineRegistry.register",
+        ["model_type", "backend", "device", "vendor"],
+    ),
     ("verl.workers.engine.fsdp.transformer_impl", "FSDPEngineWithLMHead", None),
     ("verl.workers.rollout.base", "_ROLLOUT_REGISTRY", None),
     ("verl.workers.rollout.llm_server", "FullyAsyncLLMServerClient", None),
-    ("verl.workers.rollout.llm_server", "LLMServerManager.get_client", ["self", "client_cls", "kwargs"]),
+    (
+        "verl.workers.rollout.llm_server",
+        "LLMServerManager.get_client",
+        ["self", "client_cls", "kwargs"],
+    ),
     ("verl.workers.rollout.replica", "RolloutReplicaRegistry.register", ["name", "loader"]),
     ("verl.workers.rollout.replica", "RolloutReplica.launch_servers", ["self"]),
     ("verl.workers.rollout.utils", "ensure_async_iterator", ["iterable"]),
-]  # fmt: skip
+]
 
 # Methods of verl's sync trainer that our mixin overrides.
 OVERRIDDEN = {
@@ -62,28 +83,82 @@ OVERRIDDEN = {
 
 # Keys of verl's own config that our checks and our trainer read.
 KEYS = [
-    "algorithm.adv_estimator", "algorithm.filter_groups.enable", "algorithm.rollout_correction.bypass_mode",
-    "algorithm.use_kl_in_reward", "data.max_prompt_length", "data.max_response_length", "data.train_batch_size",
+    "algorithm.adv_estimator",
+    "algorithm.filter_groups.enable",
+    "algorithm.rollout_correction.bypass_mode",
+    "algorithm.use_kl_in_reward",
+    "data.max_prompt_length",
+    "data.max_response_length",
+    "data.train_batch_size",
     "skip.rollout_tq.enable",
-    "data.train_files", "data.val_files", "trainer.critic_warmup", "trainer.default_local_dir", "trainer.device",
-    "trainer.experiment_name", "trainer.log_val_generations", "trainer.logger", "trainer.project_name",
-    "trainer.test_freq", "trainer.total_training_steps", "trainer.val_only",
+    "data.train_files",
+    "data.val_files",
+    "trainer.critic_warmup",
+    "trainer.default_local_dir",
+    "trainer.device",
+    "trainer.experiment_name",
+    "trainer.log_val_generations",
+    "trainer.logger",
+    "trainer.project_name",
+    "trainer.test_freq",
+    "trainer.total_training_steps",
+    "trainer.val_only",
     "actor_rollout_ref.rollout.full_determinism",
-    "trainer.resume_from_path", "trainer.resume_mode", "data.prompt_key", "data.seed",
-    "trainer.use_v1", "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units",
-    *(f"actor_rollout_ref.actor.{key}" for key in (
-        "calculate_entropy", "data_loader_seed", "entropy_coeff", "fsdp_config.pad_to_length",
-        "fsdp_config.ulysses_sequence_parallel_size", "loss_agg_mode", "policy_loss.loss_mode", "ppo_epochs",
-        "ppo_micro_batch_size_per_gpu", "ppo_mini_batch_size", "shuffle", "strategy", "ulysses_sequence_parallel_size",
-        "use_dynamic_bsz", "use_fused_kernels", "use_kl_loss")),
+    "trainer.resume_from_path",
+    "trainer.resume_mode",
+    "data.prompt_key",
+    "data.seed",
+    "trainer.use_v1",
+    "trainer.v1.trainer_mode",
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units",
+    *(
+        f"actor_rollout_ref.actor.{key}"
+        for key in (
+            "calculate_entropy",
+            "data_loader_seed",
+            "entropy_coeff",
+            "fsdp_config.pad_to_length",
+            "fsdp_config.ulysses_sequence_parallel_size",
+            "loss_agg_mode",
+            "policy_loss.loss_mode",
+            "ppo_epochs",
+            "ppo_micro_batch_size_per_gpu",
+            "ppo_mini_batch_size",
+            "shuffle",
+            "strategy",
+            "ulysses_sequence_parallel_size",
+            "use_dynamic_bsz",
+            "use_fused_kernels",
+            "use_kl_loss",
+        )
+    ),
     "trainer.v1.separate_async.parameter_sync_step",
-    *(f"actor_rollout_ref.model.{key}" for key in (
-        "lora.merge", "lora.rank", "lora_adapter_path", "lora_rank", "use_fused_kernels")),
-    *(f"actor_rollout_ref.rollout.{key}" for key in (
-        "agent.default_agent_loop", "calculate_log_probs", "checkpoint_engine.backend",
-        "checkpoint_engine.update_weights_bucket_megabytes", "log_prob_micro_batch_size_per_gpu", "n_gpus_per_node",
-        "name", "nnodes", "prompt_length", "temperature")),
-]  # fmt: skip
+    *(
+        f"actor_rollout_ref.model.{key}"
+        for key in (
+            "lora.merge",
+            "lora.rank",
+            "lora_adapter_path",
+            "lora_rank",
+            "use_fused_kernels",
+        )
+    ),
+    *(
+        f"actor_rollout_ref.rollout.{key}"
+        for key in (
+            "agent.default_agent_loop",
+            "calculate_log_probs",
+            "checkpoint_engine.backend",
+            "checkpoint_engine.update_weights_bucket_megabytes",
+            "log_prob_micro_batch_size_per_gpu",
+            "n_gpus_per_node",
+            "name",
+            "nnodes",
+            "prompt_length",
+            "temperature",
+        )
+    ),
+]
 
 
 def test_a_checkpoint_lies_where_we_put_its_stamp() -> None:
@@ -100,7 +175,9 @@ def resolve(module: str, path: str):
     return found
 
 
-@pytest.mark.parametrize(("module", "path", "parameters"), SEAMS, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("module", "path", "parameters"), SEAMS, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_seam(module: str, path: str, parameters: list[str] | None) -> None:
     found = resolve(module, path)
     if parameters is not None:
@@ -122,7 +199,11 @@ def test_the_list_of_overrides_is_whole() -> None:
 
     from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
-    ours = {n for n, f in vars(RLTFTrainerMixin).items() if inspect.isfunction(f) and hasattr(PPOTrainerSync, n)}
+    ours = {
+        n
+        for n, f in vars(RLTFTrainerMixin).items()
+        if inspect.isfunction(f) and hasattr(PPOTrainerSync, n)
+    }
     assert ours - {"__init__"} == set(OVERRIDDEN)
 
 
@@ -135,12 +216,22 @@ def test_the_worker_class_under_the_ray_decorator() -> None:
     plain = actor_class(AgentLoopWorkerTQ)
     assert plain.__name__ == "AgentLoopWorkerTQ"
     assert plain.__module__ == "verl.trainer.ppo.v1.agent_loop_tq"
-    run = [name for name in inspect.signature(plain._run_agent_loop).parameters if not name.startswith("_ray")]
+    run = [
+        name
+        for name in inspect.signature(plain._run_agent_loop).parameters
+        if not name.startswith("_ray")
+    ]
     assert run == ["self", "sampling_params", "trajectory", "agent_name", "trace", "kwargs"]
-    start = [name for name in inspect.signature(plain.generate_sequences).parameters if not name.startswith("_ray")]
+    start = [
+        name
+        for name in inspect.signature(plain.generate_sequences).parameters
+        if not name.startswith("_ray")
+    ]
     assert start == ["self", "batch"]
     assert hasattr(AgentLoopConfig, "agent_loop_manager_class")
-    assert "self.agent_loop_workers_class = AgentLoopWorkerTQ" in inspect.getsource(AgentLoopManagerTQ.__init__)
+    assert "self.agent_loop_workers_class = AgentLoopWorkerTQ" in inspect.getsource(
+        AgentLoopManagerTQ.__init__
+    )
 
 
 def test_verl_still_reduces_metrics_by_a_substring_of_their_name() -> None:
@@ -160,7 +251,9 @@ def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
 
 
 def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
-    """`adapters.live_groups` stands in the place of `replay_buffer.sample`, and plays further problems as verl does."""
+    """`adapters.live_groups` stands in the place of `replay_buffer.sample`, and plays further
+    problems as verl does.
+    """
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
@@ -170,11 +263,18 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
         "partition_id",
         "batch_size",
     ]
-    assert list(inspect.signature(PPOTrainer._add_prompts_to_generate).parameters) == ["self", "num_prompts"]
+    assert list(inspect.signature(PPOTrainer._add_prompts_to_generate).parameters) == [
+        "self",
+        "num_prompts",
+    ]
     step, sample = inspect.getsource(PPOTrainer._step_once), inspect.getsource(ReplayBuffer.sample)
-    assert step.index("self.replay_buffer.sample(") < step.index("self.on_sample_end()"), "while the replicas are awake"
+    assert step.index("self.replay_buffer.sample(") < step.index("self.on_sample_end()"), (
+        "while the replicas are awake"
+    )
     assert "raise RuntimeError(message)" in sample, "where no row came of any group"
-    assert 'self.config.data.get("gen_batch_size", None)' in inspect.getsource(PPOTrainer._init_dataloader)
+    assert 'self.config.data.get("gen_batch_size", None)' in inspect.getsource(
+        PPOTrainer._init_dataloader
+    )
     saved = inspect.getsource(PPOTrainer._save_checkpoint)
     assert "self.train_dataloader.state_dict()" in saved, (
         "a resumed run goes on with the problems after the further ones"
@@ -182,21 +282,28 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
 
 
 def test_the_loss_function_is_still_called_with_the_logits_and_then_with_the_outputs() -> None:
-    """`adapters.logit_loss` reads the logits in the first call and adds to the model's outputs in the second."""
+    """`adapters.logit_loss` reads the logits in the first call and adds to the model's outputs in
+    the second.
+    """
     from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
     outputs = inspect.getsource(FSDPEngineWithLMHead.prepare_model_outputs)
     call = "logits_processor_func(student_logits=logits_rmpad.unsqueeze(0), data=micro_batch)"
     assert outputs.count(call) == 2, "packed and padded"
     step = inspect.getsource(FSDPEngineWithLMHead.forward_step)
-    in_order = ("logits_processor_func=loss_function", "model_output=model_output, data=micro_batch, dp_group",
-                "detach_tree(model_output)")  # fmt: skip
+    in_order = (
+        "logits_processor_func=loss_function",
+        "model_output=model_output, data=micro_batch, dp_group",
+        "detach_tree(model_output)",
+    )
     places = [step.index(text) for text in in_order]
     assert places == sorted(places), "what the loss function adds to the outputs is returned"
 
 
 def test_a_forward_pass_takes_a_batch_that_is_not_in_the_transfer_queue() -> None:
-    """`adapters.teacher` hands its rows to `compute_log_prob` directly, and asks for the loss function."""
+    """`adapters.teacher` hands its rows to `compute_log_prob` directly, and asks for the loss
+    function.
+    """
     from tensordict import TensorDict
     from verl.protocol import BatchData
     from verl.workers.engine_workers import TrainingWorker
@@ -243,9 +350,13 @@ def test_every_mode_of_verl_has_our_mixin_in_front(mode: str) -> None:
         assert list(inspect.signature(getattr(theirs, method)).parameters) == parameters
 
 
-@pytest.mark.parametrize(("mode", "manager"), [
-    ("colocate_async", "llm_server_manager"), ("separate_async", "standalone_server_manager")])  # fmt: skip
-def test_the_asynchronous_modes_still_make_their_client_where_we_make_ours(mode: str, manager: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "manager"),
+    [("colocate_async", "llm_server_manager"), ("separate_async", "standalone_server_manager")],
+)
+def test_the_asynchronous_modes_still_make_their_client_where_we_make_ours(
+    mode: str, manager: str
+) -> None:
     module, name = MODES[mode]
     source = inspect.getsource(resolve(f"verl.trainer.ppo.v1.{module}", name).get_llm_client)
     assert f"self.{manager}.get_client(client_cls=FullyAsyncLLMServerClient)" in source
@@ -256,7 +367,9 @@ def test_an_interrupted_request_still_goes_on_through_super() -> None:
 
     from rltf_verl.adapters.rollout.llm_client import ResumingClient
 
-    assert "output = await super().generate(" in inspect.getsource(inspect.unwrap(FullyAsyncLLMServerClient.generate))
+    assert "output = await super().generate(" in inspect.getsource(
+        inspect.unwrap(FullyAsyncLLMServerClient.generate)
+    )
     order = [c.__name__ for c in ResumingClient.__mro__]
     assert order.index("FullyAsyncLLMServerClient") + 1 == order.index("_SeedPerAttempt")
     assert issubclass(ResumingClient, LLMServerClient)
@@ -268,7 +381,8 @@ def test_adapters_still_reach_the_rollout_as_ours_reads_them() -> None:
     source = inspect.getsource(inspect.unwrap(ActorRolloutRefWorker.update_weights))
     assert "per_tensor_param_base, peft_config=_base_peft_config, base_sync_done=False" in source
     assert "per_tensor_param, peft_config=peft_config, base_sync_done=True" in source
-    # Why `modes.py` refuses an adapter that is not merged with replicas of their own: its config is dropped here.
+    # Why `modes.py` refuses an adapter that is not merged with replicas of their own: its config is
+    # dropped here.
     assert "per_tensor_param, _ = self.actor.engine.get_per_tensor_param()" in source
 
 
@@ -276,12 +390,18 @@ def test_old_weights_are_still_saved_by_the_function_that_we_replace() -> None:
     from verl.experimental.separation.engine_workers import DetachActorWorker
 
     source = inspect.getsource(DetachActorWorker._get_strategy_handlers)
-    assert "from verl.utils.fsdp_utils import" in source, "imported when it is called, after our hook"
+    assert "from verl.utils.fsdp_utils import" in source, (
+        "imported when it is called, after our hook"
+    )
     assert "fsdp2_sharded_save_to_cpu" in source
 
 
-@pytest.mark.parametrize("told", [{}, {"VERL_FILE_LOGGER_ROOT": "logs"}, {"VERL_FILE_LOGGER_PATH": "metrics.jsonl"}])
-def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(told, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "told", [{}, {"VERL_FILE_LOGGER_ROOT": "logs"}, {"VERL_FILE_LOGGER_PATH": "metrics.jsonl"}]
+)
+def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
+    told, tmp_path, monkeypatch
+) -> None:
     from verl.utils.tracking import FileLogger
 
     from rltf_verl.adapters.compat import keep_earlier_metrics
@@ -292,7 +412,13 @@ def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(told, tmp_p
     for name, value in told.items():
         monkeypatch.setenv(name, value)
     config = OmegaConf.create(
-        {"trainer": {"logger": ["console", "file"], "project_name": "sums", "experiment_name": "sd"}}
+        {
+            "trainer": {
+                "logger": ["console", "file"],
+                "project_name": "sums",
+                "experiment_name": "sd",
+            }
+        }
     )
     for process in range(3):
         if process > 0:
@@ -311,6 +437,12 @@ def test_the_file_logger_still_opens_after_the_checkpoint_is_loaded() -> None:
     from verl.utils.tracking import FileLogger
 
     assert "self.logger = Tracking(" in inspect.getsource(PPOTrainer.fit)
-    assert "Tracking(" not in inspect.getsource(PPOTrainer.init) + inspect.getsource(PPOTrainer._setup)
-    assert "self._load_checkpoint()" in inspect.getsource(PPOTrainer.init) + inspect.getsource(PPOTrainer._setup)
-    assert 'open(self.filepath, "wb"' in inspect.getsource(FileLogger.__init__)  # else there is nothing to save
+    assert "Tracking(" not in inspect.getsource(PPOTrainer.init) + inspect.getsource(
+        PPOTrainer._setup
+    )
+    assert "self._load_checkpoint()" in inspect.getsource(PPOTrainer.init) + inspect.getsource(
+        PPOTrainer._setup
+    )
+    assert 'open(self.filepath, "wb"' in inspect.getsource(
+        FileLogger.__init__
+    )  # else there is nothing to save

@@ -21,7 +21,9 @@ def test_there_are_revise_templates() -> None:
 def test_revise_templates_quote_their_fields_as_they_are(name: str) -> None:
     text = render(name, **FIELDS)
     assert FIELDS["feedback"] in text
-    appended = name.endswith("append")  # there question and attempt stand in the conversation already
+    appended = name.endswith(
+        "append"
+    )  # there question and attempt stand in the conversation already
     assert (FIELDS["question"] in text) == (not appended)
     hides = appended or name.endswith(("guide", "feedback"))
     assert (FIELDS["attempt"] in text) == (not hides), "only these hide the previous attempt"
@@ -39,24 +41,36 @@ def test_critic_templates_quote_question_and_attempt_and_need_no_feedback(name: 
 def test_compact_templates_of_critic_and_revision_differ_by_the_feedback_only() -> None:
     """So what feedback modelling learns is what stands in the revise prompt of a tiny policy."""
     fields = {"question": "011", "attempt": "1"}
-    assert render("critic/compact", **fields) + "Wrong." == render("revise/compact", **fields, feedback="Wrong.")
+    assert render("critic/compact", **fields) + "Wrong." == render(
+        "revise/compact", **fields, feedback="Wrong."
+    )
 
 
 def test_compact_is_three_lines() -> None:
-    assert render("revise/compact", question="011", attempt="1", feedback="Wrong.") == "011\n?1\n!Wrong."
+    assert (
+        render("revise/compact", question="011", attempt="1", feedback="Wrong.")
+        == "011\n?1\n!Wrong."
+    )
 
 
 def test_unknown_template_names_the_closest() -> None:
-    with pytest.raises(ValueError, match=r"'revise/gide' is not known.*Did you mean 'revise/guide'"):
+    with pytest.raises(
+        ValueError, match=r"'revise/gide' is not known.*Did you mean 'revise/guide'"
+    ):
         render("revise/gide", **FIELDS)
 
 
 def test_missing_field_is_named() -> None:
-    with pytest.raises(ValueError, match=r"revise/guide\.j2: 'feedback' is undefined; given: question"):
+    with pytest.raises(
+        ValueError, match=r"revise/guide\.j2: 'feedback' is undefined; given: question"
+    ):
         render("revise/guide", question="Q")
 
 
 def test_a_template_that_is_required_is_looked_for_in_its_folder() -> None:
     require_template("rltf.episode.revise", "revise", "guide")
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.critic='guide' is not known; known: compact, critique, rel"):
+    with pytest.raises(
+        ValueError,
+        match=r"rltf\.feedback\.critic='guide' is not known; known: compact, critique, rel",
+    ):
         require_template("rltf.feedback.critic", "critic", "guide")

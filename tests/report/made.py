@@ -9,13 +9,19 @@ LEAKY = Feedback("it is 42", "judge", leak="answer: 42")
 
 
 def turn(said, feedback=HINT, parent=None, stop=None, **more):
-    """An attempt; right if it says 42, without an answer if it says nothing, ungraded if it stops so."""
+    """An attempt; right if it says 42, without an answer if it says nothing, ungraded if it stops
+    so.
+    """
     grade = Grade(correct=said == "42", format_ok=bool(said), parsed=said or None)
     if stop == "ungraded":
         grade = Grade(correct=False, format_ok=True)
     feedback = None if stop and stop != "prompt_too_long" else feedback
-    attempt = Attempt((1,), (2,), None, more.pop("text", f"so {said}"), ended=more.pop("ended", True))
-    return Turn(attempt, more.pop("grade", grade), float(said == "42"), feedback, parent, stop, **more)
+    attempt = Attempt(
+        (1,), (2,), None, more.pop("text", f"so {said}"), ended=more.pop("ended", True)
+    )
+    return Turn(
+        attempt, more.pop("grade", grade), float(said == "42"), feedback, parent, stop, **more
+    )
 
 
 def line(*answers, stop="horizon", feedback=HINT):
@@ -27,7 +33,15 @@ def line(*answers, stop="horizon", feedback=HINT):
     )
 
 
-def write(folder, sessions, step=1, validate=False, env="sums", question="What is 6 times 7?", horizon=None):
+def write(
+    folder,
+    sessions,
+    step=1,
+    validate=False,
+    env="sums",
+    question="What is 6 times 7?",
+    horizon=None,
+):
     """One file of sessions."""
     log = EpisodeLog(folder, "w")
     for i, turns in enumerate(sessions):
@@ -42,16 +56,26 @@ def records(folder, sessions, **place):
 
 
 def row(role, turn_number, advantage, *text, context=(), masked=()):
-    """A row as `report.row_log` has it: one part and its tokens; `context`, `masked`: positions of such tokens."""
+    """A row as `report.row_log` has it: one part and its tokens; `context`, `masked`: positions of
+    such tokens.
+    """
     n = len(text)
     numbers = {"advantage": advantage, "log_prob": -0.5, "gap": 0.25}
-    part = {"role": role, "turn": turn_number, "tokens": n - len(context), "masked": len(masked) / n} | numbers
+    part = {
+        "role": role,
+        "turn": turn_number,
+        "tokens": n - len(context),
+        "masked": len(masked) / n,
+    } | numbers
     tokens = {
-        "text": list(text), "role": [-1 if k in context else Role[role.upper()] for k in range(n)],
-        "turn": [turn_number] * n, "masked": [int(k in masked) for k in range(n)],
+        "text": list(text),
+        "role": [-1 if k in context else Role[role.upper()] for k in range(n)],
+        "turn": [turn_number] * n,
+        "masked": [int(k in masked) for k in range(n)],
         "advantage": [0.0 if k in context or k in masked else advantage for k in range(n)],
-        "log_prob": [-0.5 - k for k in range(n)], "gap": [0.25 * k for k in range(n)],
-    }  # fmt: skip
+        "log_prob": [-0.5 - k for k in range(n)],
+        "gap": [0.25 * k for k in range(n)],
+    }
     return {"parts": [part], "tokens": tokens}
 
 
@@ -62,7 +86,14 @@ def with_rows(record, *rows):
 
 
 HOSTILE = [
-    "<script>window.hacked = 1</script>", "</script><img src=x onerror='window.hacked = 1'>", "<!-- <script>",
-    "nul \x00 bell \x07 escape \x1b[31m", "\u202eevil\u202c \u2066x", "שלום עולם, 42", "😀 漢字 é \u2028 \u2029 \ufffd",
-    "{{data}} {{script}} \\1 \\g<0>", "&lt;b&gt; &amp;", "x" * 100_000,
-]  # fmt: skip
+    "<script>window.hacked = 1</script>",
+    "</script><img src=x onerror='window.hacked = 1'>",
+    "<!-- <script>",
+    "nul \x00 bell \x07 escape \x1b[31m",
+    "\u202eevil\u202c \u2066x",
+    "שלום עולם, 42",
+    "😀 漢字 é \u2028 \u2029 \ufffd",
+    "{{data}} {{script}} \\1 \\g<0>",
+    "&lt;b&gt; &amp;",
+    "x" * 100_000,
+]

@@ -17,7 +17,9 @@ def evaluated(accuracy):
 
 
 def write_metrics(path, records):
-    """One process of verl's file logger: `records` is [(step, metrics)…]; trained steps get their number as in verl."""
+    """One process of verl's file logger: `records` is [(step, metrics)…]; trained steps get their
+    number as in verl.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = []
     for number, metrics in records:

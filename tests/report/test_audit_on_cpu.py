@@ -16,9 +16,21 @@ from tests.report.made import line as made_line
 from tests.report.made import records
 
 
-def turn(answer: str, feedback: Feedback | None = None, withheld: Feedback | None = None, parent: int | None = None):
+def turn(
+    answer: str,
+    feedback: Feedback | None = None,
+    withheld: Feedback | None = None,
+    parent: int | None = None,
+):
     grade = Grade(correct=answer == "42", format_ok=True, parsed=answer)
-    return Turn(Attempt((1,), (2,), None, f"so {answer}", ended=True), grade, 0.0, feedback, parent, withheld=withheld)
+    return Turn(
+        Attempt((1,), (2,), None, f"so {answer}", ended=True),
+        grade,
+        0.0,
+        feedback,
+        parent,
+        withheld=withheld,
+    )
 
 
 JUDGE = Feedback("carry the one please", "judge", latency_s=2.0, leak="")
@@ -28,9 +40,15 @@ SESSIONS = [
     (turn("41", JUDGE), turn("42", parent=0)),  # better
     (turn("41", JUDGE), turn("41 ", parent=0)),  # unchanged
     (turn("42", JUDGE), turn("40", parent=0)),  # worse
-    (turn("41", replace(JUDGE, text="other words", leak="answer: 42", original="it is 42")), turn("42", parent=0)),
+    (
+        turn("41", replace(JUDGE, text="other words", leak="answer: 42", original="it is 42")),
+        turn("42", parent=0),
+    ),
     (turn("41", withheld=LEAKY),),  # dropped, the session ended
-    (turn("41", replace(FIXED, fallback=True), withheld=LEAKY), turn("40", parent=0)),  # dropped and replaced
+    (
+        turn("41", replace(FIXED, fallback=True), withheld=LEAKY),
+        turn("40", parent=0),
+    ),  # dropped and replaced
     (turn("41", replace(FIXED, fallback=True)), turn("40", parent=0)),  # the judge was down
     (turn("41", FIXED), turn("42", parent=0), turn("41", parent=0)),  # two revisions
 ]
@@ -47,10 +65,30 @@ def log(tmp_path: Path) -> Path:
 
 def test_known_numbers(log: Path) -> None:
     fallback, fixed, judge = sorted(audit(read_episodes(log)), key=lambda a: (a.num, a.provider))
-    assert judge == Audit("judge", 6, leaks=0.5, withheld=1 / 3, words=3.5, no_op=0.0, changed=0.75, better=2 / 3,
-                          worse=1.0, latency_s=(4 * 2 + 2 * 4) / 6)  # fmt: skip
-    assert (fixed.provider, fixed.num, fixed.leaks, fixed.no_op) == ("correctness (fall-back)", 1, None, 1.0)
-    assert (fallback.provider, fallback.changed, fallback.better, fallback.worse) == ("correctness", 0.5, 0.5, None)
+    assert judge == Audit(
+        "judge",
+        6,
+        leaks=0.5,
+        withheld=1 / 3,
+        words=3.5,
+        no_op=0.0,
+        changed=0.75,
+        better=2 / 3,
+        worse=1.0,
+        latency_s=(4 * 2 + 2 * 4) / 6,
+    )
+    assert (fixed.provider, fixed.num, fixed.leaks, fixed.no_op) == (
+        "correctness (fall-back)",
+        1,
+        None,
+        1.0,
+    )
+    assert (fallback.provider, fallback.changed, fallback.better, fallback.worse) == (
+        "correctness",
+        0.5,
+        0.5,
+        None,
+    )
 
 
 def test_the_command(log: Path) -> None:
@@ -58,11 +96,15 @@ def test_the_command(log: Path) -> None:
     assert result.exit_code == 0, result.stderr
     for told in ("judge", "correctness (fall-back)", "50.0 %", "66.7 %", "–", "no-op"):
         assert told in result.stdout
-    first = CliRunner().invoke(app, ["judge", "audit", str(log), "--step", "1"], env={"COLUMNS": "140"})
+    first = CliRunner().invoke(
+        app, ["judge", "audit", str(log), "--step", "1"], env={"COLUMNS": "140"}
+    )
     assert "correctness" not in first.stdout
 
 
-@pytest.mark.parametrize(("words", "told"), [(["nowhere"], "no such folder"), ([".", "--step", "9"], "no sessions of")])
+@pytest.mark.parametrize(
+    ("words", "told"), [(["nowhere"], "no such folder"), ([".", "--step", "9"], "no sessions of")]
+)
 def test_what_a_user_can_mend_is_one_line(words: list[str], told: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["judge", "audit", str(tmp_path / words[0]), *words[1:]])
     assert result.exit_code == 1
@@ -79,8 +121,14 @@ def test_an_ungraded_attempt_is_neither_better_nor_worse(tmp_path: Path) -> None
     assert (told.num, told.changed, told.better, told.worse) == (1, None, None, None)
 
 
-EMPTY = ["", "Your answer is wrong.", "It was incorrect. Please try again.", "Let's try again!", "That is wrong…",
-         "Your previous attempt was not correct"]  # fmt: skip
+EMPTY = [
+    "",
+    "Your answer is wrong.",
+    "It was incorrect. Please try again.",
+    "Let's try again!",
+    "That is wrong…",
+    "Your previous attempt was not correct",
+]
 
 
 @pytest.mark.parametrize("text", EMPTY)

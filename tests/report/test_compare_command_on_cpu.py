@@ -18,18 +18,34 @@ def rltf(*words):
 
 
 def test_tables_files_and_pictures(tmp_path):
-    for name, ends in {"grpo_seed0": 0.3, "grpo_seed1": 0.4, "sd_seed0": 0.6, "sd_seed1": 0.7}.items():
+    for name, ends in {
+        "grpo_seed0": 0.3,
+        "grpo_seed1": 0.4,
+        "sd_seed0": 0.6,
+        "sd_seed1": 0.7,
+    }.items():
         run(tmp_path / name / "metrics.jsonl", [0.1, 0.2, ends], every=2)
     out = tmp_path / "out"
-    result = rltf(*(tmp_path / f"{arm}_seed{k}" for arm in ("grpo", "sd") for k in (0, 1)), "--out", out)
+    result = rltf(
+        *(tmp_path / f"{arm}_seed{k}" for arm in ("grpo", "sd") for k in (0, 1)), "--out", out
+    )
     assert result.exit_code == 0, result.stderr
     assert "0.350±0.071" in result.stdout
     assert "+0.300 *" in result.stdout
-    assert "left out: --x rollouts: no rltf/session/total; no episode log with training sessions" in result.stdout
+    assert (
+        "left out: --x rollouts: no rltf/session/total; no episode log with training sessions"
+        in result.stdout
+    )
     assert "left out: --x cost: " in result.stdout
-    assert sorted(p.name for p in out.iterdir()) == ["compare.csv", "compare.json", *(
-        f"first_turn.{axis}.{kind}" for axis in ("hours", "step", "tokens") for kind in ("png", "svg")
-    )]  # fmt: skip
+    assert sorted(p.name for p in out.iterdir()) == [
+        "compare.csv",
+        "compare.json",
+        *(
+            f"first_turn.{axis}.{kind}"
+            for axis in ("hours", "step", "tokens")
+            for kind in ("png", "svg")
+        ),
+    ]
     assert (out / "first_turn.step.png").read_bytes().startswith(PNG)
     drawn = (out / "first_turn.step.svg").read_text()
     assert "training step" in drawn
@@ -47,7 +63,9 @@ def test_the_same_picture_twice_is_the_same_file(tmp_path):
     run(tmp_path / "a.jsonl", [0.1, 0.2])
     for out in ("x", "y"):
         assert rltf(tmp_path / "a.jsonl", "--x", "step", "--out", tmp_path / out).exit_code == 0
-    assert (tmp_path / "x/first_turn.step.svg").read_bytes() == (tmp_path / "y/first_turn.step.svg").read_bytes()
+    assert (tmp_path / "x/first_turn.step.svg").read_bytes() == (
+        tmp_path / "y/first_turn.step.svg"
+    ).read_bytes()
 
 
 def test_other_metrics_by_name(tmp_path):
@@ -55,7 +73,14 @@ def test_other_metrics_by_name(tmp_path):
     for number in (1, 2):
         write(tmp_path / "a" / "episodes", [line("1", "42")], step=number)
     out = tmp_path / "out"
-    words = ("--metric", "log/train/turn_2/standing", "--metric", "perf/total_num_tokens", "--x", "step,rollouts")
+    words = (
+        "--metric",
+        "log/train/turn_2/standing",
+        "--metric",
+        "perf/total_num_tokens",
+        "--x",
+        "step,rollouts",
+    )
     result = rltf(tmp_path / "a", *words, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert (out / "log_train_turn_2_standing.rollouts.svg").exists()
@@ -69,7 +94,9 @@ def test_one_picture_per_validation_set(tmp_path):
         records = [(0, {easy: 0.5, hard: 0.1}), (1, step() | {easy: 0.6, hard: 0.2})]
         write_metrics(tmp_path / f"{name}.jsonl", records)
     out = tmp_path / "out"
-    assert rltf(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--x", "step", "--out", out).exit_code == 0
+    assert (
+        rltf(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--x", "step", "--out", out).exit_code == 0
+    )
     assert (out / "first_turn_easy.step.png").exists()
     assert (out / "first_turn_hard.step.png").exists()
 
@@ -79,7 +106,8 @@ def runs_that_cannot_be_compared(t):
     write_metrics(t / "once.jsonl", [(0, evaluated(0.1))])
     write_metrics(t / "no_validation.jsonl", [(1, step()), (2, step())])
     write_metrics(
-        t / "other_set.jsonl", [(0, {"val-core/other/acc/mean@1": 0.1}), (1, {"val-core/other/acc/mean@1": 1})]
+        t / "other_set.jsonl",
+        [(0, {"val-core/other/acc/mean@1": 0.1}), (1, {"val-core/other/acc/mean@1": 1})],
     )
     (t / "chart.csv").write_text("Step,sd - acc\n0,0.1\n")
     (t / "long.csv").write_text(f"_step,note\n0,{'x' * 200_000}\n")
@@ -110,7 +138,10 @@ def runs_that_cannot_be_compared(t):
         (["several"], "holds several runs"),
         (["logs"], "holds several runs, with episode logs in"),
         (["good.jsonl", "--x", "step,hour"], "Did you mean 'hours'?"),
-        (["good.jsonl", "--metric", "timing_s/stepp"], "not in good.jsonl; names like it: timing_s/step"),
+        (
+            ["good.jsonl", "--metric", "timing_s/stepp"],
+            "not in good.jsonl; names like it: timing_s/step",
+        ),
         (["good.jsonl", "--metric", "acc"], f"names like it: {ACC}"),
         (["good.jsonl", "--metric", "zzz"], "none with a name like it"),
     ],

@@ -60,10 +60,21 @@ def test_an_episode_log_alone(tmp_path):
 
 
 def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
-    tree = (turn("1"), turn("2", parent=0), turn("42", parent=1, stop="solved"), turn("42", parent=0, stop="solved"))
+    tree = (
+        turn("1"),
+        turn("2", parent=0),
+        turn("42", parent=1, stop="solved"),
+        turn("42", parent=0, stop="solved"),
+    )
     for number in (1, 2, 5):
-        write(tmp_path, [line("1", "42"), line("3", feedback=LEAKY), line("", "1", stop="ungraded")], step=number)
-        write(tmp_path, [tree, line("42", stop="solved", feedback=EMPTY)], step=number, validate=True)
+        write(
+            tmp_path,
+            [line("1", "42"), line("3", feedback=LEAKY), line("", "1", stop="ungraded")],
+            step=number,
+        )
+        write(
+            tmp_path, [tree, line("42", stop="solved", feedback=EMPTY)], step=number, validate=True
+        )
     found = one(tmp_path)
     expected = by_steps(read_episodes(tmp_path), 1)
     assert len(expected) == 6
@@ -74,7 +85,9 @@ def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
             for name in ("accuracy", "format", "solved", "standing", "num"):
                 assert here.get(f"log/{s.split}/turn_{t.turn}/{name}") == getattr(t, name)
             for name in ("fixed", "broken", "gain", "plasticity", "corrected", "repeated"):
-                assert here.get(f"log/{s.split}/turn_{t.turn}/revisions/{name}") == getattr(t.revisions, name)
+                assert here.get(f"log/{s.split}/turn_{t.turn}/revisions/{name}") == getattr(
+                    t.revisions, name
+                )
                 assert here.get(f"log/{s.split}/revisions/{name}") == getattr(s.revisions, name)
         assert here.get(f"log/{s.split}/friction") == s.friction
         for name in ("words", "no_op", "fallback", "withheld", "leaks"):
@@ -95,10 +108,15 @@ def write_export(path, rows):
     elif path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
-        with path.open("w", encoding="utf-8-sig", newline="") as file:  # as a spreadsheet would save it
+        with path.open(
+            "w", encoding="utf-8-sig", newline=""
+        ) as file:  # as a spreadsheet would save it
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
-            writer.writerows({name: "NaN" if value is None else value for name, value in row.items()} for row in rows)
+            writer.writerows(
+                {name: "NaN" if value is None else value for name, value in row.items()}
+                for row in rows
+            )
     return path
 
 
@@ -112,17 +130,29 @@ def test_wandb_exports(tmp_path, kind):
 
 
 def test_hours_are_wandbs_for_all_where_one_run_has_no_times_of_steps(tmp_path):
-    rows = [{name: value for name, value in row.items() if name != "timing_s/step"} for row in wandb_rows()]
+    rows = [
+        {name: value for name, value in row.items() if name != "timing_s/step"}
+        for row in wandb_rows()
+    ]
     a, b = write_export(tmp_path / "a.csv", rows), write_export(tmp_path / "b.csv", wandb_rows())
     (panel,) = compare(read_arms([str(a), str(b)]), ["hours"], ["first_turn"]).panels
     assert [[p.x for p in curve.seeds[0]] for curve in panel.arms] == [[0.025, 2.0], [0.025, 2.0]]
 
 
 def test_a_resume_without_a_first_validation_begins_after_its_step(tmp_path):
-    first = [(0, evaluated(0.1)), (1, step()), (2, step() | evaluated(0.2)), (3, step() | evaluated(0.9))]
+    first = [
+        (0, evaluated(0.1)),
+        (1, step()),
+        (2, step() | evaluated(0.2)),
+        (3, step() | evaluated(0.9)),
+    ]
     write_metrics(tmp_path / "a.jsonl", first)
     write_metrics(tmp_path / "b.jsonl", [(3, step()), (4, step() | evaluated(0.4))])
-    assert accuracies(f"a={tmp_path / 'a.jsonl'},{tmp_path / 'b.jsonl'}") == {0: 0.1, 2: 0.2, 4: 0.4}
+    assert accuracies(f"a={tmp_path / 'a.jsonl'},{tmp_path / 'b.jsonl'}") == {
+        0: 0.1,
+        2: 0.2,
+        4: 0.4,
+    }
 
 
 def test_a_start_from_scratch_replaces_everything(tmp_path):
@@ -140,7 +170,9 @@ def test_a_process_that_only_validated_takes_nothing_back(tmp_path):
 
 def test_files_of_several_launches_are_read_in_the_order_of_writing(tmp_path):
     first = run(tmp_path / "z_first.jsonl", [0.1, 0.2, 0.3])
-    later = write_metrics(tmp_path / "a_later.jsonl", [(1, evaluated(0.25)), (2, step() | evaluated(0.35))])
+    later = write_metrics(
+        tmp_path / "a_later.jsonl", [(1, evaluated(0.25)), (2, step() | evaluated(0.35))]
+    )
     os.utime(first, (1, 1))
     assert accuracies(tmp_path) == {0: 0.1, 1: 0.25, 2: 0.35}
     assert accuracies(f"a={first},{later}") == {0: 0.1, 1: 0.25, 2: 0.35}
@@ -148,13 +180,18 @@ def test_files_of_several_launches_are_read_in_the_order_of_writing(tmp_path):
 
 def test_processes_in_one_file(tmp_path):
     path = run(tmp_path / "a.jsonl", [0.1, 0.2, 0.3])
-    later = write_metrics(tmp_path / "later.jsonl", [(1, evaluated(0.5)), (2, step() | evaluated(0.6))])
+    later = write_metrics(
+        tmp_path / "later.jsonl", [(1, evaluated(0.5)), (2, step() | evaluated(0.6))]
+    )
     path.write_text(path.read_text() + later.read_text() + '{"step": 3, "da')  # and a killed writer
     assert {s: m[ACC] for s, m in read_history([path]).items()} == {0: 0.1, 1: 0.5, 2: 0.6}
 
 
 def test_what_is_no_number_is_no_point(tmp_path):
-    write_metrics(tmp_path / "a.jsonl", [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})])
+    write_metrics(
+        tmp_path / "a.jsonl",
+        [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})],
+    )
     found = one(tmp_path / "a.jsonl")
     assert found.series(ACC) == {1: 0.2, 2: 0.3}
     assert found.names() == {ACC}
@@ -183,7 +220,10 @@ def test_names_of_arms(tmp_path):
     t = tmp_path
     assert names(t, f"sd={t}/sd_1", f"sd={t}/sd_2") == {"sd": 2}
     assert names(t, f"sd={t}/sd_*", t / "grpo_seed0", t / "grpo_seed1") == {"sd": 2, "grpo": 2}
-    assert names(t, t / "sd_1", t / "sd_2") == {"sd_1": 1, "sd_2": 1}  # two learning rates, for all we know
+    assert names(t, t / "sd_1", t / "sd_2") == {
+        "sd_1": 1,
+        "sd_2": 1,
+    }  # two learning rates, for all we know
     assert names(t, t / "lr=3" / "episodes") == {"lr=3": 1}
     assert names(t, t / "x/run", t / "y/run") == {"x": 1, "y": 1}
 

@@ -11,7 +11,10 @@ from tests.report.made import line, records, row, with_rows
 
 def shown(record, terminal):
     out = Console(
-        file=io.StringIO(), force_terminal=terminal, color_system="truecolor" if terminal else None, width=200
+        file=io.StringIO(),
+        force_terminal=terminal,
+        color_system="truecolor" if terminal else None,
+        width=200,
     )
     show_episode(record, out)
     return out.file.getvalue()
@@ -25,10 +28,19 @@ def test_a_line_for_each_part(tmp_path):
     lines = shown(record, terminal=False).splitlines()
     at = lines.index("row 1: first prompt → attempt 1 → attempt 2")
     assert lines[at + 1 :] == [
-        "  attempt  attempt 1 · 2 tokens · advantage -0.5 · masked 0.0% · log-prob -0.5 · gap +0.25",
-        "  attempt  attempt 2 · 2 tokens · advantage +0.75 · masked 12.5% · log-prob -0.5 · gap +0.25",
+        (
+            "  attempt  attempt 1 · 2 tokens · advantage -0.5 · masked 0.0% · log-prob -0.5 · gap"
+            " +0.25"
+        ),
+        (
+            "  attempt  attempt 2 · 2 tokens · advantage +0.75 · masked 12.5% · log-prob -0.5 · gap"
+            " +0.25"
+        ),
         "row 2: first prompt → attempt 2",
-        "  distill  attempt 2 · 2 tokens · advantage +0.25 · masked 0.0% · log-prob -0.5 · gap +0.25",
+        (
+            "  distill  attempt 2 · 2 tokens · advantage +0.25 · masked 0.0% · log-prob -0.5 · gap"
+            " +0.25"
+        ),
     ]
 
 

@@ -19,39 +19,89 @@ from rltf_verl.runlog.valid import MOST_DEPTH, rows_trouble, session_trouble
 from tests.report.made import LEAKY, line, row, turn, write
 
 VALUES = [
-    None, True, False, -1, 0, 1, 7, 10**30, -(10**30), 0.5, float("nan"), float("inf"), "", "x", "\ud83d", "\x1b[31m",
-    "train", "val", [], [1], [[]], [{}], {}, {"text": 1}, "9" * 5000,
-]  # fmt: skip
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1,
+    7,
+    10**30,
+    -(10**30),
+    0.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "\ud83d",
+    "\x1b[31m",
+    "train",
+    "val",
+    [],
+    [1],
+    [[]],
+    [{}],
+    {},
+    {"text": 1},
+    "9" * 5000,
+]
 READERS = [
-    ["log", "stats"], ["log", "stats", "--json"], ["log", "tail", "-n", "99"], ["log", "grep", "so"], ["inspect"],
-    ["judge", "audit"], ["view", "-o", "{out}"], ["log", "export", "--as", "turns", "--out", "{out}"],
-    ["log", "export", "--as", "answers", "--out", "{out}"], ["log", "export", "--as", "dialogues", "--out", "{out}"],
+    ["log", "stats"],
+    ["log", "stats", "--json"],
+    ["log", "tail", "-n", "99"],
+    ["log", "grep", "so"],
+    ["inspect"],
+    ["judge", "audit"],
+    ["view", "-o", "{out}"],
+    ["log", "export", "--as", "turns", "--out", "{out}"],
+    ["log", "export", "--as", "answers", "--out", "{out}"],
+    ["log", "export", "--as", "dialogues", "--out", "{out}"],
     ["log", "export", "--as", "preferences", "--out", "{out}"],
-]  # fmt: skip
+]
 SESSIONS = [
-    line("41", "42"), line("41", "40", "41", feedback=LEAKY),
+    line("41", "42"),
+    line("41", "40", "41", feedback=LEAKY),
     (turn("1"), turn("2", parent=0, stop="horizon"), turn("42", parent=0, stop="correct")),
-]  # fmt: skip
+]
 
 
 def run(folder, reader, out):
     words = [word.format(out=out) for word in reader]
-    arguments = ["log", "grep", words[2], str(folder)] if words[:2] == ["log", "grep"] else [*words, str(folder)]
+    arguments = (
+        ["log", "grep", words[2], str(folder)]
+        if words[:2] == ["log", "grep"]
+        else [*words, str(folder)]
+    )
     return CliRunner().invoke(app, arguments)
 
 
 def valid(tmp_path):
     """The lines of a sound log, and one of what a session was trained on."""
     folder = write(tmp_path / "sound", SESSIONS)
-    trained = {"step": 1, "uid": "u1-0", "session_id": 0, "rows": [row("distill", 1, 0.5, "a", "b")]}
-    return folder, [json.loads(text) for text in next(folder.glob("*.train.*")).read_text().splitlines()], trained
+    trained = {
+        "step": 1,
+        "uid": "u1-0",
+        "session_id": 0,
+        "rows": [row("distill", 1, 0.5, "a", "b")],
+    }
+    return (
+        folder,
+        [json.loads(text) for text in next(folder.glob("*.train.*")).read_text().splitlines()],
+        trained,
+    )
 
 
 def places(value, path=()):
     """Every place in a record."""
     if path:
         yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in items:
         yield from places(inner, (*path, key))
 
@@ -71,7 +121,9 @@ def mutated(record, rng):
 
 
 def test_an_odd_field_stops_no_reader(tmp_path):
-    """300 records, each with one odd field, through all that reads a log; what is skipped is counted aloud."""
+    """300 records, each with one odd field, through all that reads a log; what is skipped is
+    counted aloud.
+    """
     _, records, trained = valid(tmp_path)
     rng, folder, num_bad = random.Random(0), tmp_path / "log", 0
     folder.mkdir()
@@ -80,27 +132,39 @@ def test_an_odd_field_stops_no_reader(tmp_path):
         record, _ = mutated(rng.choice(records), rng)
         broken.append(record)
         num_bad += session_trouble(json.loads(json.dumps(record))) is not None
-    (folder / "00000001.train.w.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [records[0], *broken]))
+    (folder / "00000001.train.w.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in [records[0], *broken])
+    )
     rows = [mutated(trained, rng)[0] for _ in range(100)]
-    (folder / "00000001.rows.trainer.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    (folder / "00000001.rows.trainer.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in rows)
+    )
     assert 100 < num_bad < 300
     assert 1 < len(read_episodes(folder)) <= 301 - num_bad
     assert read_log(folder)[1].sessions > 0  # what `rltf compare` reads
     for reader in READERS:
         outcome = run(folder, reader, tmp_path / "out")
-        assert outcome.exception is None or isinstance(outcome.exception, SystemExit), (reader, outcome.exception)
+        assert outcome.exception is None or isinstance(outcome.exception, SystemExit), (
+            reader,
+            outcome.exception,
+        )
         assert outcome.exit_code in (0, 1), (reader, outcome.output)
         assert "Traceback" not in outcome.output
 
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("parent", [0, 1, 5, -1, "0", 0.0, True])
-def test_a_turn_that_is_its_own_parent_or_a_later_one_s_ends_nobody(reader, parent, tmp_path, caplog):
+def test_a_turn_that_is_its_own_parent_or_a_later_one_s_ends_nobody(
+    reader, parent, tmp_path, caplog
+):
     folder, records, _ = valid(tmp_path)
     records[0]["turns"][0]["parent"] = parent
     append_lines(folder / "00000001.train.x.jsonl", records[:1])
     assert run(folder, reader, tmp_path / "out").exit_code == 0
-    assert "00000001.train.x.jsonl: skipped 1 unreadable lines of 1 (line 1: turns[0].parent=" in caplog.text
+    assert (
+        "00000001.train.x.jsonl: skipped 1 unreadable lines of 1 (line 1: turns[0].parent="
+        in caplog.text
+    )
 
 
 def test_a_damaged_line_is_named(tmp_path, caplog):
@@ -109,7 +173,10 @@ def test_a_damaged_line_is_named(tmp_path, caplog):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], "", lines[1][:50], lines[2], "[1]", ""]))
     assert len(read_episodes(folder)) == 2
-    assert f"{path}: skipped 2 unreadable lines of 4 (line 3: no JSON object; line 5: no JSON object)" in caplog.text
+    assert (
+        f"{path}: skipped 2 unreadable lines of 4 (line 3: no JSON object; line 5: no JSON object)"
+        in caplog.text
+    )
 
 
 def test_a_packed_file_that_is_cut_off_gives_what_it_has(tmp_path, caplog):
@@ -144,6 +211,12 @@ def test_what_the_writers_write_can_be_read(tmp_path):
 
 def test_a_session_without_an_end_is_refused(tmp_path):
     _, records, _ = valid(tmp_path)
-    long = {**records[0], "turns": [{**records[0]["turns"][0], "parent": k - 1 if k else None} for k in range(3000)]}
-    assert session_trouble(long) == f"turns[{MOST_DEPTH + 1}].parent: more than {MOST_DEPTH} revisions in a row"
+    long = {
+        **records[0],
+        "turns": [{**records[0]["turns"][0], "parent": k - 1 if k else None} for k in range(3000)],
+    }
+    assert (
+        session_trouble(long)
+        == f"turns[{MOST_DEPTH + 1}].parent: more than {MOST_DEPTH} revisions in a row"
+    )
     assert session_trouble({**records[0], "turns": []}).startswith("turns has 0 entries")

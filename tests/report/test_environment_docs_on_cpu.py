@@ -1,4 +1,6 @@
-"""docs/environments.md shows what the environments say today: each example is the output of the command above it."""
+"""docs/environments.md shows what the environments say today: each example is the output of the
+command above it.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ from rltf_verl.report.terminal.environment import fenced
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "environments.md"
-EXAMPLES = re.findall(r"<!-- (rltf env show [^\n]*) -->\n\n(.*?)\n\n<!-- end -->", DOCS.read_text("utf-8"), re.DOTALL)
+EXAMPLES = re.findall(
+    r"<!-- (rltf env show [^\n]*) -->\n\n(.*?)\n\n<!-- end -->", DOCS.read_text("utf-8"), re.DOTALL
+)
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
-def test_an_example_is_what_the_command_prints(command: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_is_what_the_command_prints(
+    command: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     result = CliRunner().invoke(app, shlex.split(command)[1:])
     assert result.exit_code == 0, result.output
@@ -31,7 +37,9 @@ def test_every_environment_has_an_example() -> None:
 
 
 def test_a_wrong_answer_has_to_be_wrong() -> None:
-    told = CliRunner().invoke(app, ["env", "show", "binary_matrix", "--wrong", "0 1 2 3\n1 2 3 4\n2 3 4 5\n3 4 5 6"])
+    told = CliRunner().invoke(
+        app, ["env", "show", "binary_matrix", "--wrong", "0 1 2 3\n1 2 3 4\n2 3 4 5\n3 4 5 6"]
+    )
     assert "is a right answer" in told.stderr
     right = CliRunner().invoke(app, ["env", "show", "binary_matrix", "--wrong", "\\boxed{1}"])
     assert "The answer is not a 4 by 4 matrix." in right.stdout

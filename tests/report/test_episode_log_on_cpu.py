@@ -17,11 +17,19 @@ def episode(text="a", feedback="f", session_id=0, stop="feedback_unavailable"):
     critique = Attempt((1,), (2,), None, "not written down", ended=True)
     first = Turn(
         Attempt((1, 2), (3, 4), (-0.5, -0.25), text, ended=True, info={"max_global_steps": 7}),
-        Grade(False, True, parsed=text), 0.0,
+        Grade(False, True, parsed=text),
+        0.0,
         Feedback(feedback, "verifier", latency_s=0.5, attempt=critique, span=(3, 4)),
-    )  # fmt: skip
-    last = Turn(Attempt((5,), (6,), None, "b", ended=False), Grade(True, True, error="E: x"), 0.9,
-                parent=0, stop=stop, error="why", prompt="again?")  # fmt: skip
+    )
+    last = Turn(
+        Attempt((5,), (6,), None, "b", ended=False),
+        Grade(True, True, error="E: x"),
+        0.9,
+        parent=0,
+        stop=stop,
+        error="why",
+        prompt="again?",
+    )
     return Episode(Problem("echo", 11, {"k": 1}, "ref"), session_id, (first, last), num_shortened=1)
 
 
@@ -44,32 +52,74 @@ def test_a_record_holds_what_was_said(tmp_path):
     (record,) = read_episodes(tmp_path / "new" / "folder")
     assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["00000005.val.w.jsonl"]
     assert record == {
-        "version": 5, "step": 5, "split": "val", "uid": "u1", "seed": 3, "question": "q",
-        "env": "echo", "index": 11, "session_id": 0,
-        "reference": "ref", "task": {"k": 1}, "num_shortened": 1,
+        "version": 5,
+        "step": 5,
+        "split": "val",
+        "uid": "u1",
+        "seed": 3,
+        "question": "q",
+        "env": "echo",
+        "index": 11,
+        "session_id": 0,
+        "reference": "ref",
+        "task": {"k": 1},
+        "num_shortened": 1,
         "turns": [
             {
-                "prompt": None, "text": "a", "num_tokens": 2, "prompt_tokens": 2, "ended": True,
-                "reward": 0.0, "weight_version": 7,
-                "parent": None, "stop": None, "error": None,
-                "grade": {"correct": False, "format_ok": True, "parsed": "a", "error": None, **UNSCORED},
+                "prompt": None,
+                "text": "a",
+                "num_tokens": 2,
+                "prompt_tokens": 2,
+                "ended": True,
+                "reward": 0.0,
+                "weight_version": 7,
+                "parent": None,
+                "stop": None,
+                "error": None,
+                "grade": {
+                    "correct": False,
+                    "format_ok": True,
+                    "parsed": "a",
+                    "error": None,
+                    **UNSCORED,
+                },
                 "feedback": {
-                    "text": "f", "provider": "verifier", "sees_reference": False, "latency_s": 0.5, "fallback": False,
-                    "prompt_tokens": 0, "completion_tokens": 0, "cached": False,
-                    "leak": None, "original": None,
+                    "text": "f",
+                    "provider": "verifier",
+                    "sees_reference": False,
+                    "latency_s": 0.5,
+                    "fallback": False,
+                    "prompt_tokens": 0,
+                    "completion_tokens": 0,
+                    "cached": False,
+                    "leak": None,
+                    "original": None,
                 },
                 "withheld": None,
             },
             {
-                "prompt": "again?", "text": "b", "num_tokens": 1, "prompt_tokens": 1, "ended": False,
-                "reward": 0.9, "weight_version": None,
-                "parent": 0, "stop": "feedback_unavailable", "error": "why",
-                "grade": {"correct": True, "format_ok": True, "parsed": None, "error": "E: x", **UNSCORED},
+                "prompt": "again?",
+                "text": "b",
+                "num_tokens": 1,
+                "prompt_tokens": 1,
+                "ended": False,
+                "reward": 0.9,
+                "weight_version": None,
+                "parent": 0,
+                "stop": "feedback_unavailable",
+                "error": "why",
+                "grade": {
+                    "correct": True,
+                    "format_ok": True,
+                    "parsed": None,
+                    "error": "E: x",
+                    **UNSCORED,
+                },
                 "feedback": None,
                 "withheld": None,
             },
         ],
-    }  # fmt: skip
+    }
 
 
 def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, caplog):
@@ -88,17 +138,24 @@ def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, caplo
 
 def test_what_a_grader_found_is_written_whatever_it_is(tmp_path):
     played = episode()
-    (turn, *rest) = played.turns
+    turn, *rest = played.turns
     odd = replace(turn, grade=replace(turn.grade, parsed={1, 2}))
-    EpisodeLog(tmp_path, "w").append(replace(played, turns=(odd, *rest)), question="q", step=1, validate=False, uid="u")
+    EpisodeLog(tmp_path, "w").append(
+        replace(played, turns=(odd, *rest)), question="q", step=1, validate=False, uid="u"
+    )
     (record,) = read_episodes(tmp_path)
     assert record["turns"][0]["grade"]["parsed"] == "{1, 2}"
 
 
 HOSTILE = [
-    "line\nbreak\r\nand\rmore", "nul \x00 and \x1b[31m", "separators \u2028 \u2029 \x85 \x0b \x0c \x1c \x1e",
-    '"}\n{"step": 1}', "</script><b>", "\\ud800 in letters", "😀 漢字 é",
-]  # fmt: skip
+    "line\nbreak\r\nand\rmore",
+    "nul \x00 and \x1b[31m",
+    "separators \u2028 \u2029 \x85 \x0b \x0c \x1c \x1e",
+    '"}\n{"step": 1}',
+    "</script><b>",
+    "\\ud800 in letters",
+    "😀 漢字 é",
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -107,16 +164,22 @@ def test_hostile_text_comes_back_unchanged(tmp_path, text):
     log.append(episode(text, feedback=text), question="q", step=1, validate=False, uid=text)
     log.append(episode("next"), question="q", step=1, validate=False, uid="u2")
     (path,) = tmp_path.glob("*.jsonl")
-    with path.open(encoding="utf-8", newline="\n") as file:  # what any other reader of JSON lines sees
+    with path.open(
+        encoding="utf-8", newline="\n"
+    ) as file:  # what any other reader of JSON lines sees
         assert len([json.loads(line) for line in file]) == 2
     first, second = read_episodes(tmp_path)
     assert first["turns"][0]["text"] == first["uid"] == text
-    assert first["turns"][0]["feedback"]["text"] == clean_text(text), "feedback is clean before it is logged"
+    assert first["turns"][0]["feedback"]["text"] == clean_text(text), (
+        "feedback is clean before it is logged"
+    )
     assert second["turns"][0]["text"] == "next"
 
 
 def test_a_lone_surrogate_becomes_a_question_mark_and_the_line_stays_valid(tmp_path):
-    EpisodeLog(tmp_path, "w").append(episode("a\ud800b\udfffc"), question="q", step=1, validate=False, uid="u")
+    EpisodeLog(tmp_path, "w").append(
+        episode("a\ud800b\udfffc"), question="q", step=1, validate=False, uid="u"
+    )
     (record,) = read_episodes(tmp_path)
     assert record["turns"][0]["text"] == "a?b?c"
     assert record["turns"][0]["grade"]["parsed"] == "a?b?c"
@@ -145,7 +208,9 @@ def test_lines_of_four_concurrent_writers_never_mix(tmp_path):
         assert process.exitcode == 0
     (path,) = tmp_path.glob("*.jsonl")
     records = [json.loads(line) for line in path.read_bytes().splitlines()]
-    assert sorted(r["uid"] for r in records) == sorted(f"{w}-{i}" for w in range(4) for i in range(num))
+    assert sorted(r["uid"] for r in records) == sorted(
+        f"{w}-{i}" for w in range(4) for i in range(num)
+    )
     for record in records:
         writer, i, tail = record["turns"][0]["text"].split(":")
         assert (record["uid"], tail) == (f"{writer}-{i}", "x" * (1 + 997 * (int(i) % 9)))
@@ -164,11 +229,15 @@ def test_steps_that_will_be_played_again_are_set_aside(tmp_path):
     assert len(list((tmp_path / "superseded").glob("*.jsonl"))) == 3
 
     # the resumed run plays step 4 again, in another process, and is itself interrupted and resumed
-    EpisodeLog(tmp_path, "w2").append(episode(), question="q", step=4, validate=False, uid="t4 again")
+    EpisodeLog(tmp_path, "w2").append(
+        episode(), question="q", step=4, validate=False, uid="t4 again"
+    )
     assert [r["uid"] for r in read_episodes(tmp_path)] == ["t1", "t2", "t3", "t4 again"]
     assert set_aside_after(tmp_path, 3) == 1
     assert set_aside_after(tmp_path, 3) == 0
-    assert sorted(p.name[:8] for p in (tmp_path / "superseded").iterdir()) == ["00000004"] * 3 + ["00000010"]
+    assert sorted(p.name[:8] for p in (tmp_path / "superseded").iterdir()) == ["00000004"] * 3 + [
+        "00000010"
+    ]
 
 
 def test_the_same_file_set_aside_twice_overwrites_nothing(tmp_path):

@@ -23,13 +23,30 @@ def session(problem: int, *answers: str, stop: str | None = None, **changes: Any
     """`42` is right, `?` is no answer, `ungraded` has no verdict."""
     turns = [turn(answer, k) for k, answer in enumerate(answers)]
     turns[-1]["stop"] = stop or ("ungraded" if answers[-1] == "ungraded" else "horizon")
-    return {"env": "sums", "index": problem, "question": f"q{problem}", "reference": RIGHT, "session_id": 0,
-            "turns": turns, **changes}  # fmt: skip
+    return {
+        "env": "sums",
+        "index": problem,
+        "question": f"q{problem}",
+        "reference": RIGHT,
+        "session_id": 0,
+        "turns": turns,
+        **changes,
+    }
 
 
 def turn(answer: str, k: int) -> dict[str, Any]:
-    grade = {"correct": answer == RIGHT, "format_ok": answer != "?", "parsed": None if answer == "?" else answer}
-    return {"text": answer, "ended": True, "grade": grade, "parent": k - 1 if k else None, "stop": None}
+    grade = {
+        "correct": answer == RIGHT,
+        "format_ok": answer != "?",
+        "parsed": None if answer == "?" else answer,
+    }
+    return {
+        "text": answer,
+        "ended": True,
+        "grade": grade,
+        "parent": k - 1 if k else None,
+        "stop": None,
+    }
 
 
 def accuracies(found: Results) -> list[float | None]:
@@ -37,12 +54,14 @@ def accuracies(found: Results) -> list[float | None]:
 
 
 def test_turns_and_rounds_by_hand() -> None:
-    found = evaluate([
-        session(0, "1", RIGHT, "3"),
-        session(0, RIGHT, RIGHT, RIGHT),
-        session(1, "1", "1 ", RIGHT),
-        session(1, "?", "2", "2"),
-    ])  # fmt: skip
+    found = evaluate(
+        [
+            session(0, "1", RIGHT, "3"),
+            session(0, RIGHT, RIGHT, RIGHT),
+            session(1, "1", "1 ", RIGHT),
+            session(1, "?", "2", "2"),
+        ]
+    )
     assert (found.problems, found.sessions, found.samples) == (2, 4, (2, 2))
     assert accuracies(found) == [1 / 4, 2 / 4, 2 / 4]
     assert [t.cumulative.value for t in found.turns] == [1 / 4, 2 / 4, 3 / 4]
@@ -51,8 +70,16 @@ def test_turns_and_rounds_by_hand() -> None:
     everything, first, second = found.rounds
     assert (first.pairs, second.pairs, everything.pairs) == (4, 4, 8)
     assert (first.plasticity.value, first.corrected.value, first.spoiled.value) == (2 / 4, 1 / 3, 0)
-    assert (second.plasticity.value, second.corrected.value, second.spoiled.value) == (2 / 4, 1 / 2, 1 / 2)
-    assert (everything.plasticity.value, everything.corrected.value, everything.spoiled.value) == (4 / 8, 2 / 5, 1 / 3)
+    assert (second.plasticity.value, second.corrected.value, second.spoiled.value) == (
+        2 / 4,
+        1 / 2,
+        1 / 2,
+    )
+    assert (everything.plasticity.value, everything.corrected.value, everything.spoiled.value) == (
+        4 / 8,
+        2 / 5,
+        1 / 3,
+    )
     assert (everything.round, first.round, second.round) == (None, 1, 2)
     assert {k: e.value for k, e in found.pass_at.items()} == {1: 1 / 4, 2: 1 / 2}
 
@@ -62,7 +89,9 @@ def test_solved_sessions_stay_in_later_turns() -> None:
     found = evaluate([session(0, RIGHT, stop="solved"), session(1, "1", "2")])
     assert accuracies(found) == [1 / 2, 1 / 2]
     assert [t.played for t in found.turns] == [2, 1]
-    assert found.rounds[0].spoiled == Estimate(None, None, None, 0), "no right answer was answered again"
+    assert found.rounds[0].spoiled == Estimate(None, None, None, 0), (
+        "no right answer was answered again"
+    )
     assert found.stops == {"horizon": 1, "solved": 1}
 
 
@@ -73,16 +102,25 @@ def test_a_session_without_feedback_keeps_its_last_answer() -> None:
 
 
 def test_what_nobody_graded_counts_in_nothing() -> None:
-    found = evaluate([
-        session(0, RIGHT, "ungraded"), session(0, "1", RIGHT), session(1, "ungraded"), session(1, "1", "2"),
-    ])  # fmt: skip
+    found = evaluate(
+        [
+            session(0, RIGHT, "ungraded"),
+            session(0, "1", RIGHT),
+            session(1, "ungraded"),
+            session(1, "1", "2"),
+        ]
+    )
     assert found.ungraded == 2
     assert accuracies(found) == [1 / 4, 1 / 2], "a mean of 1/2 and 0, then of 1 and 0"
     assert [t.cumulative.value for t in found.turns] == [1 / 4, 1 / 2]
     assert found.turns[1].gain.value == 1 / 2, "of the sessions that have both"
     assert [t.played for t in found.turns] == [3, 2]
     assert found.rounds[0].pairs == 2
-    assert (found.pass_at[1].value, found.pass_at[2].value, found.pass_at[2].problems) == (1 / 4, 1, 1)
+    assert (found.pass_at[1].value, found.pass_at[2].value, found.pass_at[2].problems) == (
+        1 / 4,
+        1,
+        1,
+    )
     assert "2 answers could not be graded" in " ".join(notes(found))
 
 
@@ -98,12 +136,18 @@ def test_problems_weigh_the_same_with_fewer_samples() -> None:
     found = evaluate([session(0, "1"), session(0, "1"), session(0, "2"), session(1, RIGHT)])
     assert accuracies(found) == [1 / 2]
     assert found.samples == (1, 3)
-    assert {k: (e.value, e.problems) for k, e in found.pass_at.items()} == {1: (1 / 2, 2), 2: (0, 1), 3: (0, 1)}
+    assert {k: (e.value, e.problems) for k, e in found.pass_at.items()} == {
+        1: (1 / 2, 2),
+        2: (0, 1),
+        3: (0, 1),
+    }
     assert "1 to 3 sessions each" in notes(found)[0]
 
 
 def test_rows_of_one_problem_are_one_problem() -> None:
-    found = evaluate([session(0, RIGHT, uid="0"), session(0, "1", uid="5"), session(1, "1", uid="1")])
+    found = evaluate(
+        [session(0, RIGHT, uid="0"), session(0, "1", uid="5"), session(1, "1", uid="1")]
+    )
     assert (found.problems, accuracies(found)) == (2, [1 / 4])
 
 
@@ -120,7 +164,11 @@ def test_cut_off_answers_have_no_format() -> None:
     cut = session(0, RIGHT)
     cut["turns"][0]["ended"] = False
     found = evaluate([cut])
-    assert (found.turns[0].format.value, found.turns[0].accuracy.value, found.truncated) == (0, 1, 1)
+    assert (found.turns[0].format.value, found.turns[0].accuracy.value, found.truncated) == (
+        0,
+        1,
+        1,
+    )
     assert found.turns[0].accuracy.low is None, "one problem has no spread"
 
 
@@ -134,16 +182,22 @@ def test_branches_are_refused() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+@given(
+    st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
+)
 def test_pass_at_k_is_the_share_of_choices_with_a_right_one(case: tuple[int, int, int]) -> None:
     n, c, k = case
     choices = list(combinations(range(n), k))
     assert len(choices) == comb(n, k)
-    assert pass_at_k(n, c, k) == pytest.approx(sum(min(choice) < c for choice in choices) / len(choices))
+    assert pass_at_k(n, c, k) == pytest.approx(
+        sum(min(choice) < c for choice in choices) / len(choices)
+    )
 
 
 def test_intervals_are_over_problems() -> None:
-    """100 equal samples of each of 40 problems are 40 cases: an interval over 4000 would be ten times too narrow."""
+    """100 equal samples of each of 40 problems are 40 cases: an interval over 4000 would be ten
+    times too narrow.
+    """
     records = [session(p, RIGHT if p % 4 == 0 else "1") for p in range(40) for _ in range(100)]
     found = evaluate(records).turns[0].accuracy
     assert (found.value, found.problems) == (1 / 4, 40)
@@ -156,7 +210,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     rng, held = np.random.default_rng(1), []
     for _ in range(60):
         p = rng.beta(2, 3, 50)
-        records = [session(i, RIGHT if rng.random() < p[i] else "1") for i in range(50) for _ in range(3)]
+        records = [
+            session(i, RIGHT if rng.random() < p[i] else "1") for i in range(50) for _ in range(3)
+        ]
         found = evaluate(records).turns[0].accuracy
         assert found.low is not None
         assert found.high is not None
@@ -165,7 +221,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_the_gain_is_paired() -> None:
-    """No session changed its verdict, so there is nothing to spread, however different the problems are."""
+    """No session changed its verdict, so there is nothing to spread, however different the problems
+    are.
+    """
     records = [session(p, "1", "2") if p % 2 else session(p, RIGHT, RIGHT) for p in range(50)]
     assert evaluate(records).turns[1].gain == Estimate(0, 0, 0, 50)
 

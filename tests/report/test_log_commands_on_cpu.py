@@ -22,7 +22,11 @@ def rltf(*words, columns="160"):
 
 def test_tail_prints_the_newest_one_line_each(tmp_path):
     write(tmp_path, [line("1", "42"), line("3")], step=1)
-    write(tmp_path, [line("\x1b[31m4\n2 [bold]"), (turn("1"), turn("42", parent=0), turn("2", parent=0))], step=12)
+    write(
+        tmp_path,
+        [line("\x1b[31m4\n2 [bold]"), (turn("1"), turn("42", parent=0), turn("2", parent=0))],
+        step=12,
+    )
     result = rltf("tail", tmp_path, "-n", 3)
     assert result.exit_code == 0, result.stderr
     assert [re.sub(r" +", " ", shown) for shown in result.stdout.splitlines()] == [
@@ -64,7 +68,10 @@ def test_grep_finds_attempts_feedback_and_what_was_withheld(tmp_path):
         (turn("7", None, withheld=LEAKY, stop="feedback_unavailable", text="a\nit is\u2028x"),),
     ]
     found = records(tmp_path, sessions)
-    hits = [(h.record["index"], h.turn, h.where, h.line, h.spans) for h in grep(found, compiled("it is|row"))]
+    hits = [
+        (h.record["index"], h.turn, h.where, h.line, h.spans)
+        for h in grep(found, compiled("it is|row"))
+    ]
     assert hits == [
         (0, 1, "feedback", "look at row two", ((8, 11),)),
         (1, 1, "attempt", "it is\u2028x", ((0, 5),)),
@@ -74,7 +81,8 @@ def test_grep_finds_attempts_feedback_and_what_was_withheld(tmp_path):
 
 def test_grep_marks_the_match_and_shortens_a_long_line(tmp_path):
     (hit,) = grep(
-        records(tmp_path, [(turn("1", None, text="x" * 50_000 + "[red]needle" + "y" * 50_000),)]), compiled("needle")
+        records(tmp_path, [(turn("1", None, text="x" * 50_000 + "[red]needle" + "y" * 50_000),)]),
+        compiled("needle"),
     )
     shown = Console(force_terminal=True, color_system="standard", width=120)
     with shown.capture() as capture:
@@ -102,8 +110,9 @@ def test_stats_command(tmp_path):
     write(tmp_path, [line("42", stop="solved")], step=30, validate=True)
     told = json.loads(rltf("stats", tmp_path, "--json").stdout)
     assert [(s["split"], s["first_step"], s["last_step"]) for s in told] == [
-        *(("train", first, first + 2) for first in range(1, 31, 3)), ("val", 30, 30),
-    ]  # fmt: skip
+        *(("train", first, first + 2) for first in range(1, 31, 3)),
+        ("val", 30, 30),
+    ]
     assert told[0]["turns"][1]["revisions"]["fixed"] == 0.5
     assert told[-1]["feedback"]["words"] is None
     shown = rltf("stats", tmp_path, "--every", 30).stdout

@@ -1,4 +1,6 @@
-"""The files of the log: packed when a step is over, nothing lost or read twice, bounded, a share of the problems."""
+"""The files of the log: packed when a step is over, nothing lost or read twice, bounded, a share of
+the problems.
+"""
 
 import gzip
 import json
@@ -18,7 +20,9 @@ from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 
 
 def episode(text="a", session_id=0):
-    turn = Turn(Attempt((1,), (2, 3), (-0.5, -1.0), text, ended=True), Grade(True, True), 1.0, stop="solved")
+    turn = Turn(
+        Attempt((1,), (2, 3), (-0.5, -1.0), text, ended=True), Grade(True, True), 1.0, stop="solved"
+    )
     return Episode(Problem("echo", 0, {}, "ref"), session_id, (turn,))
 
 
@@ -26,7 +30,13 @@ def play(folder, steps, worker="w", num=3, validate=False):
     log = EpisodeLog(folder, worker)
     for step in steps:
         for i in range(num):
-            log.append(episode(f"{worker} {i}"), question="q", step=step, validate=validate, uid=f"{worker}-{step}-{i}")
+            log.append(
+                episode(f"{worker} {i}"),
+                question="q",
+                step=step,
+                validate=validate,
+                uid=f"{worker}-{step}-{i}",
+            )
 
 
 def uids(folder):
@@ -40,15 +50,20 @@ def test_steps_that_are_over_become_one_small_file_each(tmp_path):
     before, size = uids(tmp_path), files.size(tmp_path)
     assert pack(tmp_path, 3) == 5
     assert [p.name for p in log_files(tmp_path)] == [
-        "00000001.train.jsonl.gz", "00000001.val.jsonl.gz", "00000002.train.jsonl.gz", "00000003.train.a.jsonl",
+        "00000001.train.jsonl.gz",
+        "00000001.val.jsonl.gz",
+        "00000002.train.jsonl.gz",
+        "00000003.train.a.jsonl",
         "00000003.train.b.jsonl",
-    ]  # fmt: skip
+    ]
     assert Counter(uids(tmp_path)) == Counter(before)
     assert files.size(tmp_path) < size / 2
     assert pack(tmp_path, 3) == 0
     # Any other reader of gzipped JSON lines sees whole lines.
     with gzip.open(tmp_path / "00000001.train.jsonl.gz", "rt", encoding="utf-8") as file:
-        assert [json.loads(line)["uid"] for line in file] == [f"{w}-1-{i}" for w in "ab" for i in range(40)]
+        assert [json.loads(line)["uid"] for line in file] == [
+            f"{w}-1-{i}" for w in "ab" for i in range(40)
+        ]
 
 
 def test_a_session_that_comes_late_is_added(tmp_path):
@@ -65,7 +80,9 @@ def test_a_packer_that_is_killed_halfway_costs_nothing(tmp_path):
     play(tmp_path, (1,))
     shutil.copy(tmp_path / "00000001.train.w.jsonl", tmp_path / "kept")
     pack(tmp_path, 2)
-    shutil.move(tmp_path / "kept", tmp_path / "00000001.train.w.jsonl")  # killed before it took the file away
+    shutil.move(
+        tmp_path / "kept", tmp_path / "00000001.train.w.jsonl"
+    )  # killed before it took the file away
     (tmp_path / ".00000001.train.jsonl.gz.part").write_bytes(b"half a ")
     assert uids(tmp_path) == ["w-1-0", "w-1-1", "w-1-2"]
     pack(tmp_path, 2)
@@ -85,7 +102,9 @@ def test_half_a_line_of_a_killed_worker_is_skipped_when_packed_too(tmp_path, cap
 
 def write_many(folder, worker, num):
     for i in range(num):
-        play(folder, (1,), f"{worker}x{i}", num=1)  # few sessions per file name, so that files come and go
+        play(
+            folder, (1,), f"{worker}x{i}", num=1
+        )  # few sessions per file name, so that files come and go
         EpisodeLog(folder, "shared").append(
             episode("x" * 5000), question="q", step=1, validate=False, uid=f"s-{worker}-{i}"
         )
@@ -139,7 +158,9 @@ def test_a_share_is_of_problems_and_the_same_in_every_process(tmp_path):
     names = [f"problem-{k}" for k in range(400)]
     for name in names:
         for session_id in range(2):
-            log.append(episode(session_id=session_id), question="q", step=1, validate=False, uid=name)
+            log.append(
+                episode(session_id=session_id), question="q", step=1, validate=False, uid=name
+            )
     written = Counter(uids(tmp_path))
     assert set(written) == {name for name in names if is_written(name, 0.3)}
     assert set(written.values()) == {2}
@@ -153,7 +174,9 @@ def test_none_and_all(share, num):
     assert sum(is_written(f"problem-{k}", share) for k in range(400)) == num
 
 
-def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is_room(tmp_path, caplog):
+def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is_room(
+    tmp_path, caplog
+):
     caplog.set_level(logging.WARNING)
     log = EpisodeLog(tmp_path, "w", max_gb=3e-6)
     for step in range(1, 30):
@@ -169,17 +192,27 @@ def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is
 
 
 def test_tokens_on_request(tmp_path):
-    EpisodeLog(tmp_path, "w", ids=True).append(episode(), question="q", step=1, validate=False, uid="u")
+    EpisodeLog(tmp_path, "w", ids=True).append(
+        episode(), question="q", step=1, validate=False, uid="u"
+    )
     (record,) = read_episodes(tmp_path)
     turn = record["turns"][0]
-    assert (turn["prompt_ids"], turn["response_ids"], turn["log_probs"]) == ([1], [2, 3], [-0.5, -1.0])
+    assert (turn["prompt_ids"], turn["response_ids"], turn["log_probs"]) == (
+        [1],
+        [2, 3],
+        [-0.5, -1.0],
+    )
 
 
 def test_rows_stand_beside_the_session_that_they_train(tmp_path):
     play(tmp_path, (1,))
     play(tmp_path, (1,), validate=True)
-    part = {"role": "distill", "turn": 1, "tokens": 2} | dict.fromkeys(("advantage", "masked", "log_prob", "gap"), 0.0)
-    write_rows(tmp_path, 1, [{"step": 1, "uid": "w-1-1", "session_id": 0, "rows": [{"parts": [part]}]}])
+    part = {"role": "distill", "turn": 1, "tokens": 2} | dict.fromkeys(
+        ("advantage", "masked", "log_prob", "gap"), 0.0
+    )
+    write_rows(
+        tmp_path, 1, [{"step": 1, "uid": "w-1-1", "session_id": 0, "rows": [{"parts": [part]}]}]
+    )
     trained, *_ = [record for record in read_episodes(tmp_path) if "rows" in record]
     assert (trained["uid"], trained["split"], roles(trained)) == ("w-1-1", "train", {"distill"})
     assert sum("rows" in record for record in read_episodes(tmp_path)) == 1

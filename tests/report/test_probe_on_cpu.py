@@ -24,7 +24,9 @@ from rltf_verl.report.probe.measures import NAMES, Measure, Measured, Reader, Tr
 from tests.report.made import EMPTY, HINT, LEAKY, line, records, turn
 
 RUN = TrainingRun(problems=32, sessions=2, prompt_tokens=10, answer_tokens=8)
-READER = Reader(tells=lambda record, said, attempt: "42" in said, mentions=lambda text: "hint" in text)
+READER = Reader(
+    tells=lambda record, said, attempt: "42" in said, mentions=lambda text: "hint" in text
+)
 JUDGE = Setting("judge", {"style": "hint", "reference": None}, "drop", False, "guide", "fresh")
 PRESETS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl"
 
@@ -43,33 +45,50 @@ def values(shares: Mapping[str, Measure], *names: str) -> list[float | None]:
 
 def test_answers_and_groups_by_hand(tmp_path: Path) -> None:
     shares = measured(
-        tmp_path, line("1", "42"), line("42", stop="solved"),  # one right, one mended
-        line("1", "1"), line("1", "2"),  # all wrong
-        line("42", "1"), line("42", "42"),  # all right, one broken
-    )  # fmt: skip
+        tmp_path,
+        line("1", "42"),
+        line("42", stop="solved"),  # one right, one mended
+        line("1", "1"),
+        line("1", "2"),  # all wrong
+        line("42", "1"),
+        line("42", "42"),  # all right, one broken
+    )
     assert values(shares, "first_right", "second_right", "gain") == pytest.approx([3 / 6, 3 / 6, 0])
-    assert values(shares, "dead_groups", "all_wrong_groups", "all_right_groups") == pytest.approx([2 / 3, 1 / 3, 1 / 3])
+    assert values(shares, "dead_groups", "all_wrong_groups", "all_right_groups") == pytest.approx(
+        [2 / 3, 1 / 3, 1 / 3]
+    )
     assert values(shares, "changed", "corrected", "broken") == pytest.approx([2 / 3, 1 / 3, 1 / 2])
     assert (shares["corrected"].hits, shares["corrected"].cases) == (1, 3)
 
 
 def test_the_order_of_sessions_is_no_matter(tmp_path: Path) -> None:
-    found = records(tmp_path, [line("1", "42"), line("42"), line("1", "1"), line("1", "2"), line("42", "1")] * 2)
+    found = records(
+        tmp_path, [line("1", "42"), line("42"), line("1", "1"), line("1", "2"), line("42", "1")] * 2
+    )
     for k, record in enumerate(found):
         record["uid"] = record["question"] = f"q{k // 2}"
     assert measure(found[::-1], RUN, READER) == measure(found, RUN, READER)
 
 
 def test_feedback_by_hand(tmp_path: Path) -> None:
-    """Two hints, one empty text, one leak that was read; one leak that was withheld; one failure."""
+    """Two hints, one empty text, one leak that was read; one leak that was withheld; one
+    failure.
+    """
     withheld = turn("1", stop="feedback_unavailable", withheld=LEAKY, error="dropped")
     failed = turn("1", stop="feedback_unavailable", error="down")
     shares = measured(
-        tmp_path, line("1", "2"), line("1", "2"), line("1", "2", feedback=EMPTY), line("1", "42", feedback=LEAKY),
-        (withheld,), (failed,),
-    )  # fmt: skip
+        tmp_path,
+        line("1", "2"),
+        line("1", "2"),
+        line("1", "2", feedback=EMPTY),
+        line("1", "42", feedback=LEAKY),
+        (withheld,),
+        (failed,),
+    )
     assert values(shares, "tells", "reaches") == pytest.approx([2 / 5, 1 / 4])
-    assert values(shares, "withheld", "failed", "says_nothing") == pytest.approx([1 / 5, 1 / 6, 1 / 5])
+    assert values(shares, "withheld", "failed", "says_nothing") == pytest.approx(
+        [1 / 5, 1 / 6, 1 / 5]
+    )
     assert values(shares, "guard_found") == pytest.approx([2 / 4]), "nobody looked at the empty one"
 
 
@@ -82,11 +101,16 @@ def test_what_the_guard_mended_was_told_all_the_same(tmp_path: Path) -> None:
 def test_budgets_by_hand(tmp_path: Path) -> None:
     """A prompt has one token here; a second one that did not fit is counted as too long."""
     cut = (turn("1"), turn("2", parent=0, stop="horizon", ended=False, text="as the hint says"))
-    over = measured(tmp_path, cut, line("1", stop="prompt_too_long"), run=replace(RUN, prompt_tokens=1))
+    over = measured(
+        tmp_path, cut, line("1", stop="prompt_too_long"), run=replace(RUN, prompt_tokens=1)
+    )
     assert values(over, "truncated", "over_budget", "mentions") == pytest.approx([1 / 3, 1 / 2, 1])
     found = measure(records(tmp_path / "b", [cut]), RUN, READER)
     assert found.lengths["feedback_words"].median == 4
-    assert measure(records(tmp_path / "c", [line("42")]), RUN, READER).lengths["later_prompt_tokens"] is None
+    assert (
+        measure(records(tmp_path / "c", [line("42")]), RUN, READER).lengths["later_prompt_tokens"]
+        is None
+    )
 
 
 @settings(deadline=None)
@@ -94,7 +118,9 @@ def test_budgets_by_hand(tmp_path: Path) -> None:
 def test_smaller_groups_by_enumeration(rewards: list[float], data: st.DataObject) -> None:
     num = data.draw(st.integers(2, len(rewards)))
     groups = list(combinations(rewards, num))
-    assert chance_all_equal(rewards, num) == pytest.approx(sum(len(set(g)) == 1 for g in groups) / len(groups))
+    assert chance_all_equal(rewards, num) == pytest.approx(
+        sum(len(set(g)) == 1 for g in groups) / len(groups)
+    )
 
 
 @settings(deadline=None)
@@ -117,40 +143,67 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
     """Three texts and a failure in four sessions; 64 calls a step, of half a second each."""
     paid = replace(HINT, latency_s=0.5, prompt_tokens=300, completion_tokens=100)
     cached = replace(paid, latency_s=0.0, cached=True)
-    sessions = [line("1", "2", feedback=paid), line("1", "2", feedback=paid), line("1", "2", feedback=cached),
-                (turn("1", stop="feedback_unavailable", error="down"),)]  # fmt: skip
+    sessions = [
+        line("1", "2", feedback=paid),
+        line("1", "2", feedback=paid),
+        line("1", "2", feedback=cached),
+        (turn("1", stop="feedback_unavailable", error="down"),),
+    ]
     found = records(tmp_path, sessions)
     load = judge_load(found, RUN, Terms(16, None, None, 1.0, 2.0))
     assert load is not None
     assert (load.texts, load.calls_per_session, load.calls_per_step) == (3, 1.0, 64.0)
-    assert (load.latency_p50_s, load.seconds_per_step, load.bound_by) == (0.5, 64 * 0.5 / 16, "max_concurrency")
+    assert (load.latency_p50_s, load.seconds_per_step, load.bound_by) == (
+        0.5,
+        64 * 0.5 / 16,
+        "max_concurrency",
+    )
     assert load.cost_per_session == pytest.approx((300 * 1 + 100 * 2) / 1e6)
     assert load.cost_per_step == pytest.approx(64 * 500 / 1e6)
     slow = judge_load(found, RUN, Terms(16, 120, 40_000, 0.0, 0.0))
     assert slow is not None
-    assert (slow.seconds_per_step, slow.bound_by) == (pytest.approx(60 * 64 * 400 / 40_000), "tokens_per_minute")
+    assert (slow.seconds_per_step, slow.bound_by) == (
+        pytest.approx(60 * 64 * 400 / 40_000),
+        "tokens_per_minute",
+    )
     assert slow.cost_per_step is None, "no price was told"
-    assert judge_load(records(tmp_path / "b", [line("42", stop="solved")]), RUN, Terms(1, None, None, 0, 0)) is None
+    assert (
+        judge_load(
+            records(tmp_path / "b", [line("42", stop="solved")]), RUN, Terms(1, None, None, 0, 0)
+        )
+        is None
+    )
 
 
 def test_gaps_are_means_over_tokens() -> None:
-    gap = gap_of([Scored(("a",), (-2.0,), (-1.0,)), Scored(("b",), (-6.0, -4.0, -4.0), (-1.0,) * 3)], asked=3)
+    gap = gap_of(
+        [Scored(("a",), (-2.0,), (-1.0,)), Scored(("b",), (-6.0, -4.0, -4.0), (-1.0,) * 3)], asked=3
+    )
     assert (gap.under_first.value, gap.under_own.value, gap.gap.value) == (-4.0, -1.0, 3.0)
     assert (gap.below_floor.value, gap.answers, gap.asked) == (1 / 4, 2, 3)
 
 
 def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | None) -> Probe:
     """A healthy one at 100 problems, but for what is told."""
-    usual = dict.fromkeys(NAMES, 0.0) | {"first_right": 0.4, "changed": 0.9, "corrected": 0.7, "dead_groups": 0.2}
+    usual = dict.fromkeys(NAMES, 0.0) | {
+        "first_right": 0.4,
+        "changed": 0.9,
+        "corrected": 0.7,
+        "dead_groups": 0.2,
+    }
     usual["first_format"] = 0.95
     found = {name: _sure(value) for name, value in {**usual, **shares}.items()}
-    return Probe(Measured(100, 200, 100, found, {"later_prompt_tokens": None}), RUN, setting, None, gap)
+    return Probe(
+        Measured(100, 200, 100, found, {"later_prompt_tokens": None}), RUN, setting, None, gap
+    )
 
 
 def _sure(value: float | None) -> Measure:
     if value is None:
         return Measure(Estimate(None, None, None, 0), 0.0, 0)
-    return Measure(Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100), 200 * value, 200)
+    return Measure(
+        Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100), 200 * value, 200
+    )
 
 
 FAR_GAP = Gap(9, 9, *[Estimate(3.0, 2.5, 3.5, 9)] * 4)
@@ -158,7 +211,10 @@ SLOW = JudgeLoad(9, 1.0, 64.0, 1.0, 2.0, 3.0, 100.0, 20.0, None, None, 61.0, "re
 FIRES: dict[str, tuple[Probe, bool]] = {
     "never_right": (probe(all_wrong_groups=0.95, corrected=0.0), True),
     "always_right": (probe(all_right_groups=0.95), True),
-    "dead_groups": (probe(all_wrong_groups=0.5, all_right_groups=0.45, dead_groups=0.95, corrected=0.0), True),
+    "dead_groups": (
+        probe(all_wrong_groups=0.5, all_right_groups=0.45, dead_groups=0.95, corrected=0.0),
+        True,
+    ),
     "feedback_tells": (probe(tells=0.6, reaches=0.6), True),
     "nothing_changes": (probe(changed=0.03, corrected=0.0), True),
     "no_answer": (probe(first_format=0.2), True),
@@ -205,7 +261,9 @@ def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
     _, advice, _ = advise(probe(**told))
     assert {one.rule for one in advice} == {"feedback_tells", "never_right"}
     assert all(one.blocks for one in advice), "what copies make right does not count for the base"
-    meant = probe(setting=replace(JUDGE, provider="verifier", guard="none", acknowledged=True), **told)
+    meant = probe(
+        setting=replace(JUDGE, provider="verifier", guard="none", acknowledged=True), **told
+    )
     assert advise(meant)[0] == "go"
     assert "feedback_tells" not in {
         one.rule for one in advise(probe(setting=replace(JUDGE, provider="policy"), **told))[1]
@@ -219,10 +277,15 @@ def test_what_is_open_is_said(tmp_path: Path) -> None:
 
 
 def test_every_advice_names_keys_that_there_are() -> None:
-    """Each `rltf.…=value` is read by the config, each preset is a file, each style and level is one."""
+    """Each `rltf.…=value` is read by the config, each preset is a file, each style and level is
+    one.
+    """
     providers = [JUDGE, replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}})]
-    providers += [Setting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
-                  for level in ("verdict", "location", "hint", "full") for acknowledged in (True, False)]  # fmt: skip
+    providers += [
+        Setting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
+        for level in ("verdict", "location", "hint", "full")
+        for acknowledged in (True, False)
+    ]
     providers += [Setting("correctness", {}, "none", False, "guide", "fresh")]
     changes = {
         change
@@ -254,6 +317,8 @@ def _accepts(path: list[str], value: str) -> None:
 
 
 def test_every_rule_answers_every_probe() -> None:
-    nothing = Probe(Measured(0, 0, 0, {name: _sure(None) for name in NAMES}, {}), RUN, JUDGE, None, None)
+    nothing = Probe(
+        Measured(0, 0, 0, {name: _sure(None) for name in NAMES}, {}), RUN, JUDGE, None, None
+    )
     for rule in RULES:
         assert isinstance(rule(nothing), Advice | Undecided | None)

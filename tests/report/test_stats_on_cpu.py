@@ -23,20 +23,44 @@ def of(tmp_path, *sessions, split="train"):
 
 
 def test_early_stops_leave_the_turns_that_they_did_not_play(tmp_path):
-    s = of(tmp_path, line("42", stop="solved"), line("1", stop="feedback_unavailable"), line("1", "42"), line("1", "2"))
+    s = of(
+        tmp_path,
+        line("42", stop="solved"),
+        line("1", stop="feedback_unavailable"),
+        line("1", "42"),
+        line("1", "2"),
+    )
     first, second = s.turns
     assert (first.num, first.accuracy, first.solved, first.standing) == (4, 0.25, 0.25, 0.25)
     assert (second.num, second.accuracy) == (2, 0.5)
-    assert (second.solved, second.standing) == (0.5, 0.5)  # of all four: one from turn 1, one from turn 2
-    assert (second.revisions.fixed, second.revisions.broken, second.revisions.corrected) == (0.5, 0.0, 0.5)
+    assert (second.solved, second.standing) == (
+        0.5,
+        0.5,
+    )  # of all four: one from turn 1, one from turn 2
+    assert (second.revisions.fixed, second.revisions.broken, second.revisions.corrected) == (
+        0.5,
+        0.0,
+        0.5,
+    )
     assert s.friction == 0.5  # who got no feedback resisted none
     assert s.stops == {"solved": 1, "feedback_unavailable": 1, "horizon": 2}
 
 
 def test_validations_of_first_answers_only_say_nothing_of_later_turns(tmp_path):
-    """Read together with one that gave feedback: each number keeps the denominator that it has alone."""
-    alone = of(tmp_path / "alone", line("1", "42"), line("42", "42"), line("1", "2"), line("42", stop="solved"))
-    both = write(tmp_path / "both", [line("1", "42"), line("42", "42"), line("1", "2"), line("42", stop="solved")])
+    """Read together with one that gave feedback: each number keeps the denominator that it has
+    alone.
+    """
+    alone = of(
+        tmp_path / "alone",
+        line("1", "42"),
+        line("42", "42"),
+        line("1", "2"),
+        line("42", stop="solved"),
+    )
+    both = write(
+        tmp_path / "both",
+        [line("1", "42"), line("42", "42"), line("1", "2"), line("42", stop="solved")],
+    )
     write(both, [line("1"), line("42"), line("42", stop="solved"), line("2")], step=2, horizon=1)
     s = stats(read_episodes(both), "train")
     assert (alone.turns[1].solved, alone.turns[1].standing) == (0.75, 0.75)
@@ -60,11 +84,22 @@ def test_three_turns(tmp_path):
     first, second, third = s.turns
     assert first.revisions.num == 0
     assert first.revisions.fixed is first.revisions.gain is first.revisions.plasticity is None
-    assert (second.revisions.fixed, second.revisions.broken, second.revisions.gain) == (0.5, 0.0, 0.5)
+    assert (second.revisions.fixed, second.revisions.broken, second.revisions.gain) == (
+        0.5,
+        0.0,
+        0.5,
+    )
     assert (third.revisions.fixed, third.revisions.broken, third.revisions.gain) == (0.0, 0.5, -0.5)
-    assert (third.accuracy, third.solved, third.standing) == (0.0, 0.5, 0.0)  # what was right is broken again
+    assert (third.accuracy, third.solved, third.standing) == (
+        0.0,
+        0.5,
+        0.0,
+    )  # what was right is broken again
     assert third.revisions.corrected == 0.0  # of the one attempt that was wrong before
-    assert (third.revisions.plasticity, third.revisions.repeated) == (1.0, 0.5)  # "1" again, but not of the turn before
+    assert (third.revisions.plasticity, third.revisions.repeated) == (
+        1.0,
+        0.5,
+    )  # "1" again, but not of the turn before
     assert s.revisions.num == 4
     assert (s.revisions.fixed, s.revisions.broken, s.revisions.corrected) == (0.25, 0.25, 1 / 3)
     assert s.friction == 1.0
@@ -80,15 +115,22 @@ def test_a_tree_counts_each_attempt_but_its_session_once(tmp_path):
     assert third.num == 1
     assert third.revisions.corrected == 1.0
     assert second.standing == (1 / 3 + 1) / 2
-    assert third.standing == third.solved == (2 / 3 + 1) / 2  # the branch that ended at turn 2 keeps its answer
+    assert (
+        third.standing == third.solved == (2 / 3 + 1) / 2
+    )  # the branch that ended at turn 2 keeps its answer
     assert s.friction == pytest.approx(1 / 3)
     assert s.feedback.num == 2  # said once, though three revisions followed
     assert s.stops == {"solved": 3, "feedback_unavailable": 1}
 
 
 def test_an_ungraded_attempt_is_neither_right_nor_wrong(tmp_path):
-    s = of(tmp_path, line("1", "?", stop="ungraded"), line("42", "?", stop="ungraded"), line("?", stop="ungraded"),
-           line("1", "42"))  # fmt: skip
+    s = of(
+        tmp_path,
+        line("1", "?", stop="ungraded"),
+        line("42", "?", stop="ungraded"),
+        line("?", stop="ungraded"),
+        line("1", "42"),
+    )
     first, second = s.turns
     assert (first.num, first.accuracy, first.format) == (3, 1 / 3, 1.0)
     assert (second.num, second.accuracy, second.format) == (1, 1.0, 1.0)
@@ -106,7 +148,9 @@ def test_only_ungraded(tmp_path):
 
 
 def test_format_needs_an_answer_and_an_end(tmp_path):
-    s = of(tmp_path, (turn("42", ended=False, stop="solved"),), (turn("", stop="horizon"),), line("1"))
+    s = of(
+        tmp_path, (turn("42", ended=False, stop="solved"),), (turn("", stop="horizon"),), line("1")
+    )
     assert s.turns[0].format == pytest.approx(1 / 3)
     assert s.turns[0].accuracy == pytest.approx(1 / 3)  # right all the same
 
@@ -121,13 +165,18 @@ def test_feedback(tmp_path):
         tmp_path,
         line("1", "2"),
         line("1", "2", feedback=EMPTY),
-        (turn("1", None, withheld=LEAKY, stop="feedback_unavailable"),),  # kept back: nobody read it
+        (
+            turn("1", None, withheld=LEAKY, stop="feedback_unavailable"),
+        ),  # kept back: nobody read it
         (turn("1", fallback, withheld=LEAKY), turn("2", parent=0, stop="horizon")),
     )
     assert s.feedback.num == 3
     assert s.feedback.words == (4 + 6 + 6) / 3
     assert (s.feedback.no_op, s.feedback.fallback) == (2 / 3, 1 / 3)
-    assert (s.feedback.withheld, s.feedback.leaks) == (0.5, 2 / 3)  # of four that providers said; three were looked at
+    assert (s.feedback.withheld, s.feedback.leaks) == (
+        0.5,
+        2 / 3,
+    )  # of four that providers said; three were looked at
 
 
 def test_nothing_played_is_no_zero(tmp_path):
@@ -145,11 +194,16 @@ def test_ranges_of_steps(tmp_path):
     write(tmp_path, [line("42", stop="horizon")], step=4, validate=True)
     found = by_steps(read_episodes(tmp_path), 2)
     assert [(s.split, s.first_step, s.last_step, s.sessions) for s in found] == [
-        ("train", 3, 4, 2), ("train", 5, 5, 1), ("train", 9, 9, 1), ("val", 4, 4, 1),
-    ]  # fmt: skip
+        ("train", 3, 4, 2),
+        ("train", 5, 5, 1),
+        ("train", 9, 9, 1),
+        ("val", 4, 4, 1),
+    ]
 
 
-ANSWERS = st.lists(st.lists(st.sampled_from(["42", "1", "2", ""]), min_size=1, max_size=4), min_size=1, max_size=6)
+ANSWERS = st.lists(
+    st.lists(st.sampled_from(["42", "1", "2", ""]), min_size=1, max_size=4), min_size=1, max_size=6
+)
 
 
 @settings(deadline=None, max_examples=40)

@@ -17,7 +17,18 @@ from rltf_verl.report.view.build import page
 from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.index import FLAGS, TRAINED
 from rltf_verl.report.view.row_words import names
-from tests.report.made import EMPTY, HINT, HOSTILE, LEAKY, line, records, row, turn, with_rows, write
+from tests.report.made import (
+    EMPTY,
+    HINT,
+    HOSTILE,
+    LEAKY,
+    line,
+    records,
+    row,
+    turn,
+    with_rows,
+    write,
+)
 
 FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
 TREE = (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon"))
@@ -32,9 +43,14 @@ def unpacked(text):
 
 
 def test_everything_but_the_environment_s_fields_is_in_it(tmp_path):
-    found = records(tmp_path, [line("1", "42"), TREE, *((turn(t, stop="horizon", text=t),) for t in HOSTILE)])
+    found = records(
+        tmp_path, [line("1", "42"), TREE, *((turn(t, stop="horizon", text=t),) for t in HOSTILE)]
+    )
     index, blocks = unpacked(page(found, "a title"))
-    shown = [{k: v for k, v in record.items() if k != "task"} | {"names": names(record["turns"])} for record in found]
+    shown = [
+        {k: v for k, v in record.items() if k != "task"} | {"names": names(record["turns"])}
+        for record in found
+    ]
     assert blocks == {"block-0": shown}
     assert index["title"] == "a title"
     assert index["step"] == [1] * len(found)
@@ -56,13 +72,18 @@ def test_what_the_list_is_filtered_by(tmp_path):
         "✓": (line("42", stop="solved"), {"right at first"}),
         "✓✗": (line("42", "1"), {"right at first", "broken"}),
         "✗✓✗": (line("1", "42", "1"), {"fixed", "broken"}),
-        "✗∅": ((turn("1", FALLBACK), turn("", parent=0, stop="horizon")), {"unsolved", "fall-back"}),
-        "✗": ((turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="guard"),),
-              {"unsolved", "leaked", "withheld", "errors"}),
+        "✗∅": (
+            (turn("1", FALLBACK), turn("", parent=0, stop="horizon")),
+            {"unsolved", "fall-back"},
+        ),
+        "✗": (
+            (turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="guard"),),
+            {"unsolved", "leaked", "withheld", "errors"},
+        ),
         "✗(✓|✗)": (TREE, {"fixed", "tree"}),
         "?": (line("?", stop="ungraded"), {"not graded"}),
         "✗?": (line("1", "?", stop="ungraded"), {"unsolved", "not graded"}),
-    }  # fmt: skip
+    }
     index, _ = unpacked(page(records(tmp_path, [turns for turns, _ in sessions.values()]), "t"))
     assert index["verdicts"] == list(sessions)
     names = [{name for k, name in enumerate(FLAGS) if bits >> k & 1} for bits in index["set"]]
@@ -71,18 +92,27 @@ def test_what_the_list_is_filtered_by(tmp_path):
 
 def test_what_is_trained_and_its_tokens_are_apart_from_what_was_said(tmp_path):
     known, means, unknown = records(tmp_path, [line("1", "42"), line("42"), line("1")])
-    tokens = with_rows(known, row("attempt", 0, -0.5, "so", " 1"), row("distill", 1, 0.25, "so", "\n42"))
+    tokens = with_rows(
+        known, row("attempt", 0, -0.5, "so", " 1"), row("distill", 1, 0.25, "so", "\n42")
+    )
     with_rows(means, {"parts": row("attempt", 0, 0.0, "so")["parts"]})
     index, parts = unpacked(page([known, means, unknown], "t"))
     assert parts.pop("tokens-0") == tokens
     assert list(parts) == ["block-0"]
     first, second, third = parts["block-0"]
-    assert [own["title"] for own in first["rows"]] == ["first prompt → attempt 1", "first prompt → attempt 2"]
+    assert [own["title"] for own in first["rows"]] == [
+        "first prompt → attempt 1",
+        "first prompt → attempt 2",
+    ]
     assert [own["parts"][0]["what"] for own in first["rows"]] == ["attempt 1", "attempt 2"]
     assert not any("tokens" in own for own in first["rows"] + second["rows"])
     assert "rows" not in third
     trains = [{name for k, name in enumerate(TRAINED) if bits >> k & 1} for bits in index["trains"]]
-    assert trains == [{"tokens known", "trains attempt", "trains distill"}, {"trains attempt"}, set()]
+    assert trains == [
+        {"tokens known", "trains attempt", "trains distill"},
+        {"trains attempt"},
+        set(),
+    ]
     assert set(index["roles"]) == {name.removeprefix("trains ") for name in TRAINED[1:]}
 
 
@@ -95,12 +125,19 @@ def test_the_attempts_own_ids_are_not_in_it(tmp_path):
 
 def test_curves_are_the_numbers_of_stats(tmp_path):
     for step in (1, 2):
-        write(tmp_path, [line("1", "42"), line("42", "1", "42") if step == 2 else line("1")], step=step)
+        write(
+            tmp_path,
+            [line("1", "42"), line("42", "1", "42") if step == 2 else line("1")],
+            step=step,
+        )
     found = records(tmp_path, [line("1", "42")], step=2, validate=True)
     drawn = {curve["label"]: curve for curve in curves(found)}
     assert drawn["First answer right"]["train"] == [(1, 0.0), (2, 0.5)]
     assert drawn["Right after turn 2"]["train"] == [(1, 0.5), (2, 0.5)]
-    assert drawn["Right after turn 3"]["train"] == [(1, 0.5), (2, 1.0)]  # nobody played it at step 1: what stands
+    assert drawn["Right after turn 3"]["train"] == [
+        (1, 0.5),
+        (2, 1.0),
+    ]  # nobody played it at step 1: what stands
     assert drawn["Fixed"]["train"] == [(1, 1.0), (2, 2 / 3)]
     assert drawn["Broken"]["val"] == [(2, 0.0)]
     assert drawn["Leaks"]["train"] == [(1, 0.0), (2, 0.0)]
@@ -109,8 +146,15 @@ def test_curves_are_the_numbers_of_stats(tmp_path):
 
 
 def test_a_number_that_the_log_lacks_has_no_points(tmp_path):
-    drawn = {curve["label"]: curve for curve in curves(records(tmp_path, [line("42", stop="solved")]))}
-    assert drawn["Words of feedback"]["train"] == drawn["Fixed"]["train"] == drawn["Fixed"]["val"] == []
+    drawn = {
+        curve["label"]: curve for curve in curves(records(tmp_path, [line("42", stop="solved")]))
+    }
+    assert (
+        drawn["Words of feedback"]["train"]
+        == drawn["Fixed"]["train"]
+        == drawn["Fixed"]["val"]
+        == []
+    )
 
 
 def test_a_number_that_a_browser_cannot_read(tmp_path):
@@ -124,7 +168,10 @@ def test_a_number_that_a_browser_cannot_read(tmp_path):
 def test_hostile_text_is_nowhere_in_the_markup(tmp_path, text):
     hint = type(HINT)(text, text, leak=text, original=text)
     session = (turn(text, hint), turn(text, parent=0, stop="horizon", prompt=text))
-    found, other = records(tmp_path, [session], question=text, env=text), records(tmp_path / "plain", [line("1", "2")])
+    found, other = (
+        records(tmp_path, [session], question=text, env=text),
+        records(tmp_path / "plain", [line("1", "2")]),
+    )
     with_rows(found[0], row("attempt", 0, 1.0, text))
     with_rows(other[0], row("attempt", 0, 1.0, "a"))
     written, plain = page(found, text), page(other, "t")
@@ -135,24 +182,37 @@ def test_hostile_text_is_nowhere_in_the_markup(tmp_path, text):
 def test_only_our_script_may_run_and_nothing_is_fetched(tmp_path):
     written = page(records(tmp_path, [line("1")]), "t")
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', written)[1]
-    found = {"script-src": re.search(r"<script>(.*?)</script>", written, re.S)[1],
-             "style-src": re.search(r"<style>(.*?)</style>", written, re.S)[1]}  # fmt: skip
-    told = {what: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for what, text in found.items()}
-    assert policy == "default-src 'none'; " + "; ".join(f"{what} 'sha256-{sha}'" for what, sha in told.items())
-    assert set(re.findall(r"https?://[^\"\s]+", written)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    found = {
+        "script-src": re.search(r"<script>(.*?)</script>", written, re.S)[1],
+        "style-src": re.search(r"<style>(.*?)</style>", written, re.S)[1],
+    }
+    told = {
+        what: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for what, text in found.items()
+    }
+    assert policy == "default-src 'none'; " + "; ".join(
+        f"{what} 'sha256-{sha}'" for what, sha in told.items()
+    )
+    assert set(re.findall(r"https?://[^\"\s]+", written)) == {
+        "http://www.w3.org/2000/svg"
+    }  # a name, not an address
     assert not re.search(r"\s(src|href)=\"(?!#)", written)
 
 
 def test_text_reaches_the_page_as_text_only():
     for asset in (files("rltf_verl.report") / "page").iterdir():
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function",
-                             asset.read_text("utf-8")), asset.name  # fmt: skip
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function",
+            asset.read_text("utf-8"),
+        ), asset.name
 
 
 def test_the_command(tmp_path):
     write(tmp_path / "log", [line("1", "42"), TREE])
     out = tmp_path / "page.html"
-    result = CliRunner().invoke(app, ["view", str(tmp_path / "log"), "-o", str(out), "--title", "<my> run"])
+    result = CliRunner().invoke(
+        app, ["view", str(tmp_path / "log"), "-o", str(out), "--title", "<my> run"]
+    )
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("2 sessions, ")
     assert "<title>&lt;my&gt; run</title>" in out.read_text("utf-8")
@@ -160,7 +220,8 @@ def test_the_command(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("log", "out", "told"), [("nowhere", "p.html", "no such folder"), ("log", "no/p.html", "No such file")]
+    ("log", "out", "told"),
+    [("nowhere", "p.html", "no such folder"), ("log", "no/p.html", "No such file")],
 )
 def test_what_a_user_can_mend_is_one_line(tmp_path, log, out, told):
     write(tmp_path / "log", [line("1")])
@@ -175,7 +236,10 @@ def test_what_a_user_can_mend_is_one_line(tmp_path, log, out, told):
 )
 def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
     """5 MB in one session is what a browser does not lay out in minutes."""
-    said = [turn("1", parent=k - 1 if k else None, text=f"<{k}{'x' * n}{k}>") for k, n in enumerate(lengths)]
+    said = [
+        turn("1", parent=k - 1 if k else None, text=f"<{k}{'x' * n}{k}>")
+        for k, n in enumerate(lengths)
+    ]
     found = records(tmp_path, [said], question="q" * 500)
     (shown,) = unpacked(page(found, "t"))[1]["block-0"]
     texts = [one["text"] for one in shown["turns"]]
@@ -184,7 +248,10 @@ def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
         assert text.startswith(f"<{k}")
         assert text.endswith(f"{k}>")
         whole = length + 2 + 2 * len(str(k))
-        assert len(text) == whole or f"characters are not on this page: rltf inspect LOG --step {shown['step']}" in text
+        assert (
+            len(text) == whole
+            or f"characters are not on this page: rltf inspect LOG --step {shown['step']}" in text
+        )
     if sum(lengths) < view.MOST_SESSION - 10_000:
         assert "not on this page" not in "".join(texts)
     assert shown["question"] == "q" * 500

@@ -1,7 +1,8 @@
-"""The CPU as a place to run verl: what each post-import hook of the plugin has to do. Importing this costs nothing.
+"""The CPU as a place to run verl: what each post-import hook of the plugin has to do. Importing
+this costs nothing.
 
-Every function takes the module that was just imported. Registering is always safe; only the patches change the
-behaviour of verl or vLLM, so they look at `VERL_PLATFORM` first.
+Every function takes the module that was just imported. Registering is always safe; only the patches
+change the behaviour of verl or vLLM, so they look at `VERL_PLATFORM` first.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def register_engine(transformer_impl: ModuleType) -> None:
 
 
 def patch_process_group(distributed: ModuleType) -> None:
-    """Hook of `verl.utils.distributed`: build process groups with gloo, on the CPU platform only."""
+    """Hook of `verl.utils.distributed`: build process groups with gloo, on the CPU platform
+    only.
+    """
     if _chosen():
         from rltf_verl.adapters.cpu import process_group
 
@@ -45,7 +48,9 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
 
 
 def check_media(_trainer: ModuleType | None = None) -> None:
-    """Hook of `verl.trainer`: refuse packages that break verl's imports, before it tries; on the CPU platform only."""
+    """Hook of `verl.trainer`: refuse packages that break verl's imports, before it tries; on the
+    CPU platform only.
+    """
     if _chosen():
         from rltf_verl.adapters.cpu.vllm import ready as vllm_ready
 
@@ -63,7 +68,9 @@ def patch_vllm_name(_workers: ModuleType) -> None:
 
 
 def patch_vllm_weights(layer_utils: ModuleType) -> None:
-    """Hook of `vllm.model_executor.layers.utils`: let vLLM keep its weights, on the CPU platform only."""
+    """Hook of `vllm.model_executor.layers.utils`: let vLLM keep its weights, on the CPU platform
+    only.
+    """
     if _chosen():
         from rltf_verl.adapters.cpu.vllm import weights as vllm_weights
 
@@ -71,7 +78,9 @@ def patch_vllm_weights(layer_utils: ModuleType) -> None:
 
 
 def register_replica(replica: ModuleType) -> None:
-    """Hook of `verl.workers.rollout.replica`: add the rollout engine `transformers` (imported when it is chosen)."""
+    """Hook of `verl.workers.rollout.replica`: add the rollout engine `transformers` (imported when
+    it is chosen).
+    """
 
     def load() -> type:
         from rltf_verl.adapters.cpu.rollout.replica import TransformersReplica
@@ -82,7 +91,9 @@ def register_replica(replica: ModuleType) -> None:
 
 
 def register_adapter(rollout_base: ModuleType) -> None:
-    """Hook of `verl.workers.rollout.base`: add the trainer-side half of the rollout engine `transformers`."""
+    """Hook of `verl.workers.rollout.base`: add the trainer-side half of the rollout engine
+    `transformers`.
+    """
     rollout_base._ROLLOUT_REGISTRY[(ROLLOUT_NAME, "async")] = ADAPTER
 
 

@@ -13,7 +13,9 @@ Weights = Iterable[tuple[str, torch.Tensor]] | AsyncIterator[tuple[str, torch.Te
 
 
 async def buckets(weights: Weights, limit_bytes: int) -> AsyncIterator[Bucket]:
-    """Group named tensors into lists of about `limit_bytes`. Every rank must come here: shards are gathered."""
+    """Group named tensors into lists of about `limit_bytes`. Every rank must come here: shards are
+    gathered.
+    """
     bucket: Bucket = []
     size = 0
     async for name, tensor in ensure_async_iterator(weights):

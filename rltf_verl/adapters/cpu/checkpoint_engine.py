@@ -1,7 +1,9 @@
-"""The checkpoint engine `cpu`: weights from the trainer to rollout replicas in other processes, through Ray.
+"""The checkpoint engine `cpu`: weights from the trainer to rollout replicas in other processes,
+through Ray.
 
-verl's own engines (nccl, nixl, …) want devices. Here the first trainer rank puts each bucket into Ray's object store
-once and hands every receiver a reference. Opt-in by `actor_rollout_ref.rollout.checkpoint_engine.backend=cpu`.
+verl's own engines (nccl, nixl, …) want devices. Here the first trainer rank puts each bucket into
+Ray's object store once and hands every receiver a reference. Opt-in by
+`actor_rollout_ref.rollout.checkpoint_engine.backend=cpu`.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class CPUCheckpointEngine(CheckpointEngine):
     ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
         """Tell every trainer rank who receives; receivers need to know nothing."""
         receivers = metadata[actor_wg_world_size:]
-        return {"receivers": [receivers] * actor_wg_world_size}, {"receivers": [[]] * rollout_world_size}
+        return {"receivers": [receivers] * actor_wg_world_size}, {
+            "receivers": [[]] * rollout_world_size
+        }
 
     def init_process_group(self, receivers: list[Any]) -> None:
         """Note who receives."""
@@ -50,14 +54,20 @@ class CPUCheckpointEngine(CheckpointEngine):
 
     @torch.no_grad()
     async def send_weights(
-        self, weights: Generator[tuple[str, torch.Tensor], None, None], global_steps: int | None = None
+        self,
+        weights: Generator[tuple[str, torch.Tensor], None, None],
+        global_steps: int | None = None,
     ) -> None:
-        """Send all weights. Every rank must iterate over them (shards are gathered), the first one sends."""
+        """Send all weights. Every rank must iterate over them (shards are gathered), the first one
+        sends.
+        """
         async for bucket in buckets(weights, self.bucket_size):
             await self._send(bucket)
         await self._send(None)
 
-    async def receive_weights(self, global_steps: int | None = None) -> AsyncGenerator[tuple[str, torch.Tensor], None]:
+    async def receive_weights(
+        self, global_steps: int | None = None
+    ) -> AsyncGenerator[tuple[str, torch.Tensor], None]:
         """Yield the weights as they come."""
         while (bucket := await self._received.get()) is not None:
             for item in bucket:
@@ -69,6 +79,9 @@ class CPUCheckpointEngine(CheckpointEngine):
 
     async def _send(self, bucket: Bucket | None) -> None:
         if self.is_master:
-            # Not `__ray_call__`: on an async actor that runs outside of the event loop, which would not wake up.
+            # Not `__ray_call__`: on an async actor that runs outside of the event loop, which would
+            # not wake up.
             shared = ray.put(bucket)
-            await asyncio.gather(*(r.execute_checkpoint_engine.remote("deliver", shared) for r in self._receivers))
+            await asyncio.gather(
+                *(r.execute_checkpoint_engine.remote("deliver", shared) for r in self._receivers)
+            )

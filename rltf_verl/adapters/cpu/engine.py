@@ -1,4 +1,6 @@
-"""Let verl's FSDP engine run on the CPU: torch's FSDP2 works there, verl only never registered it."""
+"""Let verl's FSDP engine run on the CPU: torch's FSDP2 works there, verl only never registered
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ BACKENDS = ("fsdp", "fsdp2")
 
 
 def register(transformer_impl: ModuleType) -> None:
-    """Register the language-model engine of `verl.workers.engine.fsdp.transformer_impl` for the CPU, once."""
+    """Register the language-model engine of `verl.workers.engine.fsdp.transformer_impl` for the
+    CPU, once.
+    """
     registry: Any = transformer_impl.EngineRegistry
     known = registry._engines.get("language_model", {})
     missing = [backend for backend in BACKENDS if "cpu" not in known.get(backend, {})]

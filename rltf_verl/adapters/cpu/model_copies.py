@@ -1,9 +1,9 @@
 """Copies of the actor's weights that are copies on the CPU too.
 
-verl 0.9.1 (`verl/utils/fsdp_utils.py:fsdp2_sharded_save_to_cpu`) keeps the weights of π_old with `.cpu()`, which copies
-from a device and returns the very same tensor on a CPU: restoring π_old would then change nothing, and `separate_async`
-with several updates per synchronisation would take the current policy for the old one. A test shows that verl's
-function still does so.
+verl 0.9.1 (`verl/utils/fsdp_utils.py:fsdp2_sharded_save_to_cpu`) keeps the weights of π_old with
+`.cpu()`, which copies from a device and returns the very same tensor on a CPU: restoring π_old
+would then change nothing, and `separate_async` with several updates per synchronisation would take
+the current policy for the old one. A test shows that verl's function still does so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""verl's platform interface for a machine without an accelerator. Chosen by `VERL_PLATFORM=cpu` and by nothing else."""
+"""verl's platform interface for a machine without an accelerator. Chosen by `VERL_PLATFORM=cpu` and
+by nothing else.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,19 @@ import torch
 from verl.plugin.platform.platform_base import PlatformBase
 
 NAME = "cpu"
-NO_OPS = ("empty_cache", "set_device", "ipc_collect", "reset_peak_memory_stats", "manual_seed", "manual_seed_all")
+NO_OPS = (
+    "empty_cache",
+    "set_device",
+    "ipc_collect",
+    "reset_peak_memory_stats",
+    "manual_seed",
+    "manual_seed_all",
+)
 VLLM_VARIABLES = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GB; vLLM would take half of the memory
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # OMP_NUM_THREADS threads; bound ones leave a core to vLLM's scheduler
+    "VLLM_CPU_OMP_THREADS_BIND": (
+        "nobind"
+    ),  # OMP_NUM_THREADS threads; bound ones leave a core to vLLM's scheduler
     "TORCHDYNAMO_DISABLE": "1",  # compiling for 12 to 30 s at the first generation
 }
 ZEROS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved")
@@ -32,7 +43,9 @@ def _zero(*_args: Any, **_kwargs: Any) -> int:
 def _build_device_module() -> ModuleType:
     """Return `torch.cpu` extended by the functions of `torch.cuda` that verl calls."""
     module = ModuleType("rltf_verl.adapters.cpu.device")
-    module.__dict__.update({name: value for name, value in vars(torch.cpu).items() if not name.startswith("_")})
+    module.__dict__.update(
+        {name: value for name, value in vars(torch.cpu).items() if not name.startswith("_")}
+    )
     for name in NO_OPS:
         setattr(module, name, _nothing)
     for name in ZEROS:
@@ -55,15 +68,21 @@ class CPUPlatform(PlatformBase):
     device_module = property(lambda self: self._device_module)
 
     def is_available(self) -> bool:
-        """Return True: a CPU is always there (verl asks this only after the platform was chosen)."""
+        """Return True: a CPU is always there (verl asks this only after the platform was
+        chosen).
+        """
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Return False: auto-detection must not pick the CPU on the GPU-less head node of a GPU cluster."""
+        """Return False: auto-detection must not pick the CPU on the GPU-less head node of a GPU
+        cluster.
+        """
         return False
 
     def current_device(self) -> str:  # type: ignore[override]
-        """Return a device name, not an index: verl passes it to `.to(...)`, where 0 would mean `cuda:0`."""
+        """Return a device name, not an index: verl passes it to `.to(...)`, where 0 would mean
+        `cuda:0`.
+        """
         return NAME
 
     def device_count(self) -> int:
@@ -101,7 +120,9 @@ class CPUPlatform(PlatformBase):
         return "CUDA_VISIBLE_DEVICES"
 
     def ray_resource_name(self) -> str:
-        """Return `GPU`: verl's pools count no other built-in resource. Ray is told how many exist (logically)."""
+        """Return `GPU`: verl's pools count no other built-in resource. Ray is told how many exist
+        (logically).
+        """
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:
@@ -109,7 +130,9 @@ class CPUPlatform(PlatformBase):
         return []
 
     def rollout_env_vars(self) -> dict[str, str]:
-        """Return what verl's vLLM rollout needs on the CPU; what the caller's environment says goes first."""
+        """Return what verl's vLLM rollout needs on the CPU; what the caller's environment says goes
+        first.
+        """
         return {name: os.environ.get(name, value) for name, value in VLLM_VARIABLES.items()}
 
     def is_ipc_supported(self) -> bool:

@@ -1,9 +1,10 @@
 """Process groups that torch accepts on the CPU.
 
-verl 0.9.1 (`verl/utils/distributed.py`) asks for the backend `"cpu:gloo,<device>:<backend>"`. With the device `cpu`
-torch refuses the string: "Duplicate device type cpu". The function of Ray's workers takes the backend as an argument,
-so it is wrapped to pass plain `gloo`; the one of `torchrun`'s processes (the SFT trainer) takes none, so it is replaced
-by the first. A test reads verl's source and fails when the reason for this patch is gone.
+verl 0.9.1 (`verl/utils/distributed.py`) asks for the backend `"cpu:gloo,<device>:<backend>"`. With
+the device `cpu` torch refuses the string: "Duplicate device type cpu". The function of Ray's
+workers takes the backend as an argument, so it is wrapped to pass plain `gloo`; the one of
+`torchrun`'s processes (the SFT trainer) takes none, so it is replaced by the first. A test reads
+verl's source and fails when the reason for this patch is gone.
 """
 
 from __future__ import annotations

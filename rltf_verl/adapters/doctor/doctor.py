@@ -15,7 +15,10 @@ from rltf_verl.adapters.doctor.process import Check, Status, describe, look_arou
 WORKER_TIMEOUT_S = 300
 NO_ACCELERATOR = "no accelerator on this machine"
 CPU_FIX = "to train on the CPU, start with VERL_PLATFORM=cpu and rltf/hardware=cpu"
-COMPOSE_FIX = "`python -m verl.trainer.main_ppo --config-name=rltf_sd --cfg job` prints the keys that there are"
+COMPOSE_FIX = (
+    "`python -m verl.trainer.main_ppo --config-name=rltf_sd --cfg job` prints the keys that"
+    " there are"
+)
 
 
 def examine(config_name: str, overrides: Sequence[str]) -> list[Check]:
@@ -37,10 +40,25 @@ def _worker_checks(driver: Sequence[Check]) -> list[Check]:
     if os.environ.get("RAY_ADDRESS"):
         cluster = {}  # Ray joins the cluster that it names
     try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=get_ppo_ray_runtime_env(), **cluster)
-        worker = ray.get(ray.remote(look_around).options(num_cpus=1).remote("worker"), timeout=WORKER_TIMEOUT_S)
+        ray.init(
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            runtime_env=get_ppo_ray_runtime_env(),
+            **cluster,
+        )
+        worker = ray.get(
+            ray.remote(look_around).options(num_cpus=1).remote("worker"), timeout=WORKER_TIMEOUT_S
+        )
     except Exception as error:  # a broken cluster raises anything
-        return [Check("ray", "failed", describe(error), "start Ray by hand (`ray start --head`) to see why", "worker")]
+        return [
+            Check(
+                "ray",
+                "failed",
+                describe(error),
+                "start Ray by hand (`ray start --head`) to see why",
+                "worker",
+            )
+        ]
     finally:
         ray.shutdown()
     return _compared(driver, worker)
@@ -51,7 +69,11 @@ def _compared(driver: Sequence[Check], worker: Sequence[Check]) -> list[Check]:
     versions = {check.name: check.detail for check in driver}["versions"]
     fix = "install the same packages on every node of the cluster"
     return [
-        replace(check, status="failed", fix=fix) if check.name == "versions" and check.detail != versions else check
+        (
+            replace(check, status="failed", fix=fix)
+            if check.name == "versions" and check.detail != versions
+            else check
+        )
         for check in worker
     ]
 
@@ -64,8 +86,15 @@ def _run_checks(config_name: str, overrides: Sequence[str]) -> list[Check]:
     except Exception as error:  # Hydra and OmegaConf have a dozen
         return [Check("config", "failed", f"{config_name}: {describe(error)}", COMPOSE_FIX)]
     platform = _platform(config)
-    words = " ".join([config_name, *overrides, *(f"{word} (because VERL_PLATFORM=cpu)" for word in added)])
-    return [_settings(config, words), platform, _rollout(config, platform.status == "note"), _judge(config)]
+    words = " ".join(
+        [config_name, *overrides, *(f"{word} (because VERL_PLATFORM=cpu)" for word in added)]
+    )
+    return [
+        _settings(config, words),
+        platform,
+        _rollout(config, platform.status == "note"),
+        _judge(config),
+    ]
 
 
 def _cpu_overrides(overrides: Sequence[str]) -> list[str]:
@@ -98,7 +127,9 @@ def _platform(config: DictConfig) -> Check:
     chosen = os.environ.get("VERL_PLATFORM", "")
     try:
         available = get_torch_device().is_available()
-        detail = f"VERL_PLATFORM={chosen!r}, device {get_device_name()}" + ("" if available else f", {NO_ACCELERATOR}")
+        detail = f"VERL_PLATFORM={chosen!r}, device {get_device_name()}" + (
+            "" if available else f", {NO_ACCELERATOR}"
+        )
         if not (available or chosen or config.trainer.device == "cpu"):
             return Check("platform", "note", detail, CPU_FIX)
         check_platform(config)
@@ -108,7 +139,9 @@ def _platform(config: DictConfig) -> Check:
 
 
 def _rollout(config: DictConfig, not_run_here: bool) -> Check:
-    """Whether the engine can be imported, as verl imports it. Only a note where no run would start anyway."""
+    """Whether the engine can be imported, as verl imports it. Only a note where no run would start
+    anyway.
+    """
     from rltf_verl.adapters.cpu import check_media
 
     name = OmegaConf.select(config, "actor_rollout_ref.rollout.name")

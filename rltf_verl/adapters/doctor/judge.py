@@ -23,7 +23,11 @@ def judge_check(config: RLTFConfig) -> Check:
     try:
         endpoints = [s.endpoint for s in gateways_of(lambda: judged_parts(config))]
         if not endpoints:
-            return Check("judge", "ok", f"none configured (rltf.feedback.provider={provider.name} asks no model)")
+            return Check(
+                "judge",
+                "ok",
+                f"none configured (rltf.feedback.provider={provider.name} asks no model)",
+            )
         require_packages()
         secrets = secrets_here(endpoint.api_key() for endpoint in endpoints)
         told = [_reached(endpoint) for endpoint in endpoints]
@@ -47,7 +51,8 @@ def _reached(endpoint: Endpoint) -> str:
     """Ask for the list of models.
 
     Raises:
-        OSError: nobody answers, the key is refused, or it is elsewhere: a run does not follow redirects either.
+        OSError: nobody answers, the key is refused, or it is elsewhere: a run does not follow
+            redirects either.
         ValueError: no key.
     """
     request = urllib.request.Request(f"{endpoint.base_url.rstrip('/')}/models")
@@ -58,5 +63,8 @@ def _reached(endpoint: Endpoint) -> str:
     except urllib.error.HTTPError as error:
         if error.code in (401, 403) or 300 <= error.code < 400:
             raise
-        return f"{endpoint.model} at {endpoint.base_url}: answers, but lists no models (HTTP {error.code})"
+        return (
+            f"{endpoint.model} at {endpoint.base_url}: answers, but lists no models (HTTP"
+            f" {error.code})"
+        )
     return f"{endpoint.model} at {endpoint.base_url}: answers"

@@ -1,6 +1,7 @@
 """What `rltf doctor` looks at in one process: this driver, or a Ray worker of verl.
 
-Looks at verl as `import verl` left it and loads our plugin itself only afterwards, to show an error that verl hides.
+Looks at verl as `import verl` left it and loads our plugin itself only afterwards, to show an error
+that verl hides.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested
 from rltf_verl.adapters.cpu import ROLLOUT_NAME
 
 PLUGIN = "rltf_verl.plugin"
-PACKAGES = ("rltf-verl", "verl", "torch", "ray", "transformers", "TransferQueue", "tensordict", "hydra-core")
+PACKAGES = (
+    "rltf-verl",
+    "verl",
+    "torch",
+    "ray",
+    "transformers",
+    "TransferQueue",
+    "tensordict",
+    "hydra-core",
+)
 
 Status = Literal["ok", "note", "failed"]
 """A note is worth reading but stops nothing."""
@@ -60,26 +70,67 @@ def on_cpu_platform() -> bool:
 
 PROBES = (
     Probe("TransferQueue", "transfer_queue", lambda m: m.kv_batch_put),
-    Probe("platform cpu", "verl.plugin.platform.platform_manager", lambda m: m.PlatformRegistry.get("cpu")),
-    Probe("FSDP2 engine on cpu", "verl.workers.engine.fsdp.transformer_impl",
-          lambda m: "cpu" in m.EngineRegistry._engines["language_model"]["fsdp2"]),
-    Probe("process group on cpu", "verl.utils.distributed",
-          lambda m: hasattr(m.initialize_global_process_group_ray, "__wrapped__") or not on_cpu_platform()),
-    Probe(f"rollout replica {ROLLOUT_NAME}", "verl.workers.rollout.replica",
-          lambda m: m.RolloutReplicaRegistry.get(ROLLOUT_NAME)),
-    Probe(f"rollout adapter {ROLLOUT_NAME}", "verl.workers.rollout.base",
-          lambda m: m.get_rollout_class(ROLLOUT_NAME, "async")),
-    Probe("advantage estimator rltf", "verl.trainer.ppo.core_algos", lambda m: m.get_adv_estimator_fn("rltf")),
-    *(Probe(f"policy loss {name}", "verl.trainer.ppo.core_algos", lambda m, name=name: m.get_policy_loss_fn(name))
-      for name in ("importance_sampling", "rltf_ppo", "rltf_cispo")),
-    Probe("agent loop rltf", "verl.experimental.agent_loop.agent_loop",
-          lambda m: importlib.import_module("rltf_verl.adapters.rollout.agent_loop") and "rltf" in m._agent_loop_registry),
-    Probe("agent loop worker", "verl.trainer.ppo.v1.agent_loop_tq",
-          lambda m: importlib.import_module("rltf_verl.adapters.rollout.agent_worker")),
+    Probe(
+        "platform cpu",
+        "verl.plugin.platform.platform_manager",
+        lambda m: m.PlatformRegistry.get("cpu"),
+    ),
+    Probe(
+        "FSDP2 engine on cpu",
+        "verl.workers.engine.fsdp.transformer_impl",
+        lambda m: "cpu" in m.EngineRegistry._engines["language_model"]["fsdp2"],
+    ),
+    Probe(
+        "process group on cpu",
+        "verl.utils.distributed",
+        lambda m: (
+            hasattr(m.initialize_global_process_group_ray, "__wrapped__") or not on_cpu_platform()
+        ),
+    ),
+    Probe(
+        f"rollout replica {ROLLOUT_NAME}",
+        "verl.workers.rollout.replica",
+        lambda m: m.RolloutReplicaRegistry.get(ROLLOUT_NAME),
+    ),
+    Probe(
+        f"rollout adapter {ROLLOUT_NAME}",
+        "verl.workers.rollout.base",
+        lambda m: m.get_rollout_class(ROLLOUT_NAME, "async"),
+    ),
+    Probe(
+        "advantage estimator rltf",
+        "verl.trainer.ppo.core_algos",
+        lambda m: m.get_adv_estimator_fn("rltf"),
+    ),
+    *(
+        Probe(
+            f"policy loss {name}",
+            "verl.trainer.ppo.core_algos",
+            lambda m, name=name: m.get_policy_loss_fn(name),
+        )
+        for name in ("importance_sampling", "rltf_ppo", "rltf_cispo")
+    ),
+    Probe(
+        "agent loop rltf",
+        "verl.experimental.agent_loop.agent_loop",
+        lambda m: (
+            importlib.import_module("rltf_verl.adapters.rollout.agent_loop")
+            and "rltf" in m._agent_loop_registry
+        ),
+    ),
+    Probe(
+        "agent loop worker",
+        "verl.trainer.ppo.v1.agent_loop_tq",
+        lambda m: importlib.import_module("rltf_verl.adapters.rollout.agent_worker"),
+    ),
     Probe("trainer rltf_sync", "verl.trainer.ppo.v1", lambda m: m.get_trainer_cls("rltf_sync")),
-    Probe("checks before start", "verl.utils.config", lambda m: hasattr(m.validate_config, "__wrapped__")),
+    Probe(
+        "checks before start",
+        "verl.utils.config",
+        lambda m: hasattr(m.validate_config, "__wrapped__"),
+    ),
     Probe("config search path", "hydra.core.plugins", _has_search_path),
-)  # fmt: skip
+)
 
 
 def look_around(where: str) -> list[Check]:
@@ -120,17 +171,32 @@ def _plugin(loaded: bool) -> Check:
         return Check("plugin", "ok", f"loaded by verl ({setting})")
     found = [e for e in entry_points(group="verl.plugins") if e.value == PLUGIN]
     if not found:
-        return Check("plugin", "failed", "no entry point in the group verl.plugins",
-                     "pip install rltf-verl here, or set VERL_USE_EXTERNAL_MODULES=rltf_verl.plugin")  # fmt: skip
+        return Check(
+            "plugin",
+            "failed",
+            "no entry point in the group verl.plugins",
+            "pip install rltf-verl here, or set VERL_USE_EXTERNAL_MODULES=rltf_verl.plugin",
+        )
     allowed = {word.strip() for word in policy.strip().lower().split(",")}
     if "auto" not in allowed and found[0].name not in allowed:
-        return Check("plugin", "failed", f"{setting} keeps verl from loading us",
-                     f"unset VERL_USE_EXTERNAL_PLUGINS, or add {found[0].name} to it")  # fmt: skip
+        return Check(
+            "plugin",
+            "failed",
+            f"{setting} keeps verl from loading us",
+            f"unset VERL_USE_EXTERNAL_PLUGINS, or add {found[0].name} to it",
+        )
     try:
         found[0].load()
     except Exception as error:  # whatever it is, verl hides it
-        return Check("plugin", "failed", f"verl could not load it: {describe(error)}", "mend that error")
-    return Check("plugin", "failed", "installed, but verl did not load it", "start a new process after installing")
+        return Check(
+            "plugin", "failed", f"verl could not load it: {describe(error)}", "mend that error"
+        )
+    return Check(
+        "plugin",
+        "failed",
+        "installed, but verl did not load it",
+        "start a new process after installing",
+    )
 
 
 def _try(probe: Probe) -> Check:
@@ -139,7 +205,11 @@ def _try(probe: Probe) -> Check:
         found = probe.holds(importlib.import_module(probe.module))
     except Exception as error:  # registries raise what they like
         return Check(probe.name, "failed", describe(error), fix)
-    return Check(probe.name, "ok", "") if found else Check(probe.name, "failed", f"not in {probe.module}", fix)
+    return (
+        Check(probe.name, "ok", "")
+        if found
+        else Check(probe.name, "failed", f"not in {probe.module}", fix)
+    )
 
 
 def describe(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """Facts of the sessions -> flat `rltf/…` floats, in training and in validation.
 
-The definitions are those of `report.stats`, which reads them from an episode log; a test holds the two together. Names
-and denominators: docs/metrics.md. An attempt that nobody could grade is neither right nor wrong.
+The definitions are those of `report.stats`, which reads them from an episode log; a test holds the
+two together. Names and denominators: docs/metrics.md. An attempt that nobody could grade is neither
+right nor wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def session_metrics(sessions: Sessions, facts: torch.Tensor, horizon: int) -> di
         horizon: most turns of a line.
 
     Returns:
-        `rltf/turn_k/…`, `rltf/session/…`, `rltf/feedback/…`, `rltf/grader/…`; what has no denominator is left out.
+        `rltf/turn_k/…`, `rltf/session/…`, `rltf/feedback/…`, `rltf/grader/…`; what has no
+        denominator is left out.
     """
     table = _Table.of(sessions, facts)
     generated = table.column["response_tokens"] + table.column["own_feedback_tokens"]
@@ -39,16 +41,21 @@ def session_metrics(sessions: Sessions, facts: torch.Tensor, horizon: int) -> di
     for end in ("prompt_too_long", "not_asked"):
         metrics[f"rltf/session/{end}_share"] = _mean(table.column[end].nan_to_num().amax(dim=1))
     for k in range(horizon):
-        metrics[f"rltf/turn_{k + 1}/share"] = _mean((table.valid & (table.depth == k)).any(dim=1).float())
+        metrics[f"rltf/turn_{k + 1}/share"] = _mean(
+            (table.valid & (table.depth == k)).any(dim=1).float()
+        )
         metrics |= _turn_metrics(table, k)
     metrics |= _named("rltf/session", {"friction": _of_sessions(*table.friction())})
-    return metrics | _feedback_metrics({name: values[table.valid] for name, values in table.column.items()})
+    return metrics | _feedback_metrics(
+        {name: values[table.valid] for name, values in table.column.items()}
+    )
 
 
 def lost_share(num: int, expected: int) -> float:
     """Of the sessions that were to be played: those that no row came of, whatever raised.
 
-    verl trains on what is left of their groups in the synchronous mode, and drops the groups in the others.
+    verl trains on what is left of their groups in the synchronous mode, and drops the groups in the
+    others.
 
     Example:
         >>> lost_share(num=18, expected=24)
@@ -94,7 +101,9 @@ class _Table:
         )
 
     def stands(self, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """[S, M] per line: the last answer by 0-based turn k is right; and whether anybody knows."""
+        """[S, M] per line: the last answer by 0-based turn k is right; and whether anybody
+        knows.
+        """
         end_depth = self.depth.clamp(max=k).unsqueeze(2)
         last = self.line & (self.depth.unsqueeze(1) == end_depth)
         return self._any(last, self.right), self.ends & self._any(last, self.graded)
@@ -106,7 +115,9 @@ class _Table:
         return found, self.ends & (found | ~self._any(so_far, self.valid & ~self.graded))
 
     def friction(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """[S, M] per line that began wrong and went on: it ended wrong; and whether anybody knows."""
+        """[S, M] per line that began wrong and went on: it ended wrong; and whether anybody
+        knows.
+        """
         began_wrong = (self.graded[:, :1] & ~self.right[:, :1]).expand(self.valid.shape)
         return ~self.right, self.ends & self.graded & began_wrong & (self.depth > 0)
 
@@ -128,7 +139,10 @@ def _turn_metrics(table: _Table, k: int) -> dict[str, float]:
     }
     if k > 0 and here.any():
         values |= _revision_metrics(table, table.pair & here)
-        values |= {"solved": _of_sessions(*table.solved(k)), "standing": _of_sessions(*table.stands(k))}
+        values |= {
+            "solved": _of_sessions(*table.solved(k)),
+            "standing": _of_sessions(*table.stands(k)),
+        }
     return _named(f"rltf/turn_{k + 1}", values)
 
 
@@ -155,7 +169,9 @@ def _feedback_metrics(column: dict[str, torch.Tensor]) -> dict[str, float]:
     }
     if num_asked > 0:
         metrics["rltf/feedback/failed_share"] = float(column["feedback_failed"].sum()) / num_asked
-        metrics["rltf/feedback/fallback_share"] = float(column["feedback_fallback"].sum()) / num_asked
+        metrics["rltf/feedback/fallback_share"] = (
+            float(column["feedback_fallback"].sum()) / num_asked
+        )
     if given.any():
         metrics["rltf/feedback/latency_s"] = _mean(column["feedback_latency_s"][given])
         metrics["rltf/feedback/words"] = _mean(column["feedback_words"][given])
@@ -164,7 +180,9 @@ def _feedback_metrics(column: dict[str, torch.Tensor]) -> dict[str, float]:
 
 
 def _leak_metrics(leak: torch.Tensor, provider: torch.Tensor) -> dict[str, float]:
-    """Of the feedback that the leak guard looked at: the share that gave the answer away, also per provider."""
+    """Of the feedback that the leak guard looked at: the share that gave the answer away, also per
+    provider.
+    """
     looked = leak >= 0
     if not looked.any():
         return {}
@@ -176,7 +194,9 @@ def _leak_metrics(leak: torch.Tensor, provider: torch.Tensor) -> dict[str, float
 
 
 def _of_sessions(of_lines: torch.Tensor, known: torch.Tensor) -> float | None:
-    """Mean over the sessions of the mean over their lines, [S, M]; a session of which nobody knows counts not."""
+    """Mean over the sessions of the mean over their lines, [S, M]; a session of which nobody knows
+    counts not.
+    """
     lines = known.sum(dim=1)
     means = (of_lines & known).sum(dim=1) / lines.clamp(min=1)
     return _of(means, lines > 0)

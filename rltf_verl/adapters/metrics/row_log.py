@@ -1,6 +1,8 @@
-"""What the trainer writes into the episode log: what each session was trained on (`report.row_log`).
+"""What the trainer writes into the episode log: what each session was trained on
+(`report.row_log`).
 
-Written in a thread of its own, which also packs the files of steps that are over: the step does not wait for a disk.
+Written in a thread of its own, which also packs the files of steps that are over: the step does not
+wait for a disk.
 """
 
 from __future__ import annotations
@@ -47,7 +49,14 @@ class RowLog:
         self._writer = PatientWriter(f"trained rows in {config.dir}")
         self._broken = False
 
-    def write(self, batch: KVBatchMeta, rows: Sequence[int], step: StepRows, targets: RowTargets, number: int) -> None:
+    def write(
+        self,
+        batch: KVBatchMeta,
+        rows: Sequence[int],
+        step: StepRows,
+        targets: RowTargets,
+        number: int,
+    ) -> None:
         """Write the rows of step `number`, and pack the steps before it; soon, not now.
 
         Args:
@@ -62,7 +71,9 @@ class RowLog:
         if shown:
             responses = read_columns(batch, [rows[i] for i in shown], ["responses"])["responses"]
             lengths = step.lengths[torch.tensor(shown)].tolist()
-            ids = dict(zip(shown, (t.tolist() for t in tokens(responses).split(lengths)), strict=True))
+            ids = dict(
+                zip(shown, (t.tolist() for t in tokens(responses).split(lengths)), strict=True)
+            )
         self._thread.submit(self._write, keys, step, targets, ids, number)
 
     def close(self) -> None:
@@ -70,7 +81,9 @@ class RowLog:
         self._thread.shutdown()
 
     def _shown(self, keys: Sequence[str]) -> list[int]:
-        """The rows of the sessions whose tokens are written: the first ones whose text is written too."""
+        """The rows of the sessions whose tokens are written: the first ones whose text is written
+        too.
+        """
         sessions: dict[str, list[int]] = {}
         for i, key in enumerate(keys):
             uid, session = session_of(key)
@@ -79,35 +92,56 @@ class RowLog:
         return [i for own in list(sessions.values())[: self._config.token_sessions] for i in own]
 
     def _write(
-        self, keys: Sequence[str], step: StepRows, targets: RowTargets, ids: dict[int, list[int]], number: int
+        self,
+        keys: Sequence[str],
+        step: StepRows,
+        targets: RowTargets,
+        ids: dict[int, list[int]],
+        number: int,
     ) -> None:
         folder = Path(str(self._config.dir))
         try:
             text = {i: pieces(self._decode, own) for i, own in ids.items()}
-            written = [i for i, key in enumerate(keys) if is_written(session_of(key)[0], self._config.share)]
+            written = [
+                i
+                for i, key in enumerate(keys)
+                if is_written(session_of(key)[0], self._config.share)
+            ]
             records = session_records(keys, step, targets, text, number, written)
             write_rows(folder, number, records, self._writer.append)
-            with suppress(OSError):  # tried again at the next step; the writer has said what the disk says
+            with suppress(
+                OSError
+            ):  # tried again at the next step; the writer has said what the disk says
                 pack(folder, number)
         except Exception as error:  # whatever it is, it must not end as a silence in a thread
             self._broken = True
-            logger.warning("episode log: no more rows are written to %s: %s: %s", folder, type(error).__name__, error)
+            logger.warning(
+                "episode log: no more rows are written to %s: %s: %s",
+                folder,
+                type(error).__name__,
+                error,
+            )
 
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(ids, skip_special_tokens=False))
 
 
 def session_records(
-    keys: Sequence[str], step: StepRows, targets: RowTargets, text: dict[int, list[str]], number: int,
+    keys: Sequence[str],
+    step: StepRows,
+    targets: RowTargets,
+    text: dict[int, list[str]],
+    number: int,
     written: Sequence[int],
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """The records of `report.row_log`, one per session.
 
     Args:
         keys: of the N rows, `{uid}_{session}_{row}`.
         step: the rows.
         targets: what they are trained on.
-        text: row -> the text of each of its tokens; rows that are not in it are written without tokens.
+        text: row -> the text of each of its tokens; rows that are not in it are written without
+            tokens.
         number: of the step.
         written: the rows to write.
     """
@@ -120,7 +154,12 @@ def session_records(
         own: dict[str, Any] = {"parts": parts[i]}
         if i in text:
             own["tokens"] = {"text": text[i]} | _listed(columns, slice(starts[i], starts[i + 1]))
-        record = {"step": number, "uid": uid, "session_id": int(session.rpartition("_")[2]), "rows": []}
+        record = {
+            "step": number,
+            "uid": uid,
+            "session_id": int(session.rpartition("_")[2]),
+            "rows": [],
+        }
         found.setdefault(session, record)["rows"].append(own)
     return list(found.values())
 
@@ -128,15 +167,21 @@ def session_records(
 def _columns(step: StepRows, targets: RowTargets) -> dict[str, np.ndarray[Any, Any]]:
     batch = step.batch
     columns = {
-        "role": batch.role, "turn": batch.turn, "advantage": targets.advantages, "log_prob": batch.old_log_probs,
-        "gap": batch.sampler_log_probs - batch.old_log_probs, "masked": targets.floor_masked,
-    }  # fmt: skip
+        "role": batch.role,
+        "turn": batch.turn,
+        "advantage": targets.advantages,
+        "log_prob": batch.old_log_probs,
+        "gap": batch.sampler_log_probs - batch.old_log_probs,
+        "masked": targets.floor_masked,
+    }
     flat = {name: values.squeeze(1) for name, values in columns.items()}
     # numpy has no bfloat16, the dtype of what the workers of a GPU run send.
     return {name: (v.float() if v.is_floating_point() else v).numpy() for name, v in flat.items()}
 
 
-def _parts(columns: dict[str, np.ndarray[Any, Any]], starts: np.ndarray[Any, Any]) -> list[list[dict[str, Any]]]:
+def _parts(
+    columns: dict[str, np.ndarray[Any, Any]], starts: np.ndarray[Any, Any]
+) -> list[list[dict[str, Any]]]:
     """Per row its stretches of one role and turn, without those that train nothing."""
     role, turn = columns["role"], columns["turn"]
     begins = np.zeros(len(role), dtype=np.bool_)
@@ -145,24 +190,43 @@ def _parts(columns: dict[str, np.ndarray[Any, Any]], starts: np.ndarray[Any, Any
     first = begins.nonzero()[0]
     counts = np.diff(np.append(first, len(role)))
     means = {
-        name: (np.add.reduceat(columns[name].astype(np.float64), first) / counts).round(DIGITS).tolist()
+        name: (
+            (np.add.reduceat(columns[name].astype(np.float64), first) / counts)
+            .round(DIGITS)
+            .tolist()
+        )
         for name in ("advantage", "masked", "log_prob", "gap")
     }
-    places = zip(role[first].tolist(), turn[first].tolist(), counts.tolist(), *means.values(), strict=True)
+    places = zip(
+        role[first].tolist(), turn[first].tolist(), counts.tolist(), *means.values(), strict=True
+    )
     listed = [
-        {"role": Role(r).name.lower(), "turn": k, "tokens": n, **dict(zip(means, values, strict=True))}
-        if r >= 0
-        else None
+        (
+            {
+                "role": Role(r).name.lower(),
+                "turn": k,
+                "tokens": n,
+                **dict(zip(means, values, strict=True)),
+            }
+            if r >= 0
+            else None
+        )
         for r, k, n, *values in places
     ]
     bounds = np.searchsorted(first, starts)
-    return [[part for part in listed[a:b] if part is not None] for a, b in pairwise(bounds.tolist())]
+    return [
+        [part for part in listed[a:b] if part is not None] for a, b in pairwise(bounds.tolist())
+    ]
 
 
 def _listed(columns: dict[str, np.ndarray[Any, Any]], at: slice) -> dict[str, list[Any]]:
     numbers = {name: values[at] for name, values in columns.items()}
     rounded = {
-        name: values.astype(np.float64).round(DIGITS) if values.dtype.kind == "f" else values.astype(np.int64)
+        name: (
+            values.astype(np.float64).round(DIGITS)
+            if values.dtype.kind == "f"
+            else values.astype(np.int64)
+        )
         for name, values in numbers.items()
     }
     return {name: values.tolist() for name, values in rounded.items()}

@@ -1,7 +1,8 @@
-"""What a validation says beyond verl's own averages: the metrics of training, and sessions in the logger's table.
+"""What a validation says beyond verl's own averages: the metrics of training, and sessions in the
+logger's table.
 
-verl hands on from a validation session only its `reward_extra_info`. Numbers in it are averaged; texts are left alone,
-so the facts travel as one.
+verl hands on from a validation session only its `reward_extra_info`. Numbers in it are averaged;
+texts are left alone, so the facts travel as one.
 """
 
 from __future__ import annotations
@@ -23,21 +24,26 @@ from rltf_verl.types import Episode
 FACTS, SESSION = "rltf_facts", "rltf_session"
 
 OF_FIRST_ANSWERS = {
-    "rltf/session/total", "rltf/grader/error_share", "rltf/grader/ungraded_share",
+    "rltf/session/total",
+    "rltf/grader/error_share",
+    "rltf/grader/ungraded_share",
     *(f"rltf/turn_1/{name}" for name in ("share", "acc", "format", "tokens", "truncated")),
-}  # fmt: skip
+}
 
 
 def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
     """`reward_extra_info` of a session, in training too: what verl's validation averages.
 
-    `acc` is the **first** turn's, so `val-core/<source>/acc/mean@n` is what the policy can do without feedback.
-    `acc_turn_k` (k ≥ 2) is whether the answer that stands after k turns is right: a session that ended earlier keeps
-    its last answer.
+    `acc` is the **first** turn's, so `val-core/<source>/acc/mean@n` is what the policy can do
+    without feedback. `acc_turn_k` (k ≥ 2) is whether the answer that stands after k turns is right:
+    a session that ended earlier keeps its last answer.
     """
     correct = [float(turn.grade.correct) for turn in episode.turns]
     first = episode.turns[0]
-    info: dict[str, Any] = {"acc": correct[0], "format_ok": float(first.grade.format_ok and first.attempt.ended)}
+    info: dict[str, Any] = {
+        "acc": correct[0],
+        "format_ok": float(first.grade.format_ok and first.attempt.ended),
+    }
     for k in range(1, horizon):
         info[f"acc_turn_{k + 1}"] = correct[min(k, len(correct) - 1)]
     return info
@@ -49,20 +55,29 @@ def told_info(episode: Episode, horizon: int, question: str | None) -> dict[str,
     Args:
         episode: what was played.
         horizon: most turns of a session.
-        question: last message of the first prompt, if the session may be shown in the logger's table.
+        question: last message of the first prompt, if the session may be shown in the logger's
+            table.
     """
     told = {FACTS: json.dumps(session_facts(episode, horizon).tolist())}
-    return told if question is None else told | {SESSION: json.dumps([question, shown_session(episode)])}
+    return (
+        told
+        if question is None
+        else told | {SESSION: json.dumps([question, shown_session(episode)])}
+    )
 
 
-def validation_metrics(sources: Sequence[str], facts: Sequence[str | None], horizon: int) -> dict[str, float]:
-    """`rltf_val/<data source>/…`: the metrics of `session_metrics`, with the same names behind the source.
+def validation_metrics(
+    sources: Sequence[str], facts: Sequence[str | None], horizon: int
+) -> dict[str, float]:
+    """`rltf_val/<data source>/…`: the metrics of `session_metrics`, with the same names behind the
+    source.
 
     Args:
         sources: data source of each session.
         facts: what `told_info` holds of each; None for one of another agent loop.
-        horizon: most turns of a session, `rltf.episode.horizon`. Where fewer were to be played, only numbers that say
-            the same of both kinds of validation are reported: those of first answers.
+        horizon: most turns of a session, `rltf.episode.horizon`. Where fewer were to be played,
+            only numbers that say the same of both kinds of validation are reported: those of first
+            answers.
     """
     by_source: dict[str, list[Any]] = defaultdict(list)
     for source, text in zip(sources, facts, strict=True):
@@ -81,11 +96,15 @@ def validation_metrics(sources: Sequence[str], facts: Sequence[str | None], hori
 
 
 def first_answers_only(facts: Sequence[str | None], horizon: int) -> bool:
-    """Whether the sessions of a validation were to have fewer turns than `horizon` (`validation_metrics`)."""
+    """Whether the sessions of a validation were to have fewer turns than `horizon`
+    (`validation_metrics`).
+    """
     return any(text is not None and len(json.loads(text)) < horizon for text in facts)
 
 
-def validation_lost_shares(sources: Sequence[str], expected: Mapping[tuple[str, str], int]) -> dict[str, float]:
+def validation_lost_shares(
+    sources: Sequence[str], expected: Mapping[tuple[str, str], int]
+) -> dict[str, float]:
     """`rltf_val/<data source>/session/lost_share`.
 
     Args:
@@ -95,7 +114,9 @@ def validation_lost_shares(sources: Sequence[str], expected: Mapping[tuple[str, 
     num, asked = Counter(sources), Counter[str]()
     for (source, _), n in expected.items():
         asked[source] += n
-    return {f"rltf_val/{s}/session/lost_share": lost_share(num[s], n) for s, n in asked.items() if n}
+    return {
+        f"rltf_val/{s}/session/lost_share": lost_share(num[s], n) for s, n in asked.items() if n
+    }
 
 
 def shown_session(episode: Episode) -> str:
@@ -105,12 +126,15 @@ def shown_session(episode: Episode) -> str:
     for k, turn in enumerate(records):
         parts.append(f"[attempt {len(line_to(records, k))} {verdict(turn)}]\n{turn['text']}")
         if turn["feedback"]:
-            parts.append(f"[feedback of {turn['feedback']['provider']}]\n{turn['feedback']['text']}")
+            parts.append(
+                f"[feedback of {turn['feedback']['provider']}]\n{turn['feedback']['text']}"
+            )
     return "\n\n".join(parts)
 
 
 def sampled_sessions(infos: Mapping[str, Sequence[Any]], num: int) -> list[tuple[str, str, float]]:
-    """(question, session, first turn right) of `num` sessions, the same problems at every validation (as verl does).
+    """(question, session, first turn right) of `num` sessions, the same problems at every
+    validation (as verl does).
 
     Args:
         infos: `reward_extra_info` of all sessions, as columns.

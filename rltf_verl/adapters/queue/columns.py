@@ -1,9 +1,10 @@
-"""Rows as columns of verl's transfer queue: written by the agent loop, read by the trainer and the loss.
+"""Rows as columns of verl's transfer queue: written by the agent loop, read by the trainer and the
+loss.
 
 `rltf_role`   [T]     Role of each response token, CONTEXT where it trains nothing.
 `rltf_turn`   [T]     position in the session of the turn that each response token is credited with.
-`rltf_facts`  [M, F]  the session's facts (`SESSION_FACTS`), the same on each of its rows; NaN for turns not played.
-`rm_scores`   [T]     verl's own column, holding this row's *own* rewards.
+`rltf_facts`  [M, F]  the session's facts (`SESSION_FACTS`), the same on each of its rows; NaN for
+turns not played. `rm_scores`   [T]     verl's own column, holding this row's *own* rewards.
 """
 
 from __future__ import annotations
@@ -23,21 +24,46 @@ from rltf_verl.runlog.record import turn_record
 from rltf_verl.runlog.turns import Record, answer, line_to, says_nothing
 from rltf_verl.types import CONTEXT, TECHNICAL_STOPS, Attempt, Episode, Feedback, Row
 
-ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = "rltf_role", "rltf_turn", "rltf_facts", "rltf_sampler_log_probs"
+ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = (
+    "rltf_role",
+    "rltf_turn",
+    "rltf_facts",
+    "rltf_sampler_log_probs",
+)
 
 SESSION_FACTS = (
-    "parent", "correct", "format_ok", "ended", "reward", "response_tokens",
-    "feedback", "feedback_words", "feedback_latency_s", "feedback_fallback", "feedback_failed",
-    "grader_error", "ungraded", "prompt_too_long", "feedback_leak", "feedback_provider", "changed", "repeated", "no_op",
-    "own_feedback_tokens", "not_asked", "graded", "cut", "version",
-)  # fmt: skip
+    "parent",
+    "correct",
+    "format_ok",
+    "ended",
+    "reward",
+    "response_tokens",
+    "feedback",
+    "feedback_words",
+    "feedback_latency_s",
+    "feedback_fallback",
+    "feedback_failed",
+    "grader_error",
+    "ungraded",
+    "prompt_too_long",
+    "feedback_leak",
+    "feedback_provider",
+    "changed",
+    "repeated",
+    "no_op",
+    "own_feedback_tokens",
+    "not_asked",
+    "graded",
+    "cut",
+    "version",
+)
 
 
 class RowOutput(AgentLoopOutput):
     """One row on its way to the transfer queue.
 
-    verl copies the reward of a session's last output over its other outputs; the columns given here are laid over
-    verl's own after that, so every row keeps its rewards.
+    verl copies the reward of a session's last output over its other outputs; the columns given here
+    are laid over verl's own after that, so every row keeps its rewards.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -62,26 +88,39 @@ def row_columns(row: Row, facts: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
-    """[M, F] float32 facts of a session in the order of `SESSION_FACTS`, NaN rows for turns not played."""
+    """[M, F] float32 facts of a session in the order of `SESSION_FACTS`, NaN rows for turns not
+    played.
+    """
     facts = torch.full((num_nodes, len(SESSION_FACTS)), float("nan"))
     records = [turn_record(turn) for turn in episode.turns]
     for k, turn in enumerate(episode.turns):
         feedback = turn.feedback
-        facts[k] = torch.tensor([
-            float(-1 if turn.parent is None else turn.parent), float(turn.grade.correct),
-            float(turn.grade.format_ok and turn.attempt.ended), float(turn.attempt.ended),
-            turn.reward, float(len(turn.attempt.response_ids)),
-            float(feedback is not None), float(len(feedback.text.split())) if feedback else 0.0,
-            feedback.latency_s if feedback else 0.0, float(feedback is not None and feedback.fallback),
-            float(turn.stop == "feedback_unavailable"),
-            float(turn.grade.error is not None), float(turn.stop == "ungraded"),
-            float(turn.stop == "prompt_too_long"),
-            *_leak_facts(turn.withheld or feedback),
-            *_answer_facts(line_to(records, k)), float(feedback is not None and says_nothing(feedback.text)),
-            float(len(feedback.attempt.response_ids)) if feedback and feedback.attempt else 0.0,
-            float(turn.stop == "not_asked"), turn.graded, float(turn.stop in TECHNICAL_STOPS),
-            _version(turn.attempt),
-        ])  # fmt: skip
+        facts[k] = torch.tensor(
+            [
+                float(-1 if turn.parent is None else turn.parent),
+                float(turn.grade.correct),
+                float(turn.grade.format_ok and turn.attempt.ended),
+                float(turn.attempt.ended),
+                turn.reward,
+                float(len(turn.attempt.response_ids)),
+                float(feedback is not None),
+                float(len(feedback.text.split())) if feedback else 0.0,
+                feedback.latency_s if feedback else 0.0,
+                float(feedback is not None and feedback.fallback),
+                float(turn.stop == "feedback_unavailable"),
+                float(turn.grade.error is not None),
+                float(turn.stop == "ungraded"),
+                float(turn.stop == "prompt_too_long"),
+                *_leak_facts(turn.withheld or feedback),
+                *_answer_facts(line_to(records, k)),
+                float(feedback is not None and says_nothing(feedback.text)),
+                float(len(feedback.attempt.response_ids)) if feedback and feedback.attempt else 0.0,
+                float(turn.stop == "not_asked"),
+                turn.graded,
+                float(turn.stop in TECHNICAL_STOPS),
+                _version(turn.attempt),
+            ]
+        )
     return facts
 
 
@@ -92,7 +131,8 @@ def _version(attempt: Attempt) -> float:
 
 
 def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tensor | None:
-    """[S, M] bool: turns sampled by parameters more than `limit` steps older than those that `step` updates.
+    """[S, M] bool: turns sampled by parameters more than `limit` steps older than those that `step`
+    updates.
 
     Args:
         facts: [S, M, F].
@@ -106,24 +146,32 @@ def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tens
 
 
 def _answer_facts(line: Sequence[Record]) -> tuple[float, float]:
-    """Whether the last answer of a line differs from the one before, and whether it stood anywhere before."""
+    """Whether the last answer of a line differs from the one before, and whether it stood anywhere
+    before.
+    """
     *before, last = map(answer, line)
     return float(bool(before) and last != before[-1]), float(last in before)
 
 
 def _leak_facts(said: Feedback | None) -> tuple[float, float]:
-    """Whether feedback gave the answer away (-1: nobody looked), and who spoke, as a position in `provider_names()`.
+    """Whether feedback gave the answer away (-1: nobody looked), and who spoke, as a position in
+    `provider_names()`.
 
-    Of the text that was said first: one that the guard mended or kept back is a leak of its provider all the same.
+    Of the text that was said first: one that the guard mended or kept back is a leak of its
+    provider all the same.
     """
     if said is None or said.leak is None:
         return -1.0, -1.0
     names = provider_names()
-    return float(said.leak != ""), float(names.index(said.provider)) if said.provider in names else -1.0
+    return float(said.leak != ""), (
+        float(names.index(said.provider)) if said.provider in names else -1.0
+    )
 
 
 def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:
-    """[S, M, F] facts as the equations want them; a turn that nobody could grade has its siblings' mean reward."""
+    """[S, M, F] facts as the equations want them; a turn that nobody could grade has its siblings'
+    mean reward.
+    """
     column = {name: facts[..., i] for i, name in enumerate(SESSION_FACTS)}
     valid = ~torch.isnan(column["parent"])
     sessions = Sessions(
@@ -158,7 +206,8 @@ def dense(values: torch.Tensor, fill: int) -> torch.Tensor:
 def token_roles(role: torch.Tensor, response_mask: torch.Tensor) -> torch.Tensor:
     """[N, T] role of each response token, CONTEXT where the response mask is 0.
 
-    verl makes padding rows of one masked token that copy the other columns of the first row, its roles too.
+    verl makes padding rows of one masked token that copy the other columns of the first row, its
+    roles too.
 
     Args:
         role: the column `rltf_role`, ragged or [N, T'] with T' ≥ T.

@@ -10,8 +10,9 @@ UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 def pieces(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> list[str]:
     """What each token adds to the text; together the text of all.
 
-    A character may consist of several tokens: then the last of them has it, and the others have nothing. A tokenizer
-    may decode a token in another way at the beginning of a text, so it is decoded behind those of the piece before.
+    A character may consist of several tokens: then the last of them has it, and the others have
+    nothing. A tokenizer may decode a token in another way at the beginning of a text, so it is
+    decoded behind those of the piece before.
 
     Args:
         decode: the tokenizer's.

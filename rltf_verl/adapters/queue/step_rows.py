@@ -1,7 +1,9 @@
-"""The rows of one step in the trainer: read from the transfer queue, and written back, without padding.
+"""The rows of one step in the trainer: read from the transfer queue, and written back, without
+padding.
 
-Responses differ in length, so a rectangle of them is mostly padding; and a Python loop over rows would be most of the
-trainer's own time. So columns stay as the queue has them: the values of all tokens, one row after the other.
+Responses differ in length, so a rectangle of them is mostly padding; and a Python loop over rows
+would be most of the trainer's own time. So columns stay as the queue has them: the values of all
+tokens, one row after the other.
 """
 
 from __future__ import annotations
@@ -55,15 +57,18 @@ class StepRows:
         return torch.arange(int(self.lengths.max())) < self.lengths.unsqueeze(1)
 
 
-def read_columns(batch: KVBatchMeta, rows: Sequence[int], fields: Sequence[str]) -> dict[str, torch.Tensor]:
+def read_columns(
+    batch: KVBatchMeta, rows: Sequence[int], fields: Sequence[str]
+) -> dict[str, torch.Tensor]:
     """Fetch columns of the given rows, ragged."""
     keys = [batch.keys[i] for i in rows]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=list(fields))
     missing = [f for f in fields if f not in data]
     if missing:
         raise ValueError(
-            f"the rollout's rows have no column {', '.join(missing)}: they were not made by the agent loop `rltf`. "
-            "Set actor_rollout_ref.rollout.agent.default_agent_loop=rltf (or the dataset's agent_name column)."
+            f"the rollout's rows have no column {', '.join(missing)}: they were not made by the"
+            " agent loop `rltf`. Set actor_rollout_ref.rollout.agent.default_agent_loop=rltf (or"
+            " the dataset's agent_name column)."
         )
     return {f: data[f] for f in fields}
 
@@ -74,15 +79,19 @@ def read_rows(batch: KVBatchMeta, rows: Sequence[int], *, scored: bool = True) -
     Args:
         batch: all rows.
         rows: which of them.
-        scored: the actor has scored them. Before that the sampler's log-probs stand for its own, and the entropy is 0.
+        scored: the actor has scored them. Before that the sampler's log-probs stand for its own,
+            and the entropy is 0.
     """
     of_actor = ["old_log_probs", "entropy"] if scored else []
     columns = read_columns(batch, rows, [ROLE, TURN, FACTS, "rollout_log_probs", *of_actor])
     session, group = session_numbers([batch.keys[i] for i in rows])
-    first_row = torch.full_like(group, len(rows)).scatter_reduce_(0, session, torch.arange(len(rows)), "amin")
+    first_row = torch.full_like(group, len(rows)).scatter_reduce_(
+        0, session, torch.arange(len(rows)), "amin"
+    )
     facts = tokens(columns.pop(FACTS)).view(len(rows), -1, len(SESSION_FACTS))[first_row]
     lengths = token_counts(columns[ROLE])
-    # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which numpy does not know.
+    # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which numpy
+    # does not know.
     column = {name: _in_single(tokens(values)).unsqueeze(1) for name, values in columns.items()}
     sampler = column["rollout_log_probs"]
     batch_of_tokens = RowBatch(
@@ -97,7 +106,9 @@ def read_rows(batch: KVBatchMeta, rows: Sequence[int], *, scored: bool = True) -
     return StepRows(batch_of_tokens, lengths, facts, entropy)
 
 
-def write_tokens(batch: KVBatchMeta, rows: Sequence[int], fields: Mapping[str, torch.Tensor]) -> KVBatchMeta:
+def write_tokens(
+    batch: KVBatchMeta, rows: Sequence[int], fields: Mapping[str, torch.Tensor]
+) -> KVBatchMeta:
     """Write [L] values of the given rows' tokens as ragged columns of all rows; padding rows get 0.
 
     Args:
@@ -113,14 +124,22 @@ def write_tokens(batch: KVBatchMeta, rows: Sequence[int], fields: Mapping[str, t
         given = torch.zeros(len(batch), dtype=torch.bool)
         given[rows] = True
         place = given.repeat_interleave(lengths)
-        fields = {k: torch.zeros(place.shape).masked_scatter_(place, v.float()) for k, v in fields.items()}
+        fields = {
+            k: torch.zeros(place.shape).masked_scatter_(place, v.float()) for k, v in fields.items()
+        }
     offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-    columns = {k: torch.nested.nested_tensor_from_jagged(v.float(), offsets) for k, v in fields.items()}
-    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, len(batch)))
+    columns = {
+        k: torch.nested.nested_tensor_from_jagged(v.float(), offsets) for k, v in fields.items()
+    }
+    return tq.kv_batch_put(
+        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, len(batch))
+    )
 
 
 def session_numbers(keys: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Transfer-queue keys `{uid}_{session}_{row}` -> [N] session of each row, [S] group of each session."""
+    """Transfer-queue keys `{uid}_{session}_{row}` -> [N] session of each row, [S] group of each
+    session.
+    """
     session, sessions = _numbered([key.rpartition("_")[0] for key in keys])
     group, _ = _numbered([key.rpartition("_")[0] for key in sessions])
     return session, group
@@ -150,6 +169,8 @@ def _in_single(values: torch.Tensor) -> torch.Tensor:
 def token_counts(column: torch.Tensor) -> torch.Tensor:
     """[N] lengths of the rows of a column."""
     lengths: torch.Tensor = (
-        column.offsets().diff() if column.is_nested else torch.full(column.shape[:1], column.shape[1])
+        column.offsets().diff()
+        if column.is_nested
+        else torch.full(column.shape[:1], column.shape[1])
     )
     return lengths

@@ -1,6 +1,8 @@
-"""The agent loop `rltf`: plays a session against verl's rollout engine and hands its rows to the trainer.
+"""The agent loop `rltf`: plays a session against verl's rollout engine and hands its rows to the
+trainer.
 
-verl builds one loop object per session, so the constructor is a hot path and everything shared lives per process.
+verl builds one loop object per session, so the constructor is a hot path and everything shared
+lives per process.
 """
 
 from __future__ import annotations
@@ -35,20 +37,26 @@ from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Row
 
-warn_once("verl.utils.tokenizer.continuous_token_wiring")  # it would warn in every session's constructor
+warn_once(
+    "verl.utils.tokenizer.continuous_token_wiring"
+)  # it would warn in every session's constructor
 
 
 class _Shared:
     """What all sessions of one worker process share."""
 
     def __init__(self, trainer_config: DictConfig) -> None:
-        self.config = RLTFConfig.from_mapping(OmegaConf.to_container(trainer_config.rltf, resolve=True))
+        self.config = RLTFConfig.from_mapping(
+            OmegaConf.to_container(trainer_config.rltf, resolve=True)
+        )
         env = make_env(self.config.env.name, **self.config.env.options)
         self.rules = EpisodeRules.of(self.config, env, build_provider(self.config.feedback))
         self.groups = Groups()
         log = self.config.episode_log
         self.log = (
-            EpisodeLog(Path(log.dir), f"{os.getpid()}", share=log.share, max_gb=log.max_gb, ids=log.ids)
+            EpisodeLog(
+                Path(log.dir), f"{os.getpid()}", share=log.share, max_gb=log.max_gb, ids=log.ids
+            )
             if log.dir
             else None
         )
@@ -73,28 +81,40 @@ def announce(trainer_config: DictConfig, uids: Sequence[str], size: int) -> None
 def _plain_text_tokenizer(tokenizer: Any) -> Any:
     """A copy for encoding text in which special tokens are only characters.
 
-    That is a state of a tokenizer, and changing it while another thread encodes with it raises "Already borrowed".
+    That is a state of a tokenizer, and changing it while another thread encodes with it raises
+    "Already borrowed".
     """
     return copy.deepcopy(tokenizer)
 
 
 def _first_prompt(raw: Sequence[Mapping[str, Any]], index: int) -> list[Message]:
     try:
-        return [{"role": str(message["role"]), "content": text_of(message["content"])} for message in raw]
+        return [
+            {"role": str(message["role"]), "content": text_of(message["content"])}
+            for message in raw
+        ]
     except ValueError as error:
-        raise ConfigError(f"data.train_files or data.val_files, problem {index}: {error}") from error
+        raise ConfigError(
+            f"data.train_files or data.val_files, problem {index}: {error}"
+        ) from error
 
 
 @cache
 def _end_tokens_of_model(path: str, trust_remote_code: bool) -> frozenset[int]:
-    """`eos_token_id` of the model's generation config, which engines stop at beside the tokenizer's."""
-    ids = getattr(get_generation_config(copy_to_local(path), trust_remote_code), "eos_token_id", None)
+    """`eos_token_id` of the model's generation config, which engines stop at beside the
+    tokenizer's.
+    """
+    ids = getattr(
+        get_generation_config(copy_to_local(path), trust_remote_code), "eos_token_id", None
+    )
     return frozenset(ids if isinstance(ids, list) else () if ids is None else (ids,))
 
 
 @cache
 def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
-    return control_tokens({str(token): token.special for token in tokenizer.added_tokens_decoder.values()})
+    return control_tokens(
+        {str(token): token.special for token in tokenizer.added_tokens_decoder.values()}
+    )
 
 
 class RLTFAgentLoop(AgentLoopBase):
@@ -105,7 +125,8 @@ class RLTFAgentLoop(AgentLoopBase):
 
         Args:
             sampling_params: verl's sampling parameters.
-            kwargs: the dataset row, with `uid`, `session_id`, `global_steps` and, from our worker, `rltf_validate`.
+            kwargs: the dataset row, with `uid`, `session_id`, `global_steps` and, from our worker,
+                `rltf_validate`.
 
         Returns:
             The rows, the last attempt last.
@@ -115,27 +136,51 @@ class RLTFAgentLoop(AgentLoopBase):
         validate = bool(kwargs["rltf_validate"])
         problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
         seed_of = seeds_of_session(
-            shared.config.seed, validate=validate, step=step, source=str(kwargs["data_source"]), index=problem.index,
-            session_id=session_id, pair_sessions=shared.config.episode.pair_sessions,
-        )  # fmt: skip
+            shared.config.seed,
+            validate=validate,
+            step=step,
+            source=str(kwargs["data_source"]),
+            index=problem.index,
+            session_id=session_id,
+            pair_sessions=shared.config.episode.pair_sessions,
+        )
         messages = _first_prompt(kwargs["raw_prompt"], problem.index)
         policy = VerlPolicy(
-            self, sampling_params, f"{kwargs['uid']}_{session_id}", send_seeds=shared.config.seed is not None
+            self,
+            sampling_params,
+            f"{kwargs['uid']}_{session_id}",
+            send_seeds=shared.config.seed is not None,
         )
         rollout = self.rollout_config
         size = rollout.val_kwargs.n if validate else rollout.n
         horizon = self._horizon(shared.config.episode, step, validate)
         episode = await run_episode(
-            shared.rules, policy, problem, messages, session_id=session_id, validate=validate, seed_of=seed_of,
-            group=shared.groups.of(str(kwargs["uid"]), int(size)), horizon=horizon,
-        )  # fmt: skip
+            shared.rules,
+            policy,
+            problem,
+            messages,
+            session_id=session_id,
+            validate=validate,
+            seed_of=seed_of,
+            group=shared.groups.of(str(kwargs["uid"]), int(size)),
+            horizon=horizon,
+        )
         if shared.log is not None:
             shared.log.append(
-                episode, question=messages[-1]["content"], step=step, validate=validate, uid=str(kwargs["uid"]),
-                seed=shared.config.seed, context=messages[:-1],
-            )  # fmt: skip
+                episode,
+                question=messages[-1]["content"],
+                step=step,
+                validate=validate,
+                uid=str(kwargs["uid"]),
+                seed=shared.config.seed,
+                context=messages[:-1],
+            )
         # Validation reads only the last row; an objective's rows would be generated for nothing.
-        rows = attempt_rows(episode) if validate else await session_rows(policy, messages, episode, shared.config)
+        rows = (
+            attempt_rows(episode)
+            if validate
+            else await session_rows(policy, messages, episode, shared.config)
+        )
         info = averaged_info(episode, horizon)
         if validate:
             shown = messages[-1]["content"] if self.config.trainer.log_val_generations else None
@@ -150,10 +195,16 @@ class RLTFAgentLoop(AgentLoopBase):
 
 
 def _outputs(
-    episode: Episode, rows: Sequence[Row], config: EpisodeConfig, info: dict[str, Any], seconds: float
+    episode: Episode,
+    rows: Sequence[Row],
+    config: EpisodeConfig,
+    info: dict[str, Any],
+    seconds: float,
 ) -> list[AgentLoopOutput]:
     facts = session_facts(episode, config.num_nodes)
-    steps = [t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")]
+    steps = [
+        t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")
+    ]
     steps = [s for s in steps if s is not None]
     extra = {
         "reward_extra_info": info,
@@ -167,7 +218,8 @@ def _outputs(
             response_mask=[int(role != CONTEXT) for role in row.role],
             response_logprobs=list(row.log_probs) if row.log_probs is not None else None,
             reward_score=episode.turns[-1].reward,
-            num_turns=2 * len(episode.turns),  # verl counts messages: a question and an answer per turn
+            num_turns=2
+            * len(episode.turns),  # verl counts messages: a question and an answer per turn
             metrics=AgentLoopMetrics(generate_sequences=seconds),
             extra_fields=dict(extra),
             columns=row_columns(row, facts),
@@ -180,7 +232,11 @@ class VerlPolicy:
     """`policy.Policy` on verl's rollout engine: ids in, ids out."""
 
     def __init__(
-        self, loop: RLTFAgentLoop, sampling_params: dict[str, Any], session: str = "", send_seeds: bool = True
+        self,
+        loop: RLTFAgentLoop,
+        sampling_params: dict[str, Any],
+        session: str = "",
+        send_seeds: bool = True,
     ) -> None:
         self._loop = loop
         self._sampling_params = sampling_params
@@ -192,19 +248,28 @@ class VerlPolicy:
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """verl's own tokenisation of a first prompt, without its truncation."""
         builder = self._loop.continuous_token_builder
-        ids = await self._loop.loop.run_in_executor(None, builder.build_initial_tokens, list(messages))
+        ids = await self._loop.loop.run_in_executor(
+            None, builder.build_initial_tokens, list(messages)
+        )
         return tuple(int(i) for i in ids)
 
     async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """`encode`, and what the chat template has in place of thoughts."""
         return await self.encode(messages) + self._chat_form.no_thoughts
 
-    async def extend(self, ids: tuple[int, ...], messages: Sequence[Message], message: Message) -> tuple[int, ...]:
-        """verl's own way of going on with a conversation (its token builder knows the family's separators).
+    async def extend(
+        self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
+    ) -> tuple[int, ...]:
+        """verl's own way of going on with a conversation (its token builder knows the family's
+        separators).
 
-        An answer that was cut off is ended first: the builder adds what stands between turns, not the end of one.
+        An answer that was cut off is ended first: the builder adds what stands between turns, not
+        the end of one.
         """
-        merge, end = self._loop.continuous_token_builder.merge_context_tokens, self._chat_form.end_of_turn
+        merge, end = (
+            self._loop.continuous_token_builder.merge_context_tokens,
+            self._chat_form.end_of_turn,
+        )
         said, ended = list(messages), [*ids, *(() if self._is_stop(ids[-1]) else end)]
         merged = await self._loop.loop.run_in_executor(None, merge, said, [*said, message], ended)
         return tuple(int(i) for i in merged.token_ids)
@@ -219,8 +284,13 @@ class VerlPolicy:
         return token in (self._loop.tokenizer.eos_token_id, *self._chat_form.end_of_turn[-1:])
 
     async def encode_answer(self, text: str) -> tuple[int, ...]:
-        """Plain text as an answer, ended by the end token, cut off at `data.max_response_length`."""
-        tokenizer, limit = _plain_text_tokenizer(self._loop.tokenizer), int(self._loop.rollout_config.response_length)
+        """Plain text as an answer, ended by the end token, cut off at
+        `data.max_response_length`.
+        """
+        tokenizer, limit = (
+            _plain_text_tokenizer(self._loop.tokenizer),
+            int(self._loop.rollout_config.response_length),
+        )
         ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         return tuple([*ids, tokenizer.eos_token_id][:limit])
 
@@ -238,7 +308,9 @@ class VerlPolicy:
         )
         ids = tuple(output.token_ids)
         if not ids:
-            raise RuntimeError(f"the rollout engine returned no token (stop reason {output.stop_reason})")
+            raise RuntimeError(
+                f"the rollout engine returned no token (stop reason {output.stop_reason})"
+            )
         return Attempt(
             prompt_ids=prompt_ids,
             response_ids=ids,
@@ -249,15 +321,19 @@ class VerlPolicy:
         )
 
     def _request_id(self, seed: int) -> str:
-        """The session's: verl sends requests of one id to one replica, which has the prefix of their prompts cached.
+        """The session's: verl sends requests of one id to one replica, which has the prefix of
+        their prompts cached.
 
-        The engine gets an id of its own per request, but with `full_determinism`: then it gets this one, which has to
-        be unique among the requests in flight (revisions of one attempt) and the same in every run.
+        The engine gets an id of its own per request, but with `full_determinism`: then it gets this
+        one, which has to be unique among the requests in flight (revisions of one attempt) and the
+        same in every run.
         """
         return f"{seed:016x}" if self._loop.rollout_config.full_determinism else self._session
 
     def _end_tokens(self) -> set[int]:
-        """What the engine stops at. It stops at its own limits too and reports both the same way."""
+        """What the engine stops at. It stops at its own limits too and reports both the same
+        way.
+        """
         model = self._loop.config.actor_rollout_ref.model
         path = str(model.get("hf_config_path") or model.path)
         of_model = _end_tokens_of_model(path, bool(model.get("trust_remote_code")))

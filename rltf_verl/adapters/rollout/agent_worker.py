@@ -1,4 +1,6 @@
-"""Our agent-loop worker: verl's own, plus the one fact that it keeps from the loop (is this validation?)."""
+"""Our agent-loop worker: verl's own, plus the one fact that it keeps from the loop (is this
+validation?).
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,18 @@ from rltf_verl.episode import lost
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
-    """Passes verl's `validate` to the loops named `rltf…`, as `rltf_validate` (verl uses the plain name itself)."""
+    """Passes verl's `validate` to the loops named `rltf…`, as `rltf_validate` (verl uses the plain
+    name itself).
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         ask_through_the_job()
         super().__init__(*args, **kwargs)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """Tell the sessions which problems are played beside theirs, then start them as verl does."""
+        """Tell the sessions which problems are played beside theirs, then start them as verl
+        does.
+        """
         rollout = self.config.actor_rollout_ref.rollout
         validate = bool(batch["validate"]) if "validate" in batch else False
         size = rollout.val_kwargs.n if validate else rollout.n
@@ -30,13 +36,22 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         await super().generate_sequences(batch)
 
     async def _run_agent_loop(
-        self, sampling_params: dict[str, Any], trajectory: dict[str, Any], *, agent_name: str, **kwargs: Any
+        self,
+        sampling_params: dict[str, Any],
+        trajectory: dict[str, Any],
+        *,
+        agent_name: str,
+        **kwargs: Any,
     ) -> Any:
         if agent_name.startswith("rltf"):
             kwargs["rltf_validate"] = bool(trajectory["validate"])
         try:
-            return await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, **kwargs)
-        except Exception as error:  # verl logs one traceback per session; `rltf/session/lost_share` counts them
+            return await super()._run_agent_loop(
+                sampling_params, trajectory, agent_name=agent_name, **kwargs
+            )
+        except (
+            Exception
+        ) as error:  # verl logs one traceback per session; `rltf/session/lost_share` counts them
             where = f"session {kwargs.get('session_id')} of row {trajectory.get('sample_index')}"
             lost.name("an episode was lost", f"{where}, step {trajectory.get('step')}", error)
             raise

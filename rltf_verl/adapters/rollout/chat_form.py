@@ -1,4 +1,6 @@
-"""What a chat template puts around an answer: the tokens that end it, and those that stand for no thoughts."""
+"""What a chat template puts around an answer: the tokens that end it, and those that stand for no
+thoughts.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,18 @@ class ChatForm:
     """Of one tokenizer and its template's settings."""
 
     end_of_turn: tuple[int, ...]
-    """Up to the special token that ends an answer in a conversation; empty if the template has none."""
+    """Up to the special token that ends an answer in a conversation; empty if the template has
+    none.
+    """
     no_thoughts: tuple[int, ...]
-    """Between the header of an answer and the answer, if it is given without thinking: empty for most models, an empty
-    block `<think>…</think>` (or its rest, if the header opens it) for models that think."""
+    """Between the header of an answer and the answer, if it is given without thinking: empty for
+    most models, an empty block `<think>…</think>` (or its rest, if the header opens it) for models
+    that think."""
 
 
 def chat_form(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
-    """Found by rendering a conversation, so that no template needs to be known. Read once per process.
+    """Found by rendering a conversation, so that no template needs to be known. Read once per
+    process.
 
     Args:
         tokenizer: with a chat template.
@@ -59,7 +65,9 @@ def _chat_form(tokenizer: Any, key: str, held: _Held) -> ChatForm:
 
     question = [{"role": "user", "content": "?"}]
     header = rendered(question, True)
-    before, _, after = rendered([*question, {"role": "assistant", "content": ANSWER}], False).rpartition(ANSWER)
+    before, _, after = rendered(
+        [*question, {"role": "assistant", "content": ANSWER}], False
+    ).rpartition(ANSWER)
     if before.startswith(header):
         between = before[len(header) :]
     else:

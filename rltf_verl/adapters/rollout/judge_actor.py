@@ -1,7 +1,9 @@
-"""The job's one judge runtime: a named Ray actor, so that its budget holds whatever the number of workers that ask.
+"""The job's one judge runtime: a named Ray actor, so that its budget holds whatever the number of
+workers that ask.
 
-The trainer makes it first and thereby owns it: it ends with the job. Workers get thin clients to it. It runs the same
-`JudgeRuntime` that is used directly outside of Ray, and needs no resources of the cluster.
+The trainer makes it first and thereby owns it: it ends with the job. Workers get thin clients to
+it. It runs the same `JudgeRuntime` that is used directly outside of Ray, and needs no resources of
+the cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ CALLS_AT_ONCE = 100_000
 """Ray would queue calls beyond it unseen; the runtime has a queue of its own, with a deadline."""
 
 GRACE_S = 15.0
-"""How long after its deadline a call is given up even if the actor does not say so (its node is gone, say)."""
+"""How long after its deadline a call is given up even if the actor does not say so (its node is
+gone, say).
+"""
 
 START_S = 300.0
 """How long the trainer waits for the actor to start before the run ends."""
@@ -42,11 +46,15 @@ class JudgeServer:
         self._runtimes: dict[JudgeSettings, JudgeRuntime] = {}
 
     async def prepare(self, settings: JudgeSettings) -> None:
-        """Raises ValueError, before the first session does, if a package or the API key is missing on this node."""
+        """Raises ValueError, before the first session does, if a package or the API key is missing
+        on this node.
+        """
         self._runtime(settings)
 
     async def complete(self, settings: JudgeSettings, call: Call) -> Reply | str:
-        """The reply, or the cause why there is none: exceptions of ours would come back wrapped in Ray's."""
+        """The reply, or the cause why there is none: exceptions of ours would come back wrapped in
+        Ray's.
+        """
         try:
             return await self._runtime(settings).complete(call)
         except JudgeUnavailable as error:
@@ -70,7 +78,9 @@ class JudgeServer:
 
 
 def _actor() -> Any:
-    """This job's actor, made by whoever asks first, on the node of that one: the trainer's, where the API key is."""
+    """This job's actor, made by whoever asks first, on the node of that one: the trainer's, where
+    the API key is.
+    """
     context = ray.get_runtime_context()
     options = {
         "name": f"rltf-judge-{context.get_job_id()}",
@@ -94,13 +104,17 @@ class JobGateway:
         """Raises JudgeUnavailable."""
         patience = self._settings.limits.deadline_s + GRACE_S
         try:
-            answer = await asyncio.wait_for(self._server.complete.remote(self._settings, call), patience)
+            answer = await asyncio.wait_for(
+                self._server.complete.remote(self._settings, call), patience
+            )
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
             raise JudgeUnavailable(
                 f"the job's judge actor did not answer for {patience:g} s; is its node up?"
             ) from None
         except RayError as error:
-            raise JudgeUnavailable(f"the job's judge actor failed: {type(error).__name__}; Ray restarts it") from None
+            raise JudgeUnavailable(
+                f"the job's judge actor failed: {type(error).__name__}; Ray restarts it"
+            ) from None
         if isinstance(answer, str):
             raise JudgeUnavailable(answer)
         return answer
@@ -119,7 +133,8 @@ class JudgeOfTheJob:
     """The trainer's side: it owns the actor and reads its metrics.
 
     Args:
-        wanted: settings of the judges that the run's provider will ask; none, and there is no actor.
+        wanted: settings of the judges that the run's provider will ask; none, and there is no
+            actor.
 
     Raises:
         ValueError: a package or the API key is missing where the actor runs.

@@ -13,23 +13,37 @@ from rltf_verl.adapters.cpu import ROLLOUT_NAME
 
 def seed_of_attempt(seed: int, num_tokens: int) -> int:
     """A 63-bit seed for going on after `num_tokens` tokens."""
-    return int.from_bytes(blake2b(f"{seed}/{num_tokens}".encode(), digest_size=8).digest(), "big") >> 1
+    return (
+        int.from_bytes(blake2b(f"{seed}/{num_tokens}".encode(), digest_size=8).digest(), "big") >> 1
+    )
 
 
 class _SeedPerAttempt(LLMServerClient):
     async def generate(
-        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **kwargs: Any
+        self,
+        request_id: str,
+        *,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        **kwargs: Any,
     ) -> TokenOutput:
         """Send the request with a seed that depends on where it goes on."""
         if "seed" in sampling_params and self.config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
-            sampling_params = {**sampling_params, "seed": seed_of_attempt(sampling_params["seed"], len(prompt_ids))}
-        return await super().generate(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params, **kwargs)
+            sampling_params = {
+                **sampling_params,
+                "seed": seed_of_attempt(sampling_params["seed"], len(prompt_ids)),
+            }
+        return await super().generate(
+            request_id, prompt_ids=prompt_ids, sampling_params=sampling_params, **kwargs
+        )
 
 
 class ResumingClient(FullyAsyncLLMServerClient, _SeedPerAttempt):
-    """verl's client that resumes aborted requests, with fresh random numbers for the rest of the answer.
+    """verl's client that resumes aborted requests, with fresh random numbers for the rest of the
+    answer.
 
-    verl 0.9.1 sends the rest with the request's own seed. vLLM begins the seed's stream anew with every request, so the
-    rest would repeat the random numbers that drew the beginning. Our CPU engine continues the stream instead.
-    `FullyAsyncLLMServerClient.generate` reaches the engine through `super().generate`, which is the class above.
+    verl 0.9.1 sends the rest with the request's own seed. vLLM begins the seed's stream anew with
+    every request, so the rest would repeat the random numbers that drew the beginning. Our CPU
+    engine continues the stream instead. `FullyAsyncLLMServerClient.generate` reaches the engine
+    through `super().generate`, which is the class above.
     """

@@ -1,4 +1,6 @@
-"""Refuse what cannot work, with the key, the value and the fix, before a worker starts or a GPU second is spent."""
+"""Refuse what cannot work, with the key, the value and the fix, before a worker starts or a GPU
+second is spent.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.trust_region import trust_region_warnings
 from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
-from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of, problem_from_row, text_of
+from rltf_verl.data.schema import (
+    FIX,
+    check_parquet,
+    environments_of,
+    files_of,
+    problem_from_row,
+    text_of,
+)
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env, NeedsMachine
 from rltf_verl.episode.provider import build_provider
@@ -31,9 +40,12 @@ from rltf_verl.types import Message, Problem
 logger = logging.getLogger(__name__)
 
 TEMPLATE_KEYS = (
-    "rltf.episode.revise", "rltf.feedback_modeling.critic", "rltf.feedback.critic", "rltf.feedback.even.critic",
+    "rltf.episode.revise",
+    "rltf.feedback_modeling.critic",
+    "rltf.feedback.critic",
+    "rltf.feedback.even.critic",
     "rltf.feedback.odd.critic",
-)  # fmt: skip
+)
 """Settings that can name a template file."""
 
 NUM_BUDGET_PROBES = 32
@@ -43,7 +55,9 @@ NUM_BUDGET_PROBES = 32
 def check_driver(config: DictConfig) -> None:
     """All checks that need neither Ray nor a tokenizer; run in the driver by `validate_config`."""
     resolve_files(config)
-    config.trainer.experiment_name = str(config.trainer.experiment_name)  # the config's name is known here only
+    config.trainer.experiment_name = str(
+        config.trainer.experiment_name
+    )  # the config's name is known here only
     rltf = check_config(config)
     check_platform(config)
     env = make_env(rltf.env.name, **rltf.env.options)
@@ -56,7 +70,9 @@ def check_driver(config: DictConfig) -> None:
 
 
 def resolve_files(config: DictConfig) -> None:
-    """Make `./mine.py:Class` and `./mine.j2` absolute: workers of a cluster start in folders of their own."""
+    """Make `./mine.py:Class` and `./mine.j2` absolute: workers of a cluster start in folders of
+    their own.
+    """
     for key in TEMPLATE_KEYS:
         template = OmegaConf.select(config, key)
         if template is not None and is_file(str(template)):
@@ -68,7 +84,9 @@ def resolve_files(config: DictConfig) -> None:
 
 
 def check_dataset(key: str, path: str, env_name: str) -> None:
-    """Raise ConfigError unless the file of config `key` holds rows that the environment can grade."""
+    """Raise ConfigError unless the file of config `key` holds rows that the environment can
+    grade.
+    """
     try:
         check_parquet(path)
         names = environments_of(path)
@@ -79,16 +97,24 @@ def check_dataset(key: str, path: str, env_name: str) -> None:
     others = sorted(names - {env_name})
     if others:
         raise ConfigError(
-            f"{key}={path}: its rows were made for the environment {', '.join(others)} (extra_info.env), and "
-            f"rltf.env.name is {env_name}; add rltf/env={others[0]}, or name a file of {env_name}"
+            f"{key}={path}: its rows were made for the environment {', '.join(others)}"
+            f" (extra_info.env), and rltf.env.name is {env_name}; add rltf/env={others[0]}, or name"
+            f" a file of {env_name}"
         )
 
 
 def check_folders(rltf: RLTFConfig) -> None:
     """Raise ConfigError if a folder that the run writes to cannot be made or written."""
-    feedback = {"record_dir": rltf.feedback.record_dir, "guard": {"judge": rltf.feedback.guard.judge},
-                **rltf.feedback.provider.options}  # fmt: skip
-    blocks = {"episode_log": {"dir": rltf.episode_log.dir}, "feedback": feedback, "env": rltf.env.options}
+    feedback = {
+        "record_dir": rltf.feedback.record_dir,
+        "guard": {"judge": rltf.feedback.guard.judge},
+        **rltf.feedback.provider.options,
+    }
+    blocks = {
+        "episode_log": {"dir": rltf.episode_log.dir},
+        "feedback": feedback,
+        "env": rltf.env.options,
+    }
     for key, folder in _folders("rltf", blocks):
         trouble = _write_trouble(folder)
         if trouble is not None:
@@ -109,7 +135,13 @@ FOLDERS = ("dir", "record_dir", "cache_dir", "inbox")
 
 
 def _folders(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, Mapping)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for name, inner in items:
         inner_key = f"{key}[{name}]" if isinstance(name, int) else f"{key}.{name}"
         if name in FOLDERS and isinstance(inner, str):
@@ -125,15 +157,23 @@ def check_config(config: DictConfig) -> RLTFConfig:
         ConfigError: names the key, its value and what to set instead.
     """
     if config.get("rltf") is None:
-        raise ConfigError("no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd")
+        raise ConfigError(
+            "no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd"
+        )
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
     env = make_env(rltf.env.name, **rltf.env.options)
     provider = build_provider(rltf.feedback)
     rltf = with_template(rltf, env, provider)
     require_template("rltf.feedback_modeling.critic", "critic", rltf.feedback_modeling.critic)
     if not verl_is_tested():
-        logger.warning("verl %s is outside the tested range %s; run `rltf doctor`", verl_version(), TESTED_VERL)
-    combinations = verl_combinations(config) + mode_combinations(config) + _own_combinations(config, rltf, provider)
+        logger.warning(
+            "verl %s is outside the tested range %s; run `rltf doctor`", verl_version(), TESTED_VERL
+        )
+    combinations = (
+        verl_combinations(config)
+        + mode_combinations(config)
+        + _own_combinations(config, rltf, provider)
+    )
     if rltf.logit_distill.enabled:
         combinations += _logit_combinations(config)
     for ok, message in combinations:
@@ -144,31 +184,65 @@ def check_config(config: DictConfig) -> RLTFConfig:
     return rltf
 
 
-def _own_combinations(config: DictConfig, rltf: RLTFConfig, provider: FeedbackProvider) -> list[tuple[bool, str]]:
+def _own_combinations(
+    config: DictConfig, rltf: RLTFConfig, provider: FeedbackProvider
+) -> list[tuple[bool, str]]:
     """The same for settings of ours that only the whole config can judge."""
-    rollout, episode, name = config.actor_rollout_ref.rollout, rltf.episode, rltf.feedback.provider.name
+    rollout, episode, name = (
+        config.actor_rollout_ref.rollout,
+        rltf.episode,
+        rltf.feedback.provider.name,
+    )
     return [
-        (not (rltf.feedback_modeling.enabled and (provider.constant or name == "policy")),
-         f"rltf.feedback_modeling.weight={rltf.feedback_modeling.weight}: provider {name} always says the same or is "
-         "the policy itself, there is nothing to predict; choose one that says what is wrong, or set the weight to 0"),
+        (
+            not (rltf.feedback_modeling.enabled and (provider.constant or name == "policy")),
+            (
+                f"rltf.feedback_modeling.weight={rltf.feedback_modeling.weight}: provider {name}"
+                " always says the same or is the policy itself, there is nothing to predict;"
+                " choose one that says what is wrong, or set the weight to 0"
+            ),
+        ),
         *_control_combinations(config, rltf),
-        (episode.branch_turn is None or name not in ("policy", "paired"),
-         f"rltf.episode.branch_turn={episode.branch_turn}: revisions share one critique, which could not be credited "
-         f"with any of them; choose another rltf.feedback.provider than {name}, or null"),
-        (not episode.pair_sessions or rollout.n % 2 == 0,
-         f"actor_rollout_ref.rollout.n={rollout.n}: rltf.episode.pair_sessions=true needs an even number of sessions"),
-        (not episode.pair_sessions or not str(config.trainer.v1.trainer_mode).endswith("_async"),
-         f"rltf.episode.pair_sessions=true: with trainer.v1.trainer_mode={config.trainer.v1.trainer_mode} an "
-         "interrupted first answer goes on with new weights and need not be shared; use rltf_sync, or set it to false"),
-        (not episode.pair_sessions or rollout.name in ENGINES_WITH_SEEDS,
-         f"rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its seed, which the engine "
-         f"{rollout.name} does not take; use {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false"),
+        (
+            episode.branch_turn is None or name not in ("policy", "paired"),
+            (
+                f"rltf.episode.branch_turn={episode.branch_turn}: revisions share one critique,"
+                " which could not be credited with any of them; choose another"
+                f" rltf.feedback.provider than {name}, or null"
+            ),
+        ),
+        (
+            not episode.pair_sessions or rollout.n % 2 == 0,
+            (
+                f"actor_rollout_ref.rollout.n={rollout.n}: rltf.episode.pair_sessions=true needs an"
+                " even number of sessions"
+            ),
+        ),
+        (
+            not episode.pair_sessions or not str(config.trainer.v1.trainer_mode).endswith("_async"),
+            (
+                "rltf.episode.pair_sessions=true: with"
+                f" trainer.v1.trainer_mode={config.trainer.v1.trainer_mode} an interrupted first"
+                " answer goes on with new weights and need not be shared; use rltf_sync, or set it"
+                " to false"
+            ),
+        ),
+        (
+            not episode.pair_sessions or rollout.name in ENGINES_WITH_SEEDS,
+            (
+                "rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its"
+                f" seed, which the engine {rollout.name} does not take; use"
+                f" {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false"
+            ),
+        ),
         *_refill_combinations(config, rltf),
-    ]  # fmt: skip
+    ]
 
 
 def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
-    """The same for providers that speak of another problem, of those that a process plays at the same time."""
+    """The same for providers that speak of another problem, of those that a process plays at the
+    same time.
+    """
     name, branch = rltf.feedback.provider.name, rltf.episode.branch_turn
     if name not in ("shuffled", "marginal"):
         return []
@@ -176,34 +250,68 @@ def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bo
     mode = str(config.trainer.v1.trainer_mode)
     share = -(-size // workers)  # verl gives each worker that many, and the last one what is left
     return [
-        (branch is None,
-         f"rltf.episode.branch_turn={branch}: sessions of provider {name} wait for each other turn by turn, and a tree "
-         "has several attempts at one; set it to null"),
-        (not mode.endswith("_async"),
-         f"rltf.feedback.provider={name}: with trainer.v1.trainer_mode={mode} problems are played one by one; use "
-         "rltf_sync"),
-        (share > 1 and size % share != 1,
-         f"data.train_batch_size={size}: with actor_rollout_ref.rollout.agent.num_workers={workers} a worker plays one "
-         f"problem alone, and provider {name} needs another one; set the batch to a multiple of {2 * workers}"),
-        (not rltf.refill_rounds,
-         f"rltf.refill_rounds={rltf.refill_rounds}: further problems are played alone, and provider {name} needs "
-         "another one; set it to 0"),
-    ]  # fmt: skip
+        (
+            branch is None,
+            (
+                f"rltf.episode.branch_turn={branch}: sessions of provider {name} wait for each"
+                " other turn by turn, and a tree has several attempts at one; set it to null"
+            ),
+        ),
+        (
+            not mode.endswith("_async"),
+            (
+                f"rltf.feedback.provider={name}: with trainer.v1.trainer_mode={mode} problems are"
+                " played one by one; use rltf_sync"
+            ),
+        ),
+        (
+            share > 1 and size % share != 1,
+            (
+                f"data.train_batch_size={size}: with"
+                f" actor_rollout_ref.rollout.agent.num_workers={workers} a worker plays one problem"
+                f" alone, and provider {name} needs another one; set the batch to a multiple of"
+                f" {2 * workers}"
+            ),
+        ),
+        (
+            not rltf.refill_rounds,
+            (
+                f"rltf.refill_rounds={rltf.refill_rounds}: further problems are played alone, and"
+                f" provider {name} needs another one; set it to 0"
+            ),
+        ),
+    ]
 
 
 def _refill_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
-    """The same for `rltf.refill_rounds`, which plays single further problems when all sessions have ended."""
+    """The same for `rltf.refill_rounds`, which plays single further problems when all sessions have
+    ended.
+    """
     key, off = f"rltf.refill_rounds={rltf.refill_rounds}", "or rltf.refill_rounds=0"
     mode, size = str(config.trainer.v1.trainer_mode), config.data.get("gen_batch_size")
     return [
-        (not rltf.refill_rounds or not mode.endswith("_async"),
-         f"{key}: with trainer.v1.trainer_mode={mode} a batch is what is ready, and no round ever ends; use rltf_sync, "
-         "or set it to 0"),
-        (not rltf.refill_rounds or size in (None, 1),
-         f"data.gen_batch_size={size}: {key} plays single further problems; set it to null, {off}"),
-        (not rltf.refill_rounds or not OmegaConf.select(config, "skip.rollout_tq.enable"),
-         f"skip.rollout_tq.enable=True: a batch of {key} is not what was recorded; set it to False, {off}"),
-    ]  # fmt: skip
+        (
+            not rltf.refill_rounds or not mode.endswith("_async"),
+            (
+                f"{key}: with trainer.v1.trainer_mode={mode} a batch is what is ready, and no round"
+                " ever ends; use rltf_sync, or set it to 0"
+            ),
+        ),
+        (
+            not rltf.refill_rounds or size in (None, 1),
+            (
+                f"data.gen_batch_size={size}: {key} plays single further problems; set it to null,"
+                f" {off}"
+            ),
+        ),
+        (
+            not rltf.refill_rounds or not OmegaConf.select(config, "skip.rollout_tq.enable"),
+            (
+                f"skip.rollout_tq.enable=True: a batch of {key} is not what was recorded; set it to"
+                f" False, {off}"
+            ),
+        ),
+    ]
 
 
 def _logit_combinations(config: DictConfig) -> list[tuple[bool, str]]:
@@ -214,85 +322,124 @@ def _logit_combinations(config: DictConfig) -> list[tuple[bool, str]]:
         return [OmegaConf.select(config.actor_rollout_ref.actor, key) for key in keys]
 
     (strategy,) = actor("strategy")
-    ranks = max(n or 1 for n in actor("ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size"))
+    ranks = max(
+        n or 1
+        for n in actor(
+            "ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size"
+        )
+    )
     return [
-        (strategy in ("fsdp", "fsdp2"),
-         f"actor_rollout_ref.actor.strategy={strategy}: rltf.logit_distill reads logits over the whole vocabulary, "
-         f"which other engines split; set it to fsdp or fsdp2, {switch}"),
-        (not any([*actor("use_fused_kernels"), model.use_fused_kernels]),
-         "actor_rollout_ref.model.use_fused_kernels=True: the fused kernels never make the logits that "
-         f"rltf.logit_distill reads; set it to False, {switch}"),
-        (ranks == 1,
-         f"actor_rollout_ref.actor.ulysses_sequence_parallel_size={ranks}: rltf.logit_distill needs whole sequences on "
-         f"a rank; set it to 1, {switch}"),
-        (not any(actor("pad_to_length", "fsdp_config.pad_to_length")),
-         "actor_rollout_ref.actor.pad_to_length=True: verl refuses it together with top-k distillation; set it to "
-         f"False, {switch}"),
-    ]  # fmt: skip
+        (
+            strategy in ("fsdp", "fsdp2"),
+            (
+                f"actor_rollout_ref.actor.strategy={strategy}: rltf.logit_distill reads logits over"
+                " the whole vocabulary, which other engines split; set it to fsdp or fsdp2,"
+                f" {switch}"
+            ),
+        ),
+        (
+            not any([*actor("use_fused_kernels"), model.use_fused_kernels]),
+            (
+                "actor_rollout_ref.model.use_fused_kernels=True: the fused kernels never make the"
+                f" logits that rltf.logit_distill reads; set it to False, {switch}"
+            ),
+        ),
+        (
+            ranks == 1,
+            (
+                f"actor_rollout_ref.actor.ulysses_sequence_parallel_size={ranks}:"
+                f" rltf.logit_distill needs whole sequences on a rank; set it to 1, {switch}"
+            ),
+        ),
+        (
+            not any(actor("pad_to_length", "fsdp_config.pad_to_length")),
+            (
+                "actor_rollout_ref.actor.pad_to_length=True: verl refuses it together with top-k"
+                f" distillation; set it to False, {switch}"
+            ),
+        ),
+    ]
 
 
 def check_platform(config: DictConfig) -> None:
-    """Without an accelerator both VERL_PLATFORM=cpu and the hardware group `cpu` are needed; say which is missing."""
+    """Without an accelerator both VERL_PLATFORM=cpu and the hardware group `cpu` are needed; say
+    which is missing.
+    """
     from verl.utils.device import get_device_name, get_torch_device
 
     # main_ppo may already have replaced trainer.device by the platform's; the rollout's name stays.
-    cpu_config = config.trainer.device == "cpu" or config.actor_rollout_ref.rollout.name == ROLLOUT_NAME
+    cpu_config = (
+        config.trainer.device == "cpu" or config.actor_rollout_ref.rollout.name == ROLLOUT_NAME
+    )
     cpu_platform = get_device_name() == "cpu"
     if cpu_config and not cpu_platform:
         raise ConfigError(
-            f"rltf/hardware=cpu but VERL_PLATFORM={os.environ.get('VERL_PLATFORM', '')!r}: verl would look for a GPU; "
-            "start with VERL_PLATFORM=cpu in the environment"
+            f"rltf/hardware=cpu but VERL_PLATFORM={os.environ.get('VERL_PLATFORM', '')!r}: verl"
+            " would look for a GPU; start with VERL_PLATFORM=cpu in the environment"
         )
     if cpu_platform and not cpu_config:
         raise ConfigError(
-            f"VERL_PLATFORM=cpu but trainer.device={config.trainer.device}: add rltf/hardware=cpu to the command line"
+            f"VERL_PLATFORM=cpu but trainer.device={config.trainer.device}: add rltf/hardware=cpu"
+            " to the command line"
         )
     trouble = trouble_of(config.actor_rollout_ref.rollout) if cpu_platform else None
     if trouble is not None:
         raise ConfigError(trouble)
     if cpu_platform and config.actor_rollout_ref.actor.use_kl_loss:
         raise ConfigError(
-            "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned memory, which needs an "
-            "accelerator; on a CPU set it to False"
+            "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned"
+            " memory, which needs an accelerator; on a CPU set it to False"
         )
-    local_cluster = not (os.environ.get("RAY_ADDRESS") or OmegaConf.select(config, "ray_kwargs.ray_init.address"))
+    local_cluster = not (
+        os.environ.get("RAY_ADDRESS") or OmegaConf.select(config, "ray_kwargs.ray_init.address")
+    )
     if not cpu_platform and local_cluster and not get_torch_device().is_available():
         raise ConfigError(
-            "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start with "
-            "VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a running GPU cluster set RAY_ADDRESS"
+            "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start"
+            " with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a running GPU cluster set"
+            " RAY_ADDRESS"
         )
 
 
 def check_machine(env: Env) -> None:
-    """Raise ConfigError if the environment cannot grade on this machine (workers elsewhere are not asked)."""
+    """Raise ConfigError if the environment cannot grade on this machine (workers elsewhere are not
+    asked).
+    """
     trouble = env.trouble() if isinstance(env, NeedsMachine) else None
     if trouble is not None:
         raise ConfigError(trouble)
 
 
 def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, tokenizer: Any) -> None:
-    """Refuse a `data.max_prompt_length` that cannot hold a second prompt even if the attempt had no tokens at all.
+    """Refuse a `data.max_prompt_length` that cannot hold a second prompt even if the attempt had no
+    tokens at all.
 
-    Measures the first problems of the training set with what the environment says of an empty answer. A first prompt
-    above the limit is refused too: nothing cuts it, so its answer would be cut by as much.
+    Measures the first problems of the training set with what the environment says of an empty
+    answer. A first prompt above the limit is refused too: nothing cuts it, so its answer would be
+    cut by as much.
     """
     limit, env = int(config.data.max_prompt_length), make_env(rltf.env.name, **rltf.env.options)
     options = dict(config.data.get("apply_chat_template_kwargs") or {})
     longest, worst = 0, None
 
     def length(messages: list[Message]) -> int:
-        return len(tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=False, **options
-        ))  # fmt: skip
+        return len(
+            tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=True, return_dict=False, **options
+            )
+        )
 
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
         problem = problem_from_row(row["extra_info"], row["reward_model"])
-        question = [{"role": str(m["role"]), "content": text_of(m["content"])} for m in row["raw_prompt"]]
+        question = [
+            {"role": str(m["role"]), "content": text_of(m["content"])} for m in row["raw_prompt"]
+        ]
         if length(question) > limit:
             raise ConfigError(
-                f"data.max_prompt_length={limit}: the first prompt of problem {problem.index} has {length(question)} "
-                "tokens; raise it, or leave such problems out with data.filter_overlong_prompts=True"
+                f"data.max_prompt_length={limit}: the first prompt of problem {problem.index} has"
+                f" {length(question)} tokens; raise it, or leave such problems out with"
+                " data.filter_overlong_prompts=True"
             )
         if rltf.episode.horizon == 1:
             continue
@@ -301,9 +448,9 @@ def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, toke
             longest, worst = needed, problem.index
     if longest > limit:
         raise ConfigError(
-            f"data.max_prompt_length={limit}: the revise prompt of template {rltf.episode.revise} needs {longest} "
-            f"tokens for problem {worst} before any attempt is quoted; set it to at least {longest} plus the length "
-            "of an attempt"
+            f"data.max_prompt_length={limit}: the revise prompt of template {rltf.episode.revise}"
+            f" needs {longest} tokens for problem {worst} before any attempt is quoted; set it to"
+            f" at least {longest} plus the length of an attempt"
         )
 
 
@@ -318,7 +465,9 @@ def _second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> 
 
 
 def _sample_feedback(rltf: RLTFConfig, env: Env, problem: Problem) -> str:
-    """The environment's explanation of an empty answer; a provider is not asked, it may cost money or be down."""
+    """The environment's explanation of an empty answer; a provider is not asked, it may cost money
+    or be down.
+    """
     level = rltf.feedback.provider.options.get("level", "verdict")
     grade = env.grade(problem, "")
     levels = [level] if isinstance(level, str) else level

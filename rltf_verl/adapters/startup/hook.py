@@ -11,10 +11,12 @@ from omegaconf import DictConfig
 
 
 def check_before_start(verl_config: ModuleType) -> None:
-    """Let `validate_config` refuse a wrong `rltf:` block in the driver, before Ray and any worker start.
+    """Let `validate_config` refuse a wrong `rltf:` block in the driver, before Ray and any worker
+    start.
 
-    verl 0.9.1 (`utils/config.py`, called by `main_ppo.main` ahead of `ray.init`) has no hook there. Configs without an
-    `rltf:` block pass through untouched. Our trainers check again, for callers that skip `validate_config`.
+    verl 0.9.1 (`utils/config.py`, called by `main_ppo.main` ahead of `ray.init`) has no hook there.
+    Configs without an `rltf:` block pass through untouched. Our trainers check again, for callers
+    that skip `validate_config`.
     """
     original = verl_config.validate_config
     if getattr(original, "rltf_checked", False):
@@ -23,12 +25,16 @@ def check_before_start(verl_config: ModuleType) -> None:
     @functools.wraps(original)
     def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> Any:
         if config.get("rltf") is not None:
-            from rltf_verl.adapters.startup.checks import check_driver  # loads verl: only where it is needed
+            from rltf_verl.adapters.startup.checks import (
+                check_driver,
+            )  # loads verl: only where it is needed
 
             try:
                 check_driver(config)
             except ValueError as error:  # ConfigError is one
-                if HydraConfig.initialized():  # a program started by a user; Hydra would print where it was raised
+                if (
+                    HydraConfig.initialized()
+                ):  # a program started by a user; Hydra would print where it was raised
                     raise SystemExit(" ".join(f"rltf: {error}".split())) from None
                 raise
         return original(config, *args, **kwargs)

@@ -1,4 +1,6 @@
-"""The presets as a table: every `rltf_<name>.yaml` of ours, composed as verl composes it and read back."""
+"""The presets as a table: every `rltf_<name>.yaml` of ours, composed as verl composes it and read
+back.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,16 @@ def load_presets() -> list[Preset]:
     found = {f.name: f for f in folder.iterdir() if f.name.endswith(".yaml")}
     found |= {f"rltf_release/{f.name}": f for f in (folder / "rltf_release").iterdir()}
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return [_load(name.removesuffix(".yaml"), file.read_text("utf-8")) for name, file in sorted(found.items())]
+        return [
+            _load(name.removesuffix(".yaml"), file.read_text("utf-8"))
+            for name, file in sorted(found.items())
+        ]
 
 
 def _load(name: str, text: str) -> Preset:
-    title = next(line[2:] for line in text.splitlines() if line.startswith("# ") and "@package" not in line)
+    title = next(
+        line[2:] for line in text.splitlines() if line.startswith("# ") and "@package" not in line
+    )
     config = compose(name)
     with open_dict(config):
         config.actor_rollout_ref.model.path = "unset"
@@ -50,7 +57,11 @@ def _load(name: str, text: str) -> Preset:
 
 def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
     """A header and one line per preset; an empty cell is an objective that is off."""
-    objectives = [f.name for f in fields(RLTFConfig) if isinstance(getattr(presets[0].rltf, f.name), Scheduled)]
+    objectives = [
+        f.name
+        for f in fields(RLTFConfig)
+        if isinstance(getattr(presets[0].rltf, f.name), Scheduled)
+    ]
     header = ("preset", "what it is", "turns", "attempt", *objectives)
     return [header, *(_line(preset, objectives) for preset in presets)]
 
@@ -58,20 +69,37 @@ def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
 def _line(preset: Preset, objectives: Sequence[str]) -> tuple[str, ...]:
     rltf, provider = preset.rltf, preset.rltf.feedback.provider.name
     loss = preset.config.actor_rollout_ref.actor.policy_loss.loss_mode
-    cells = [_cell(getattr(rltf, name)) if provider in MADE_BY.get(name, (provider,)) else "" for name in objectives]
+    cells = [
+        _cell(getattr(rltf, name)) if provider in MADE_BY.get(name, (provider,)) else ""
+        for name in objectives
+    ]
     episode = f"{rltf.episode.horizon}" + (", appended" if rltf.episode.context == "append" else "")
-    return (preset.name, preset.title.rstrip("."), episode, loss if rltf.attempt.weight else "", *cells)
+    return (
+        preset.name,
+        preset.title.rstrip("."),
+        episode,
+        loss if rltf.attempt.weight else "",
+        *cells,
+    )
 
 
 def _cell(objective: Scheduled) -> str:
     """The weight, and what differs from the objective's defaults."""
     if not objective.enabled:
         return ""
-    own = [f for f in fields(objective) if f.name != "weight" and getattr(objective, f.name) != f.default]
-    return ", ".join([f"{objective.weight}", *(f"{f.name}={getattr(objective, f.name)}" for f in own)])
+    own = [
+        f
+        for f in fields(objective)
+        if f.name != "weight" and getattr(objective, f.name) != f.default
+    ]
+    return ", ".join(
+        [f"{objective.weight}", *(f"{f.name}={getattr(objective, f.name)}" for f in own)]
+    )
 
 
 def markdown(table: Sequence[Sequence[str]]) -> str:
     """The table as `docs/methods.md` holds it."""
     header, *lines = table
-    return "\n".join("| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *lines])
+    return "\n".join(
+        "| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *lines]
+    )

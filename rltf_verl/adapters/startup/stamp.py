@@ -1,4 +1,6 @@
-"""What makes a run another experiment, written into its checkpoints: one of another method is not resumed silently."""
+"""What makes a run another experiment, written into its checkpoints: one of another method is not
+resumed silently.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,44 @@ logger = logging.getLogger(__name__)
 STAMP = "rltf_experiment.json"
 
 VERL_KEYS = (
-    "actor_rollout_ref.actor.policy_loss.loss_mode", "actor_rollout_ref.model.lora.rank",
-    "actor_rollout_ref.model.lora_rank", "actor_rollout_ref.model.path", "actor_rollout_ref.rollout.n",
-    "data.max_prompt_length", "data.max_response_length", "data.seed", "data.train_batch_size",
-)  # fmt: skip
-"""Settings of verl that decide what is trained. Learning rate, number of steps, logging and validation may change."""
+    "actor_rollout_ref.actor.policy_loss.loss_mode",
+    "actor_rollout_ref.model.lora.rank",
+    "actor_rollout_ref.model.lora_rank",
+    "actor_rollout_ref.model.path",
+    "actor_rollout_ref.rollout.n",
+    "data.max_prompt_length",
+    "data.max_response_length",
+    "data.seed",
+    "data.train_batch_size",
+)
+"""Settings of verl that decide what is trained. Learning rate, number of steps, logging and
+validation may change.
+"""
 
-MAY_CHANGE = frozenset({
-    "acknowledge_leaks", "api_key_env", "ask_wait_s", "base_url", "cache_dir", "episode_log", "limits",
-    "max_parallel", "num_workers", "poll_interval_s", "price", "python", "record_dir", "stop_when_solved_val",
-    "timeout_s", "url", "val_feedback_every",
-})  # fmt: skip
-"""Keys of the `rltf:` block, at any depth, that decide where and how fast a run works, not what it trains."""
+MAY_CHANGE = frozenset(
+    {
+        "acknowledge_leaks",
+        "api_key_env",
+        "ask_wait_s",
+        "base_url",
+        "cache_dir",
+        "episode_log",
+        "limits",
+        "max_parallel",
+        "num_workers",
+        "poll_interval_s",
+        "price",
+        "python",
+        "record_dir",
+        "stop_when_solved_val",
+        "timeout_s",
+        "url",
+        "val_feedback_every",
+    }
+)
+"""Keys of the `rltf:` block, at any depth, that decide where and how fast a run works, not what it
+trains.
+"""
 
 NUM_SHOWN = 5
 
@@ -48,7 +76,9 @@ def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
 
 
 def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
-    """Raise ConfigError if the checkpoint that verl is about to load belongs to another experiment."""
+    """Raise ConfigError if the checkpoint that verl is about to load belongs to another
+    experiment.
+    """
     folder = _resumed_folder(config)
     if folder is None:
         return
@@ -56,15 +86,22 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
     try:
         old = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
-        logger.warning("%s has no %s: nothing shows that it belongs to this experiment", folder, STAMP)
+        logger.warning(
+            "%s has no %s: nothing shows that it belongs to this experiment", folder, STAMP
+        )
         return
-    trouble = _differences(old, experiment_stamp(config, rltf)) if isinstance(old, dict) else ["unreadable"]
+    trouble = (
+        _differences(old, experiment_stamp(config, rltf))
+        if isinstance(old, dict)
+        else ["unreadable"]
+    )
     if trouble:
         more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
         raise ConfigError(
-            f"trainer.default_local_dir={config.trainer.default_local_dir}: {folder.name} is of another experiment "
-            f"({'; '.join(trouble[:NUM_SHOWN])}{more}); set another trainer.experiment_name, or "
-            f"trainer.resume_mode=disable to start anew, or delete {path} to resume all the same"
+            f"trainer.default_local_dir={config.trainer.default_local_dir}: {folder.name} is of"
+            f" another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more}); set another"
+            " trainer.experiment_name, or trainer.resume_mode=disable to start anew, or delete"
+            f" {path} to resume all the same"
         )
 
 
@@ -88,9 +125,17 @@ def _resumed_folder(config: DictConfig) -> Path | None:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs. A key that only one version of this package knows is no difference, one option more is."""
-    keys = sorted(key for key in old.keys() | new.keys() if (key in old and key in new) or ".options." in key)
-    return [f"{key}: {old.get(key)} there, {new.get(key)} here" for key in keys if old.get(key) != new.get(key)]
+    """What differs. A key that only one version of this package knows is no difference, one option
+    more is.
+    """
+    keys = sorted(
+        key for key in old.keys() | new.keys() if (key in old and key in new) or ".options." in key
+    )
+    return [
+        f"{key}: {old.get(key)} there, {new.get(key)} here"
+        for key in keys
+        if old.get(key) != new.get(key)
+    ]
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,6 @@
-"""`rltf_colocate_async` and `rltf_separate_async`: our trainer over verl's two modes with partial rollouts."""
+"""`rltf_colocate_async` and `rltf_separate_async`: our trainer over verl's two modes with partial
+rollouts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
 @register_trainer("rltf_colocate_async")
 class RLTFTrainerColocateAsync(RLTFTrainerMixin, PPOTrainerColocateAsync):  # type: ignore[misc]
-    """Trainer and rollout share devices; sessions that are unfinished when a batch is full go on with new weights."""
+    """Trainer and rollout share devices; sessions that are unfinished when a batch is full go on
+    with new weights.
+    """
 
     verl_mode = "colocate_async"
 

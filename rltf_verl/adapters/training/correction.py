@@ -1,4 +1,6 @@
-"""verl's rollout correction (importance weights, rejection) on what the policy sampled; other tokens have no ratio."""
+"""verl's rollout correction (importance weights, rejection) on what the policy sampled; other
+tokens have no ratio.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,18 @@ def rollout_correction(batch: RowBatch, config: Any) -> tuple[torch.Tensor, dict
         config: verl's `algorithm.rollout_correction`.
 
     Returns:
-        [N, T] weights: verl's importance weight, 0 where verl rejects the token, 1 where nothing was sampled.
+        [N, T] weights: verl's importance weight, 0 where verl rejects the token, 1 where nothing
+            was sampled.
     """
     mask = sampled_tokens(batch.role)
     rows = mask.any(dim=1)
-    data = DataProto.from_single_dict({
-        "old_log_probs": batch.old_log_probs[rows], "rollout_log_probs": batch.sampler_log_probs[rows],
-        "response_mask": mask[rows].float(),
-    })  # fmt: skip
+    data = DataProto.from_single_dict(
+        {
+            "old_log_probs": batch.old_log_probs[rows],
+            "rollout_log_probs": batch.sampler_log_probs[rows],
+            "response_mask": mask[rows].float(),
+        }
+    )
     data, metrics = compute_rollout_correction_and_add_to_batch(data, config)
     weights = torch.ones_like(batch.old_log_probs)
     kept = data.batch["response_mask"] * data.batch.get("rollout_is_weights", torch.ones(()))

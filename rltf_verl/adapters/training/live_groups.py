@@ -1,7 +1,9 @@
-"""Dynamic sampling (`rltf.refill_rounds`): groups that train nothing make room for groups of further problems.
+"""Dynamic sampling (`rltf.refill_rounds`): groups that train nothing make room for groups of
+further problems.
 
-verl's own (`algorithm.filter_groups`) drops a group when one number, that of the last row of each session, is the same
-in all of them. Second answers can differ where first ones do not, and feedback is learnt from where no reward differs.
+verl's own (`algorithm.filter_groups`) drops a group when one number, that of the last row of each
+session, is the same in all of them. Second answers can differ where first ones do not, and feedback
+is learnt from where no reward differs.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ Sampled = tuple[KVBatchMeta, dict[str, Any]]
 
 
 class LiveGroups:
-    """verl's `ReplayBuffer.sample`, of batches whose groups all train something, as far as that can be had.
+    """verl's `ReplayBuffer.sample`, of batches whose groups all train something, as far as that can
+    be had.
 
-    After each round all sessions have ended and exactly as many further problems are played as groups are dead, so
-    which problems a batch has depends on the data's order and the sampled answers alone, and nothing is thrown away
-    that could be trained on. A dead group leaves the queue when another one has come in its place.
+    After each round all sessions have ended and exactly as many further problems are played as
+    groups are dead, so which problems a batch has depends on the data's order and the sampled
+    answers alone, and nothing is thrown away that could be trained on. A dead group leaves the
+    queue when another one has come in its place.
 
     Args:
         sample: verl's method.
@@ -38,14 +42,26 @@ class LiveGroups:
     """
 
     def __init__(
-        self, sample: Callable[..., Sampled], refill: Callable[[int], Any],
-        is_live: Callable[[StepRows], torch.Tensor], num_rounds: int,
-    ) -> None:  # fmt: skip
-        self._sample, self._refill, self._is_live, self._num_rounds = sample, refill, is_live, num_rounds
+        self,
+        sample: Callable[..., Sampled],
+        refill: Callable[[int], Any],
+        is_live: Callable[[StepRows], torch.Tensor],
+        num_rounds: int,
+    ) -> None:
+        self._sample, self._refill, self._is_live, self._num_rounds = (
+            sample,
+            refill,
+            is_live,
+            num_rounds,
+        )
 
     def __call__(self, global_steps: int, partition_id: str, batch_size: int) -> Sampled:
-        """As verl's method; `rltf/group/…` and what the replaced groups have spent (`SPENT`) among the metrics."""
-        batch, metrics = self._sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        """As verl's method; `rltf/group/…` and what the replaced groups have spent (`SPENT`) among
+        the metrics.
+        """
+        batch, metrics = self._sample(
+            global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
+        )
         if partition_id != "train":
             return batch, metrics
         refilled, spent = 0, dict.fromkeys(SPENT, 0.0)
@@ -62,11 +78,18 @@ class LiveGroups:
             refilled += len(gone)
         if dead:
             logger.warning(
-                "step %d: %d of %d groups train nothing after %d rounds of further problems (rltf.refill_rounds=%d); "
-                "they stay in the batch", global_steps, len(dead), batch_size, num_round, self._num_rounds,
-            )  # fmt: skip
+                "step %d: %d of %d groups train nothing after %d rounds of further problems"
+                " (rltf.refill_rounds=%d); they stay in the batch",
+                global_steps,
+                len(dead),
+                batch_size,
+                num_round,
+                self._num_rounds,
+            )
         counts = {"refilled": refilled, "refill_rounds": num_round, "left_dead": len(dead)}
-        return batch, metrics | spent | {f"rltf/group/{name}": float(value) for name, value in counts.items()}
+        return batch, metrics | spent | {
+            f"rltf/group/{name}": float(value) for name, value in counts.items()
+        }
 
     def _dead(self, batch: KVBatchMeta) -> list[str]:
         """Groups that train nothing, in order of appearance."""
@@ -77,14 +100,20 @@ class LiveGroups:
         live = self._is_live(read_rows(batch, rows, scored=False))
         return [group for group, is_live in zip(groups, live.tolist(), strict=True) if not is_live]
 
-    def _further(self, step: int, partition: str, num: int, metrics: dict[str, Any]) -> KVBatchMeta | None:
+    def _further(
+        self, step: int, partition: str, num: int, metrics: dict[str, Any]
+    ) -> KVBatchMeta | None:
         """So many further groups; None if all of their sessions were lost."""
         self._refill(num)
         try:
             more, found = self._sample(global_steps=step, partition_id=partition, batch_size=num)
-        except RuntimeError as error:  # verl's, for groups without a row: no reason to end a run that has others
+        except (
+            RuntimeError
+        ) as error:  # verl's, for groups without a row: no reason to end a run that has others
             logger.warning("step %d: %d further groups were lost: %s", step, num, error)
-            failed = [key for key, tag in tq.kv_list(partition)[partition].items() if tag.get("is_prompt")]
+            failed = [
+                key for key, tag in tq.kv_list(partition)[partition].items() if tag.get("is_prompt")
+            ]
             tq.kv_clear(partition_id=partition, keys=failed)
             return None
         for name, value in found.items():
@@ -114,9 +143,13 @@ def _without(batch: KVBatchMeta, groups: Collection[str]) -> KVBatchMeta:
         tq.kv_clear(partition_id=batch.partition_id, keys=gone)
     kept = [i for i, is_gone in enumerate(at) if not is_gone]
     return KVBatchMeta(
-        partition_id=batch.partition_id, keys=[batch.keys[i] for i in kept], tags=[batch.tags[i] for i in kept]
+        partition_id=batch.partition_id,
+        keys=[batch.keys[i] for i in kept],
+        tags=[batch.tags[i] for i in kept],
     )
 
 
 def _merged(one: KVBatchMeta, other: KVBatchMeta) -> KVBatchMeta:
-    return KVBatchMeta(partition_id=one.partition_id, keys=one.keys + other.keys, tags=one.tags + other.tags)
+    return KVBatchMeta(
+        partition_id=one.partition_id, keys=one.keys + other.keys, tags=one.tags + other.tags
+    )

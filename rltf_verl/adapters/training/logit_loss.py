@@ -1,10 +1,12 @@
-"""Logit distillation in the workers: the teacher's outcomes in a forward-only call, the divergences in the update.
+"""Logit distillation in the workers: the teacher's outcomes in a forward-only call, the divergences
+in the update.
 
-verl 0.9.1 calls the loss function twice per micro-batch when `distillation_use_topk` is set: with `student_logits`
-straight after the model, to reduce them to one number per token, and with `model_output`, to make the loss. So the
-student needs no second forward: the loss acts on rows that are in the update anyway. In the teacher's call the first
-reduces the logits to k+1 log-probs per response token, which the second hands back as outputs of the model: both see
-the same micro-batch object, and what the second puts into `model_output` is returned.
+verl 0.9.1 calls the loss function twice per micro-batch when `distillation_use_topk` is set: with
+`student_logits` straight after the model, to reduce them to one number per token, and with
+`model_output`, to make the loss. So the student needs no second forward: the loss acts on rows that
+are in the update anyway. In the teacher's call the first reduces the logits to k+1 log-probs per
+response token, which the second hands back as outputs of the model: both see the same micro-batch
+object, and what the second puts into `model_output` is returned.
 """
 
 from __future__ import annotations
@@ -21,13 +23,17 @@ from rltf_verl.algos.logit_distill import logit_divergence, outcome_log_probs, t
 from rltf_verl.config import LogitDistillConfig
 
 TEACHER_IDS, TEACHER_LOG_PROBS = "rltf_teacher_ids", "rltf_teacher_log_probs"
-"""Columns of a row: [T, k] int32 tokens and [T, k + 1] float32 log-probs, the tail last; no token without a teacher."""
+"""Columns of a row: [T, k] int32 tokens and [T, k + 1] float32 log-probs, the tail last; no token
+without a teacher.
+"""
 
 TEACHER_CALL = "rltf_teacher_call"
 """Key of a batch that asks for its outcomes instead of a loss."""
 
 WEIGHT, NUM_TOKENS = "rltf_logit_weight", "rltf_logit_tokens"
-"""Keys of the update: the objective's coefficient, and how many tokens with a teacher one update has over all ranks."""
+"""Keys of the update: the objective's coefficient, and how many tokens with a teacher one update
+has over all ranks.
+"""
 
 DIVERGENCE = "rltf_logit_divergence"
 """Model output: one divergence per token, 0 where there is no teacher."""
@@ -60,14 +66,17 @@ def loss_with_logits(
     teaching = TEACHER_CALL in data.keys()  # noqa: SIM118  (a TensorDict is not searched by its keys)
     if student_logits is not None:
         return (
-            keep_outcomes(student_logits, data, config.top_k) if teaching else divergence(student_logits, data, config)
+            keep_outcomes(student_logits, data, config.top_k)
+            if teaching
+            else divergence(student_logits, data, config)
         )
     assert model_output is not None
     return return_outcomes(model_output, data) if teaching else loss(model_output, data, dp_group)
 
 
 def response_positions(data: TensorDict, column: str) -> torch.Tensor:
-    """Where in the packed micro-batch the logits stand that predict the responses, of the rows that have `column`.
+    """Where in the packed micro-batch the logits stand that predict the responses, of the rows that
+    have `column`.
 
     Args:
         data: a micro-batch with verl's nested `input_ids` and `responses`.
@@ -77,7 +86,9 @@ def response_positions(data: TensorDict, column: str) -> torch.Tensor:
         [Σ T] int64, in the order of the column's values.
     """
     ends, offsets = data["input_ids"].offsets()[1:], data[column].offsets()
-    starts = ends - data["responses"].offsets().diff() - 1  # logits stand one position before their token
+    starts = (
+        ends - data["responses"].offsets().diff() - 1
+    )  # logits stand one position before their token
     shift = torch.repeat_interleave(starts - offsets[:-1], offsets.diff())
     return torch.arange(len(shift), device=shift.device) + shift
 
@@ -90,7 +101,9 @@ def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[st
     here = logits[0, response_positions(data, "responses")]
     ids, offsets = top_k_ids(here, top_k), data["responses"].offsets()
     data[TEACHER_IDS] = torch.nested.nested_tensor_from_jagged(ids.int(), offsets)
-    data[TEACHER_LOG_PROBS] = torch.nested.nested_tensor_from_jagged(outcome_log_probs(here, ids), offsets)
+    data[TEACHER_LOG_PROBS] = torch.nested.nested_tensor_from_jagged(
+        outcome_log_probs(here, ids), offsets
+    )
     return {}
 
 
@@ -100,20 +113,30 @@ def return_outcomes(model_output: dict[str, Any], data: TensorDict) -> LossOutpu
     return torch.zeros(()), {}
 
 
-def divergence(logits: torch.Tensor, data: TensorDict, config: LogitDistillConfig) -> dict[str, torch.Tensor]:
+def divergence(
+    logits: torch.Tensor, data: TensorDict, config: LogitDistillConfig
+) -> dict[str, torch.Tensor]:
     """First call in the update: [1, Σ L] divergences from the teacher's columns, with a graph."""
     values = logit_divergence(
-        logits[0], response_positions(data, TEACHER_IDS), data[TEACHER_IDS].values().long(),
-        data[TEACHER_LOG_PROBS].values(), config.divergence, config.beta,
-    )  # fmt: skip
+        logits[0],
+        response_positions(data, TEACHER_IDS),
+        data[TEACHER_IDS].values().long(),
+        data[TEACHER_LOG_PROBS].values(),
+        config.divergence,
+        config.beta,
+    )
     return {DIVERGENCE: values.unsqueeze(0)}
 
 
-def logit_loss(model_output: dict[str, Any], data: TensorDict) -> tuple[torch.Tensor, dict[str, Metric]]:
-    """Second call in the update: weight · Σ_t D_t over the tokens with a teacher, and their mean divergence.
+def logit_loss(
+    model_output: dict[str, Any], data: TensorDict
+) -> tuple[torch.Tensor, dict[str, Metric]]:
+    """Second call in the update: weight · Σ_t D_t over the tokens with a teacher, and their mean
+    divergence.
 
     Returns:
-        Scalar token sum (the caller divides it as it does its own), and metrics that add up over micro-batches.
+        Scalar token sum (the caller divides it as it does its own), and metrics that add up over
+        micro-batches.
     """
     token_sum = no_padding_2_padding(model_output[DIVERGENCE], data).sum()
     mean = token_sum.detach() * data["dp_size"] / data[NUM_TOKENS]  # verl averages over ranks

@@ -1,6 +1,8 @@
-"""The actor's loss: verl's registered policy loss on what the policy sampled, ours on the other roles.
+"""The actor's loss: verl's registered policy loss on what the policy sampled, ours on the other
+roles.
 
-Installed in every worker with `set_loss_fn`, because only here the role of a token is known together with log π_θ.
+Installed in every worker with `set_loss_fn`, because only here the role of a token is known
+together with log π_θ.
 """
 
 from __future__ import annotations
@@ -24,24 +26,37 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
 
 DENOMINATOR = "rltf_denominator"
-"""Key of the batch's constant: sessions per update × response budget in tokens, over all data-parallel ranks."""
+"""Key of the batch's constant: sessions per update × response budget in tokens, over all
+data-parallel ranks.
+"""
 
-OLD, ADVANTAGES, REF, IS_WEIGHTS = "old_log_probs", "advantages", "ref_log_prob", "rollout_is_weights"
+OLD, ADVANTAGES, REF, IS_WEIGHTS = (
+    "old_log_probs",
+    "advantages",
+    "ref_log_prob",
+    "rollout_is_weights",
+)
 
 
 def rltf_loss(
-    config: ActorConfig, rltf: RLTFConfig, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
+    config: ActorConfig,
+    rltf: RLTFConfig,
+    model_output: dict[str, Any],
+    data: TensorDict,
+    dp_group: Any = None,
 ) -> tuple[torch.Tensor, dict[str, Any]]:
     """L = (Σ over roles Σ over the role's tokens of its loss) / denominator.
 
-    Token sums over one constant, so that a role's weight means the same whatever the other roles hold, and the
-    gradient does not depend on how rows fall into micro-batches or ranks. Entropy bonus and KL to the reference act
-    on what the policy sampled itself (attempt, critique): other tokens say nothing about where it goes.
+    Token sums over one constant, so that a role's weight means the same whatever the other roles
+    hold, and the gradient does not depend on how rows fall into micro-batches or ranks. Entropy
+    bonus and KL to the reference act on what the policy sampled itself (attempt, critique): other
+    tokens say nothing about where it goes.
 
     Args:
         config: verl's actor config (policy loss, entropy and KL coefficients).
         rltf: our objectives.
-        model_output: `log_probs` of a micro-batch and, when asked for, `entropy` and divergences from the teacher.
+        model_output: `log_probs` of a micro-batch and, when asked for, `entropy` and divergences
+            from the teacher.
         data: the micro-batch with our columns.
         dp_group: unused; part of verl's signature.
 
@@ -50,7 +65,12 @@ def rltf_loss(
     """
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     scale = data["dp_size"] / data[DENOMINATOR]  # FSDP averages over ranks
-    fields = [OLD, ADVANTAGES, *([REF] if config.use_kl_loss else []), *([IS_WEIGHTS] if IS_WEIGHTS in data else [])]
+    fields = [
+        OLD,
+        ADVANTAGES,
+        *([REF] if config.use_kl_loss else []),
+        *([IS_WEIGHTS] if IS_WEIGHTS in data else []),
+    ]
     padded = data.select(*fields).to_padded_tensor(0)
     role = token_roles(data[ROLE], data["response_mask"])
     sampled = sampled_tokens(role)
@@ -67,7 +87,9 @@ def rltf_loss(
         kl = kl_penalty(logprob=log_prob, ref_logprob=padded[REF], kl_penalty=config.kl_loss_type)
         parts["actor/kl_loss"] = config.kl_loss_coef * _token_sum(kl, sampled)
     loss: torch.Tensor = sum(parts.values()) * scale  # type: ignore[assignment]
-    parts = {k: v * scale for k, v in parts.items()} | role_gradients(loss, log_prob, role, _trained_roles(rltf))
+    parts = {k: v * scale for k, v in parts.items()} | role_gradients(
+        loss, log_prob, role, _trained_roles(rltf)
+    )
     metrics.update({k: Metric(value=v, aggregation=AggregationType.SUM) for k, v in parts.items()})
     return loss, metrics
 
@@ -75,10 +97,11 @@ def rltf_loss(
 def role_gradients(
     loss: torch.Tensor, log_prob: torch.Tensor, role: torch.Tensor, roles: Sequence[Role]
 ) -> dict[str, torch.Tensor]:
-    """`rltf/<role>/grad`: Σ over the role's tokens of |∂L/∂log π_θ|, how hard the objective pulls at its tokens.
+    """`rltf/<role>/grad`: Σ over the role's tokens of |∂L/∂log π_θ|, how hard the objective pulls
+    at its tokens.
 
-    That is the gradient as far as the objectives are concerned; what the network makes of it would cost a backward pass
-    per role.
+    That is the gradient as far as the objectives are concerned; what the network makes of it would
+    cost a backward pass per role.
 
     Args:
         loss: scalar.
@@ -94,16 +117,20 @@ def role_gradients(
 
 def _trained_roles(rltf: RLTFConfig) -> list[Role]:
     others = {
-        Role.DISTILL: rltf.distill, Role.CRITIQUE: rltf.critique, Role.FEEDBACK: rltf.feedback_modeling,
+        Role.DISTILL: rltf.distill,
+        Role.CRITIQUE: rltf.critique,
+        Role.FEEDBACK: rltf.feedback_modeling,
         Role.IMITATE: rltf.imitate,
-    }  # fmt: skip
+    }
     return [Role.ATTEMPT, *(r for r, objective in others.items() if objective.enabled)]
 
 
 def _off_policy_losses(
     rltf: RLTFConfig, log_prob: torch.Tensor, padded: TensorDict, role: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """Token sum per objective that is on, of tokens that this policy did not sample under this prompt."""
+    """Token sum per objective that is on, of tokens that this policy did not sample under this
+    prompt.
+    """
     advantages, losses = padded[ADVANTAGES], {}
     if rltf.distill.enabled:
         mask = has_role(role, Role.DISTILL)
@@ -119,7 +146,9 @@ def _policy_loss(
     config: ActorConfig, log_prob: torch.Tensor, padded: TensorDict, mask: torch.Tensor
 ) -> tuple[torch.Tensor, dict[str, Any]]:
     """Token sum of verl's registered policy loss over what the policy sampled."""
-    config.global_batch_info.update(dp_size=1, batch_num_tokens=None, global_batch_size=None, loss_scale_factor=None)
+    config.global_batch_info.update(
+        dp_size=1, batch_num_tokens=None, global_batch_size=None, loss_scale_factor=None
+    )
     loss, metrics = get_policy_loss_fn(config.policy_loss.get("loss_mode", "vanilla"))(
         old_log_prob=padded[OLD],
         log_prob=log_prob,

@@ -1,4 +1,6 @@
-"""What verl can select by name from us: an advantage estimator and the token losses with absolute ratio bounds."""
+"""What verl can select by name from us: an advantage estimator and the token losses with absolute
+ratio bounds.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,14 @@ from rltf_verl.algos.losses import TOKEN_LOSSES, TokenLoss
 from rltf_verl.algos.sessions import in_line
 
 ADV_ESTIMATOR = "rltf"
-POLICY_LOSSES = {"importance_sampling": "importance_sampling", "rltf_ppo": "ppo", "rltf_cispo": "cispo"}
-"""Name in verl's registry -> token loss. verl has a `cispo` of its own, whose bounds are 1 − low and 1 + high."""
+POLICY_LOSSES = {
+    "importance_sampling": "importance_sampling",
+    "rltf_ppo": "ppo",
+    "rltf_cispo": "cispo",
+}
+"""Name in verl's registry -> token loss. verl has a `cispo` of its own, whose bounds are 1 − low
+and 1 + high.
+"""
 
 
 def register(core_algos: ModuleType) -> None:
@@ -25,11 +33,17 @@ def register(core_algos: ModuleType) -> None:
 
 
 def centred_outcome_advantage(
-    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, config: Any = None, **_: Any
+    token_level_rewards: torch.Tensor,
+    response_mask: torch.Tensor,
+    index: np.ndarray,
+    config: Any = None,
+    **_: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A = R − mean of the group, no std, 0 for a group of one: the single-turn case of our trainers' estimator.
+    """A = R − mean of the group, no std, 0 for a group of one: the single-turn case of our
+    trainers' estimator.
 
-    For stock trainers. Ours compute per-turn advantages themselves, because verl does not show turns to an estimator.
+    For stock trainers. Ours compute per-turn advantages themselves, because verl does not show
+    turns to an estimator.
 
     Args:
         token_level_rewards: [N, T].
@@ -68,7 +82,10 @@ def _policy_loss(core_algos: ModuleType, token_loss: TokenLoss) -> Any:
             metrics["actor/pg_clipfrac"] = float(((ratio < low) | (ratio > high)).float().mean())
             metrics["actor/ppo_kl"] = float((old_log_prob - log_prob).detach()[mask].mean())
         loss = core_algos.agg_loss(
-            loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **config.global_batch_info
+            loss_mat=losses,
+            loss_mask=response_mask,
+            loss_agg_mode=loss_agg_mode,
+            **config.global_batch_info,
         )
         return loss, metrics
 

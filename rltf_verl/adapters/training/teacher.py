@@ -1,7 +1,8 @@
-"""The teacher of logit distillation, in the trainer: the policy as it is before the update, at (x_1, y), the revise
-prompt of turn 2 followed by the first attempt.
+"""The teacher of logit distillation, in the trainer: the policy as it is before the update, at
+(x_1, y), the revise prompt of turn 2 followed by the first attempt.
 
-One forward-only call of the actor's own workers, so it runs wherever the actor runs, split and packed in the same way.
+One forward-only call of the actor's own workers, so it runs wherever the actor runs, split and
+packed in the same way.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Taught:
     tail: torch.Tensor
     """[M] its probability of all tokens outside the top k."""
     gap: torch.Tensor
-    """[M] log π_old(y_t | x_1) − log π_old(y_t | x_0): what the feedback changes about the token that was said."""
+    """[M] log π_old(y_t | x_1) − log π_old(y_t | x_0): what the feedback changes about the token
+    that was said.
+    """
     seconds: float
     """What asking took."""
 
@@ -77,7 +80,11 @@ def first_and_second(
     for i, key in enumerate(keys):
         if role[i][0] == Role.ATTEMPT:
             found[session_of(key)[1], int(turn[i][0])] = i
-    return [(i, found[session, 1]) for (session, k), i in found.items() if k == 0 and (session, 1) in found]
+    return [
+        (i, found[session, 1])
+        for (session, k), i in found.items()
+        if k == 0 and (session, 1) in found
+    ]
 
 
 def teacher_batch(lessons: Sequence[Lesson], *, multiple: int, temperature: float) -> TensorDict:
@@ -99,14 +106,22 @@ def teacher_batch(lessons: Sequence[Lesson], *, multiple: int, temperature: floa
         "loss_mask": ragged([torch.ones_like(lessons[i].response) for i in order]),
     }
     settings = {
-        TEACHER_CALL: True, "temperature": temperature, "compute_loss": True, "calculate_entropy": False,
-        "distillation_use_topk": True, "distillation_only": False,
-    }  # fmt: skip
+        TEACHER_CALL: True,
+        "temperature": temperature,
+        "compute_loss": True,
+        "calculate_entropy": False,
+        "distillation_use_topk": True,
+        "distillation_only": False,
+    }
     return tu.get_tensordict(tensors, settings)
 
 
 def ask_teacher(
-    batch: KVBatchMeta, forward: Callable[[TensorDict], TensorDict], *, multiple: int, temperature: float
+    batch: KVBatchMeta,
+    forward: Callable[[TensorDict], TensorDict],
+    *,
+    multiple: int,
+    temperature: float,
 ) -> tuple[KVBatchMeta, Taught]:
     """Ask the teacher about the first attempts and write its columns beside all rows.
 
@@ -125,14 +140,18 @@ def ask_teacher(
     start = time.monotonic()
     output = forward(teacher_batch(lessons, multiple=multiple, temperature=temperature))
     seconds = time.monotonic() - start
-    ids, log_probs, own = (output[name].unbind() for name in (TEACHER_IDS, TEACHER_LOG_PROBS, "log_probs"))
+    ids, log_probs, own = (
+        output[name].unbind() for name in (TEACHER_IDS, TEACHER_LOG_PROBS, "log_probs")
+    )
     all_ids, all_log_probs = [ids[0][:0]] * len(batch), [log_probs[0][:0]] * len(batch)
     gaps = []
     for i, lesson in enumerate(lessons):
         all_ids[lesson.row], all_log_probs[lesson.row] = ids[i], log_probs[i]
         gaps.append(own[i][len(lesson.prompt) - 1 : -1] - lesson.log_probs)
     columns = {TEACHER_IDS: ragged(all_ids), TEACHER_LOG_PROBS: ragged(all_log_probs)}
-    batch = tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, len(batch)))
+    batch = tq.kv_batch_put(
+        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, len(batch))
+    )
     tail = torch.cat([values[:, -1] for values in log_probs[: len(lessons)]]).exp()
     return batch, Taught(len(lessons), tail, torch.cat(gaps), seconds)
 

@@ -1,4 +1,6 @@
-"""`trainer.v1.trainer_mode: rltf_sync`: verl's synchronous trainer with our rows, advantages, loss and metrics."""
+"""`trainer.v1.trainer_mode: rltf_sync`: verl's synchronous trainer with our rows, advantages, loss
+and metrics.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from verl.utils.py_functional import rename_dict
 
 from rltf_verl.adapters.compat import keep_earlier_metrics, required_batch_multiple
 from rltf_verl.adapters.metrics.episodes import SPENT, lost_share, session_metrics
-from rltf_verl.adapters.metrics.roles import FloorWatch, role_metrics, sampling_metrics, stale_metrics, with_grad_shares
+from rltf_verl.adapters.metrics.roles import (
+    FloorWatch,
+    role_metrics,
+    sampling_metrics,
+    stale_metrics,
+    with_grad_shares,
+)
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.metrics.validation import (
     FACTS,
@@ -27,7 +35,7 @@ from rltf_verl.adapters.metrics.validation import (
     sampled_sessions,
     validation_lost_shares,
     validation_metrics,
-)  # fmt: skip
+)
 from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS, real_rows, stale_turns
 from rltf_verl.adapters.queue.step_rows import StepRows, read_rows, write_tokens
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
@@ -45,7 +53,7 @@ from rltf_verl.algos.targets import (
     role_shares,
     role_weights,
     sampled_tokens,
-)  # fmt: skip
+)
 from rltf_verl.episode.provider import judged_parts
 from rltf_verl.judge.gateway import gateways_of
 from rltf_verl.runlog.files import set_aside_after
@@ -57,8 +65,8 @@ logger = logging.getLogger(__name__)
 class RLTFTrainerMixin:
     """Overrides of verl's V1 trainer; put before one of its modes in the bases.
 
-    Keeps no state of its own between steps: weights, seeds and schedules follow from `global_steps`, so a run can be
-    resumed from verl's own checkpoint.
+    Keeps no state of its own between steps: weights, seeds and schedules follow from
+    `global_steps`, so a run can be resumed from verl's own checkpoint.
     """
 
     resumed_at = 0
@@ -75,7 +83,10 @@ class RLTFTrainerMixin:
         self.replay_buffer.poll_interval = self.rltf.poll_interval_s
         if self.rltf.refill_rounds:
             self.replay_buffer.sample = LiveGroups(
-                self.replay_buffer.sample, self._add_prompts_to_generate, self._live_groups, self.rltf.refill_rounds
+                self.replay_buffer.sample,
+                self._add_prompts_to_generate,
+                self._live_groups,
+                self.rltf.refill_rounds,
             )
 
     def _init_dataloader(self) -> None:
@@ -83,7 +94,9 @@ class RLTFTrainerMixin:
             with open_dict(self.config):  # verl hands out whole fetches of its loader
                 self.config.data.gen_batch_size = 1
         super()._init_dataloader()
-        with open_dict(self.config):  # the agent loops want to know which validation is the last one
+        with open_dict(
+            self.config
+        ):  # the agent loops want to know which validation is the last one
             self.config.trainer.total_training_steps = self.total_training_steps
         check_prompt_budget(self.config, self.rltf, self.train_dataset, self.tokenizer)
 
@@ -109,18 +122,25 @@ class RLTFTrainerMixin:
         if folder and Path(folder).is_dir():
             moved = set_aside_after(Path(folder), self.global_steps)
             if moved:
-                logger.info("episode log: moved %d files of steps after %d to superseded/", moved, self.global_steps)
+                logger.info(
+                    "episode log: moved %d files of steps after %d to superseded/",
+                    moved,
+                    self.global_steps,
+                )
         if self.resumed_at > 0:
             keep_earlier_metrics(self.config)
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
-        """Rows are padded to what the workers' split needs, not to `ppo_mini_batch_size × rollout.n` of them."""
+        """Rows are padded to what the workers' split needs, not to
+        `ppo_mini_batch_size × rollout.n` of them.
+        """
         return required_batch_multiple(self.config, dp_size * self.rltf.updates_per_batch)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Advantages of every token by its role (`algos.targets`).
 
-        One look into the queue and one entry, as in verl: each costs more than all that is computed here.
+        One look into the queue and one entry, as in verl: each costs more than all that is computed
+        here.
         """
         rows = real_rows(batch)
         step = read_rows(batch, rows)
@@ -130,12 +150,16 @@ class RLTFTrainerMixin:
         stale = stale_turns(step.facts, self.global_steps, self.rltf.max_staleness)
         trusted, corrected = self._rollout_correction(step)
         shares = role_shares(self.rltf, *self._now())
-        targets, weights = shared_targets(packed, self.rltf, self._role_weights(), shares, stale, trusted)
+        targets, weights = shared_targets(
+            packed, self.rltf, self._role_weights(), shares, stale, trusted
+        )
         columns = {"advantages": targets.advantages, "returns": targets.advantages}
-        # The sampler's log-probs of what was sampled elsewhere belong to another prompt; under `rollout_log_probs` they
-        # would pass for this row's.
+        # The sampler's log-probs of what was sampled elsewhere belong to another prompt; under
+        # `rollout_log_probs` they would pass for this row's.
         columns[SAMPLER_LOG_PROBS] = packed.sampler_log_probs
-        columns["rollout_log_probs"] = torch.where(sampled, packed.sampler_log_probs, packed.old_log_probs)
+        columns["rollout_log_probs"] = torch.where(
+            sampled, packed.sampler_log_probs, packed.old_log_probs
+        )
         if self.rltf.distill.reference == "sampler":
             columns["old_log_probs"] = targets.ref_log_probs
         if trusted is not None:
@@ -148,7 +172,9 @@ class RLTFTrainerMixin:
         metrics.update({name: metrics[name] + spent for name, spent in replaced.items()})
         metrics.update(stale_metrics(packed, stale))
         self.floor_watch.look(metrics)
-        metrics["rltf/session/lost_share"] = lost_share(packed.sessions.group.shape[0], self._num_sessions())
+        metrics["rltf/session/lost_share"] = lost_share(
+            packed.sessions.group.shape[0], self._num_sessions()
+        )
         metrics.update(self.judge.metrics())
         self.row_log.write(batch, rows, step, targets, self.global_steps)
         batch = self._ask_teacher(batch, metrics)
@@ -164,19 +190,24 @@ class RLTFTrainerMixin:
         return step.unpadded(trusted), metrics
 
     def _ask_teacher(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """The policy before the update, given the feedback, about the first attempts (`rltf.logit_distill`)."""
+        """The policy before the update, given the feedback, about the first attempts
+        (`rltf.logit_distill`).
+        """
         weight = self._logit_weight()
         if weight == 0:
             return batch
         batch, taught = ask_teacher(
-            batch, self.actor_rollout_wg.compute_log_prob,
+            batch,
+            self.actor_rollout_wg.compute_log_prob,
             multiple=required_batch_multiple(self.config, self.actor_rollout_wg.world_size),
             temperature=self.config.actor_rollout_ref.rollout.temperature,
-        )  # fmt: skip
+        )
         metrics.update(teacher_metrics(taught, batch, weight))
         num_tokens = taught.tail.numel()
         if num_tokens:
-            batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens / self.rltf.updates_per_batch})
+            batch.extra_info.update(
+                {WEIGHT: weight, NUM_TOKENS: num_tokens / self.rltf.updates_per_batch}
+            )
         return batch
 
     def _now(self) -> tuple[int, int, int]:
@@ -194,27 +225,35 @@ class RLTFTrainerMixin:
 
     def _num_sessions(self) -> int:
         """Sessions that a batch has if none is lost."""
-        return self.config.data.train_batch_size // self.parameter_sync_step * self.config.actor_rollout_ref.rollout.n
+        return (
+            self.config.data.train_batch_size
+            // self.parameter_sync_step
+            * self.config.actor_rollout_ref.rollout.n
+        )
 
     def _denominator(self, num_sessions: int) -> float:
         """The constant under every role's token sum: sessions per update × response budget."""
-        return num_sessions * float(self.config.data.max_response_length) / self.rltf.updates_per_batch
+        return (
+            num_sessions * float(self.config.data.max_response_length) / self.rltf.updates_per_batch
+        )
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """`rltf.updates_per_batch` optimiser updates over all rows, however many there are."""
         actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         size = len(batch) // self.rltf.updates_per_batch
-        batch.extra_info.update({
-            "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
-            "distillation_use_topk": WEIGHT in batch.extra_info,
-            "distillation_only": False,
-            "global_batch_size": size,
-            "mini_batch_size": size,
-            "epochs": actor.ppo_epochs,
-            "seed": actor.data_loader_seed,
-            "dataloader_kwargs": {"shuffle": actor.shuffle},
-            "temperature": rollout.temperature,
-        })  # fmt: skip
+        batch.extra_info.update(
+            {
+                "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
+                "distillation_use_topk": WEIGHT in batch.extra_info,
+                "distillation_only": False,
+                "global_batch_size": size,
+                "mini_batch_size": size,
+                "epochs": actor.ppo_epochs,
+                "seed": actor.data_loader_seed,
+                "dataloader_kwargs": {"shuffle": actor.shuffle},
+                "temperature": rollout.temperature,
+            }
+        )
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
         metrics.update(with_grad_shares(_own_names(reduce_metrics(output))))
@@ -224,26 +263,37 @@ class RLTFTrainerMixin:
         """Nothing here: verl would show a session's last row only. See `_val_metrics_update`."""
 
     def _shutdown_dump_executor(self) -> None:
-        """verl's last act of a run, however it ends: the rows of the last step are written before the process goes."""
+        """verl's last act of a run, however it ends: the rows of the last step are written before
+        the process goes.
+        """
         self.row_log.close()
         super()._shutdown_dump_executor()
 
     def _val_metrics_update(
-        self, data_sources: list[str], sample_uids: list[str], infos: dict[str, list[Any]],
-        sample_turns: list[int], expected_acc_counts: dict[tuple[str, str], int] | None = None,
-    ) -> dict[str, float]:  # fmt: skip
-        """verl's numbers and ours; and the table of sampled sessions (`trainer.log_val_generations`)."""
+        self,
+        data_sources: list[str],
+        sample_uids: list[str],
+        infos: dict[str, list[Any]],
+        sample_turns: list[int],
+        expected_acc_counts: dict[tuple[str, str], int] | None = None,
+    ) -> dict[str, float]:
+        """verl's numbers and ours; and the table of sampled sessions
+        (`trainer.log_val_generations`).
+        """
         facts, horizon = infos.pop(FACTS, [None] * len(data_sources)), self.rltf.episode.horizon
         ours = validation_metrics(data_sources, facts, horizon)
         ours |= validation_lost_shares(data_sources, expected_acc_counts or {})
         if first_answers_only(facts, horizon):
-            # verl's are of a session's last answer, so they would mix two kinds of validation in one curve.
+            # verl's are of a session's last answer, so they would mix two kinds of validation in
+            # one curve.
             infos.pop("reward", None)
             sample_turns = []
         num = self.config.trainer.log_val_generations
         if num:
             rows = sampled_sessions(infos, num)
-            self.validation_generations_logger.log(self.config.trainer.logger, rows, self.global_steps)
+            self.validation_generations_logger.log(
+                self.config.trainer.logger, rows, self.global_steps
+            )
         infos.pop(SESSION, None)
         theirs: dict[str, float] = super()._val_metrics_update(
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
@@ -252,8 +302,13 @@ class RLTFTrainerMixin:
 
 
 def _own_names(metrics: dict[str, Any]) -> dict[str, Any]:
-    """verl puts `actor/` before what a loss reports; ours keep the names they have everywhere else."""
-    return {k.removeprefix("actor/") if k.startswith("actor/rltf/") else k: v for k, v in metrics.items()}
+    """verl puts `actor/` before what a loss reports; ours keep the names they have everywhere
+    else.
+    """
+    return {
+        k.removeprefix("actor/") if k.startswith("actor/rltf/") else k: v
+        for k, v in metrics.items()
+    }
 
 
 @register_trainer("rltf_sync")

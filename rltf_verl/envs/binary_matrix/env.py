@@ -1,9 +1,10 @@
-r"""Distance of every cell of a 0/1 matrix to its nearest 0 (reasoning-gym's `binary_matrix`, as RLTF uses it).
+r"""Distance of every cell of a 0/1 matrix to its nearest 0 (reasoning-gym's `binary_matrix`, as
+RLTF uses it).
 
-`mode="official"` repeats the release's 20 000 items and its grader exactly, except that it reads lists with
-`ast.literal_eval` and not with `eval`: an expression such as `[[0,1]]+[[1,2]]` is not an answer here.
-97 of the release's 200 test matrices also occur in its training set. `mode="strict"` (default) keeps the splits apart
-and grades what a human would.
+`mode="official"` repeats the release's 20 000 items and its grader exactly, except that it reads
+lists with `ast.literal_eval` and not with `eval`: an expression such as `[[0,1]]+[[1,2]]` is not an
+answer here. 97 of the release's 200 test matrices also occur in its training set. `mode="strict"`
+(default) keeps the splits apart and grades what a human would.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ Matrix = list[list[int]]
 P_ZERO = 0.25
 
 QUESTION = """\
-Given a square matrix, your job is to find the taxicab (Manhattan) distance of the nearest 0 for each cell.
+Given a square matrix, your job is to find the taxicab (Manhattan) distance of the nearest 0 for \
+each cell.
 
-The output should be a matrix of the same size as the input matrix, where each cell contains the distance to the \
-nearest 0.
+The output should be a matrix of the same size as the input matrix, where each cell contains the \
+distance to the nearest 0.
 
 Find the distance to the nearest 0 for each cell in the matrix below:
 {matrix} Let's think step by step and output the final answer within \\boxed{{}}."""
@@ -48,7 +50,8 @@ class BinaryMatrix:
         mode: `official` or `strict` items and grading, see the module.
         n_min: smallest number of rows, at least 2 (a 1×1 matrix always has the answer 0).
         n_max: largest number of rows.
-        style: `official` wording, or `compact`: nothing but digits, for small character-level models.
+        style: `official` wording, or `compact`: nothing but digits, for small character-level
+            models.
 
     Raises:
         ValueError: an option has a value it cannot have; names the config key.
@@ -71,16 +74,17 @@ class BinaryMatrix:
         self.revise_templates = compact if self._compact else {"answer": "guide"}
         if self._official and self._compact:
             raise ValueError(
-                "rltf.env.style=compact: the release's grader (rltf.env.mode=official) reads no rows of digits; "
-                "set rltf.env.mode=strict, or rltf.env.style=official"
+                "rltf.env.style=compact: the release's grader (rltf.env.mode=official) reads no"
+                " rows of digits; set rltf.env.mode=strict, or rltf.env.style=official"
             )
         self._n_min, self._n_max = n_min, n_max
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Make the problems of both splits.
 
-        `official`: one sequence, its last `num_test` items are the test split. `strict`: distinct test matrices, and
-        training matrices (which may repeat) that are none of them, with the same distribution of sizes.
+        `official`: one sequence, its last `num_test` items are the test split. `strict`: distinct
+        test matrices, and training matrices (which may repeat) that are none of them, with the same
+        distribution of sizes.
 
         Raises:
             ValueError: a negative number, or too few small matrices to keep the splits apart.
@@ -104,20 +108,25 @@ class BinaryMatrix:
         return rows if self._compact else QUESTION.format(matrix=rows)
 
     def grade(self, problem: Problem, text: str) -> Grade:
-        r"""Grade the boxed matrix; `strict` takes the last matrix in the text if there is no `\boxed{}`."""
+        r"""Grade the boxed matrix; `strict` takes the last matrix in the text if there is no
+        `\boxed{}`."""
         if self._official:
             return _grade_official(problem.data["solution"], text)
         cells = self._read(problem, text)
         if cells is None:
             return Grade(correct=False, format_ok=False)
-        return Grade(correct=cells == problem.data["solution"], format_ok=True, parsed=self._write(cells))
+        return Grade(
+            correct=cells == problem.data["solution"], format_ok=True, parsed=self._write(cells)
+        )
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Say which cells are wrong (`location`), in which direction (`hint`) or what they should be (`full`).
+        """Say which cells are wrong (`location`), in which direction (`hint`) or what they should
+        be (`full`).
 
-        Every message is one line. Levels below `full` name no value of the solution. `compact` marks every cell, rows
-        separated by `/`: `=` right, `x` wrong (`location`); `<` too small, `>` too large, `?` unreadable (`hint`);
-        the same with what is right behind it, `=0<2` (`full`).
+        Every message is one line. Levels below `full` name no value of the solution. `compact`
+        marks every cell, rows separated by `/`: `=` right, `x` wrong (`location`); `<` too small,
+        `>` too large, `?` unreadable (`hint`); the same with what is right behind it, `=0<2`
+        (`full`).
         """
         if grade.correct and not self._compact:
             return CORRECT
@@ -127,7 +136,9 @@ class BinaryMatrix:
         return told if self._compact else f"{INCORRECT} {told}"
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
-        """Matrices, rows, columns and cells of the answer that a text states, for the leak guard."""
+        """Matrices, rows, columns and cells of the answer that a text states, for the leak
+        guard.
+        """
         solution: Matrix = problem.data["solution"]
         had = self._read(problem, attempt)
         grid = had if had is not None and is_square(had, len(solution)) else None
@@ -135,7 +146,11 @@ class BinaryMatrix:
         def known(row: int, column: int, value: int) -> bool:
             return grid is not None and grid[row][column] == value
 
-        given = [[-1 if cell is None else cell for cell in row] for row in grid] if grid is not None else None
+        given = (
+            [[-1 if cell is None else cell for cell in row] for row in grid]
+            if grid is not None
+            else None
+        )
         return distance_candidates(problem.data["matrix"], solution, text, known, given)
 
     def _diagnose(self, problem: Problem, text: str, level: FeedbackLevel) -> str:
@@ -143,7 +158,11 @@ class BinaryMatrix:
         n = len(solution)
         cells = self._read(problem, text)
         if cells is not None and is_square(cells, n):
-            return _marks(cells, solution, level) if self._compact else self._list_wrong(cells, solution, level)
+            return (
+                _marks(cells, solution, level)
+                if self._compact
+                else self._list_wrong(cells, solution, level)
+            )
         trouble = NO_ANSWER if cells is None else f"The answer is not a {n} by {n} matrix."
         if level != "full":
             return trouble
@@ -196,11 +215,13 @@ class BinaryMatrix:
         for _ in range(num):
             n = self._draw_size(rng)
             count[n] += 1
-            # Half of all matrices that hold a 0 stay for training; it also bounds how often a draw is repeated.
+            # Half of all matrices that hold a 0 stay for training; it also bounds how often a draw
+            # is repeated.
             if count[n] > (most := (2 ** (n * n) - 1) // 2):
                 raise ValueError(
-                    f"num_test={num} needs more than {most} different {n} by {n} matrices, which would leave too few "
-                    f"for training: lower num_test, or raise rltf.env.n_min (now {self._n_min})"
+                    f"num_test={num} needs more than {most} different {n} by {n} matrices, which"
+                    " would leave too few for training: lower num_test, or raise rltf.env.n_min"
+                    f" (now {self._n_min})"
                 )
             drawn.append(_draw_other(rng, n, taken))
             taken.add(str(drawn[-1]))
@@ -221,7 +242,9 @@ def _draw_other(rng: random.Random, n: int, taken: set[str]) -> Matrix:
 
 
 def _distances(matrix: Matrix) -> Matrix:
-    """Nothing blocks the way, so the shortest path to a 0 is as long as the Manhattan distance to it."""
+    """Nothing blocks the way, so the shortest path to a 0 is as long as the Manhattan distance to
+    it.
+    """
     zeros = [(r, c) for r, row in enumerate(matrix) for c, cell in enumerate(row) if cell == 0]
     size = range(len(matrix))
     return [[min(abs(r - zr) + abs(c - zc) for zr, zc in zeros) for c in size] for r in size]
@@ -238,7 +261,9 @@ def _grade_official(solution: Matrix, text: str) -> Grade:
 
 
 def _literal(boxed: str) -> str | None:
-    """The cells of a Python list of rows, in order; how many rows there are is not compared by the release."""
+    """The cells of a Python list of rows, in order; how many rows there are is not compared by the
+    release.
+    """
     try:
         value = ast.literal_eval(boxed)
         return _spaced(value) if isinstance(value, list) else None
@@ -262,7 +287,9 @@ def _say(cell: str, given: int | None, wanted: int, level: FeedbackLevel) -> str
 
 def _marks(cells: Cells, solution: Matrix, level: FeedbackLevel) -> str:
     rows = [
-        "".join(_mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True))
+        "".join(
+            _mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True)
+        )
         for given_row, wanted_row in zip(cells, solution, strict=True)
     ]
     return "/".join(rows)

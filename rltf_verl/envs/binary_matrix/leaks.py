@@ -1,4 +1,6 @@
-"""What a text says about the distances of a 0/1 matrix that neither the matrix nor the attempt says."""
+"""What a text says about the distances of a 0/1 matrix that neither the matrix nor the attempt
+says.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ from rltf_verl.envs.text.stated import Matrix, Stated, plain, word_ends
 KnownCell = Callable[[int, int, int], bool]
 """(row, column, value) -> the policy had this value there."""
 
-_OWN = re.compile(r"\b(?:your|previous)\s+(?:\w+\s+)?(?:answer|solution|result|output|matrix)\b", re.IGNORECASE)
-_QUOTES = re.compile(r"\b(?:you|your|yours|input|given|question|original|problem|starting|attempt)\b", re.IGNORECASE)
+_OWN = re.compile(
+    r"\b(?:your|previous)\s+(?:\w+\s+)?(?:answer|solution|result|output|matrix)\b", re.IGNORECASE
+)
+_QUOTES = re.compile(
+    r"\b(?:you|your|yours|input|given|question|original|problem|starting|attempt)\b", re.IGNORECASE
+)
 _TELLS = re.compile(
     r"\b(?:answer|solution|should|must|correct|right|true|result|output|final|need|distances?|expected)\b",
     re.IGNORECASE,
@@ -28,9 +34,9 @@ def distance_candidates(
 ) -> list[Candidate]:
     """Passages that may give away the solution, or a row, a column or a cell of it.
 
-    Numbers that the question shows as well are no news: a matrix or row that equals the question's counts only if the
-    text does not introduce it as such, and a cell only if the text says that it should be so. Parts that the attempt
-    had right are no news either.
+    Numbers that the question shows as well are no news: a matrix or row that equals the question's
+    counts only if the text does not introduce it as such, and a cell only if the text says that it
+    should be so. Parts that the attempt had right are no news either.
     """
     text = text[:MAX_TEXT]
     shown, n = plain(text), len(solution)
@@ -41,10 +47,16 @@ def distance_candidates(
     parts = [*_lines(shown, matrix, n), *_cells(cells, matrix)]
     news = [part for part in parts if not all(known(*cell) for cell in part.cells)]
     whole = [(grid, False) for grid in whole_grids(text, matrix, solution, attempt)]
-    told = [*whole, *((grid, False) for grid in grids if not _quoted(grid, matrix)), *((part, True) for part in news)]
+    told = [
+        *whole,
+        *((grid, False) for grid in grids if not _quoted(grid, matrix)),
+        *((part, True) for part in news),
+    ]
     ends = word_ends(text)
     return [
-        Candidate(stated.start, ends.get(stated.end, stated.end), _as_answer(stated, solution), part)
+        Candidate(
+            stated.start, ends.get(stated.end, stated.end), _as_answer(stated, solution), part
+        )
         for stated, part in told
     ]
 
@@ -58,7 +70,9 @@ def _complete(cells: list[Stated], n: int) -> Iterator[Stated]:
 
 
 def _transposed(grid: Stated) -> Stated:
-    return Stated(grid.start, grid.end, tuple((c, r, value) for r, c, value in grid.cells), grid.cue)
+    return Stated(
+        grid.start, grid.end, tuple((c, r, value) for r, c, value in grid.cells), grid.cue
+    )
 
 
 def _lines(shown: str, matrix: Matrix, n: int) -> Iterator[Stated]:

@@ -19,13 +19,20 @@ _PLACES = (
     rf"COL{_NTH}(?:cell|value|entry|number|element){_JOIN}(?:row\s+ROW|(?<!\d)(?P<r>\d{{1,2}}){_NTH}row)",
 )
 _INDEX = r"(?<!\d)(?P<NAME>\d{1,2})"
-"""Longer numbers name no cell; without the bound a long row of digits would be looked at again from each of them."""
+"""Longer numbers name no cell; without the bound a long row of digits would be looked at again from
+each of them.
+"""
 _FORMS = [
-    form.replace("ROW", _INDEX.replace("NAME", f"r{i}")).replace("COL", _INDEX.replace("NAME", f"c{i}"))
+    form.replace("ROW", _INDEX.replace("NAME", f"r{i}")).replace(
+        "COL", _INDEX.replace("NAME", f"c{i}")
+    )
     for i, form in enumerate(_PLACES)
 ]
 _AT = f"(?:{'|'.join(_FORMS)})"
-_ROWS, _COLUMNS = ["r", *(f"r{i}" for i in range(len(_PLACES)))], [f"c{i}" for i in range(len(_PLACES))]
+_ROWS, _COLUMNS = (
+    ["r", *(f"r{i}" for i in range(len(_PLACES)))],
+    [f"c{i}" for i in range(len(_PLACES))],
+)
 _MUST = (
     r"(?:(?:should|must|ought\s+to|has\s+to|have\s+to|needs?\s+to|is\s+supposed\s+to|shall|would)\s+"
     r"(?:\w{1,20}\s+){0,2}?(?:be|become|read|equal|hold|have|contain|say|show)"
@@ -64,8 +71,13 @@ def stated_cells(text: str, n: int) -> Iterator[tuple[Stated, bool]]:
     """
     for pattern, sure in _CLAIMS:
         for found in pattern.finditer(text):
-            row, column = (int(next(filter(None, map(found.group, keys)))) for keys in (_ROWS, _COLUMNS))
+            row, column = (
+                int(next(filter(None, map(found.group, keys)))) for keys in (_ROWS, _COLUMNS)
+            )
             first = 0 if 0 in (row, column) else 1
             if row - first < n and column - first < n:
                 cell = (row - first, column - first, int(found["value"]))
-                yield Stated(found.start(), found.end(), (cell,), cue_before(text, found.start())), sure
+                yield (
+                    Stated(found.start(), found.end(), (cell,), cue_before(text, found.start())),
+                    sure,
+                )

@@ -21,7 +21,9 @@ class _Run:
 
 
 _NUMBER = re.compile(r"(?<![\w.])[0-9]{1,12}(?:\.0+)?(?![\w]|\.[0-9])", re.ASCII)
-_SAME_ROW = re.compile(r"[ \t]*(?:,[ \t]*)?(?:(?:and|then|followed by)[ \t]+(?:a[ \t]+)?)?|[ \t]*[-/–→>]+[ \t]*", re.I)
+_SAME_ROW = re.compile(
+    r"[ \t]*(?:,[ \t]*)?(?:(?:and|then|followed by)[ \t]+(?:a[ \t]+)?)?|[ \t]*[-/–→>]+[ \t]*", re.I
+)
 
 
 def stated_grids(text: str, n: int) -> Iterator[Stated]:
@@ -29,18 +31,24 @@ def stated_grids(text: str, n: int) -> Iterator[Stated]:
     numbers = _numbers(text)
     digits = [text[run.start : run.end] for run in numbers]
     for rows in _row_windows(_rows(text, numbers, digits, n), n):
-        yield _grid(text, rows[0].start, rows[-1].end, tuple(v for row in rows for v in row.values), n)
+        yield _grid(
+            text, rows[0].start, rows[-1].end, tuple(v for row in rows for v in row.values), n
+        )
     for i in range(len(numbers) - n * n + 1):
         window = numbers[i : i + n * n]
         if all(b.start - a.end <= MAX_GAP // 4 for a, b in pairwise(window)):
-            yield _grid(text, window[0].start, window[-1].end, tuple(run.values[0] for run in window), n)
+            yield _grid(
+                text, window[0].start, window[-1].end, tuple(run.values[0] for run in window), n
+            )
     for run, shown in zip(numbers, digits, strict=True):
         if len(shown) == n * n:
             yield _grid(text, run.start, run.end, tuple(map(int, shown)), n)
 
 
 def _numbers(text: str) -> list[_Run]:
-    return [_Run(m.start(), m.end(), (_int(m[0]),)) for m in islice(_NUMBER.finditer(text), MAX_NUMBERS)]
+    return [
+        _Run(m.start(), m.end(), (_int(m[0]),)) for m in islice(_NUMBER.finditer(text), MAX_NUMBERS)
+    ]
 
 
 def _grid(text: str, start: int, end: int, values: tuple[int, ...], n: int) -> Stated:
@@ -49,7 +57,9 @@ def _grid(text: str, start: int, end: int, values: tuple[int, ...], n: int) -> S
 
 
 def _rows(text: str, numbers: list[_Run], digits: list[str], n: int) -> list[_Run]:
-    """Numbers that stand side by side, as rows of n where they are ones, and n digits without a space as a row."""
+    """Numbers that stand side by side, as rows of n where they are ones, and n digits without a
+    space as a row.
+    """
     runs: list[list[int]] = []
     for i in range(len(numbers)):
         joined = i > 0 and _SAME_ROW.fullmatch(text, numbers[i - 1].end, numbers[i].start)
@@ -81,7 +91,15 @@ def _row_windows(rows: list[_Run], n: int) -> Iterator[list[_Run]]:
             yield window
 
 
-_ENDS = {"top": 1, "upper": 1, "leftmost": 1, "last": -1, "bottom": -1, "final": -1, "rightmost": -1}
+_ENDS = {
+    "top": 1,
+    "upper": 1,
+    "leftmost": 1,
+    "last": -1,
+    "bottom": -1,
+    "final": -1,
+    "rightmost": -1,
+}
 _LINE_NAME = re.compile(
     rf"\b(?:(?P<kind>row|col(?:umn)?)\s+(?:number\s+)?\#?(?P<nth>[0-9]{{1,4}})"
     rf"|(?:(?<![0-9])(?P<th>[0-9]{{1,4}})(?:st|nd|rd|th)|(?P<end>{'|'.join(_ENDS)}))\s+(?P<kind2>row|line|col(?:umn)?)\b)",
@@ -92,9 +110,16 @@ _LINE_NAME = re.compile(
 def stated_lines(text: str, n: int) -> Iterator[Stated]:
     """Rows and columns that the (plain) text names and spells: `the 2nd row is 0 1 2`."""
     numbers = _numbers(text)
-    rows = [row for row in _rows(text, numbers, [text[x.start : x.end] for x in numbers], n) if len(row.values) == n]
+    rows = [
+        row
+        for row in _rows(text, numbers, [text[x.start : x.end] for x in numbers], n)
+        if len(row.values) == n
+    ]
     for name in _LINE_NAME.finditer(text):
-        i, after = _line_index(name, n), next((row for row in rows if row.start >= name.end()), None)
+        i, after = (
+            _line_index(name, n),
+            next((row for row in rows if row.start >= name.end()), None),
+        )
         if i is None or after is None or after.start - name.end() > MAX_GAP // 2:
             continue
         is_row = (name["kind"] or name["kind2"]).lower() in ("row", "line")

@@ -1,6 +1,8 @@
-"""Whole grids, however a text lists them: in any order, shifted or doubled, by their values, by a rule and exceptions.
+"""Whole grids, however a text lists them: in any order, shifted or doubled, by their values, by a
+rule and exceptions.
 
-What is read counts only if it is the whole solution. Reads a text with digits for number words (`readings`).
+What is read counts only if it is the whole solution. Reads a text with digits for number words
+(`readings`).
 """
 
 from __future__ import annotations
@@ -36,18 +38,21 @@ _COLUMNS = re.compile(
 )
 _PLACE = re.compile(r"[(\[]\s?(\d{1,2})\s?[,;]\s?(\d{1,2})\s?[)\]]|\[(\d{1,2})\]\[(\d{1,2})\]")
 _VALUE_AFTER = re.compile(
-    r"[\s,]{0,3}(?:are|is|be|=|:|->|→|has|have|hold|get|holds?|gets?)[\s=]{0,3}(?:all\s)?(\d)(?![\w,])", re.I
+    r"[\s,]{0,3}(?:are|is|be|=|:|->|→|has|have|hold|get|holds?|gets?)[\s=]{0,3}(?:all\s)?(\d)(?![\w,])",
+    re.I,
 )
 _VALUE_BEFORE = re.compile(r"(?<![\w.,(\[])(\d)(?:s|['’]s)?\b[^.;()\[\]\d]{0,40}$")
 _REST = re.compile(
     r"\b(?:all|every|everything|everywhere|the\s+others?|others?|the\s+rest|remaining|elsewhere|each|otherwise)\b"
     r"[^.;()\d]{0,40}?(\d)(?![\w,])|(?<![\w,(])(\d)s?\s+(?:everywhere|elsewhere|otherwise|in\s+all\s+others?)\b",
     re.IGNORECASE,
-)  # fmt: skip
+)
 Change = Callable[[Matrix], Matrix]
 
 
-def whole_grids(text: str, matrix: Matrix, solution: Matrix, attempt: Matrix | None) -> Iterator[Stated]:
+def whole_grids(
+    text: str, matrix: Matrix, solution: Matrix, attempt: Matrix | None
+) -> Iterator[Stated]:
     """Passages that state the solution in another order or form; each as the solution itself."""
     n = len(solution)
     if matrix != solution:
@@ -74,20 +79,27 @@ def _forms(text: str, solution: Matrix) -> list[list[int]]:
     """The solution as a list, and in the orders and shifts that the text speaks of."""
     orders: list[Change] = [lambda grid: grid]
     if BACKWARDS.search(text):
-        orders += [lambda grid: [row[::-1] for row in grid], lambda grid: grid[::-1],
-                   lambda grid: [row[::-1] for row in grid[::-1]]]  # fmt: skip
+        orders += [
+            lambda grid: [row[::-1] for row in grid],
+            lambda grid: grid[::-1],
+            lambda grid: [row[::-1] for row in grid[::-1]],
+        ]
     if _COLUMNS.search(text):
         orders += [lambda grid: [list(column) for column in zip(*grid, strict=True)]]
     forms = [_flat(order(solution)) for order in orders]
     if _CHANGED.search(text):
         first, most = forms[0], max(forms[0])
-        shifts = [(a, b) for a in (1, 2, 3, 10) for b in range(10)] + [(-1, b) for b in range(most, 11)]
+        shifts = [(a, b) for a in (1, 2, 3, 10) for b in range(10)] + [
+            (-1, b) for b in range(most, 11)
+        ]
         forms += [[a * value + b for value in first] for a, b in shifts if (a, b) != (1, 0)]
     return forms
 
 
 def _lists(text: str) -> Iterator[tuple[int, int, list[int]]]:
-    """Numbers that stand close together, without labels, each list once as numbers and once as digits."""
+    """Numbers that stand close together, without labels, each list once as numbers and once as
+    digits.
+    """
     shown = _LABEL.sub(lambda found: " " * len(found[0]), text)
     shown = _REPEATED.sub(_repeat, shown)
     run: list[tuple[int, int, str]] = []
@@ -111,7 +123,11 @@ def _repeat(found: re.Match[str]) -> str:
 def _as_values(run: list[tuple[int, int, str]]) -> Iterator[tuple[int, int, list[int]]]:
     if run:
         yield run[0][0], run[-1][1], [int(shown) for _, _, shown in run]
-        yield run[0][0], run[-1][1], [int(digit) for _, _, shown in run for digit in shown if digit != "-"]
+        yield (
+            run[0][0],
+            run[-1][1],
+            [int(digit) for _, _, shown in run for digit in shown if digit != "-"],
+        )
 
 
 def _lettered(text: str, solution: Matrix) -> Iterator[tuple[int, int]]:
@@ -138,7 +154,12 @@ def _by_value(text: str, solution: Matrix) -> Iterator[Stated]:
         default = int(rest[1] or rest[2]) if rest and len(places) < n * n else -1
         grid = [[said.get((r, c), default) for c in range(n)] for r in range(n)]
         if grid == solution and any(value for _, _, _, value in groups):
-            yield _stated(text, min(groups[0][0], rest.start() if rest else groups[0][0]), groups[-1][1], solution)
+            yield _stated(
+                text,
+                min(groups[0][0], rest.start() if rest else groups[0][0]),
+                groups[-1][1],
+                solution,
+            )
 
 
 def _groups(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]], int]]:
@@ -148,9 +169,16 @@ def _groups(text: str) -> Iterator[tuple[int, int, list[tuple[int, int]], int]]:
         joined = found is not None and some and _LIST.fullmatch(text, some[-1].end(), found.start())
         if some and not joined:
             start, end = some[0].start(), some[-1].end()
-            value = _VALUE_AFTER.match(text, end) or _VALUE_BEFORE.search(text[max(0, start - MAX_GAP) : start])
+            value = _VALUE_AFTER.match(text, end) or _VALUE_BEFORE.search(
+                text[max(0, start - MAX_GAP) : start]
+            )
             if value:
-                yield start, end, [(int(m[1] or m[3]), int(m[2] or m[4])) for m in some], int(value[1])
+                yield (
+                    start,
+                    end,
+                    [(int(m[1] or m[3]), int(m[2] or m[4])) for m in some],
+                    int(value[1]),
+                )
             some = []
         if found is not None:
             some.append(found)

@@ -1,7 +1,7 @@
 r"""Read an n×n grid of whole numbers that someone wrote down, in whatever way they wrote it.
 
-Understood: numbers separated by spaces, commas, `|` or nothing ("010"); rows on lines, in brackets or parentheses,
-separated by `;` or LaTeX's `\\`; or all n² cells in one flat row. Sizes are n >= 2.
+Understood: numbers separated by spaces, commas, `|` or nothing ("010"); rows on lines, in brackets
+or parentheses, separated by `;` or LaTeX's `\\`; or all n² cells in one flat row. Sizes are n >= 2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def read_grid(text: str, n: int) -> Cells | None:
 
 
 def find_grid(text: str, n: int) -> Cells | None:
-    """The last n×n grid among other words; else the last stretch of two or more rows of numbers; else None."""
+    """The last n×n grid among other words; else the last stretch of two or more rows of numbers;
+    else None.
+    """
     fallback: Cells | None = None
     for run in reversed(_RUN.findall(_plain(text))):
         grid = read_grid(run, n)

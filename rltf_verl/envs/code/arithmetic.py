@@ -1,4 +1,6 @@
-"""Small programming tasks that are made up: one formula in whole numbers, in words. For tests and tiny models."""
+"""Small programming tasks that are made up: one formula in whole numbers, in words. For tests and
+tiny models.
+"""
 
 from __future__ import annotations
 
@@ -92,8 +94,12 @@ def _task(formula: Formula, names: str, inputs: list[dict[str, int]], calls: boo
         solution = f"def solve({commas}):\n    return {formula.code}"
     else:
         how = f"The input is one line with the whole numbers {commas}."
-        solution = f"{commas}{',' * (len(names) == 1)} = map(int, input().split())\nprint({formula.code})"
-    examples = "\n".join(f"For {_shown(values)} it is {formula.value(values)}." for values in inputs[:NUM_PUBLIC])
+        solution = (
+            f"{commas}{',' * (len(names) == 1)} = map(int, input().split())\nprint({formula.code})"
+        )
+    examples = "\n".join(
+        f"For {_shown(values)} it is {formula.value(values)}." for values in inputs[:NUM_PUBLIC]
+    )
     statement = f"Compute {formula.words}. {how}\n{examples}"
     public, private = tuple(tests[:NUM_PUBLIC]), tuple(tests[NUM_PUBLIC:])
     return Task(statement, "solve" if calls else None, "", public, private, solution)
@@ -101,7 +107,10 @@ def _task(formula: Formula, names: str, inputs: list[dict[str, int]], calls: boo
 
 def _test(values: dict[str, int], output: int, calls: bool) -> Test:
     given: Any = list(values.values())
-    return {"input": given if calls else " ".join(map(str, given)) + "\n", "accept": [output if calls else str(output)]}
+    return {
+        "input": given if calls else " ".join(map(str, given)) + "\n",
+        "accept": [output if calls else str(output)],
+    }
 
 
 def _shown(values: dict[str, int]) -> str:

@@ -1,7 +1,8 @@
 """Programming problems: the answer is a program, and tests decide.
 
-Programs run in a sandbox (`rltf.env.sandbox`), all tests of an answer in one start. Expected outputs stay outside; the
-reward is from the private tests, everything that is said is from the public ones.
+Programs run in a sandbox (`rltf.env.sandbox`), all tests of an answer in one start. Expected
+outputs stay outside; the reward is from the private tests, everything that is said is from the
+public ones.
 """
 
 from __future__ import annotations
@@ -30,25 +31,33 @@ Source = Literal["arithmetic", "apps", "taco", "livecodebench"]
 MOST_CANDIDATES = 8
 """Programs in one feedback that the leak guard tries out."""
 FINAL = ("syntax", "timeout")
-"""Endings after which the other tests are not run: they would end the same way, or cost too much time."""
+"""Endings after which the other tests are not run: they would end the same way, or cost too much
+time.
+"""
 
 
 class Code:
     """The environment `code`. `Problem.data` holds the fields of `code_sources.Task`.
 
     Args:
-        source: `arithmetic` (made up, needs no data), `apps`, `taco` or `livecodebench`: the shape of the rows.
-        path: where the rows are: a .json, .jsonl or .parquet file, local or `hf://…`, or `name@split` of the hub.
-        test_path: the same for the test split; None: from `path`, problems that are not used for training.
+        source: `arithmetic` (made up, needs no data), `apps`, `taco` or `livecodebench`: the shape
+            of the rows.
+        path: where the rows are: a .json, .jsonl or .parquet file, local or `hf://…`, or
+            `name@split` of the hub.
+        test_path: the same for the test split; None: from `path`, problems that are not used for
+            training.
         num_public: of one list of tests, how many are public if the statement shows none.
         max_private: private tests that are kept of a problem, the first ones.
         partial: the reward is the share of private tests that pass, not whether all do.
-        tolerance: for numbers with a point or an exponent in the expected output; relative, below 1 absolute.
+        tolerance: for numbers with a point or an exponent in the expected output; relative, below 1
+            absolute.
         sandbox: `bubblewrap`, `sandbox_fusion` or `unsafe_process`.
         url: of the service, for `sandbox_fusion`.
-        python: interpreter for the programs; None: the one that runs this, outside of its virtual environment.
+        python: interpreter for the programs; None: the one that runs this, outside of its virtual
+            environment.
         max_parallel: executions at once in this process; None: as many as there are cores.
-        time_s: CPU seconds of a test; on the clock twice as much. The tests after one that takes longer are not run.
+        time_s: CPU seconds of a test; on the clock twice as much. The tests after one that takes
+            longer are not run.
         total_s: seconds on the clock for all tests of an answer.
         memory_mb: address space of a process.
         processes: processes and threads at the same time.
@@ -122,16 +131,26 @@ class Code:
             with self._sandbox.start(Program(source, data["entry"])) as run:
                 public = self._seen(run, data["public"], data["entry"], stop=False)
                 final = any(seen["ending"] in FINAL for seen in public)
-                private = [] if final else self._seen(run, data["private"], data["entry"], stop=not self._partial)
+                private = (
+                    []
+                    if final
+                    else self._seen(run, data["private"], data["entry"], stop=not self._partial)
+                )
         except (SandboxError, OSError) as error:
             return Grade(correct=False, format_ok=True, parsed=source, error=str(error))
         passed, num = sum(seen["passed"] for seen in private), len(data["private"])
         score = passed / num if self._partial else None
-        details = {"public": public, "syntax": _syntax(public, private), "private_passed": passed, "num_private": num}
+        details = {
+            "public": public,
+            "syntax": _syntax(public, private),
+            "private_passed": passed,
+            "num_private": num,
+        }
         return Grade(passed == num > 0, format_ok=True, parsed=source, score=score, details=details)
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Say which public test fails first (`location`), with input, expected and got, or the exception (`hint`).
+        """Say which public test fails first (`location`), with input, expected and got, or the
+        exception (`hint`).
 
         `full` is the reference solution; for problems without one, all public tests that fail.
         """
@@ -140,7 +159,9 @@ class Code:
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Programs in a text, for the leak guard."""
         found = list(blocks(text))[-MOST_CANDIDATES:]
-        programs = [Candidate(block.start, block.end, text[block.start : block.end]) for block in found]
+        programs = [
+            Candidate(block.start, block.end, text[block.start : block.end]) for block in found
+        ]
         solution = str(problem.data["solution"])
         if text and repeated_share(text[:MAX_TEXT], solution, attempt) >= SHARE:
             programs.append(Candidate(0, len(text), fenced(solution), part=True))
@@ -150,7 +171,9 @@ class Code:
         """The reference solution; empty if there is none."""
         return str(problem.data["solution"])
 
-    def _seen(self, run: Run, tests: Sequence[Test], entry: str | None, stop: bool) -> list[dict[str, Any]]:
+    def _seen(
+        self, run: Run, tests: Sequence[Test], entry: str | None, stop: bool
+    ) -> list[dict[str, Any]]:
         """What the tests that are run came to; with `stop` up to the first that fails."""
         found: list[dict[str, Any]] = []
         for test in tests:
@@ -165,25 +188,38 @@ class Code:
 
     def _passes(self, outcome: Outcome, test: Test, entry: str | None) -> bool:
         if entry is None:
-            return any(same_text(outcome.output, wanted, self._tolerance) for wanted in test["accept"])
+            return any(
+                same_text(outcome.output, wanted, self._tolerance) for wanted in test["accept"]
+            )
         try:
             value = json.loads(outcome.output)
             return any(same_value(value, wanted, self._tolerance) for wanted in test["accept"])
         except (ValueError, RecursionError):
             return False
 
-    def _loaded(self, rng: random.Random, num_train: int, num_test: int) -> tuple[list[Task], list[Task]]:
+    def _loaded(
+        self, rng: random.Random, num_train: int, num_test: int
+    ) -> tuple[list[Task], list[Task]]:
         if self._path is None:
             raise ValueError(
-                f"rltf.env.path=null with rltf.env.source={self._source}: set it to a .json, .jsonl or .parquet file "
-                "of that shape, or to name@split of the hub"
+                f"rltf.env.path=null with rltf.env.source={self._source}: set it to a .json, .jsonl"
+                " or .parquet file of that shape, or to name@split of the hub"
             )
         tasks = self._shuffled(rng, "rltf.env.path", self._path)
         if self._test_path is None:
-            return _take("num_train", tasks[num_test:], num_train), _take("num_test", tasks, num_test)
-        test = _take("num_test", self._shuffled(rng, "rltf.env.test_path", self._test_path), num_test)
+            return _take("num_train", tasks[num_test:], num_train), _take(
+                "num_test", tasks, num_test
+            )
+        test = _take(
+            "num_test", self._shuffled(rng, "rltf.env.test_path", self._test_path), num_test
+        )
         held_out = {task.statement for task in test}
-        return _take("num_train", [task for task in tasks if task.statement not in held_out], num_train), test
+        return (
+            _take(
+                "num_train", [task for task in tasks if task.statement not in held_out], num_train
+            ),
+            test,
+        )
 
     def _shuffled(self, rng: random.Random, key: str, where: str) -> list[Task]:
         tasks = list(tasks_of(self._source, load_rows(key, where), self._num_public))
@@ -199,7 +235,9 @@ class Code:
         return Problem(env=self.name, index=index, data=kept, reference=reference)
 
 
-def _syntax(public: Sequence[Mapping[str, Any]], private: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _syntax(
+    public: Sequence[Mapping[str, Any]], private: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
     """Where the program does not parse: `line` and `message`."""
     for seen in public:
         if seen["ending"] == "syntax":
@@ -221,5 +259,7 @@ def _made_up(rng: random.Random, num_train: int, num_test: int) -> tuple[list[Ta
 
 def _take(key: str, tasks: Sequence[Task], num: int) -> list[Task]:
     if len(tasks) < num:
-        raise ValueError(f"{key}={num}: only {len(tasks)} problems with private tests are left; lower it")
+        raise ValueError(
+            f"{key}={num}: only {len(tasks)} problems with private tests are left; lower it"
+        )
     return list(tasks[:num])

@@ -28,8 +28,12 @@ ENDINGS = {
 }
 
 
-def explain(data: Mapping[str, Any], grade: Grade, level: FeedbackLevel, limits: Mapping[str, int]) -> str:
-    """The text for one level; see the environment. `grade.details` is what the environment has put there."""
+def explain(
+    data: Mapping[str, Any], grade: Grade, level: FeedbackLevel, limits: Mapping[str, int]
+) -> str:
+    """The text for one level; see the environment. `grade.details` is what the environment has put
+    there.
+    """
     if grade.correct:
         return CORRECT
     if level == "verdict":
@@ -45,16 +49,24 @@ def explain(data: Mapping[str, Any], grade: Grade, level: FeedbackLevel, limits:
     return f"{INCORRECT} {told}"
 
 
-def _diagnosis(data: Mapping[str, Any], grade: Grade, level: FeedbackLevel, limits: Mapping[str, int]) -> str:
+def _diagnosis(
+    data: Mapping[str, Any], grade: Grade, level: FeedbackLevel, limits: Mapping[str, int]
+) -> str:
     public, num = grade.details["public"], len(data["public"])
     failing = [k for k, seen in enumerate(public) if not seen["passed"]]
     broken = grade.details["syntax"]
     if broken is not None:
         return _does_not_parse(broken, grade.parsed or "", level)
     if not failing:
-        return f"All {num} public tests pass, but a hidden test does not." if num else "A hidden test does not pass."
+        return (
+            f"All {num} public tests pass, but a hidden test does not."
+            if num
+            else "A hidden test does not pass."
+        )
     passing = sum(seen["passed"] for seen in public)
-    where = f"Public test {failing[0] + 1} of {num} is the first that fails; {passing} of {num} pass."
+    where = (
+        f"Public test {failing[0] + 1} of {num} is the first that fails; {passing} of {num} pass."
+    )
     if level == "location":
         return where
     most = MOST_TESTS if level == "full" and not data["solution"] else 1
@@ -72,7 +84,9 @@ def _does_not_parse(seen: Mapping[str, Any], source: str, level: FeedbackLevel) 
     return f"{where} {seen['message']}{quoted}".strip()
 
 
-def _test(test: Mapping[str, Any], seen: Mapping[str, Any], entry: str | None, limits: Mapping[str, int]) -> str:
+def _test(
+    test: Mapping[str, Any], seen: Mapping[str, Any], entry: str | None, limits: Mapping[str, int]
+) -> str:
     given, wanted = _written(test["input"], entry), _written(test["accept"][-1], entry)
     told = f"Input:\n{shorten(given, SHOWN)}\nExpected:\n{shorten(wanted, SHOWN)}\n"
     if seen["ending"] == "ok":

@@ -1,4 +1,6 @@
-"""How much of a reference program a text repeats outside of code blocks, counted in tokens of the program."""
+"""How much of a reference program a text repeats outside of code blocks, counted in tokens of the
+program.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,39 @@ _READS_OR_OPENS = re.compile(r"\binput\s*\(|\bstdin\b|^(?:def|import|from|class|
 
 
 def repeated_share(text: str, solution: str, attempt: str) -> float:
-    """Share of the solution's expressions that stand in the text, of those that the attempt lacks; in tokens.
+    """Share of the solution's expressions that stand in the text, of those that the attempt lacks;
+    in tokens.
 
-    >>> repeated_share("You want max(a,b) + 1.", "a, b = map(int, input().split())\\nprint(max(a, b) + 1)", "print(a)")
+    >>> reference = "a, b = map(int, input().split())\\nprint(max(a, b) + 1)"
+    >>> repeated_share("You want max(a,b) + 1.", reference, "print(a)")
     1.0
     """
     said, had = _joined(text), _joined(attempt)
-    cores = {_core(line) for line in solution.splitlines() if not _READS_OR_OPENS.search(line.strip())}
+    cores = {
+        _core(line) for line in solution.splitlines() if not _READS_OR_OPENS.search(line.strip())
+    }
     sizes = {core: core.count("\0") - 1 for core in map(_joined, cores)}
     news = {core: size for core, size in sizes.items() if size >= MIN_TOKENS and core not in had}
-    return sum(size for core, size in news.items() if core in said) / sum(news.values()) if news else 0.0
+    return (
+        sum(size for core, size in news.items() if core in said) / sum(news.values())
+        if news
+        else 0.0
+    )
 
 
 def _core(line: str) -> str:
-    """The expression of a line: without `return`, `print(…)`, an assignment, and brackets around it all."""
+    """The expression of a line: without `return`, `print(…)`, an assignment, and brackets around it
+    all.
+    """
     core = line.strip()
     opened = _STATEMENT.match(core)
     if opened:
         core = core[opened.end() :].removesuffix(")") if "(" in opened[0] else core[opened.end() :]
-    return core[1:-1] if core.startswith("(") and core.endswith(")") and core.find(")") == len(core) - 1 else core
+    return (
+        core[1:-1]
+        if core.startswith("(") and core.endswith(")") and core.find(")") == len(core) - 1
+        else core
+    )
 
 
 def _joined(text: str) -> str:

@@ -1,7 +1,7 @@
 """Rows of published datasets as programming tasks.
 
-LiveCodeBench has public and private tests. APPS and TACO have one list: public are the tests that stand in the
-statement, or else the first ones; private are the others.
+LiveCodeBench has public and private tests. APPS and TACO have one list: public are the tests that
+stand in the statement, or else the first ones; private are the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from typing import Any
 from rltf_verl.envs.json_files import check_json
 
 Test = dict[str, Any]
-"""`input`: standard input, or the list of arguments. `accept`: the outputs that pass, the one to show last."""
+"""`input`: standard input, or the list of arguments. `accept`: the outputs that pass, the one to
+show last.
+"""
 
 FILES = {".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
@@ -50,7 +52,8 @@ class _NoClasses(pickle.Unpickler):
 
 
 def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
-    """The rows of `where`: a .json, .jsonl or .parquet file, local or `hf://…`, or `name@split` of the hub.
+    """The rows of `where`: a .json, .jsonl or .parquet file, local or `hf://…`, or `name@split` of
+    the hub.
 
     Raises:
         ValueError: it cannot be loaded; names config `key`.
@@ -65,8 +68,12 @@ def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
         else:
             name, _, split = where.partition("@")
             yield from load_dataset(name, split=split or "train")
-    except Exception as error:  # a library of many file systems and formats, each with errors of its own
-        raise ValueError(f"{key}={where!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    except (
+        Exception
+    ) as error:  # a library of many file systems and formats, each with errors of its own
+        raise ValueError(
+            f"{key}={where!r} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
 
 
 def tasks_of(source: str, rows: Iterator[Mapping[str, Any]], num_public: int) -> Iterator[Task]:
@@ -88,7 +95,9 @@ def read_row(source: str, row: Mapping[str, Any], num_public: int) -> Task | Non
     try:
         return READERS[source](row, num_public)
     except KeyError as error:
-        raise ValueError(f"rltf.env.source={source}: the rows of rltf.env.path have no column {error}") from error
+        raise ValueError(
+            f"rltf.env.source={source}: the rows of rltf.env.path have no column {error}"
+        ) from error
     except (ValueError, TypeError, RecursionError, zlib.error, pickle.UnpicklingError):
         return None
 
@@ -107,7 +116,9 @@ def read_apps(row: Mapping[str, Any], num_public: int) -> Task | None:
 
 
 def read_livecodebench(row: Mapping[str, Any], num_public: int) -> Task | None:
-    """LiveCodeBench, code generation: `public_test_cases`, `private_test_cases`, `metadata`; no solutions."""
+    """LiveCodeBench, code generation: `public_test_cases`, `private_test_cases`, `metadata`; no
+    solutions.
+    """
     entry = _mapping(row["metadata"]).get("func_name") or None
     read = _functional if entry else _standard
     public = _distinct(read(test) for test in json.loads(row["public_test_cases"]))
@@ -126,7 +137,9 @@ READERS: dict[str, Callable[[Mapping[str, Any], int], Task | None]] = {
 }
 
 
-def split_tests(statement: str, tests: Sequence[Test], num_public: int) -> tuple[tuple[Test, ...], tuple[Test, ...]]:
+def split_tests(
+    statement: str, tests: Sequence[Test], num_public: int
+) -> tuple[tuple[Test, ...], tuple[Test, ...]]:
     """(public, private): public are those that the statement shows, or else the first `num_public`.
 
     At least one is private.
@@ -153,7 +166,9 @@ def first_that_parses(programs: Sequence[str]) -> str:
 
 def _stands_in(words: str, test: Test) -> bool:
     parts = (test["input"], test["accept"][-1])
-    return all(isinstance(part, str) and part.strip() and " ".join(part.split()) in words for part in parts)
+    return all(
+        isinstance(part, str) and part.strip() and " ".join(part.split()) in words for part in parts
+    )
 
 
 def _stdin_test(given: Any, output: Any) -> Test:

@@ -10,7 +10,9 @@ _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)")
 LANGUAGES = ("", "python", "python3", "py")
 
 READS_INPUT = "Write a Python program that reads standard input and prints to standard output."
-DEFINES = "Write a Python function `{entry}`; it is called with the arguments and returns the answer."
+DEFINES = (
+    "Write a Python function `{entry}`; it is called with the arguments and returns the answer."
+)
 STARTER = "Start from this:\n```python\n{starter}\n```"
 FORM = "Put the complete program into one ```python block."
 
@@ -37,7 +39,9 @@ class _Fence:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks that can be Python, in order. One that is never closed goes up to the end of the text."""
+    """The fenced blocks that can be Python, in order. One that is never closed goes up to the end
+    of the text.
+    """
     opened: _Fence | None = None
     for fence in _fences(text):
         if opened is None:
@@ -50,7 +54,9 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _fences(text: str) -> Iterator[_Fence]:
-    """Line by line: one expression for whole lines would try every split of a line that is no fence in the end."""
+    """Line by line: one expression for whole lines would try every split of a line that is no fence
+    in the end.
+    """
     start = 0
     for line in text.split("\n"):
         found = _FENCE.match(line)
@@ -94,5 +100,10 @@ def shorten(text: str, most: int) -> str:
 def question(statement: str, entry: str | None, starter: str) -> str:
     """The first prompt."""
     task = READS_INPUT if entry is None else DEFINES.format(entry=entry)
-    parts = [statement.strip(), task, STARTER.format(starter=starter.rstrip()) if starter.strip() else "", FORM]
+    parts = [
+        statement.strip(),
+        task,
+        STARTER.format(starter=starter.rstrip()) if starter.strip() else "",
+        FORM,
+    ]
     return "\n\n".join(part for part in parts if part)

@@ -1,9 +1,10 @@
-r"""Who tells the truth and who lies, from what they say about each other (reasoning-gym's puzzle, as RLTF uses it).
+r"""Who tells the truth and who lies, from what they say about each other (reasoning-gym's puzzle,
+as RLTF uses it).
 
-`mode="official"` repeats the release's 20 000 items and its grader exactly; that grader wants the form of the example
-in the question and takes `\boxed{\text{…}}`, colons or further words for a wrong answer. `mode="strict"` (default)
-grades what a human would, keeps puzzles apart that differ in names and order only, and draws every choice of roles
-equally often.
+`mode="official"` repeats the release's 20 000 items and its grader exactly; that grader wants the
+form of the example in the question and takes `\boxed{\text{…}}`, colons or further words for a
+wrong answer. `mode="strict"` (default) grades what a human would, keeps puzzles apart that differ
+in names and order only, and draws every choice of roles equally often.
 """
 
 from __future__ import annotations
@@ -19,8 +20,20 @@ from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Spl
 from rltf_verl.envs.knights_knaves.feedback import diagnosis, marks
 from rltf_verl.envs.knights_knaves.leaks import role_candidates
 from rltf_verl.envs.knights_knaves.logic import MAX_PEOPLE, formula, letters, read_letters
-from rltf_verl.envs.knights_knaves.puzzles import Puzzle, Shape, release_puzzles, strict_puzzles, words
-from rltf_verl.envs.knights_knaves.text import Cast, Roles, find_roles, read_release_roles, read_roles
+from rltf_verl.envs.knights_knaves.puzzles import (
+    Puzzle,
+    Shape,
+    release_puzzles,
+    strict_puzzles,
+    words,
+)
+from rltf_verl.envs.knights_knaves.text import (
+    Cast,
+    Roles,
+    find_roles,
+    read_release_roles,
+    read_roles,
+)
 from rltf_verl.envs.text.boxed import extract_boxed, last_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
@@ -33,16 +46,19 @@ INCORRECT = "Your previous answer is incorrect."
 class KnightsKnaves:
     """The environment `knights_knaves`.
 
-    `Problem.data` holds `names`, `roles` (what who tells the truth is called, and who lies), `statements` (see
-    `envs.logic`), `solution` (True: tells the truth), `solution_text` and `quiz`.
+    `Problem.data` holds `names`, `roles` (what who tells the truth is called, and who lies),
+    `statements` (see `envs.logic`), `solution` (True: tells the truth), `solution_text` and `quiz`.
 
     Args:
         mode: `official` or `strict` items and grading, see the module.
         n_people: how many, 2 to 10: every choice of roles is tried.
-        depth: how deep statements are nested, at least 2: in a puzzle of plain ones all roles can be swapped.
-        width: most parts of an `and` or `or`; at least 2, and not more than there are different simplest statements.
-        style: `official` wording, or `compact` for small character-level models (`strict` only): lines like `A:B&c`,
-            where `B` means that B tells the truth and `c` that C lies; answers are `AbC`.
+        depth: how deep statements are nested, at least 2: in a puzzle of plain ones all roles can
+            be swapped.
+        width: most parts of an `and` or `or`; at least 2, and not more than there are different
+            simplest statements.
+        style: `official` wording, or `compact` for small character-level models (`strict` only):
+            lines like `A:B&c`, where `B` means that B tells the truth and `c` that C lies; answers
+            are `AbC`.
 
     Raises:
         ValueError: an option has a value it cannot have; names the config key.
@@ -59,36 +75,49 @@ class KnightsKnaves:
         style: Literal["official", "compact"] = "official",
     ) -> None:
         if width > 2 * n_people - 1:
-            raise ValueError(f"rltf.env.width={width}: must be in [2, {2 * n_people - 1}] for {n_people} people")
+            raise ValueError(
+                f"rltf.env.width={width}: must be in [2, {2 * n_people - 1}] for {n_people} people"
+            )
         self._official, self._compact = mode == "official", style == "compact"
         self.revise_templates = COMPACT_TEMPLATES if self._compact else {}
         if self._official and self._compact:
-            raise ValueError("rltf.env.style='compact' has no form that rltf.env.mode='official' can grade: set strict")
+            raise ValueError(
+                "rltf.env.style='compact' has no form that rltf.env.mode='official' can grade: set"
+                " strict"
+            )
         self._shape = Shape(n_people, depth, width)
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Make the problems of both splits. The official wording needs the package reasoning-gym.
 
-        `official`: one sequence of different puzzles, its last `num_test` are the test split. `strict`: different test
-        puzzles, and training puzzles (which may repeat) that are none of them, under whatever names.
+        `official`: one sequence of different puzzles, its last `num_test` are the test split.
+        `strict`: different test puzzles, and training puzzles (which may repeat) that are none of
+        them, under whatever names.
 
         Raises:
-            ValueError: a negative number, too few different puzzles, or reasoning-gym is missing; names the fix.
+            ValueError: a negative number, too few different puzzles, or reasoning-gym is missing;
+                names the fix.
         """
         for key, value in (("num_train", num_train), ("num_test", num_test)):
             if value < 0:
                 raise ValueError(f"{key}={value} must be at least 0")
         if self._official:
             items = release_puzzles(seed, num_train + num_test, self._shape)
-            return Splits(train=self._problems(items[:num_train]), test=self._problems(items[num_train:]))
+            return Splits(
+                train=self._problems(items[:num_train]), test=self._problems(items[num_train:])
+            )
         rng = random.Random(seed)
         taken: set[str] = set()
         test = self._in_words(rng, strict_puzzles(rng, num_test, self._shape, taken, distinct=True))
-        train = self._in_words(rng, strict_puzzles(rng, num_train, self._shape, taken, distinct=False))
+        train = self._in_words(
+            rng, strict_puzzles(rng, num_train, self._shape, taken, distinct=False)
+        )
         return Splits(train=self._problems(train), test=self._problems(test))
 
     def prompt(self, problem: Problem) -> str:
-        """The user message of the first turn. `compact` is what each of them says, one line each."""
+        """The user message of the first turn. `compact` is what each of them says, one line
+        each.
+        """
         quiz = str(problem.data["quiz"])
         return quiz if self._compact else quiz + SUFFIX
 
@@ -99,22 +128,34 @@ class KnightsKnaves:
         roles = self._read(problem, text)
         if roles is None:
             return Grade(correct=False, format_ok=False)
-        return Grade(correct=roles == _solution(problem), format_ok=True, parsed=self._write(problem, roles))
+        return Grade(
+            correct=roles == _solution(problem), format_ok=True, parsed=self._write(problem, roles)
+        )
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Say whose statement is the first that does not fit (`location`), and how (`hint`), or the solution (`full`).
+        """Say whose statement is the first that does not fit (`location`), and how (`hint`), or the
+        solution (`full`).
 
-        Every message is one line. Levels below `full` say of nobody what they are. `compact` marks every person: `=`
-        the statement fits, `x` it does not (`location`); `<` someone who tells the truth says something false, `>` a
-        liar something true (`hint`); `?` no readable answer. `full` is the answer.
+        Every message is one line. Levels below `full` say of nobody what they are. `compact` marks
+        every person: `=` the statement fits, `x` it does not (`location`); `<` someone who tells
+        the truth says something false, `>` a liar something true (`hint`); `?` no readable answer.
+        `full` is the answer.
         """
         if grade.correct or level == "verdict":
             told = CORRECT if grade.correct else INCORRECT
             return "=" if grade.correct and self._compact and level != "verdict" else told
-        roles, statements, hint = self._read(problem, text), problem.data["statements"], level != "location"
+        roles, statements, hint = (
+            self._read(problem, text),
+            problem.data["statements"],
+            level != "location",
+        )
         if self._compact:
             given = None if roles is None else [bool(role) for role in roles.values()]
-            return letters(problem.data["solution"]) if level == "full" else marks(statements, given, hint)
+            return (
+                letters(problem.data["solution"])
+                if level == "full"
+                else marks(statements, given, hint)
+            )
         answer = f" The solution is: {problem.data['solution_text']}" if level == "full" else ""
         return f"{INCORRECT} {diagnosis(_cast(problem), statements, roles, hint)}{answer}"
 
@@ -128,7 +169,9 @@ class KnightsKnaves:
     def _read(self, problem: Problem, text: str) -> Roles | None:
         cast, box = _cast(problem), last_box(text)
         if self._compact:
-            return _read_compact(cast.names, text.rstrip().rpartition("\n")[2] if box is None else box)
+            return _read_compact(
+                cast.names, text.rstrip().rpartition("\n")[2] if box is None else box
+            )
         if not self._official:
             return find_roles(cast, text) if box is None else read_roles(cast, box)
         try:
@@ -140,7 +183,10 @@ class KnightsKnaves:
         if self._compact:
             return letters([bool(role) for role in roles.values()])
         cast = _cast(problem)
-        return ", ".join(f"{name} is a ?" if role is None else cast.say(name, role) for name, role in roles.items())
+        return ", ".join(
+            f"{name} is a ?" if role is None else cast.say(name, role)
+            for name, role in roles.items()
+        )
 
     def _in_words(self, rng: random.Random, puzzles: Sequence[Puzzle]) -> list[dict[str, Any]]:
         return [_in_letters(puzzle) for puzzle in puzzles] if self._compact else words(rng, puzzles)
@@ -148,7 +194,10 @@ class KnightsKnaves:
     def _problems(self, items: Sequence[dict[str, Any]]) -> tuple[Problem, ...]:
         # Lists for tuples: as the data comes back from a file.
         data = [json.loads(json.dumps(item)) for item in items]
-        return tuple(Problem(self.name, index, item, item["solution_text"]) for index, item in enumerate(data))
+        return tuple(
+            Problem(self.name, index, item, item["solution_text"])
+            for index, item in enumerate(data)
+        )
 
 
 def _in_letters(puzzle: Puzzle) -> dict[str, Any]:
@@ -159,7 +208,9 @@ def _in_letters(puzzle: Puzzle) -> dict[str, Any]:
         "statements": puzzle.statements,
         "solution": puzzle.solution,
         "solution_text": letters(puzzle.solution),
-        "quiz": "\n".join(f"{name}:{formula(said)}" for name, said in zip(names, puzzle.statements, strict=True)),
+        "quiz": "\n".join(
+            f"{name}:{formula(said)}" for name, said in zip(names, puzzle.statements, strict=True)
+        ),
     }
 
 
@@ -176,7 +227,11 @@ def _grade_official(solution_text: str, text: str) -> Grade:
         boxed = extract_boxed(text)
     except ValueError:
         return Grade(correct=False, format_ok=False)
-    return Grade(correct=read_release_roles(boxed) == read_release_roles(solution_text), format_ok=True, parsed=boxed)
+    return Grade(
+        correct=read_release_roles(boxed) == read_release_roles(solution_text),
+        format_ok=True,
+        parsed=boxed,
+    )
 
 
 def _read_compact(names: Sequence[str], text: str) -> Roles | None:
@@ -189,4 +244,8 @@ def _in_letters_candidates(problem: Problem, text: str) -> list[Candidate]:
     num = len(problem.data["names"])
     coded = re.compile(rf"(?<![^\W_])(?=([A-Za-z](?:[\W_]{{0,3}}[A-Za-z]){{{num - 1}}})(?![^\W_]))")
     found = (match.span(1) for match in coded.finditer(text))
-    return [Candidate(*span, text[slice(*span)]) for span in found if read_letters(text[slice(*span)], num) is not None]
+    return [
+        Candidate(*span, text[slice(*span)])
+        for span in found
+        if read_letters(text[slice(*span)], num) is not None
+    ]

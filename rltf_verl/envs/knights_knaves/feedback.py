@@ -1,4 +1,6 @@
-"""What a program can say about wrong roles: who said something that does not fit. Nobody's right role is named."""
+"""What a program can say about wrong roles: who said something that does not fit. Nobody's right
+role is named.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def diagnosis(cast: Cast, statements: Sequence[Statement], roles: Roles | None, 
     if not hint:
         return f"What {name} said does not fit your roles."
     role = cast.roles[0 if given[wrong[0]] else 1]
-    return f"With your roles, what {name} said is {'false' if given[wrong[0]] else 'true'}, but you call {name} {role}."
+    return (
+        f"With your roles, what {name} said is {'false' if given[wrong[0]] else 'true'}, but you"
+        f" call {name} {role}."
+    )
 
 
 def marks(statements: Sequence[Statement], given: Sequence[bool] | None, hint: bool) -> str:

@@ -8,7 +8,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rltf_verl.envs.base import Candidate
-from rltf_verl.envs.knights_knaves.leaks_readings import FILL, FIRST_NAME, LIES, LYING, TRUTHFUL, assignments
+from rltf_verl.envs.knights_knaves.leaks_readings import (
+    FILL,
+    FIRST_NAME,
+    LIES,
+    LYING,
+    TRUTHFUL,
+    assignments,
+)
 from rltf_verl.envs.knights_knaves.leaks_words import (
     AND,
     LINKS,
@@ -31,8 +38,9 @@ MAX_LIST = 9
 """Names that follow the first in `Emma, Noah and Mia`."""
 
 _SIGNS = {"T": TRUTHFUL, "F": LYING, "V": LIES}
-"""Names and roles are looked for once and then stand as private characters, so that all patterns are the same for all
-puzzles: compiling them takes longer than a search. The text keeps its length."""
+"""Names and roles are looked for once and then stand as private characters, so that all patterns
+are the same for all puzzles: compiling them takes longer than a search. The text keeps its
+length."""
 _CHANGE = r"makes?|making|mark|label|change|switch|swap|set|turn"
 _LINK = re.compile(
     rf"\b(?:is|are|be|as|being|become|tells?|speaks?|must|should|always|never|{LINKS}|{_CHANGE})\b|['’]s\b|n['’]t\b|"
@@ -46,17 +54,24 @@ _REPORTED = re.compile(
     re.IGNORECASE,
 )
 _SUPPOSED = re.compile(
-    rf"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless|{SUPPOSED})\b|{SUPPOSED_ANYWHERE}", re.IGNORECASE
+    rf"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless|{SUPPOSED})\b|{SUPPOSED_ANYWHERE}",
+    re.IGNORECASE,
 )
-_SOME_OF = re.compile(r"\b(?:one|two|three|\d|some|any|which|none|most|n?either)\s+of\s+(?:the\s+)?$", re.IGNORECASE)
+_SOME_OF = re.compile(
+    r"\b(?:one|two|three|\d|some|any|which|none|most|n?either)\s+of\s+(?:the\s+)?$", re.IGNORECASE
+)
 _ASKED = re.compile(r"[^.;!\n]{0,80}\?")
 _TELLS = re.compile(
-    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs? to|solution|reference|so|hence|"
+    r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs?"
+    r" to|solution|reference|so|hence|"
     r"therefore|thus|since|because)\b",
     re.IGNORECASE,
 )
 _ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
-_EXCEPT = re.compile(r"\b(?:every(?:one|body)|all)\s+(?:of\s+them\s+)?(?:except|but|apart\s+from)\s+(?:for\s+)?$", re.I)
+_EXCEPT = re.compile(
+    r"\b(?:every(?:one|body)|all)\s+(?:of\s+them\s+)?(?:except|but|apart\s+from)\s+(?:for\s+)?$",
+    re.I,
+)
 _NOT = re.compile(rf"\b(?:{NOT})\b|{NOT_ANYWHERE}", re.IGNORECASE)
 _IMPOSSIBLE = re.compile(
     r"\b(?:impossible|not\s+possible|rules?\s+out|excluded|(?:not|n['’]t)\s+(?:true|the\s+case|right|so)|"
@@ -71,17 +86,30 @@ _SOME = rf"(?P<names>{_NAME}(?:{_GAP}{{1,6}}(?:(?:{AND}){_GAP}{{1,3}})?{_NAME}){
 _SEVERAL = _SOME.replace("?P<names>", "?:")
 _WRONG = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
 _CLAIMS = (
-    re.compile(rf"{_SOME}(?P<link>[^.;!?\n\ue000-\ue200]{{0,40}}?){_ROLE}(?!{FILL}|\s*(?:/|or\b))", re.IGNORECASE),
-    re.compile(rf"\b(?P<link>{_CHANGE})\s+{_SOME}(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{_ROLE}", re.IGNORECASE),
-    re.compile(rf"{_ROLE}(?P<link>[\"']?\s*(?:\w+\s+)?(?:\b(?:is|are|be)\b|:|=)[\W_]{{0,4}}?){_SOME}", re.IGNORECASE),
+    re.compile(
+        rf"{_SOME}(?P<link>[^.;!?\n\ue000-\ue200]{{0,40}}?){_ROLE}(?!{FILL}|\s*(?:/|or\b))",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"\b(?P<link>{_CHANGE})\s+{_SOME}(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{_ROLE}",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"{_ROLE}(?P<link>[\"']?\s*(?:\w+\s+)?(?:\b(?:is|are|be)\b|:|=)[\W_]{{0,4}}?){_SOME}",
+        re.IGNORECASE,
+    ),
 )
 _LETTERED = re.compile(
-    rf"(?P<names>{_NAME})[*_`\"]*\s*[:=]\s*(?:(?P<yes>T|1|true)|F|0|false)\b(?!\s*(?:/|or\b))", re.IGNORECASE
+    rf"(?P<names>{_NAME})[*_`\"]*\s*[:=]\s*(?:(?P<yes>T|1|true)|F|0|false)\b(?!\s*(?:/|or\b))",
+    re.IGNORECASE,
 )
-_IN_ORDER = re.compile(rf"(?:{_ROLE.replace('?P<role>', '?:')}(?:[\s,;/|.-]{{1,4}}(?:and\s+)?(?:an?\s+)?)?)+")
+_IN_ORDER = re.compile(
+    rf"(?:{_ROLE.replace('?P<role>', '?:')}(?:[\s,;/|.-]{{1,4}}(?:and\s+)?(?:an?\s+)?)?)+"
+)
 _CALLED_WRONG = re.compile(
     rf"{_SEVERAL}['’]s\s+(?:roles?|labels?)\s+(?:is|was|are|were)\s+{_WRONG}"
-    rf"|\b(?:roles?|labels?)\s+(?:of|for|that you gave(?:\s+to)?)\s+{_SEVERAL}\s+(?:is|was|are|were)\s+{_WRONG}"
+    r"|\b(?:roles?|labels?)\s+(?:of|for|that you"
+    rf" gave(?:\s+to)?)\s+{_SEVERAL}\s+(?:is|was|are|were)\s+{_WRONG}"
     rf"|\b(?:flip|swap|switch|reverse|change|misl[ae]bell?ed|misclassified|misjudged)\s+"
     rf"(?:the\s+roles?\s+(?:of|for)\s+)?{_SEVERAL}"
     rf"|\b(?:got|have|had|put|placed)\s+{_SEVERAL}\s+(?:\w+\s+){{0,2}}{_WRONG}"
@@ -108,7 +136,8 @@ def role_candidates(
 ) -> list[Candidate]:
     """Passages that may give away someone's role, or everyone's.
 
-    What the puzzle's people say, what follows from an `if` and what the answer had said is not what the text says.
+    What the puzzle's people say, what follows from an `if` and what the answer had said is not what
+    the text says.
 
     Args:
         cast: names and what the roles are called.
@@ -123,12 +152,16 @@ def role_candidates(
 
     right = dict(zip(cast.names, solution, strict=True))
     encoded = _encoded(cast, text[:MAX_TEXT].replace("_", " "))
-    claims = sorted(_claims(cast.names, encoded, attempt), key=lambda claim: (claim.start, claim.end))
+    claims = sorted(
+        _claims(cast.names, encoded, attempt), key=lambda claim: (claim.start, claim.end)
+    )
     found = []
     for claim in claims:
         news = {name: role for name, role in claim.roles.items() if attempt.get(name) is not role}
         for name, role in news.items():
-            found.append(Candidate(claim.start, claim.end, answer({**right, name: role}), part=True))
+            found.append(
+                Candidate(claim.start, claim.end, answer({**right, name: role}), part=True)
+            )
     told = {name: role for claim in claims for name, role in claim.roles.items()}
     if len(told) == len(right):
         found.append(Candidate(claims[0].start, max(claim.end for claim in claims), answer(told)))
@@ -138,7 +171,9 @@ def role_candidates(
     ]
     listed = find_roles(cast, text)
     if listed is not None and None not in listed.values():
-        found.append(Candidate(0, len(text), answer({name: bool(role) for name, role in listed.items()})))
+        found.append(
+            Candidate(0, len(text), answer({name: bool(role) for name, role in listed.items()}))
+        )
     return found
 
 
@@ -147,7 +182,9 @@ def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]
         link, before = found["link"], cue_before(text, found.start())
         cue = before + link
         reported = _REPORTED.search(cue) and not _TELLS.search(cue)
-        supposed = _SOME_OF.search(before) or _SUPPOSED.search(cue) or _ASKED.match(text, found.end())
+        supposed = (
+            _SOME_OF.search(before) or _SUPPOSED.search(cue) or _ASKED.match(text, found.end())
+        )
         linked = found["role"] == _SIGNS["V"] or _LINK.search(link)
         if linked and not reported and not supposed:
             negated = bool(_NOT.search(link)) != bool(_IMPOSSIBLE.search(before))
@@ -162,15 +199,25 @@ def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]
     for found in _LETTERED.finditer(text):
         before = cue_before(text, found.start())
         if not _SUPPOSED.search(before) and not _REPORTED.search(before):
-            yield _Claim(found.start(), found.end(), dict.fromkeys(_named(names, found["names"]), bool(found["yes"])))
+            yield _Claim(
+                found.start(),
+                found.end(),
+                dict.fromkeys(_named(names, found["names"]), bool(found["yes"])),
+            )
     for found in _IN_ORDER.finditer(text):
         in_order = [c == _SIGNS["T"] for c in found[0] if c in _SIGNS.values()]
         if len(in_order) == len(names):
             yield _Claim(found.start(), found.end(), dict(zip(names, in_order, strict=True)))
-    for found in _CALLED_WRONG.finditer(text):  # there are two roles: the one is wrong, so it is the other
+    for found in _CALLED_WRONG.finditer(
+        text
+    ):  # there are two roles: the one is wrong, so it is the other
         if _SUPPOSED.search(cue_before(text, found.start())) or _ASKED.match(text, found.end()):
             continue
-        roles = {name: not attempt[name] for name in _named(names, found[0]) if attempt.get(name) is not None}
+        roles = {
+            name: not attempt[name]
+            for name in _named(names, found[0])
+            if attempt.get(name) is not None
+        }
         yield _Claim(found.start(), found.end(), roles)
 
 
@@ -186,10 +233,14 @@ def _unnamed(names: Sequence[str], before: str) -> list[str]:
 
 
 def _encoded(cast: Cast, text: str) -> str:
-    """The text of the same length with a private character, and as many fillers, for every name and role."""
+    """The text of the same length with a private character, and as many fillers, for every name and
+    role.
+    """
     text = _KNOWN.sub(lambda found: _fill(_sign(cast, found[0].lower()), found[0]), text)
     names = {name.lower(): chr(FIRST_NAME + i) for i, name in enumerate(cast.names)}
-    return _words(tuple(cast.names)).sub(lambda found: _fill(names[found[0].lower()], found[0]), text)
+    return _words(tuple(cast.names)).sub(
+        lambda found: _fill(names[found[0].lower()], found[0]), text
+    )
 
 
 def _fill(sign: str | None, word: str) -> str:

@@ -1,7 +1,9 @@
-"""Everyone's role at once, however a text lists them: in order, in tables and code, by groups and exceptions.
+"""Everyone's role at once, however a text lists them: in order, in tables and code, by groups and
+exceptions.
 
-Reads the text of `role_candidates`, in which names and roles are private characters. What is read counts only if it is
-the whole solution, so that the puzzle's sentences and wrong attempts, which share its words, do no harm.
+Reads the text of `role_candidates`, in which names and roles are private characters. What is read
+counts only if it is the whole solution, so that the puzzle's sentences and wrong attempts, which
+share its words, do no harm.
 """
 
 from __future__ import annotations
@@ -42,13 +44,21 @@ _REST = (
     r"(?:all\s+)?(?:the\s+)?(?:others?|rest|remaining\s+\w+)|every(?:one|body)\s+else|every\s+other\s+\w+|"
     r"(?:die\s+)?anderen|ubrigen|les\s+autres|los\s+demas|gli\s+altri|os\s+outros|остальные|其他人?|其余"
 )
-_STRONG = rf"(?P<name>[\ue000-\ue0ff])|(?P<yes>{TRUTHFUL})|(?P<no>[{LYING}{LIES}])|\b(?P<rest>{_REST})\b"
+_STRONG = (
+    rf"(?P<name>[\ue000-\ue0ff])|(?P<yes>{TRUTHFUL})|(?P<no>[{LYING}{LIES}])|\b(?P<rest>{_REST})\b"
+)
 _STRONG_TOKEN = re.compile(_STRONG, re.IGNORECASE)
-_TOKEN = re.compile(rf"{_STRONG}|(?<![\w\ue000-\ue200])(?:(?P<yes2>{_YES})|(?P<no2>{_NO}))(?![\w\ue000-\ue200])", re.I)
+_TOKEN = re.compile(
+    rf"{_STRONG}|(?<![\w\ue000-\ue200])(?:(?P<yes2>{_YES})|(?P<no2>{_NO}))(?![\w\ue000-\ue200])",
+    re.I,
+)
 _IN_A_ROW = (
-    (r"(?<![\w])[01]{NUM}(?![\w])", "1"), (r"(?<![\w])[TF]{NUM}(?![\w])", "T"), (r"(?<![\w])[TL]{NUM}(?![\w])", "T"),
-    (r"(?<![\w])[YN]{NUM}(?![\w])", "Y"), (r"(?<![\w])[+-]{NUM}(?![\w])", "+"),
-)  # fmt: skip
+    (r"(?<![\w])[01]{NUM}(?![\w])", "1"),
+    (r"(?<![\w])[TF]{NUM}(?![\w])", "T"),
+    (r"(?<![\w])[TL]{NUM}(?![\w])", "T"),
+    (r"(?<![\w])[YN]{NUM}(?![\w])", "Y"),
+    (r"(?<![\w])[+-]{NUM}(?![\w])", "+"),
+)
 _BETWEEN = re.compile(
     r"(?:[^\w\ue000-\ue200]|\b(?:and|then|und|et|y|e|is|an?|the|next|first|second|third|fourth|fifth|last|finally|a)\b){0,9}",
     re.IGNORECASE,
@@ -67,7 +77,9 @@ _EXCEPT = re.compile(
     r"sauf|excepto|salvo|menos|tranne|behalve|oprocz|кроме)\b|除了",
     re.IGNORECASE,
 )
-_NOBODY = re.compile(r"\b(?:nobody|no\s?-?one|none|niemand|personne|nadie|nessuno|ninguem|никто)\b", re.IGNORECASE)
+_NOBODY = re.compile(
+    r"\b(?:nobody|no\s?-?one|none|niemand|personne|nadie|nessuno|ninguem|никто)\b", re.IGNORECASE
+)
 _ALONE = re.compile(
     r"\b(?:only|alone|just|solely|sole|exactly|nur|allein|seul\w*|solo|solamente|unic\w+|soltanto|so|apenas|alleen|tylko|"
     r"только|nobody\s+else|no\s?-?one\s+else|none\s+else|and\s+no\s+others?)\b|只有|だけ",
@@ -98,7 +110,13 @@ def _tokens(text: str, pattern: re.Pattern[str]) -> list[_Token]:
         while end < len(text) and text[end] == FILL:
             end += 1
         role = bool(token["yes"] or groups.get("yes2"))
-        keyed = name == -1 and "yes2" in groups and (groups["yes2"] or groups["no2"]) and found and found[-1].name == -1
+        keyed = (
+            name == -1
+            and "yes2" in groups
+            and (groups["yes2"] or groups["no2"])
+            and found
+            and found[-1].name == -1
+        )
         if keyed and _KEY.fullmatch(text, found[-1].end, token.start()):  # `"truthful": false`
             found[-1] = _Token(found[-1].start, end, name, found[-1].role == role)
             continue
@@ -115,7 +133,11 @@ def _in_order(text: str, num: int) -> Iterator[Assignment]:
             yield Assignment(*found.span(), tuple(c == yes for c in found[0]))
     run: list[_Token] = []
     for token in (*_tokens(text, _TOKEN), None):
-        if run and (token is None or token.name != -1 or not _BETWEEN.fullmatch(text, run[-1].end, token.start)):
+        if run and (
+            token is None
+            or token.name != -1
+            or not _BETWEEN.fullmatch(text, run[-1].end, token.start)
+        ):
             if len(run) == num:
                 yield Assignment(run[0].start, run[-1].end, tuple(one.role for one in run))
             run = []
@@ -143,14 +165,21 @@ _PAIRINGS = (
 """Where in a window of tokens the names are, and where the roles."""
 
 
-def _zipped(text: str, names: Sequence[_Token], roles: Sequence[_Token], num: int) -> Iterator[Assignment]:
+def _zipped(
+    text: str, names: Sequence[_Token], roles: Sequence[_Token], num: int
+) -> Iterator[Assignment]:
     said = {
-        name.name: role.role != (name.end <= role.start < name.end + 40 and _is_negated(text, name.end, role.start))
+        name.name: (
+            role.role
+            != (name.end <= role.start < name.end + 40 and _is_negated(text, name.end, role.start))
+        )
         for name, role in zip(names, roles, strict=True)
     }
     if len(said) == num and not any(role.name == -2 for role in roles):
         start = min(names[0].start, roles[0].start)
-        yield Assignment(start, max(names[-1].end, roles[-1].end), tuple(said[i] for i in range(num)))
+        yield Assignment(
+            start, max(names[-1].end, roles[-1].end), tuple(said[i] for i in range(num))
+        )
 
 
 def _is_negated(text: str, start: int, end: int) -> bool:

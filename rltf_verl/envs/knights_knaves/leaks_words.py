@@ -6,36 +6,56 @@ Words are spelled as `plain_text.characters` leaves them: without marks, in lowe
 from __future__ import annotations
 
 ROLES_ABROAD = {
-    "knight": "ritter chevalier caballero cavaliere cavalieri cavaleiro ridder rycerz rycerzem "
-    "riddare рыцарь 骑士 騎士 기사",
-    "knave": "schurke knappe bube knecht valet fripon coquin bribon escudero picaro furfante "
-    "fante canaglia valete patife "
-    "schurk lotr lotrem lokaj skurk плут негодяй 无赖 惡棍 恶棍 悪漢 ならず者 악당 건달",
-    "pioneer": "pionier pionnier pionero pioniere pioneiro pionierem pionjar пионер "
-    "первопроходец 先锋 先驱 先駆者 開拓者 개척자",
-    "laggard": "nachzugler trodler retardataire trainard rezagado ritardatario retardatario "
-    "achterblijver maruder "
-    "efterslantrare отстающий 落后者 落伍者 遅れ者 느림보",
-    "saint": "heiliger heilige saint santo santa sankt helgon swiety swietym heilig святой 圣人 "
-    "聖人 성인",
-    "sinner": "sunder pecheur pecador peccatore peccatori zondaar grzesznik grzesznikiem syndare "
-    "грешник 罪人 죄인",
-    "hero": "held helden heros heroe eroe eroi heroi bohater bohaterem hjalte герой 英雄 "
-    "ヒーロー 영웅",
-    "villain": "bosewicht schurke mechant scelerat villano malvado cattivo cattivi vilao "
-    "slechterik schurk zloczynca "
-    "zloczynca skurk злодей 恶棍 反派 悪役 악당",
+    "knight": (
+        "ritter chevalier caballero cavaliere cavalieri cavaleiro ridder rycerz rycerzem "
+        "riddare рыцарь 骑士 騎士 기사"
+    ),
+    "knave": (
+        "schurke knappe bube knecht valet fripon coquin bribon escudero picaro furfante "
+        "fante canaglia valete patife "
+        "schurk lotr lotrem lokaj skurk плут негодяй 无赖 惡棍 恶棍 悪漢 ならず者 악당 건달"
+    ),
+    "pioneer": (
+        "pionier pionnier pionero pioniere pioneiro pionierem pionjar пионер "
+        "первопроходец 先锋 先驱 先駆者 開拓者 개척자"
+    ),
+    "laggard": (
+        "nachzugler trodler retardataire trainard rezagado ritardatario retardatario "
+        "achterblijver maruder "
+        "efterslantrare отстающий 落后者 落伍者 遅れ者 느림보"
+    ),
+    "saint": (
+        "heiliger heilige saint santo santa sankt helgon swiety swietym heilig "
+        "святой 圣人 聖人 성인"
+    ),
+    "sinner": (
+        "sunder pecheur pecador peccatore peccatori zondaar grzesznik grzesznikiem syndare "
+        "грешник 罪人 죄인"
+    ),
+    "hero": (
+        "held helden heros heroe eroe eroi heroi bohater bohaterem hjalte герой 英雄 ヒーロー 영웅"
+    ),
+    "villain": (
+        "bosewicht schurke mechant scelerat villano malvado cattivo cattivi vilao "
+        "slechterik schurk zloczynca "
+        "zloczynca skurk злодей 恶棍 反派 悪役 악당"
+    ),
     "angel": "engel ange angel angelo angeli anjo aniolem aniol ангел 天使 천사",
-    "devil": "teufel diable demon demonio diablo diavolo diavoli diabo duivel diabel diablem "
-    "djavul дьявол демон 恶魔 魔鬼 悪魔 악마",
-    "altruist": "altruist altruiste altruista altruisten альтруист 利他主义者 利他主義者 "
-    "이타주의자",
+    "devil": (
+        "teufel diable demon demonio diablo diavolo diavoli diabo duivel diabel diablem "
+        "djavul дьявол демон 恶魔 魔鬼 悪魔 악마"
+    ),
+    "altruist": (
+        "altruist altruiste altruista altruisten альтруист 利他主义者 利他主義者 이타주의자"
+    ),
     "egoist": "egoist egoiste egoista egoisten эгоист 利己主义者 利己主義者 이기주의자",
     "sage": "weiser weise sage sabio saggio saggi wijze medrzec medrcem vis мудрец 智者 賢者 현자",
-    "fool": "narr dummkopf fou sot imbecile idiot tonto necio sciocco stolto tolo bobo dwaas gek "
-    "glupiec glupcem dare "
-    "дурак глупец 傻瓜 愚者 바보",
-}  # fmt: skip
+    "fool": (
+        "narr dummkopf fou sot imbecile idiot tonto necio sciocco stolto tolo bobo dwaas gek "
+        "glupiec glupcem dare "
+        "дурак глупец 傻瓜 愚者 바보"
+    ),
+}
 """Role -> what it may be called."""
 TRUTHFUL = """
 truthful; honest; truth-teller; truth teller; truthteller; truth-tellers; truth tellers;

@@ -1,7 +1,9 @@
-"""Statements of knights and knaves: whether they hold, who can be what, and when two puzzles are the same.
+"""Statements of knights and knaves: whether they hold, who can be what, and when two puzzles are
+the same.
 
-A statement is a nested sequence, as reasoning-gym samples it and as JSON keeps it: `("telling-truth", person)`,
-`("lying", person)`, `("not", x)`, `("and", x, y, …)`, `("or", x, y, …)`, `("->", x, y)`, `("<=>", x, y)`.
+A statement is a nested sequence, as reasoning-gym samples it and as JSON keeps it:
+`("telling-truth", person)`, `("lying", person)`, `("not", x)`, `("and", x, y, …)`,
+`("or", x, y, …)`, `("->", x, y)`, `("<=>", x, y)`.
 """
 
 from __future__ import annotations
@@ -71,11 +73,15 @@ def only_solution(statements: Sequence[Statement]) -> tuple[bool, ...] | None:
 
 
 def same_puzzle_key(statements: Sequence[Statement]) -> str:
-    """Equal for puzzles that differ in who is who, in the order of speakers or in the order inside `and`, `or`, `<=>`.
+    """Equal for puzzles that differ in who is who, in the order of speakers or in the order inside
+    `and`, `or`, `<=>`.
 
-    A few others are equal as well: who is meant by "another" is not looked at. So it keeps more apart than it has to.
+    A few others are equal as well: who is meant by "another" is not looked at. So it keeps more
+    apart than it has to.
     """
-    return repr(sorted(repr(_shape(statement, speaker)) for speaker, statement in enumerate(statements)))
+    return repr(
+        sorted(repr(_shape(statement, speaker)) for speaker, statement in enumerate(statements))
+    )
 
 
 def _shape(statement: Statement, speaker: int) -> tuple[Any, ...]:
@@ -94,7 +100,9 @@ def letters(roles: Roles) -> str:
 
 
 def formula(statement: Statement) -> str:
-    """A statement in signs: `A` is truthful, `a` lies, `!` not, `&` and, `|` or, `>` if-then, `=` if and only if."""
+    """A statement in signs: `A` is truthful, `a` lies, `!` not, `&` and, `|` or, `>` if-then, `=`
+    if and only if.
+    """
     kind = statement[0]
     if kind in _FLIPPED:
         return _letter(statement[1], kind == "telling-truth")

@@ -1,7 +1,9 @@
-"""Draws puzzles of knights and knaves with one solution. reasoning-gym puts them into words, at build time only.
+"""Draws puzzles of knights and knaves with one solution. reasoning-gym puts them into words, at
+build time only.
 
-A statement of depth d is, with equal chances, something about one person, a negation, `and`, `or`, `->` or `<=>` of
-statements of depth d-1; at depth 1 it is about one person. Nobody says "I am lying".
+A statement of depth d is, with equal chances, something about one person, a negation, `and`, `or`,
+`->` or `<=>` of statements of depth d-1; at depth 1 it is about one person. Nobody says "I am
+lying".
 """
 
 from __future__ import annotations
@@ -43,23 +45,29 @@ class Shape:
 def release_puzzles(seed: int, num: int, shape: Shape) -> list[dict[str, Any]]:
     """The release's problems, as fields of `Problem.data`.
 
-    Every puzzle has a sampler and a formatter of its own, seeded in turns from one `random.Random`; a puzzle that was
-    drawn before costs a seed. The order of the draws is the release's: do not change it.
+    Every puzzle has a sampler and a formatter of its own, seeded in turns from one `random.Random`;
+    a puzzle that was drawn before costs a seed. The order of the draws is the release's: do not
+    change it.
 
     Raises:
-        ValueError: there are not so many different puzzles of this shape, or reasoning-gym is missing.
+        ValueError: there are not so many different puzzles of this shape, or reasoning-gym is
+            missing.
     """
     gym, rng = _reasoning_gym(), random.Random(seed)
     problems: list[dict[str, Any]] = []
     seen: set[tuple[Statement, ...]] = set()
     repeats = 0
     while len(problems) < num:
-        sampler = gym.KKProblemSampler(rng.randint(0, 2**31), shape.n_people, shape.depth, shape.width)
+        sampler = gym.KKProblemSampler(
+            rng.randint(0, 2**31), shape.n_people, shape.depth, shape.width
+        )
         puzzle = next(_with_one_solution(sampler.sample() for _ in range(RELEASE_TRIES)), None)
         if puzzle is None or puzzle.statements in seen:
             repeats += 1
             if repeats >= MAX_REPEATS:
-                raise ValueError(f"{_too_few(shape)}: only {len(problems)} of {num} different ones were found")
+                raise ValueError(
+                    f"{_too_few(shape)}: only {len(problems)} of {num} different ones were found"
+                )
             continue
         repeats = 0
         seen.add(puzzle.statements)
@@ -67,11 +75,14 @@ def release_puzzles(seed: int, num: int, shape: Shape) -> list[dict[str, Any]]:
     return problems
 
 
-def strict_puzzles(rng: random.Random, num: int, shape: Shape, taken: set[str], distinct: bool) -> list[Puzzle]:
+def strict_puzzles(
+    rng: random.Random, num: int, shape: Shape, taken: set[str], distinct: bool
+) -> list[Puzzle]:
     """Puzzles whose solutions are as often any one choice of roles as another.
 
-    Sampled statements favour truth-tellers: with five people, "all are knights" solves 5 % of the puzzles and not 3 %.
-    So the solution is drawn first, then a puzzle with as many truth-tellers, and its people are put in their order.
+    Sampled statements favour truth-tellers: with five people, "all are knights" solves 5 % of the
+    puzzles and not 3 %. So the solution is drawn first, then a puzzle with as many truth-tellers,
+    and its people are put in their order.
 
     Args:
         rng: source of all draws.
@@ -94,19 +105,27 @@ def strict_puzzles(rng: random.Random, num: int, shape: Shape, taken: set[str], 
 
 
 def words(rng: random.Random, puzzles: Sequence[Puzzle]) -> list[dict[str, Any]]:
-    """Puzzles as fields of `Problem.data`, in reasoning-gym's words. Raises ValueError if it is missing."""
+    """Puzzles as fields of `Problem.data`, in reasoning-gym's words. Raises ValueError if it is
+    missing.
+    """
     gym = _reasoning_gym()
     return [_in_words(gym, rng.randint(0, 2**31), puzzle) for puzzle in puzzles]
 
 
 def _draw(
-    rng: random.Random, shape: Shape, num_truthful: int, taken: set[str], waiting: Mapping[int, list[Puzzle]]
+    rng: random.Random,
+    shape: Shape,
+    num_truthful: int,
+    taken: set[str],
+    waiting: Mapping[int, list[Puzzle]],
 ) -> Puzzle:
     for _ in range(MAX_DRAWS):
         if waiting[num_truthful]:
             puzzle = waiting[num_truthful].pop()
         else:
-            statements = tuple(_statement(rng, person, shape.depth, shape) for person in range(shape.n_people))
+            statements = tuple(
+                _statement(rng, person, shape.depth, shape) for person in range(shape.n_people)
+            )
             found = next(_with_one_solution(iter([statements])), None)
             if found is None:
                 continue
@@ -115,7 +134,9 @@ def _draw(
             waiting[sum(puzzle.solution)].append(puzzle)
         elif same_puzzle_key(puzzle.statements) not in taken:
             return puzzle
-    raise ValueError(f"{_too_few(shape)}: no new one with {num_truthful} truth-tellers in {MAX_DRAWS} draws")
+    raise ValueError(
+        f"{_too_few(shape)}: no new one with {num_truthful} truth-tellers in {MAX_DRAWS} draws"
+    )
 
 
 def _statement(rng: random.Random, speaker: int, depth: int, shape: Shape) -> Statement:
@@ -141,7 +162,9 @@ def _reordered(rng: random.Random, puzzle: Puzzle, solution: Sequence[bool]) -> 
     rng.shuffle(places)
     free = {role: [place for place in places if solution[place] == role] for role in (True, False)}
     place_of = [free[role].pop() for role in puzzle.solution]
-    said = {place_of[i]: _renamed(statement, place_of) for i, statement in enumerate(puzzle.statements)}
+    said = {
+        place_of[i]: _renamed(statement, place_of) for i, statement in enumerate(puzzle.statements)
+    }
     return Puzzle(tuple(said[place] for place in range(len(solution))), tuple(solution))
 
 
@@ -175,12 +198,14 @@ def _reasoning_gym() -> Any:
     try:
         from reasoning_gym.logic import knights_knaves
     except ImportError as error:
-        raise ValueError(f"knights_knaves needs reasoning-gym ({error}): pip install rltf-verl[data]") from error
+        raise ValueError(
+            f"knights_knaves needs reasoning-gym ({error}): pip install rltf-verl[data]"
+        ) from error
     return knights_knaves
 
 
 def _too_few(shape: Shape) -> str:
     return (
-        f"too few puzzles with rltf.env.n_people={shape.n_people}, rltf.env.depth={shape.depth} and "
-        f"rltf.env.width={shape.width}; raise one of them, or ask for fewer problems"
+        f"too few puzzles with rltf.env.n_people={shape.n_people}, rltf.env.depth={shape.depth} and"
+        f" rltf.env.width={shape.width}; raise one of them, or ask for fewer problems"
     )

@@ -1,7 +1,7 @@
 r"""Read who is what, as someone wrote it down.
 
-Understood: `Emma is a knight, Noah is a knave`, `Emma: knight`, `Emma and Mia are knights`, `Knights: Emma, Mia`,
-JSON, tables and bullets, inside `\text{}` or not, in any order.
+Understood: `Emma is a knight, Noah is a knave`, `Emma: knight`, `Emma and Mia are knights`,
+`Knights: Emma, Mia`, JSON, tables and bullets, inside `\text{}` or not, in any order.
 """
 
 from __future__ import annotations
@@ -11,18 +11,50 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 ROLE_WORDS = frozenset(
-    """
-    knight knave pioneer laggard saint sinner hero villain angel devil altruist egoist sage fool
-    """.split()  # noqa: SIM905  # as a list it would be a word a line
-)
+    [
+        "knight",
+        "knave",
+        "pioneer",
+        "laggard",
+        "saint",
+        "sinner",
+        "hero",
+        "villain",
+        "angel",
+        "devil",
+        "altruist",
+        "egoist",
+        "sage",
+        "fool",
+    ]
+)  # as a list it would be a word a line
 _FOREIGN = ROLE_WORDS | {f"{word}s" for word in ROLE_WORDS} | {"heroes"}
 _WORD = re.compile(r"[^\W\d_]+")
 _CLAUSE_END = re.compile(r"[.;\n]")
 _UNCLEAR = frozenset(
-    """
-    not or nor neither either if unless isn aren cannot never maybe said says say claimed claims claim told stated
-    """.split()  # noqa: SIM905  # as a list it would be a word a line
-)
+    [
+        "not",
+        "or",
+        "nor",
+        "neither",
+        "either",
+        "if",
+        "unless",
+        "isn",
+        "aren",
+        "cannot",
+        "never",
+        "maybe",
+        "said",
+        "says",
+        "say",
+        "claimed",
+        "claims",
+        "claim",
+        "told",
+        "stated",
+    ]
+)  # as a list it would be a word a line
 _NOBODY = frozenset(("none", "nobody", "noone"))
 
 Roles = dict[str, bool | None]
@@ -35,7 +67,9 @@ class Cast:
 
     names: Sequence[str]
     roles: Sequence[str]
-    """What those who tell the truth are called and what those who lie, with an article: `an angel`, `a devil`."""
+    """What those who tell the truth are called and what those who lie, with an article: `an angel`,
+    `a devil`.
+    """
 
     def word(self, truthful: bool) -> str:
         """The role without its article."""
@@ -46,8 +80,8 @@ class Cast:
         return f"{name} is {self.roles[0 if truthful else 1]}"
 
     def tokens(self, text: str) -> list[tuple[str, bool | None]]:
-        """What of the words of a text matters here: names, `("", role)`, `("!", None)` for what makes it unclear and
-        `("-", None)` for nobody."""
+        """What of the words of a text matters here: names, `("", role)`, `("!", None)` for what
+        makes it unclear and `("-", None)` for nobody."""
         known = self._words()
         return [known[word] for word in _WORD.findall(text.lower()) if word in known]
 
@@ -67,7 +101,9 @@ _FIXED: dict[str, tuple[str, bool | None]] = {
 
 
 def read_roles(cast: Cast, text: str) -> Roles | None:
-    """Who is what according to all of `text`; None if it does not say, or not clearly. Some people may be missing."""
+    """Who is what according to all of `text`; None if it does not say, or not clearly. Some people
+    may be missing.
+    """
     whole = _assigned(cast.tokens(text))
     if whole is not None:
         return whole or None
@@ -80,7 +116,9 @@ def read_roles(cast: Cast, text: str) -> Roles | None:
 
 
 def find_roles(cast: Cast, text: str) -> Roles | None:
-    """The same of a text without a box, which ends with the answer: its last lines that name everyone."""
+    """The same of a text without a box, which ends with the answer: its last lines that name
+    everyone.
+    """
     for part in _endings(text, len(cast.names)):
         roles = read_roles(cast, part)
         if roles is not None and len(roles) == len(cast.names):
@@ -89,7 +127,9 @@ def find_roles(cast: Cast, text: str) -> Roles | None:
 
 
 def read_release_roles(text: str) -> set[tuple[str, str]]:
-    """(name, role) pairs by the release's rules: a role belongs to the last word before it that it does not skip."""
+    """(name, role) pairs by the release's rules: a role belongs to the last word before it that it
+    does not skip.
+    """
     plain = re.sub(r"[.,()]", " ", text.lower().strip()).replace(" and ", " ")
     pairs: set[tuple[str, str]] = set()
     name = ""

@@ -8,7 +8,14 @@ from itertools import islice
 from pathlib import Path
 
 from rltf_verl.envs.base import Splits
-from rltf_verl.envs.math.sources import SOURCES, TEST_SETS, Item, find_source, normalised, read_items
+from rltf_verl.envs.math.sources import (
+    SOURCES,
+    TEST_SETS,
+    Item,
+    find_source,
+    normalised,
+    read_items,
+)
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Problem
 
@@ -28,10 +35,16 @@ class MathData:
     def __post_init__(self) -> None:
         source, file = find_source("rltf.env.source", self.source, SOURCES, self.fields)
         if file is not None and self.path is not None:
-            raise ValueError(f"rltf.env.path={self.path!r} is for a named source, and rltf.env.source is a file itself")
+            raise ValueError(
+                f"rltf.env.path={self.path!r} is for a named source, and rltf.env.source is a file"
+                " itself"
+            )
         for name in self._test_names(source.test_sets):
             find_source("rltf.env.test_sets", name, TEST_SETS, self.fields)
-        names = [*self._test_names(source.test_sets), *(["math500"] if self.source == "math" else [])]
+        names = [
+            *self._test_names(source.test_sets),
+            *(["math500"] if self.source == "math" else []),
+        ]
         for name in self.test_paths:
             require_choice("rltf.env.test_paths", name, names)
 
@@ -54,7 +67,11 @@ class MathData:
         kept, dropped = _apart(train, taken, num_train, same)
         problems = [_problem(env, i, subset, item) for i, item in enumerate(kept)]
         tests = [_problem(env, i, name, item) for i, (name, item) in enumerate(test)]
-        notes = (f"{dropped} training problems left out because they are test problems",) if dropped else ()
+        notes = (
+            (f"{dropped} training problems left out because they are test problems",)
+            if dropped
+            else ()
+        )
         return Splits(tuple(problems), tuple(tests), notes)
 
     def _test_names(self, default: Sequence[str]) -> tuple[str, ...]:
@@ -65,12 +82,16 @@ class MathData:
             return
         for name in names:
             source, file = find_source("rltf.env.test_sets", name, TEST_SETS, self.fields)
-            items = read_items("rltf.env.test_sets", name, source, file or self.test_paths.get(name), None)
+            items = read_items(
+                "rltf.env.test_sets", name, source, file or self.test_paths.get(name), None
+            )
             for item in islice(items, num):
                 yield from [(Path(name).stem if file is not None else name, item)] * source.samples
 
 
-def _apart(items: Iterator[Item], taken: set[str], num: int, same: Callable[[str], str]) -> tuple[list[Item], int]:
+def _apart(
+    items: Iterator[Item], taken: set[str], num: int, same: Callable[[str], str]
+) -> tuple[list[Item], int]:
     """The first `num` items that are not taken, and how many were left out on the way."""
     kept: list[Item] = []
     dropped = 0

@@ -1,12 +1,15 @@
-r"""Mathematics with a short answer: the release's sets (`math_sources`) or a file of one's own, graded by math-verify.
+r"""Mathematics with a short answer: the release's sets (`math_sources`) or a file of one's own,
+graded by math-verify.
 
-`mode="official"` grades as the release: what `extract_boxed` finds, by math-verify with its arguments swapped. The
-release gives it 1 s (`timeout_s=1`); the few-shot example it puts before GSM8K problems is left out here.
-`mode="strict"` (default) does what a human would: the last box counts whatever braces stand elsewhere; without one,
-what follows the last "answer is" or "answer:"; of a wrapped row whose prompt asks for `####` and for no box, what
-follows the last `####` counts before all of these; an answer that equals the reference letter for letter is right, also
-where math-verify cannot parse it; whole numbers are compared as numbers. `\text{}`, units and thousands separators are
-math-verify's business. And a training problem that is also a test problem is dropped.
+`mode="official"` grades as the release: what `extract_boxed` finds, by math-verify with its
+arguments swapped. The release gives it 1 s (`timeout_s=1`); the few-shot example it puts before
+GSM8K problems is left out here. `mode="strict"` (default) does what a human would: the last box
+counts whatever braces stand elsewhere; without one, what follows the last "answer is" or "answer:";
+of a wrapped row whose prompt asks for `####` and for no box, what follows the last `####` counts
+before all of these; an answer that equals the reference letter for letter is right, also where
+math-verify cannot parse it; whole numbers are compared as numbers. `\text{}`, units and thousands
+separators are math-verify's business. And a training problem that is also a test problem is
+dropped.
 """
 
 from __future__ import annotations
@@ -39,22 +42,26 @@ _WHOLE = re.compile(r"[+-]?(?:[0-9]{1,30}|[0-9]{1,3}(?:,[0-9]{3}){1,9})")
 
 
 class Math:
-    """The environment `math`. `Problem.data` holds `question`, `subset` and, if the source has one, `solution`.
+    """The environment `math`. `Problem.data` holds `question`, `subset` and, if the source has one,
+    `solution`.
 
     Args:
         mode: `official` or `strict` grading and splits, see the module.
-        source: training problems: a name of `math_sources.SOURCES`, or a file (.parquet, .json, .jsonl, .csv).
+        source: training problems: a name of `math_sources.SOURCES`, or a file (.parquet, .json,
+            .jsonl, .csv).
         path: a local file or folder with the columns of the named source, instead of the hub.
-        test_sets: names of `math_sources.TEST_SETS`, or files. None: the release's for this source; for a file, as many
-            of its problems as are asked for are held out.
+        test_sets: names of `math_sources.TEST_SETS`, or files. None: the release's for this source;
+            for a file, as many of its problems as are asked for are held out.
         test_paths: test set -> a local file or folder instead of the hub.
         question_field: column of the question in files of one's own.
         answer_field: column of the answer in files of one's own.
-        timeout_s: seconds for one comparison; then it is graded wrong, with the cause in `Grade.error`.
+        timeout_s: seconds for one comparison; then it is graded wrong, with the cause in
+            `Grade.error`.
         num_workers: processes that compare, at most; started when there is something to compare.
 
     Raises:
-        ValueError: an option has a value it cannot have, or math-verify is not installed; names the config key.
+        ValueError: an option has a value it cannot have, or math-verify is not installed; names the
+            config key.
     """
 
     name = "math"
@@ -76,15 +83,26 @@ class Math:
         if importlib.util.find_spec("math_verify") is None:
             raise ValueError("rltf.env.name=math needs math-verify: pip install 'rltf-verl[math]'")
         self._data = MathData(
-            source, path, test_sets, test_paths or {}, (question_field, answer_field), keep_apart=mode == "strict"
+            source,
+            path,
+            test_sets,
+            test_paths or {},
+            (question_field, answer_field),
+            keep_apart=mode == "strict",
         )
-        self._official, self._timeout_s, self._num_workers = mode == "official", float(timeout_s), num_workers
+        self._official, self._timeout_s, self._num_workers = (
+            mode == "official",
+            float(timeout_s),
+            num_workers,
+        )
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        """Read the problems of both splits; the sources are finite, so the numbers are upper bounds.
+        """Read the problems of both splits; the sources are finite, so the numbers are upper
+        bounds.
 
-        Training problems are shuffled as in the release. A test set gives its first `num_test` problems, each as many
-        times as the release samples it (500 × 2, 30 × 4, …): a row per sample, one after the other.
+        Training problems are shuffled as in the release. A test set gives its first `num_test`
+        problems, each as many times as the release samples it (500 × 2, 30 × 4, …): a row per
+        sample, one after the other.
 
         Raises:
             ValueError: a source that cannot be read; names the config key and what to do.
@@ -105,15 +123,21 @@ class Math:
             return Grade(correct, format_ok=True, parsed=answer, details={"read": answer, **kinds})
         pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
         try:
-            found = pool.call("compare", answer, problem.reference, self._official, deadline_s=self._timeout_s)
+            found = pool.call(
+                "compare", answer, problem.reference, self._official, deadline_s=self._timeout_s
+            )
         except CallFailed as error:
-            return Grade(correct=False, format_ok=True, parsed=answer, error=f"comparing answers: {error}")
+            return Grade(
+                correct=False, format_ok=True, parsed=answer, error=f"comparing answers: {error}"
+            )
         return Grade(found.pop("correct"), format_ok=True, parsed=answer, details=found)
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Say how the answer was read (`location`), what kind of thing it should be (`hint`), or the answer (`full`).
+        """Say how the answer was read (`location`), what kind of thing it should be (`hint`), or
+        the answer (`full`).
 
-        `hint` compares kinds only (a whole number, an interval, a tuple of 3 values, …) and never says a value.
+        `hint` compares kinds only (a whole number, an interval, a tuple of 3 values, …) and never
+        says a value.
         """
         if grade.correct:
             return CORRECT
@@ -129,7 +153,10 @@ class Math:
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Numbers and expressions of a text that may be the answer, for the leak guard."""
         return answer_candidates(
-            str(problem.data.get("question", "")), problem.reference, text, self._answer(problem, attempt) or ""
+            str(problem.data.get("question", "")),
+            problem.reference,
+            text,
+            self._answer(problem, attempt) or "",
         )
 
     def subset(self, problem: Problem) -> str:
@@ -137,7 +164,9 @@ class Math:
         return str(problem.data["subset"])
 
     def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Of a row in verl's GSM8K form: its worked solution, if it has one, is `extra_info.answer` or `.solution`."""
+        """Of a row in verl's GSM8K form: its worked solution, if it has one, is `extra_info.answer`
+        or `.solution`.
+        """
         extra = row.get("extra_info") or {}
         solution = extra.get("solution") or extra.get("answer")
         data = {"question": question, "subset": str(row.get("data_source"))}

@@ -1,7 +1,7 @@
 r"""Passages of a text that may state the answer of a mathematical problem.
 
-The leak guard has each of them graded, which costs a grader process some milliseconds: what cannot be the answer by its
-digits and letters is left out here.
+The leak guard has each of them graded, which costs a grader process some milliseconds: what cannot
+be the answer by its digits and letters is left out here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ MAX_CANDIDATES = 20
 MAX_SPAN = 200
 """Longest passage that is taken for an answer."""
 TELLING = 10
-"""Numbers from here on, and those that are not whole, tell the answer even where no word says that they do."""
+"""Numbers from here on, and those that are not whole, tell the answer even where no word says that
+they do.
+"""
 
 _NUMBER = re.compile(
     r"(?<![\w.,^/])-?\s?(?:\d[\d,]*\d|\d)(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?(?![\w^]|[.,/]\d)"
@@ -48,30 +50,47 @@ _STOP = re.compile(
     r"\s*\$?\s*(?:[.!?;,](?:\s|$)|$|(?:and|but)\s+not\b|(?:is|was)\s+(?:right|correct|the)\b|in\s+total\b)"
 )
 _IS_IT = re.compile(
-    r"\s*\$?\s*(?:is|was|would\s+be)\s+(?:right|correct|what|the\s+(?:right|correct|answer|result))\b", re.I
+    r"\s*\$?\s*(?:is|was|would\s+be)\s+(?:right|correct|what|the\s+(?:right|correct|answer|result))\b",
+    re.I,
 )
-_PLACE = re.compile(r"\b(?:step|line|part|equation|case|row|question|problem|point|item|hint|section)s?\s*\(?$", re.I)
+_PLACE = re.compile(
+    r"\b(?:step|line|part|equation|case|row|question|problem|point|item|hint|section)s?\s*\(?$",
+    re.I,
+)
 _MATH = re.compile(
     r"\$\$?([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]|`([^`\n]+)`|\*\*([^*\n]+)\*\*"
     r"|\banswer\b[^.\n:=]{0,30}?(?:\bis\b|:|=)\s*([^\n]{1,200}?)(?:[.;]\s|[.;]?$|\n)",
     re.IGNORECASE | re.MULTILINE,
 )
-_SIGN = re.compile(r"\\(?:left|right|cdot|times|[,;!])|\\[dt]?frac|\\[a-zA-Z]+|(?<=\d)\s*pi\b|[^\s{}$*`]")
+_SIGN = re.compile(
+    r"\\(?:left|right|cdot|times|[,;!])|\\[dt]?frac|\\[a-zA-Z]+|(?<=\d)\s*pi\b|[^\s{}$*`]"
+)
 _PLAIN_SIGNS = {
     **dict.fromkeys(("\\left", "\\right", "\\cdot", "\\times", "\\,", "\\;", "\\!"), ""),
-    "\\dfrac": "\\frac", "\\tfrac": "\\frac", "π": "\\pi", "pi": "\\pi", "√": "\\sqrt", "²": "^2",
-    "³": "^3", "·": "", "−": "-",
-}  # fmt: skip
+    "\\dfrac": "\\frac",
+    "\\tfrac": "\\frac",
+    "π": "\\pi",
+    "pi": "\\pi",
+    "√": "\\sqrt",
+    "²": "^2",
+    "³": "^3",
+    "·": "",
+    "−": "-",
+}
 MIN_PLAIN = 3
 """Characters from which on a reference that is no number counts wherever it stands."""
 _BOX = re.compile(r"\\boxed\s*\{")
 _COMMAND = re.compile(r"\\[a-zA-Z]+")
 
 
-def answer_candidates(question: str, reference: str, text: str, attempt: str = "") -> list[Candidate]:
-    """Passages that may say `reference`, at most `MAX_CANDIDATES`, each of them as an answer in a box.
+def answer_candidates(
+    question: str, reference: str, text: str, attempt: str = ""
+) -> list[Candidate]:
+    """Passages that may say `reference`, at most `MAX_CANDIDATES`, each of them as an answer in a
+    box.
 
-    A number that the question holds, or a small whole one, counts only where a word says that it is the answer.
+    A number that the question holds, or a small whole one, counts only where a word says that it is
+    the answer.
 
     Args:
         question: the problem's.
@@ -83,7 +102,9 @@ def answer_candidates(question: str, reference: str, text: str, attempt: str = "
     value = _value(reference)
     found = _expressions(question, reference, text)
     if value is not None:
-        found = chain(_numbers(question, value, text), _worked_out(question, value, text, _value(attempt)))
+        found = chain(
+            _numbers(question, value, text), _worked_out(question, value, text, _value(attempt))
+        )
     passages = {(start, end): answer for start, end, answer in (*_boxes(text), *found)}
     some = sorted(passages.items())[:MAX_CANDIDATES]
     return [Candidate(start, end, f"\\boxed{{{answer}}}") for (start, end), answer in some]
@@ -99,11 +120,19 @@ def _numbers(question: str, wanted: Fraction, text: str) -> Iterator[Passage]:
         if _value(found[0]) != wanted or _PLACE.search(shown[max(0, start - 20) : start].rstrip()):
             continue
         if tells or _told(shown, start, end):
-            yield start, max(end, ends.get(start, end)), re.sub(r"\s+over\s+", "/", found[0].strip())
+            yield (
+                start,
+                max(end, ends.get(start, end)),
+                re.sub(r"\s+over\s+", "/", found[0].strip()),
+            )
 
 
-def _worked_out(question: str, wanted: Fraction, text: str, attempt: Fraction | None) -> Iterator[Passage]:
-    """The answer digit by digit, as a sum that is said to be it, or as the wrong answer with what it is off."""
+def _worked_out(
+    question: str, wanted: Fraction, text: str, attempt: Fraction | None
+) -> Iterator[Passage]:
+    """The answer digit by digit, as a sum that is said to be it, or as the wrong answer with what
+    it is off.
+    """
     known = {_value(m[0]) for m in _NUMBER.finditer(spell_digits(question))}
     found = list(digit_by_digit(text)) if wanted not in known and abs(wanted) >= TELLING else []
     asked = "".join(question.split())
@@ -153,7 +182,9 @@ def _expressions(question: str, reference: str, text: str) -> Iterator[Passage]:
     at = plain.find(wanted) if len(wanted) >= MIN_PLAIN and wanted not in plain_question else -1
     if at >= 0 and words not in seen:
         start, end = places[at], places[at + len(wanted) - 1] + 1
-        if not _goes_on(text[max(0, start - 1) : start + 1]) and not _goes_on(text[end - 1 : end + 1]):
+        if not _goes_on(text[max(0, start - 1) : start + 1]) and not _goes_on(
+            text[end - 1 : end + 1]
+        ):
             yield start, end, words
 
 
@@ -189,7 +220,9 @@ def _value(text: str) -> Fraction | None:
     plain = text.strip().strip("$").strip()
     plain = _FRACTION.sub(r"\1\2/\3", plain).replace(",", "").replace(" over ", "/")
     plain = re.sub(r"\s", "", plain).removesuffix("\\%")
-    if len(plain) > 40 or not re.fullmatch(r"-?-?\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?", plain, re.ASCII):
+    if len(plain) > 40 or not re.fullmatch(
+        r"-?-?\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?", plain, re.ASCII
+    ):
         return None
     above, _, below = plain.removeprefix("--").partition("/")
     divisor = Fraction(below or 1)

@@ -1,6 +1,7 @@
 r"""Where mathematical problems come from: the sets of the release, by name, and files of one's own.
 
-Everything is read by `datasets.load_dataset`: from the hub, or from a local file or folder with the same columns.
+Everything is read by `datasets.load_dataset`: from the hub, or from a local file or folder with the
+same columns.
 """
 
 from __future__ import annotations
@@ -19,8 +20,15 @@ from rltf_verl.registry import unknown
 Row = Mapping[str, Any]
 Field = Callable[[Row], "str | None"]
 
-SUBJECTS = ("algebra", "counting_and_probability", "geometry", "intermediate_algebra", "number_theory", "prealgebra",
-            "precalculus")  # fmt: skip
+SUBJECTS = (
+    "algebra",
+    "counting_and_probability",
+    "geometry",
+    "intermediate_algebra",
+    "number_theory",
+    "prealgebra",
+    "precalculus",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,13 @@ def message(name: str) -> Field:
 
     def read(row: Row) -> str | None:
         said = row.get(name)
-        return str(said[0]["content"]) if isinstance(said, list) and said else None if said is None else str(said)
+        return (
+            str(said[0]["content"])
+            if isinstance(said, list) and said
+            else None
+            if said is None
+            else str(said)
+        )
 
     return read
 
@@ -92,42 +106,78 @@ class Source:
 
 
 _DEEPMATH = Source(
-    "zwhe99/DeepMath-103K", column("question"), column("final_answer"), column("r1_solution_1"), first=-500
+    "zwhe99/DeepMath-103K",
+    column("question"),
+    column("final_answer"),
+    column("r1_solution_1"),
+    first=-500,
 )
-_GSM8K = Source("openai/gsm8k", column("question"), behind_marks("answer"), column("answer"), (("main", "train"),))
+_GSM8K = Source(
+    "openai/gsm8k",
+    column("question"),
+    behind_marks("answer"),
+    column("answer"),
+    (("main", "train"),),
+)
 
 SOURCES: dict[str, Source] = {
     "dapo": Source("ftajwar/deduplicated_dapo_dataset", message("prompt"), column("answer")),
     "deepmath": _DEEPMATH,
     "deepmath_hard": Source(
-        _DEEPMATH.hub, _DEEPMATH.question, _DEEPMATH.answer, _DEEPMATH.solution, test_sets=("beyondaime",), first=-500,
+        _DEEPMATH.hub,
+        _DEEPMATH.question,
+        _DEEPMATH.answer,
+        _DEEPMATH.solution,
+        test_sets=("beyondaime",),
+        first=-500,
         keep=lambda row: float(row["difficulty"]) > 6,
     ),
     "deepscaler": Source(
-        "agentica-org/DeepScaleR-Preview-Dataset", column("problem"), column("answer"), column("solution"),
+        "agentica-org/DeepScaleR-Preview-Dataset",
+        column("problem"),
+        column("answer"),
+        column("solution"),
         test_sets=("beyondaime",),
     ),
     "polaris": Source("POLARIS-Project/Polaris-Dataset-53K", column("problem"), column("answer")),
     "math": Source(
-        "EleutherAI/hendrycks_math", column("problem"), boxed_in("solution"), column("solution"),
+        "EleutherAI/hendrycks_math",
+        column("problem"),
+        boxed_in("solution"),
+        column("solution"),
         tuple((subject, split) for subject in SUBJECTS for split in ("train", "test")),
     ),
     "gsm8k": _GSM8K,
-}  # fmt: skip
+}
 
 TEST_SETS: dict[str, Source] = {
     "math500": Source(
-        "HuggingFaceH4/MATH-500", column("problem"), column("answer"), column("solution"), ((None, "test"),), samples=2
+        "HuggingFaceH4/MATH-500",
+        column("problem"),
+        column("answer"),
+        column("solution"),
+        ((None, "test"),),
+        samples=2,
     ),
     # The repository repeats the same 30 problems.
-    "aime2024": Source("BytedTsinghua-SIA/AIME-2024", message("prompt"), ground_truth, samples=4, first=30),
-    "aime2025": Source("math-ai/aime25", column("problem"), column("answer"), None, ((None, "test"),), samples=4),
-    "beyondaime": Source("ByteDance-Seed/BeyondAIME", column("problem"), column("answer"), None, ((None, "test"),)),
-    "gsm8k": Source(_GSM8K.hub, _GSM8K.question, _GSM8K.answer, _GSM8K.solution, (("main", "test"),)),
+    "aime2024": Source(
+        "BytedTsinghua-SIA/AIME-2024", message("prompt"), ground_truth, samples=4, first=30
+    ),
+    "aime2025": Source(
+        "math-ai/aime25", column("problem"), column("answer"), None, ((None, "test"),), samples=4
+    ),
+    "beyondaime": Source(
+        "ByteDance-Seed/BeyondAIME", column("problem"), column("answer"), None, ((None, "test"),)
+    ),
+    "gsm8k": Source(
+        _GSM8K.hub, _GSM8K.question, _GSM8K.answer, _GSM8K.solution, (("main", "test"),)
+    ),
 }
 
 
-def find_source(key: str, name: str, known: Mapping[str, Source], fields: tuple[str, str]) -> tuple[Source, str | None]:
+def find_source(
+    key: str, name: str, known: Mapping[str, Source], fields: tuple[str, str]
+) -> tuple[Source, str | None]:
     """The source called `name`, and the file if that is what `name` is.
 
     Args:
@@ -142,13 +192,23 @@ def find_source(key: str, name: str, known: Mapping[str, Source], fields: tuple[
     if name in known:
         return known[name], None
     if Path(name).suffix in BUILDERS or Path(name).exists():
-        source = Source(name, message(fields[0]), column(fields[1]), column("solution"), test_sets=(), own=fields)
+        source = Source(
+            name,
+            message(fields[0]),
+            column(fields[1]),
+            column("solution"),
+            test_sets=(),
+            own=fields,
+        )
         return source, name
     raise unknown(key, name, [*known, "a .parquet, .json, .jsonl or .csv file"])
 
 
-def read_items(key: str, name: str, source: Source, path: str | None, seed: int | None) -> Iterator[Item]:
-    """The problems of a source, in a random order if there is a seed; rows without question or answer are left out.
+def read_items(
+    key: str, name: str, source: Source, path: str | None, seed: int | None
+) -> Iterator[Item]:
+    """The problems of a source, in a random order if there is a seed; rows without question or
+    answer are left out.
 
     Args:
         key: config key that chose the source, for errors.
@@ -163,7 +223,9 @@ def read_items(key: str, name: str, source: Source, path: str | None, seed: int 
     rows = _load(key, name, source, path)
     for field in source.own:
         _require_text(key, name, rows, field)
-    if source.first is not None and (path is None or source.first >= 0 or len(rows) > -source.first):
+    if source.first is not None and (
+        path is None or source.first >= 0 or len(rows) > -source.first
+    ):
         rows = rows.select(range(len(rows))[: source.first])
     if source.keep is not None:
         rows = _kept(key, name, rows, source.keep)
@@ -178,25 +240,31 @@ def read_items(key: str, name: str, source: Source, path: str | None, seed: int 
             yield Item(question, _unboxed(answer.strip()), solution)
     if len(rows) and not found:
         raise ValueError(
-            f"{key}={name}: no row has a question and an answer; columns: {', '.join(rows.column_names)}. For a file "
-            "of your own name them with rltf.env.question_field and rltf.env.answer_field"
+            f"{key}={name}: no row has a question and an answer; columns:"
+            f" {', '.join(rows.column_names)}. For a file of your own name them with"
+            " rltf.env.question_field and rltf.env.answer_field"
         )
 
 
 def _require_text(key: str, name: str, rows: Any, field: str) -> None:
-    """Refuse a row of a user's own file whose question or answer is there and no text; without one it is left out."""
+    """Refuse a row of a user's own file whose question or answer is there and no text; without one
+    it is left out.
+    """
     for i, value in enumerate(rows[field] if field in rows.column_names else [], 1):
         first = value[0] if isinstance(value, list) and value else None
         chat = isinstance(first, dict) and isinstance(first.get("content"), str)
         nested = isinstance(value, (dict, list)) and not chat
         if nested or (isinstance(value, str) and not value.strip()):
             raise ValueError(
-                f"{key}={name}, row {i}: {field}={str(value)[:40]!r} must be text, and not empty; mend or drop the row"
+                f"{key}={name}, row {i}: {field}={str(value)[:40]!r} must be text, and not empty;"
+                " mend or drop the row"
             )
 
 
 def normalised(question: str) -> str:
-    """A problem's text by which two copies of it are recognised: without case, blanks, dollars and backslashes."""
+    """A problem's text by which two copies of it are recognised: without case, blanks, dollars and
+    backslashes.
+    """
     return re.sub(r"[\s$\\]+", "", question.casefold()).rstrip(".?!:")
 
 
@@ -209,7 +277,9 @@ def _kept(key: str, name: str, rows: Any, keep: Callable[[Row], bool]) -> Any:
     try:
         return rows.select([i for i, row in enumerate(rows) if keep(row)])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{key}={name}: no usable column {error}; columns: {', '.join(rows.column_names)}") from error
+        raise ValueError(
+            f"{key}={name}: no usable column {error}; columns: {', '.join(rows.column_names)}"
+        ) from error
 
 
 def _load(key: str, name: str, source: Source, path: str | None) -> Any:
@@ -217,15 +287,23 @@ def _load(key: str, name: str, source: Source, path: str | None) -> Any:
 
     where = path or source.hub
     try:
-        parts = [_load_part(where, config, split, local=path is not None) for config, split in _parts(source, path)]
+        parts = [
+            _load_part(where, config, split, local=path is not None)
+            for config, split in _parts(source, path)
+        ]
         return datasets.concatenate_datasets(parts)
-    except Exception as error:  # no network, no such repository, no such split, a file that is none …
+    except (
+        Exception
+    ) as error:  # no network, no such repository, no such split, a file that is none …
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         fix = (
             "it must be a file or a folder that datasets.load_dataset reads"
             if path is not None
-            else "copy it and name the file or folder (rltf.env.path, rltf.env.test_paths), or reach the hub through a "
-            "mirror (HF_ENDPOINT=https://…), or use what an earlier run downloaded (HF_HUB_OFFLINE=1)"
+            else (
+                "copy it and name the file or folder (rltf.env.path, rltf.env.test_paths), or reach"
+                " the hub through a mirror (HF_ENDPOINT=https://…), or use what an earlier run"
+                " downloaded (HF_HUB_OFFLINE=1)"
+            )
         )
         raise ValueError(f"{key}={name}: cannot load {where} ({cause}): {fix}") from error
 

@@ -1,7 +1,8 @@
-"""What the grader processes of `math` do: parse two answers and compare them (math-verify). See `pool`.
+"""What the grader processes of `math` do: parse two answers and compare them (math-verify). See
+`pool`.
 
-math-verify reads LaTeX with a grammar of its own. Its time limits need the main thread's alarm, so they are off: the
-pool has the deadline.
+math-verify reads LaTeX with a grammar of its own. Its time limits need the main thread's alarm, so
+they are off: the pool has the deadline.
 """
 
 from __future__ import annotations
@@ -10,10 +11,24 @@ import re
 from typing import Any
 
 from math_verify import parse, verify
-from sympy import Basic, FiniteSet, Float, Integer, Interval, MatrixBase, Rational, Set, Symbol, Tuple, Union
+from sympy import (
+    Basic,
+    FiniteSet,
+    Float,
+    Integer,
+    Interval,
+    MatrixBase,
+    Rational,
+    Set,
+    Symbol,
+    Tuple,
+    Union,
+)
 from sympy.core.relational import Equality, Relational
 
-_WORDS = re.compile(r"\\?\$?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?")
+_WORDS = re.compile(
+    r"\\?\$?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?"
+)
 
 
 def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
@@ -22,10 +37,12 @@ def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
     Args:
         given: the attempt's answer.
         wanted: the reference.
-        official: as the release, which swaps the two (math-verify unwraps `x = 5` on one side only).
+        official: as the release, which swaps the two (math-verify unwraps `x = 5` on one side
+            only).
 
     Returns:
-        `correct`, `read` (text, None if it could not be parsed), `kind` and `wanted_kind` (words, or None).
+        `correct`, `read` (text, None if it could not be parsed), `kind` and `wanted_kind` (words,
+        or None).
     """
     ours, theirs = _parse(given), _parse(wanted)
     pair = (ours, theirs) if official else (theirs, ours)
@@ -58,7 +75,9 @@ def _kind(parsed: list[Any], text: str) -> str | None:
 def _kind_of_set(found: Basic) -> str | None:
     if isinstance(found, Interval):
         # (1, 2) is read as an open interval, whatever was meant
-        return "a pair or an open interval" if found.left_open and found.right_open else "an interval"
+        return (
+            "a pair or an open interval" if found.left_open and found.right_open else "an interval"
+        )
     if isinstance(found, Union):
         return "a union of intervals or sets"
     if isinstance(found, (FiniteSet, Tuple)):

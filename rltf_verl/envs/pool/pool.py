@@ -1,8 +1,10 @@
-"""Processes for graders that may hang, crash or eat the memory: a call past its deadline loses its process.
+"""Processes for graders that may hang, crash or eat the memory: a call past its deadline loses its
+process.
 
-Why not a library. `concurrent.futures` and `multiprocessing.Pool` cannot end a call. pebble can, but its workers
-outlive a parent that is killed while they are busy, they hand results back as pickles (here a worker reads text that a
-model wrote, so only JSON comes back), `spawn` runs the user's main module again in each of them, and it is LGPL.
+Why not a library. `concurrent.futures` and `multiprocessing.Pool` cannot end a call. pebble can,
+but its workers outlive a parent that is killed while they are busy, they hand results back as
+pickles (here a worker reads text that a model wrote, so only JSON comes back), `spawn` runs the
+user's main module again in each of them, and it is LGPL.
 """
 
 from __future__ import annotations
@@ -26,8 +28,19 @@ _BOOT = (
     "import sys; sys.path[:] = sys.argv[3:]; from rltf_verl.envs.pool.worker import main; "
     "main(int(sys.argv[1]), sys.argv[2])"
 )
-# Not the whole environment: the worker reads text that a model wrote, and has no use for keys and tokens.
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONHOME", "SYSTEMROOT")
+# Not the whole environment: the worker reads text that a model wrote, and has no use for keys and
+# tokens.
+_KEPT = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "PYTHONHOME",
+    "SYSTEMROOT",
+)
 
 # Same results in every process: sets of text have an order of their own.
 _FIXED = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
@@ -62,7 +75,9 @@ class _Worker:
         return worker
 
     def ask(self, function: str, arguments: Sequence[Any], deadline_s: float) -> dict[str, Any]:
-        """Call one of the functions: `value`, or the `error` it raised. After CallFailed the worker is of no use."""
+        """Call one of the functions: `value`, or the `error` it raised. After CallFailed the worker
+        is of no use.
+        """
         try:
             self.connection.send_bytes(json.dumps([function, list(arguments), deadline_s]).encode())
         except OSError as error:
@@ -91,7 +106,8 @@ class _Worker:
 
 
 class Pool:
-    """Up to `num_workers` processes that call functions of one module. Any thread may call; none is started before.
+    """Up to `num_workers` processes that call functions of one module. Any thread may call; none is
+    started before.
 
     Args:
         module: dotted name of the module; the functions take and return JSON values.
@@ -112,7 +128,8 @@ class Pool:
         Args:
             function: its name.
             arguments: JSON values.
-            deadline_s: seconds from the moment a worker is free; then it is killed, and the next call starts another.
+            deadline_s: seconds from the moment a worker is free; then it is killed, and the next
+                call starts another.
 
         Raises:
             CallFailed: too late, or the function raised, or its process died.
@@ -128,7 +145,9 @@ class Pool:
                 reply = busy.ask(function, arguments, deadline_s)
                 worker = busy
             finally:
-                if worker is None:  # it did not answer: a later answer must not be taken for the next call's
+                if (
+                    worker is None
+                ):  # it did not answer: a later answer must not be taken for the next call's
                     busy.end()
         finally:
             self._slots.put(worker)
@@ -148,7 +167,9 @@ _lock = threading.Lock()
 
 
 def shared_pool(module: str, num_workers: int) -> Pool:
-    """The pool of this process for a module: environments with the same options share their workers."""
+    """The pool of this process for a module: environments with the same options share their
+    workers.
+    """
     with _lock:
         key = (module, num_workers)
         if key not in _shared:
@@ -165,7 +186,8 @@ def _forget() -> None:
 
 def _close_all() -> None:
     for pool in _shared.values():
-        while True:  # a daemon thread may hold a worker for ever: its end of the pipe closes with this process
+        # a daemon thread may hold a worker for ever: its end of the pipe closes with this process
+        while True:
             try:
                 worker = pool._slots.get_nowait()
             except queue.Empty:

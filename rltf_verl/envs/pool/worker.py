@@ -1,7 +1,7 @@
 """The other end of `pool`: one process, one module, one call after the other.
 
-It ends by itself when its parent does: idle, because the pipe ends or the parent is another; busy, because the kernel
-sends SIGALRM soon after the deadline, which no computation can put off.
+It ends by itself when its parent does: idle, because the pipe ends or the parent is another; busy,
+because the kernel sends SIGALRM soon after the deadline, which no computation can put off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 GRACE_S = 2.0
-"""Seconds after the deadline at which an orphan ends; a parent that lives has killed it at the deadline."""
+"""Seconds after the deadline at which an orphan ends; a parent that lives has killed it at the
+deadline.
+"""
 LOOK_S = 5.0
 """Seconds between two looks for the parent while idle."""
 MEMORY_BYTES = 4 << 30
@@ -27,14 +29,36 @@ MEMORY_BYTES = 4 << 30
 MAX_ERROR = 300
 """Characters of an error message that are told."""
 
-_DENIED = ("os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "subprocess.", "pty.", "socket.", "shutil.",
-           "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.chmod", "os.chown", "os.kill",
-           "os.putenv", "os.truncate", "ctypes.")  # fmt: skip
+_DENIED = (
+    "os.system",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.spawn",
+    "subprocess.",
+    "pty.",
+    "socket.",
+    "shutil.",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.mkdir",
+    "os.link",
+    "os.symlink",
+    "os.chmod",
+    "os.chown",
+    "os.kill",
+    "os.putenv",
+    "os.truncate",
+    "ctypes.",
+)
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def main(fd: int, module_name: str) -> NoReturn:
-    """Import the module, say so, and serve calls that arrive on the socket `fd` until the other end is closed."""
+    """Import the module, say so, and serve calls that arrive on the socket `fd` until the other end
+    is closed.
+    """
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     connection = Connection(fd)
@@ -76,9 +100,11 @@ def _told(error: BaseException) -> str:
 
 
 def _confine() -> None:
-    """A bound for the memory, silence, and no way out for a parser that turns out to run what it reads.
+    """A bound for the memory, silence, and no way out for a parser that turns out to run what it
+    reads.
 
-    The last is a second lock and no sandbox: nothing here evaluates text that a model wrote in the first place.
+    The last is a second lock and no sandbox: nothing here evaluates text that a model wrote in the
+    first place.
     """
     with suppress(ValueError, OSError):  # not every platform knows it
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))

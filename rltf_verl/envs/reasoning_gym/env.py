@@ -1,8 +1,10 @@
-r"""The tasks of the package reasoning-gym (puzzles, algebra, games, …), graded by their own `score_answer`.
+r"""The tasks of the package reasoning-gym (puzzles, algebra, games, …), graded by their own
+`score_answer`.
 
-`rltf data build reasoning_gym task=sudoku params="{'min_empty': 20}"`. An item travels with everything that its scorer
-needs, so that a dataset may mix tasks and training needs no options. Grading happens in worker processes with a
-deadline: scorers are the package's code, and some are slow or run away on odd answers.
+`rltf data build reasoning_gym task=sudoku params="{'min_empty': 20}"`. An item travels with
+everything that its scorer needs, so that a dataset may mix tasks and training needs no options.
+Grading happens in worker processes with a deadline: scorers are the package's code, and some are
+slow or run away on odd answers.
 """
 
 from __future__ import annotations
@@ -40,8 +42,10 @@ REFUSED = {
     "boxnet": "its items come without a solution",
     "rush_hour": "its items come without a solution",
     "game_of_life_halting": "its scorer takes every answer for right",
-    "propositional_logic": "its scorer takes a premise of the question for a conclusion, and one "
-    "formula for half of all problems",
+    "propositional_logic": (
+        "its scorer takes a premise of the question for a conclusion, and one "
+        "formula for half of all problems"
+    ),
     "composite": "it mixes other tasks: build a dataset of each and give verl all the files",
 }
 """Tasks that cannot be had here, and why."""
@@ -52,7 +56,8 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
 class ReasoningGym:
-    """The environment `reasoning_gym`. `Problem.data` holds `question`, `task`, `params` and the `entry` to score.
+    """The environment `reasoning_gym`. `Problem.data` holds `question`, `task`, `params` and the
+    `entry` to score.
 
     Args:
         task: name of a dataset of reasoning-gym; for `build` only.
@@ -61,7 +66,8 @@ class ReasoningGym:
         num_workers: processes that grade, at most; started when there is something to grade.
 
     Raises:
-        ValueError: an option has a value it cannot have, or reasoning-gym is not installed; names the config key.
+        ValueError: an option has a value it cannot have, or reasoning-gym is not installed; names
+            the config key.
     """
 
     name = "reasoning_gym"
@@ -76,17 +82,21 @@ class ReasoningGym:
         num_workers: Annotated[int, Within(1, 256)] = 4,
     ) -> None:
         if importlib.util.find_spec("reasoning_gym") is None:
-            raise ValueError("rltf.env.name=reasoning_gym needs the package: pip install 'rltf-verl[data]'")
+            raise ValueError(
+                "rltf.env.name=reasoning_gym needs the package: pip install 'rltf-verl[data]'"
+            )
         if task in REFUSED:
             raise ValueError(f"rltf.env.task={task!r} cannot be used: {REFUSED[task]}")
         self._task, self._params = task, json.dumps(dict(params or {}), sort_keys=True)
         self._timeout_s, self._num_workers = float(timeout_s), num_workers
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        """Make different test problems, and training problems (which may repeat) that are none of them.
+        """Make different test problems, and training problems (which may repeat) that are none of
+        them.
 
         Raises:
-            ValueError: unknown task or parameter, or the task has too few different items; names the config key.
+            ValueError: unknown task or parameter, or the task has too few different items; names
+                the config key.
         """
         for key, value in (("num_train", num_train), ("num_test", num_test)):
             if value < 0:
@@ -100,8 +110,8 @@ class ReasoningGym:
             item = next(items, "end")
             if item == "end":
                 raise ValueError(
-                    f"rltf.env.task={task}: found only {len(test)} test and {len(train)} training problems "
-                    "that differ; lower num_test or num_train, or widen rltf.env.params"
+                    f"rltf.env.task={task}: found only {len(test)} test and {len(train)} training"
+                    " problems that differ; lower num_test or num_train, or widen rltf.env.params"
                 )
             if item is None:
                 num_unsolved += 1
@@ -110,7 +120,11 @@ class ReasoningGym:
                     test[item[0]] = self._problem(task, len(test), item)
                 else:
                     train.append(self._problem(task, len(train), item))
-        notes = (f"{num_unsolved} items left out: reasoning-gym does not take its own answer",) if num_unsolved else ()
+        notes = (
+            (f"{num_unsolved} items left out: reasoning-gym does not take its own answer",)
+            if num_unsolved
+            else ()
+        )
         return Splits(tuple(train), tuple(test.values()), notes)
 
     def prompt(self, problem: Problem) -> str:
@@ -118,23 +132,37 @@ class ReasoningGym:
         return f"{problem.data['question'].rstrip()}{SUFFIX}"
 
     def grade(self, problem: Problem, text: str) -> Grade:
-        r"""Score the last `\boxed{}`, else the last `<answer>`, else, as an answer of the wrong form, the last line."""
+        r"""Score the last `\boxed{}`, else the last `<answer>`, else, as an answer of the wrong
+        form, the last line."""
         answer, format_ok = _answer(text)
         if not answer:
             return Grade(correct=False, format_ok=format_ok)
         data = problem.data
         try:
             score = self._pool.call(
-                "score", data["task"], data["params"], data["entry"], answer, deadline_s=self._timeout_s
+                "score",
+                data["task"],
+                data["params"],
+                data["entry"],
+                answer,
+                deadline_s=self._timeout_s,
             )
         except CallFailed as error:
-            return Grade(correct=False, format_ok=format_ok, parsed=answer, error=f"scoring: {error}", score=0.0)
+            return Grade(
+                correct=False,
+                format_ok=format_ok,
+                parsed=answer,
+                error=f"scoring: {error}",
+                score=0.0,
+            )
         return Grade(score >= 1.0, format_ok, parsed=answer, score=score)
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Say how the answer was read and its score (`location`), the shape of a right one (`hint`), or one (`full`).
+        """Say how the answer was read and its score (`location`), the shape of a right one
+        (`hint`), or one (`full`).
 
-        The tasks have no common way to say where an answer goes wrong; their score is all that they tell.
+        The tasks have no common way to say where an answer goes wrong; their score is all that they
+        tell.
         """
         if grade.correct:
             return CORRECT
@@ -173,8 +201,11 @@ class ReasoningGym:
         return self._task
 
     def _items(self, task: str, seed: int, num: int) -> Iterator[Any]:
-        """Question, reference and entry of ever more items, or None in the place of one without a usable answer."""
-        # Item i of seed s is item i-1 of seed s+1 in many tasks: seeds next to each other must not give the same items.
+        """Question, reference and entry of ever more items, or None in the place of one without a
+        usable answer.
+        """
+        # Item i of seed s is item i-1 of seed s+1 in many tasks: seeds next to each other must not
+        # give the same items.
         seeds = random.Random(f"rltf {seed}")
         starts = range(0, num, CHUNK)
         for _ in range(MAX_ROUNDS):
@@ -188,7 +219,8 @@ class ReasoningGym:
             return self._pool.call(function, *arguments, deadline_s=CHUNK_S)
         except CallFailed as error:
             raise ValueError(
-                f"rltf.env.task={self._task} rltf.env.params={self._params}: reasoning-gym refuses: {error}"
+                f"rltf.env.task={self._task} rltf.env.params={self._params}: reasoning-gym refuses:"
+                f" {error}"
             ) from error
 
 
@@ -236,4 +268,8 @@ def _shape(answer: str) -> str:
     if len(lines) > 1:
         return f"{len(lines)} lines long"
     words = len(answer.split())
-    return "one word or expression without blanks" if words == 1 else f"one line of {words} words or symbols"
+    return (
+        "one word or expression without blanks"
+        if words == 1
+        else f"one line of {words} words or symbols"
+    )

@@ -1,4 +1,6 @@
-"""JSON that gives back what it was given: tuples, sets, fractions and keys that are no text survive."""
+"""JSON that gives back what it was given: tuples, sets, fractions and keys that are no text
+survive.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def encode(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return {_SET: [encode(item) for item in sorted(value, key=repr)]}
     if isinstance(value, dict):
-        if all(isinstance(key, str) for key in value) and not {_TUPLE, _SET, _PAIRS, _FRACTION} & value.keys():
+        if (
+            all(isinstance(key, str) for key in value)
+            and not {_TUPLE, _SET, _PAIRS, _FRACTION} & value.keys()
+        ):
             return {str(key): encode(item) for key, item in value.items()}
         return {_PAIRS: [[encode(key), encode(item)] for key, item in value.items()]}
     if isinstance(value, Fraction):

@@ -1,7 +1,9 @@
-"""What the worker processes of `reasoning_gym` do: make items and score answers by the package's code. See `pool`.
+"""What the worker processes of `reasoning_gym` do: make items and score answers by the package's
+code. See `pool`.
 
-Some scorers pass the answer to `eval`, or to sympy's `parse_expr`, which evaluates it too. Here `eval` is
-`ast.literal_eval` in the modules of the former, and the latter see only what `plain_expression` lets through.
+Some scorers pass the answer to `eval`, or to sympy's `parse_expr`, which evaluates it too. Here
+`eval` is `ast.literal_eval` in the modules of the former, and the latter see only what
+`plain_expression` lets through.
 """
 
 from __future__ import annotations
@@ -23,18 +25,39 @@ from rltf_verl.envs.reasoning_gym.lossless_json import decode, encode
 
 LITERALS = ("binary_matrix", "n_queens", "number_sorting", "spiral_matrix", "string_insertion")
 """Tasks whose scorer evaluates lists that the answer holds."""
-EXPRESSIONS = ("countdown", "intermediate_integration", "polynomial_multiplication", "puzzle24", "simple_integration")
+EXPRESSIONS = (
+    "countdown",
+    "intermediate_integration",
+    "polynomial_multiplication",
+    "puzzle24",
+    "simple_integration",
+)
 """Tasks whose scorer evaluates expressions."""
 EXACT = ("game_of_life", "mini_sudoku", "rectangle_count", "time_intervals")
-"""Tasks whose partial credit an answer gets that is the same for all problems (an empty board: 0.94)."""
-REFERENCES = {
-    "graph_color": "possible_answer",
-    "rubiks_cube": "example_correct_answer",
-}
+"""Tasks whose partial credit an answer gets that is the same for all problems (an empty board:
+0.94).
+"""
+REFERENCES = {"graph_color": "possible_answer", "rubiks_cube": "example_correct_answer"}
 """Tasks that keep the answer elsewhere: the key of the metadata."""
 
 _NAMES = frozenset(
-    ["sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "ln", "pi", "Abs"]
+    [
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "exp",
+        "log",
+        "ln",
+        "pi",
+        "Abs",
+    ]
 )
 _EXPRESSION = re.compile(r"[A-Za-z0-9\s+\-*/^().,]*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -52,13 +75,16 @@ def names() -> list[str]:
 
 def options(task: str) -> list[str]:
     """The parameters that a task has, beside size and seed."""
-    return sorted({field.name for field in dataclasses.fields(DATASETS[task][1])} - {"size", "seed"})
+    return sorted(
+        {field.name for field in dataclasses.fields(DATASETS[task][1])} - {"size", "seed"}
+    )
 
 
 def generate(task: str, params: str, size: int, seed: int, start: int, stop: int) -> list[Any]:
     """Items `start` to `stop` of a dataset: question, reference answer, and the entry for `score`.
 
-    None for an item whose own answer the scorer does not take (an integral that the package could not solve).
+    None for an item whose own answer the scorer does not take (an integral that the package could
+    not solve).
     """
     dataset = _dataset(task, params, size, seed)
     items = [_item(task, dataset[i]) for i in range(start, stop)]
@@ -75,14 +101,16 @@ def score(task: str, params: str, entry: Any, answer: str) -> float:
     try:
         value = float(dataset.score_answer(answer, decode(entry)))
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, SyntaxError):
-        return 0.0  # some scorers raise for what they cannot read; with the reference they worked (`generate`)
+        # some scorers raise for what they cannot read; with the reference they worked (`generate`)
+        return 0.0
     if task in EXACT:
         return float(value >= 1.0)
     return min(max(value, 0.0), 1.0)
 
 
 def holds(task: str, entry: dict[str, Any], answer: str) -> bool:
-    """What a task's own scorer forgets to look at, for the tasks in which one answer would do for all problems.
+    """What a task's own scorer forgets to look at, for the tasks in which one answer would do for
+    all problems.
 
     >>> holds("complex_arithmetic", {}, "nan"), holds("coin_flip", {"answer": "0.25"}, "0")
     (False, False)
@@ -97,7 +125,9 @@ def holds(task: str, entry: dict[str, Any], answer: str) -> bool:
 
 
 def _makes_24(expression: str, numbers: list[int]) -> bool:
-    """Whether a sum makes 24 of these numbers, each used once; the task's own scorer rounds 24.9."""
+    """Whether a sum makes 24 of these numbers, each used once; the task's own scorer rounds
+    24.9.
+    """
     if _SUM.fullmatch(expression) is None or "**" in expression or "//" in expression:
         return False
     given = sorted(map(int, _DIGITS.findall(expression)))
@@ -118,7 +148,7 @@ def _close(answer: str, wanted: str) -> bool:
 def plain_expression(text: str) -> bool:
     """Numbers, operators, single letters and names of elementary functions only.
 
-    >>> plain_expression("3*x**2 + sin(x) + C"), plain_expression("x.__class__"), plain_expression("exit()")
+    >>> [plain_expression(text) for text in ("3*x**2 + sin(x) + C", "x.__class__", "exit()")]
     (True, False, False)
     """
     dotted = re.search(r"\.\s*[A-Za-z]|[A-Za-z]\s*\.", text)
@@ -129,7 +159,11 @@ def plain_expression(text: str) -> bool:
 def _item(task: str, entry: dict[str, Any]) -> list[Any]:
     answer = entry["metadata"][REFERENCES[task]] if task in REFERENCES else entry["answer"]
     reference = answer if isinstance(answer, str) else json.dumps(answer)
-    return [entry["question"], reference, encode({key: entry[key] for key in ("question", "answer", "metadata")})]
+    return [
+        entry["question"],
+        reference,
+        encode({key: entry[key] for key in ("question", "answer", "metadata")}),
+    ]
 
 
 @lru_cache(maxsize=16)

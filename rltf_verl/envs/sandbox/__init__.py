@@ -12,7 +12,11 @@ BACKENDS: tuple[Backend, ...] = ("bubblewrap", "sandbox_fusion", "unsafe_process
 
 
 def make_sandbox(
-    backend: Backend, limits: Limits, max_parallel: int | None = None, url: str | None = None, python: str | None = None
+    backend: Backend,
+    limits: Limits,
+    max_parallel: int | None = None,
+    url: str | None = None,
+    python: str | None = None,
 ) -> Sandbox:
     """The back end of `rltf.env.sandbox`.
 
@@ -21,16 +25,16 @@ def make_sandbox(
         limits: what one answer may use.
         max_parallel: executions at once in this process; None: as many as there are cores.
         url: of the service, for `sandbox_fusion` only.
-        python: interpreter for the programs, for the local back ends only; None: the one that runs this, outside of its
-            virtual environment.
+        python: interpreter for the programs, for the local back ends only; None: the one that runs
+            this, outside of its virtual environment.
 
     Raises:
         ValueError: a value that the config key cannot have.
     """
     if (url is None) == (backend == "sandbox_fusion"):
         raise ValueError(
-            f"rltf.env.url={url!r} with rltf.env.sandbox={backend}: sandbox_fusion needs the URL of its service, "
-            "e.g. http://127.0.0.1:8080/run_code, and nothing else has one"
+            f"rltf.env.url={url!r} with rltf.env.sandbox={backend}: sandbox_fusion needs the URL of"
+            " its service, e.g. http://127.0.0.1:8080/run_code, and nothing else has one"
         )
     num = os.cpu_count() or 1 if max_parallel is None else max_parallel
     if backend == "sandbox_fusion":

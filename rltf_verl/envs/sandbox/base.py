@@ -1,7 +1,8 @@
-"""What a sandbox is: it runs a program that nobody trusts on one test after the other and says what came out.
+"""What a sandbox is: it runs a program that nobody trusts on one test after the other and says what
+came out.
 
-Expected outputs never enter a sandbox. A program that takes over everything inside can only claim outputs, and to claim
-the right ones it has to know them.
+Expected outputs never enter a sandbox. A program that takes over everything inside can only claim
+outputs, and to claim the right ones it has to know them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Ending = Literal["ok", "syntax", "error", "timeout", "memory", "output", "crash"]
-"""How a test ended: by itself; the program does not parse; an exception; out of time; out of memory; too much output;
-killed, or ended without a word."""
+"""How a test ended: by itself; the program does not parse; an exception; out of time; out of
+memory; too much output; killed, or ended without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Program:
 
     source: str
     entry: str | None = None
-    """Function, or method of a class `Solution`, that is called with a test's arguments; None: a program that reads
-    standard input and prints."""
+    """Function, or method of a class `Solution`, that is called with a test's arguments; None: a
+    program that reads standard input and prints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class Limits:
     total_s: int = 60
     """Seconds on the clock for all tests of an answer."""
     memory_mb: int = 1024
-    """Address space of each process. Nothing bounds their sum but `processes`, and files in memory come on top."""
+    """Address space of each process. Nothing bounds their sum but `processes`, and files in memory
+    come on top.
+    """
     processes: int = 8
     """Processes and threads at the same time."""
     output_kb: int = 1024
@@ -49,7 +52,9 @@ class Outcome:
 
     ending: Ending
     output: str = ""
-    """What was printed or, with an entry, the returned value as JSON. Written by the program: trust nothing in it."""
+    """What was printed or, with an entry, the returned value as JSON. Written by the program: trust
+    nothing in it.
+    """
     message: str = ""
     """The exception in one line, or what ended the program."""
     line: int | None = None
@@ -64,7 +69,8 @@ class Run(Protocol):
     """One program in one sandbox."""
 
     def call(self, given: Any) -> Outcome:
-        """Run the program once: `given` is its standard input, or the list of its entry's arguments.
+        """Run the program once: `given` is its standard input, or the list of its entry's
+        arguments.
 
         Raises:
             SandboxError: the sandbox failed, not the program.
@@ -80,7 +86,8 @@ class Sandbox(Protocol):
         ...
 
     def start(self, program: Program) -> AbstractContextManager[Run]:
-        """A run; when the context ends, no process and no file of it is left. Waits while too many are in use.
+        """A run; when the context ends, no process and no file of it is left. Waits while too many
+        are in use.
 
         Raises:
             SandboxError: it does not start.

@@ -1,7 +1,8 @@
 """The back end `bubblewrap`: no network, no files but a read-only system, no processes but its own.
 
-As an ordinary user the namespaces belong to a user namespace. As root bubblewrap needs none, and the run becomes a user
-of its own that owns nothing: the kernel does not limit the processes of root.
+As an ordinary user the namespaces belong to a user namespace. As root bubblewrap needs none, and
+the run becomes a user of its own that owns nothing: the kernel does not limit the processes of
+root.
 """
 
 from __future__ import annotations
@@ -22,21 +23,32 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.envs.sandbox.base import SandboxError
-from rltf_verl.envs.sandbox.local import ENVIRONMENT, START_S, LocalSandbox, Started, ended, input_file
+from rltf_verl.envs.sandbox.local import (
+    ENVIRONMENT,
+    START_S,
+    LocalSandbox,
+    Started,
+    ended,
+    input_file,
+)
 from rltf_verl.envs.sandbox.syscalls import syscall_filter
 
 CAP_SYS_ADMIN = 21
 FIRST_UID = 2**30
 MISSING = (
-    "rltf.env.sandbox=bubblewrap: the command bwrap is not installed; apt-get install bubblewrap, or set "
-    "rltf.env.sandbox=sandbox_fusion with rltf.env.url, or, only for programs that you would run yourself, "
-    "rltf.env.sandbox=unsafe_process"
+    "rltf.env.sandbox=bubblewrap: the command bwrap is not installed; apt-get install bubblewrap,"
+    " or set rltf.env.sandbox=sandbox_fusion with rltf.env.url, or, only for programs that you"
+    " would run yourself, rltf.env.sandbox=unsafe_process"
 )
 NO_FILTER = (
-    "rltf.env.sandbox=bubblewrap: there is no filter of system calls for {machine}, and without "
-    "one a program has memory that nothing bounds; set rltf.env.sandbox=sandbox_fusion with rltf.env.url"
+    "rltf.env.sandbox=bubblewrap: there is no filter of system calls for {machine}, and without one"
+    " a program has memory that nothing bounds; set rltf.env.sandbox=sandbox_fusion with"
+    " rltf.env.url"
 )
-_PREFIXES = "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]))"
+_PREFIXES = (
+    "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix,"
+    " sys.base_exec_prefix]))"
+)
 
 
 class BubblewrapSandbox(LocalSandbox):
@@ -59,24 +71,34 @@ class BubblewrapSandbox(LocalSandbox):
         with input_file() as stdin:
             process, first = self._launch(stdin, user_namespace=uid is None)
         try:
-            with ended(Started(process, lambda: _kill(process, first), stdin, alone=True, uid=uid)) as started:
+            with ended(
+                Started(process, lambda: _kill(process, first), stdin, alone=True, uid=uid)
+            ) as started:
                 yield started
         finally:
             if first is not None:
                 os.close(first)
 
-    def _launch(self, stdin: int, user_namespace: bool) -> tuple[subprocess.Popen[bytes], int | None]:
-        """bwrap, and a pidfd of the first process inside: with that ends everything inside. None if bwrap failed."""
+    def _launch(
+        self, stdin: int, user_namespace: bool
+    ) -> tuple[subprocess.Popen[bytes], int | None]:
+        """bwrap, and a pidfd of the first process inside: with that ends everything inside. None if
+        bwrap failed.
+        """
         info_read, info_write = os.pipe()
         filters = _filter_file()
         seccomp = [word for fd in filters for word in ("--seccomp", str(fd))]
         try:
             process = subprocess.Popen(
                 [*self._wrapped(info_write, user_namespace), *seccomp, "--", *self._command()],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
                 env={**ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp"},
-                pass_fds=(info_write, stdin, *filters), start_new_session=True,
-            )  # fmt: skip
+                pass_fds=(info_write, stdin, *filters),
+                start_new_session=True,
+            )
         except BaseException:
             os.close(info_read)
             raise
@@ -93,7 +115,11 @@ class BubblewrapSandbox(LocalSandbox):
             os.close(info_read)
 
     def _wrapped(self, info_fd: int, user_namespace: bool) -> list[str]:
-        command = ["bwrap", "--unshare-all", "--unshare-user"] if user_namespace else ["bwrap", *NAMESPACES]
+        command = (
+            ["bwrap", "--unshare-all", "--unshare-user"]
+            if user_namespace
+            else ["bwrap", *NAMESPACES]
+        )
         command += ["--die-with-parent", "--info-fd", str(info_fd), "--hostname", "sandbox"]
         if not user_namespace:
             command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -110,13 +136,26 @@ class BubblewrapSandbox(LocalSandbox):
         for device in ("null", "zero", "random", "urandom"):
             command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
         if _bounds_folders():
-            command += ["--perms", "1777", "--size", str(self._limits.file_mb * 2**20), "--tmpfs", "/tmp"]
+            command += [
+                "--perms",
+                "1777",
+                "--size",
+                str(self._limits.file_mb * 2**20),
+                "--tmpfs",
+                "/tmp",
+            ]
         else:  # nothing can be written at all
             command += ["--dir", "/tmp"]
         return [*command, "--chdir", "/tmp", "--remount-ro", "/"]
 
 
-NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
+NAMESPACES = (
+    "--unshare-ipc",
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+)
 
 
 def _filter_file() -> list[int]:
@@ -133,17 +172,24 @@ def _filter_file() -> list[int]:
 @cache
 def _bounds_folders() -> bool:
     """Whether this bwrap (0.7 or later) can limit the size of a folder in memory."""
-    return "--size" in subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False).stdout
+    return (
+        "--size"
+        in subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False).stdout
+    )
 
 
 @cache
 def _system_folders(python: str) -> tuple[str, ...]:
     """What a program may read: the system's libraries, and the folders of the interpreter."""
     try:
-        told = subprocess.run([python, "-c", _PREFIXES], capture_output=True, text=True, check=True).stdout
+        told = subprocess.run(
+            [python, "-c", _PREFIXES], capture_output=True, text=True, check=True
+        ).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise SandboxError(f"rltf.env.python={python!r} does not run: {error}") from error
-    folders = {str(p) for prefix in {*json.loads(told)} for p in (Path(prefix), Path(prefix).resolve())}
+    folders = {
+        str(p) for prefix in {*json.loads(told)} for p in (Path(prefix), Path(prefix).resolve())
+    }
     folders -= {"/", "/usr", "/usr/local"}
     return ("/usr", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", *sorted(folders))
 
@@ -157,7 +203,11 @@ def _is_privileged() -> bool:
     """Whether this is a root that may make namespaces and become any user."""
     if os.geteuid() != 0:
         return False
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    status = dict(
+        line.split(":", 1)
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if ":" in line
+    )
     whole_map = Path("/proc/self/uid_map").read_text().split()[2] == str(2**32 - 1)
     return whole_map and bool(int(status["CapEff"], 16) >> CAP_SYS_ADMIN & 1)
 
@@ -191,7 +241,9 @@ def _readable(fd: int, seconds: float) -> bool:
 
 
 def _kill(process: subprocess.Popen[bytes], first: int | None) -> None:
-    """bwrap itself ends when everything inside has ended; killed first, it would leave that to happen some time."""
+    """bwrap itself ends when everything inside has ended; killed first, it would leave that to
+    happen some time.
+    """
     if first is not None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(first, signal.SIGKILL)

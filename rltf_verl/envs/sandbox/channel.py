@@ -1,4 +1,6 @@
-"""Frames to and from a process that may be hostile: every read and write has a deadline and a bound."""
+"""Frames to and from a process that may be hostile: every read and write has a deadline and a
+bound.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Channel:
                 raise ChannelClosed from error
 
     def receive(self, deadline: float) -> bytes:
-        """Read one frame. Raises TimeoutError at `deadline` (monotonic seconds), ChannelClosed, ChannelFull."""
+        """Read one frame. Raises TimeoutError at `deadline` (monotonic seconds), ChannelClosed,
+        ChannelFull.
+        """
         size = int.from_bytes(self._exactly(4, deadline), "big")
         if size > self._max_bytes:
             raise ChannelFull

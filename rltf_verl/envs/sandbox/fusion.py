@@ -1,7 +1,9 @@
-"""The back end `sandbox_fusion`: a service with the protocol of ByteDance's SandboxFusion, as verl's client speaks it.
+"""The back end `sandbox_fusion`: a service with the protocol of ByteDance's SandboxFusion, as
+verl's client speaks it.
 
-Request and response fields are those of verl/utils/reward_score/sandbox_fusion/utils.py: one POST per test. How well a
-program is shut in, and what processes and files it may have, is the service's affair.
+Request and response fields are those of verl/utils/reward_score/sandbox_fusion/utils.py: one POST
+per test. How well a program is shut in, and what processes and files it may have, is the service's
+affair.
 """
 
 from __future__ import annotations
@@ -48,7 +50,10 @@ class FusionSandbox:
             return str(error)
         if outcome.ending == "ok" and outcome.output.strip() == "42":
             return None
-        return f"rltf.env.url={self._url}: the service does not run a simple Python program ({outcome.ending})"
+        return (
+            f"rltf.env.url={self._url}: the service does not run a simple Python program"
+            f" ({outcome.ending})"
+        )
 
     @contextmanager
     def start(self, program: Program) -> Iterator[FusionRun]:
@@ -85,7 +90,10 @@ class FusionRun:
     def _outcome(self, reply: dict[str, Any]) -> Outcome:
         ran = reply.get("run_result")
         if reply.get("status") not in ("Success", "Failed") or not isinstance(ran, dict):
-            raise SandboxError(f"rltf.env.url={self._url}: {reply.get('status')}: {str(reply.get('message'))[:200]}")
+            raise SandboxError(
+                f"rltf.env.url={self._url}: {reply.get('status')}:"
+                f" {str(reply.get('message'))[:200]}"
+            )
         if ran.get("status") == "TimeLimitExceeded":
             return Outcome("timeout")
         printed, found, report = str(ran.get("stdout") or "").rpartition(self._mark)
@@ -93,16 +101,24 @@ class FusionRun:
             printed, report = report, ""
         if not found and ran.get("return_code") != 0:
             last = str(ran.get("stderr") or "").strip().rpartition("\n")[2]
-            return Outcome("memory" if "MemoryError" in last else "crash", message=last or SILENT.message)
+            return Outcome(
+                "memory" if "MemoryError" in last else "crash", message=last or SILENT.message
+            )
         outcome = outcome_of_report(report, printed, self._entry)
-        return Outcome("output") if len(outcome.output.encode()) > 1024 * self._limits.output_kb else outcome
+        return (
+            Outcome("output")
+            if len(outcome.output.encode()) > 1024 * self._limits.output_kb
+            else outcome
+        )
 
     def _post(self, body: bytes) -> dict[str, Any]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         for k in range(TRIES):
             try:
                 request = urllib.request.Request(self._url, body, headers)
-                with urllib.request.urlopen(request, timeout=2 * self._limits.time_s + NETWORK_S) as response:
+                with urllib.request.urlopen(
+                    request, timeout=2 * self._limits.time_s + NETWORK_S
+                ) as response:
                     return as_mapping(response.read())
             except urllib.error.HTTPError as error:
                 failure: Exception = error
@@ -112,4 +128,6 @@ class FusionRun:
                 failure = error
             if k + 1 < TRIES:
                 time.sleep(RETRY_S * (k + 1))
-        raise SandboxError(f"rltf.env.url={self._url}: {type(failure).__name__}: {failure}") from failure
+        raise SandboxError(
+            f"rltf.env.url={self._url}: {type(failure).__name__}: {failure}"
+        ) from failure

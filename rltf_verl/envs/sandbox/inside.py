@@ -1,7 +1,8 @@
-"""What runs inside of a sandbox. Its text is handed to `python -c` there: standard library only, nothing of ours.
+"""What runs inside of a sandbox. Its text is handed to `python -c` there: standard library only,
+nothing of ours.
 
-`serve` reads tests from its standard input, forks a process with limits for each and writes back what came out.
-Nothing that a program could steal or forge in here is worth anything: see `base`.
+`serve` reads tests from its standard input, forks a process with limits for each and writes back
+what came out. Nothing that a program could steal or forge in here is worth anything: see `base`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ NUM_FDS = 64
 POLL_S = 0.05
 
 PREAMBLE = """
-import bisect, collections, copy, functools, heapq, itertools, math, operator, random, re, string, sys
+import bisect, collections, copy, functools, heapq, itertools, math, operator, random, re
+import string, sys
 from bisect import *
 from collections import *
 from copy import *
@@ -38,18 +40,24 @@ from math import *
 from string import *
 from typing import *
 """
-"""Names that solutions of function problems take for granted, as the sites where these problems come from have them."""
+"""Names that solutions of function problems take for granted, as the sites where these problems
+come from have them.
+"""
 
 
 def report_of(source: str, entry: str | None, given: Any) -> dict[str, Any]:
-    """Run a program here and now: `ending`, with `value`, `message` and `line` where there are any."""
+    """Run a program here and now: `ending`, with `value`, `message` and `line` where there are
+    any.
+    """
     try:
         code = compile(source, ANSWER, "exec", dont_inherit=True)
     except BaseException as error:  # a hostile text gets more than SyntaxErrors out of the compiler
         return _failed(error, "syntax")
     module = sys.modules["__main__"] = types.ModuleType("__main__")
     failed: list[BaseException] = []
-    threading.excepthook = lambda args: failed.append(args.exc_value or RuntimeError(args.exc_type.__name__))
+    threading.excepthook = lambda args: failed.append(
+        args.exc_value or RuntimeError(args.exc_type.__name__)
+    )
     report = {"ending": "ok"}
     try:
         if entry is None:
@@ -94,7 +102,9 @@ def _failed(error: BaseException, ending: str) -> dict[str, Any]:
     if isinstance(error, MemoryError) and ending != "syntax":
         ending = "memory"
     try:
-        message = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+        message = (
+            f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+        )
     except BaseException:  # __str__ is the program's own
         message = type(error).__name__
     return {"ending": ending, "message": message[:MESSAGE_CHARS], "line": _line(error)}
@@ -119,7 +129,9 @@ def tell(source: str, entry: str | None, mark: str) -> None:
 
 
 def serve() -> None:
-    """Frames in: the job, then one test after the other. Frames out: an empty one when ready, then what came out."""
+    """Frames in: the job, then one test after the other. Frames out: an empty one when ready, then
+    what came out.
+    """
     job = json.loads(_read_frame() or b"{}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (NUM_FDS, NUM_FDS))
     _settle(job["alone"], job["uid"])
@@ -136,7 +148,9 @@ def _settle(alone: bool, uid: int | None) -> None:
     if not alone:
         import ctypes
 
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become ours, not init's
+        ctypes.CDLL(None).prctl(
+            36, 1, 0, 0, 0
+        )  # PR_SET_CHILD_SUBREAPER: orphans become ours, not init's
 
 
 def _read_frame() -> bytes | None:
@@ -191,7 +205,9 @@ def _test(job: dict[str, Any], given: Any) -> dict[str, Any]:
 def _child(job: dict[str, Any], given: Any, fds: tuple[int, int, int]) -> None:
     os.setsid()
     nothing = os.open("/dev/null", os.O_WRONLY)
-    stdin, out, say = (os.dup2(fd, 60 + k) for k, fd in enumerate(fds))  # clear of the numbers they shall get
+    stdin, out, say = (
+        os.dup2(fd, 60 + k) for k, fd in enumerate(fds)
+    )  # clear of the numbers they shall get
     for target, fd in ((0, stdin), (1, out), (2, nothing), (SAY, say)):
         os.dup2(fd, target)
     os.closerange(SAY + 1, max(NUM_FDS, job["stdin"] + 1))
@@ -213,7 +229,9 @@ def _limit(limits: dict[str, int], alone: bool) -> None:
     ):
         resource.setrlimit(kind, (soft, hard))
     if alone:  # elsewhere everything else that this user runs would count
-        most = limits["processes"] + 2  # beside it there are this server and the sandbox's first process
+        most = (
+            limits["processes"] + 2
+        )  # beside it there are this server and the sandbox's first process
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
@@ -222,13 +240,19 @@ def _collect(job: dict[str, Any], pid: int, out: int, say: int) -> dict[str, Any
     most, deadline = limits["output_kb"] * 1024, time.monotonic() + 2 * limits["time_s"]
     trouble, status, cpu_s = _watch(pid, read, most, deadline)
     _end_all(job["alone"], pid)
-    ending, message = (trouble, "") if trouble else _by_status(status or 0, cpu_s >= limits["time_s"])
+    ending, message = (
+        (trouble, "") if trouble else _by_status(status or 0, cpu_s >= limits["time_s"])
+    )
     output, report = (data[:most].decode("utf-8", "replace") for data in (read[out], read[say]))
     return {"ending": ending, "message": message, "output": output, "report": report}
 
 
-def _watch(pid: int, read: dict[int, bytearray], most: int, deadline: float) -> tuple[str, int | None, float]:
-    """Read until the process has ended: what was wrong (empty: nothing), its wait status and its CPU seconds."""
+def _watch(
+    pid: int, read: dict[int, bytearray], most: int, deadline: float
+) -> tuple[str, int | None, float]:
+    """Read until the process has ended: what was wrong (empty: nothing), its wait status and its
+    CPU seconds.
+    """
     live, status, cpu_s = set(read), None, 0.0
     while live or status is None:
         if status is None:
@@ -256,7 +280,9 @@ def _watch(pid: int, read: dict[int, bytearray], most: int, deadline: float) -> 
 def _by_status(status: int, used_up: bool) -> tuple[str, str]:
     if os.WIFEXITED(status):
         code = os.WEXITSTATUS(status)
-        return ("ended", "") if code == 0 else ("crash", f"the process ended with exit status {code}")
+        return (
+            ("ended", "") if code == 0 else ("crash", f"the process ended with exit status {code}")
+        )
     number = os.WTERMSIG(status)
     if number == signal.SIGXCPU or (number == signal.SIGKILL and used_up):
         return "timeout", ""
@@ -267,7 +293,9 @@ def _by_status(status: int, used_up: bool) -> tuple[str, str]:
 
 
 def _end_all(alone: bool, pid: int) -> None:
-    """End what the test has left running. `alone`: whatever this process may signal belongs to the test."""
+    """End what the test has left running. `alone`: whatever this process may signal belongs to the
+    test.
+    """
     with suppress(ProcessLookupError, PermissionError):
         if alone:
             os.kill(-1, signal.SIGKILL)

@@ -53,7 +53,9 @@ print(count)
 
 @cache
 def slots(num: int) -> BoundedSemaphore:
-    """What bounds the executions at once in this process; shared by all environments with the same bound."""
+    """What bounds the executions at once in this process; shared by all environments with the same
+    bound.
+    """
     return BoundedSemaphore(num)
 
 
@@ -65,8 +67,8 @@ class Started:
     kill: Callable[[], None]
     """End it and all that it has started, now."""
     stdin: int
-    """A file in memory, under its number there: the program's standard input. Made here, since a program that can make
-    such files has memory that no limit counts."""
+    """A file in memory, under its number there: the program's standard input. Made here, since a
+    program that can make such files has memory that no limit counts."""
     alone: bool
     """It can signal nothing but what it has started."""
     uid: int | None = None
@@ -82,7 +84,9 @@ class LocalRun:
         assert stdin is not None
         assert stdout is not None
         # Escaped as JSON in a string in JSON, a character takes up to 13 bytes.
-        self._channel = Channel(stdin.fileno(), stdout.fileno(), 2**16 + 26 * 1024 * limits.output_kb)
+        self._channel = Channel(
+            stdin.fileno(), stdout.fileno(), 2**16 + 26 * 1024 * limits.output_kb
+        )
         self._deadline = time.monotonic() + START_S
         self._ended: Outcome | None = None
         box = {"alone": started.alone, "uid": started.uid, "stdin": started.stdin}
@@ -91,11 +95,15 @@ class LocalRun:
             self._channel.send(json.dumps(job).encode(), self._deadline)
             self._channel.receive(self._deadline)
         except (ChannelClosed, ChannelFull, TimeoutError) as error:
-            raise SandboxError(f"the sandbox does not start: {self._last_words() or type(error).__name__}") from error
+            raise SandboxError(
+                f"the sandbox does not start: {self._last_words() or type(error).__name__}"
+            ) from error
         self._deadline = time.monotonic() + limits.total_s
 
     def call(self, given: Any) -> Outcome:
-        """Run one test; when the run is over (out of time, taken down from inside) all further tests end like that."""
+        """Run one test; when the run is over (out of time, taken down from inside) all further
+        tests end like that.
+        """
         if self._ended is None:
             deadline = min(self._deadline, time.monotonic() + 2 * self._limits.time_s + GRACE_S)
             try:
@@ -104,7 +112,9 @@ class LocalRun:
             except TimeoutError:
                 self._ended = Outcome("timeout")
             except ChannelClosed:
-                self._ended = Outcome("crash", message="the program ended the process that was to run it")
+                self._ended = Outcome(
+                    "crash", message="the program ended the process that was to run it"
+                )
             except ChannelFull:
                 self._ended = Outcome("output")
         return self._ended
@@ -121,8 +131,8 @@ class LocalSandbox:
     Args:
         limits: what one answer may use.
         max_parallel: runs at once in this process; others wait.
-        python: interpreter that runs the programs; None: the one that runs this, outside of its virtual
-            environment.
+        python: interpreter that runs the programs; None: the one that runs this, outside of its
+            virtual environment.
     """
 
     bounds_processes = True
@@ -140,12 +150,14 @@ class LocalSandbox:
         except (SandboxError, OSError) as error:
             return str(error)
         if outcome.ending != "ok" or not outcome.output.strip().isdigit():
-            return f"the sandbox does not run a simple program: {outcome.ending} {outcome.message}".strip()
+            why = f"{outcome.ending} {outcome.message}".strip()
+            return f"the sandbox does not run a simple program: {why}"
         count = int(outcome.output)
         if self.bounds_processes and not 0 < count < most:
             return (
-                f"the sandbox cannot limit processes (a program could start {count}): use Linux 5.14 or later, and "
-                "as root in a container give it CAP_SYS_ADMIN or start as another user"
+                f"the sandbox cannot limit processes (a program could start {count}): use Linux"
+                " 5.14 or later, and as root in a container give it CAP_SYS_ADMIN or start as"
+                " another user"
             )
         return None
 

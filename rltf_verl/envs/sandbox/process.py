@@ -1,8 +1,8 @@
 """The back end `unsafe_process`: limits, a clean environment and a scratch folder, but no walls.
 
-A program can read what this user reads, write what this user writes, use the network and signal this user's processes.
-Bounded are CPU and clock, memory per process, file size and output; what a program starts is ended with it, unless
-it works at staying alive.
+A program can read what this user reads, write what this user writes, use the network and signal
+this user's processes. Bounded are CPU and clock, memory per process, file size and output; what a
+program starts is ended with it, unless it works at staying alive.
 """
 
 from __future__ import annotations
@@ -31,10 +31,16 @@ class ProcessSandbox(LocalSandbox):
     def _started(self) -> Iterator[Started]:
         with _scratch_folder() as folder, input_file() as stdin:
             process = subprocess.Popen(
-                self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                env={**ENVIRONMENT, "HOME": folder, "TMPDIR": folder}, cwd=folder, start_new_session=True,
+                self._command(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env={**ENVIRONMENT, "HOME": folder, "TMPDIR": folder},
+                cwd=folder,
+                start_new_session=True,
                 pass_fds=(stdin,),
-            )  # fmt: skip
+            )
             with ended(Started(process, lambda: _kill(process), stdin, alone=False)) as started:
                 yield started
 
@@ -49,7 +55,9 @@ def _scratch_folder() -> Iterator[str]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End all that descends from it, and it last: as long as it lives, orphans become its children."""
+    """End all that descends from it, and it last: as long as it lives, orphans become its
+    children.
+    """
     quiet = 0
     for _ in range(SWEEPS):
         found = _descendants(process.pid)
@@ -74,13 +82,20 @@ def _descendants(root: int) -> list[int]:
 
 def _children(pid: int) -> list[int]:
     try:
-        return [int(c) for t in Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
+        return [
+            int(c)
+            for t in Path(f"/proc/{pid}/task").iterdir()
+            for c in (t / "children").read_text().split()
+        ]
     except OSError:
         return []
 
 
 def _lives(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+            != "Z"
+        )
     except OSError:
         return False

@@ -1,4 +1,6 @@
-"""What the inside of a sandbox says, read as what it is: text that a hostile program may have written."""
+"""What the inside of a sandbox says, read as what it is: text that a hostile program may have
+written.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ SILENT = Outcome("crash", message="the process ended before the program did")
 
 
 def outcome_of(frame: bytes, entry: str | None) -> Outcome:
-    """The outcome of a frame: `ending`, `message`, `output` (what was printed) and `report`, a JSON text."""
+    """The outcome of a frame: `ending`, `message`, `output` (what was printed) and `report`, a JSON
+    text.
+    """
     said = as_mapping(frame)
     output = _text(said, "output")
     if said.get("ending") == ENDED:
@@ -24,7 +28,9 @@ def outcome_of(frame: bytes, entry: str | None) -> Outcome:
 
 
 def outcome_of_report(report: str, printed: str, entry: str | None) -> Outcome:
-    """The outcome of a process that ended by itself, from its own report, which is empty if it left early."""
+    """The outcome of a process that ended by itself, from its own report, which is empty if it left
+    early.
+    """
     said = as_mapping(report)
     ending, line = _ENDINGS.get(_text(said, "ending")), said.get("line")
     if ending is None and entry is None:  # left by os._exit(0): what it printed counts

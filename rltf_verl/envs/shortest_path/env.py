@@ -1,9 +1,10 @@
 r"""A shortest path on a grid with obstacles, as RLTF uses it.
 
-`mode="official"` repeats the release's 20 000 items and its grader exactly. There, a boxed text without a direction in
-it counts as "infeasible", and start and destination may be the same cell, which counts as infeasible too: any constant
-words are right in 77 of its 200 test items. `mode="strict"` (default) keeps the splits and both ends apart, takes
-"infeasible" only from who says so, and makes a fixed, small share of the problems infeasible.
+`mode="official"` repeats the release's 20 000 items and its grader exactly. There, a boxed text
+without a direction in it counts as "infeasible", and start and destination may be the same cell,
+which counts as infeasible too: any constant words are right in 77 of its 200 test items.
+`mode="strict"` (default) keeps the splits and both ends apart, takes "infeasible" only from who
+says so, and makes a fixed, small share of the problems infeasible.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Spl
 from rltf_verl.envs.shortest_path.feedback import diagnosis, marks
 from rltf_verl.envs.shortest_path.leaks import path_candidates
 from rltf_verl.envs.shortest_path.mazes import Maze, Sizes, is_path, release_mazes, shortest_path
-from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, last_line, read_path, read_release_path, spell
+from rltf_verl.envs.shortest_path.text import (
+    NO_PATH,
+    find_path,
+    last_line,
+    read_path,
+    read_release_path,
+    spell,
+)
 from rltf_verl.envs.text.boxed import extract_boxed, last_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
@@ -30,7 +38,8 @@ Grid:
 {grid}
 
 If a path exists, return it as a sequence of moves (e.g., "right, down, right").
-If no path exists, return "infeasible". Let's think step by step and output the final answer within \\boxed{{}}."""
+If no path exists, return "infeasible". Let's think step by step and output the final answer \
+within \\boxed{{}}."""
 
 CORRECT = "Your previous answer is correct."
 INCORRECT = "Your previous answer is incorrect."
@@ -41,7 +50,8 @@ MAX_DRAWS = 100_000
 
 
 class ShortestPath:
-    """The environment `shortest_path`. `Problem.data` holds `grid`, `start`, `dest`, `rows`, `cols` and `answer`.
+    """The environment `shortest_path`. `Problem.data` holds `grid`, `start`, `dest`, `rows`, `cols`
+    and `answer`.
 
     Args:
         mode: `official` or `strict` items and grading, see the module.
@@ -50,10 +60,11 @@ class ShortestPath:
         cols_min: smallest number of columns.
         cols_max: largest number of columns.
         p_blocked: chance of every cell to be an obstacle, in [0, 1).
-        infeasible_share: share of the problems of each split that have no path, in [0, 1]; `strict` only. It is what
-            "infeasible" scores when it is the answer to everything (in the release 0.354, and 0.385 in its test split).
-        style: `official` wording, or `compact` for small character-level models: the grid alone, answers are `RRDD`,
-            or `N` if there is no path.
+        infeasible_share: share of the problems of each split that have no path, in [0, 1]; `strict`
+            only. It is what "infeasible" scores when it is the answer to everything (in the release
+            0.354, and 0.385 in its test split).
+        style: `official` wording, or `compact` for small character-level models: the grid alone,
+            answers are `RRDD`, or `N` if there is no path.
 
     Raises:
         ValueError: an option has a value it cannot have; names the config key.
@@ -74,7 +85,9 @@ class ShortestPath:
     ) -> None:
         for key, least, most in (("rows", rows_min, rows_max), ("cols", cols_min, cols_max)):
             if most < least:
-                raise ValueError(f"rltf.env.{key}_max={most}: must be at least rltf.env.{key}_min={least}")
+                raise ValueError(
+                    f"rltf.env.{key}_max={most}: must be at least rltf.env.{key}_min={least}"
+                )
         self._official, self._compact = mode == "official", style == "compact"
         # What the verifier says at level full needs no attempt beside it (the paper's form B).
         compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}
@@ -85,8 +98,9 @@ class ShortestPath:
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Make the problems of both splits.
 
-        `official`: one sequence, its last `num_test` items are the test split. `strict`: distinct test grids, and
-        training grids (which may repeat) that are none of them; `infeasible_share` of each, rounded.
+        `official`: one sequence, its last `num_test` items are the test split. `strict`: distinct
+        test grids, and training grids (which may repeat) that are none of them; `infeasible_share`
+        of each, rounded.
 
         Raises:
             ValueError: a negative number, or too few such grids.
@@ -101,7 +115,8 @@ class ShortestPath:
         taken: set[str] = set()
         test = self._draw(rng, num_test, taken, distinct=True)
         return Splits(
-            train=self._problems(self._draw(rng, num_train, taken, distinct=False)), test=self._problems(test)
+            train=self._problems(self._draw(rng, num_train, taken, distinct=False)),
+            test=self._problems(test),
         )
 
     def prompt(self, problem: Problem) -> str:
@@ -118,13 +133,14 @@ class ShortestPath:
         return Grade(correct=_is_correct(problem, path), format_ok=True, parsed=self._write(path))
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Say which move cannot be made, or where the moves end (`location`); from which cell to which, or how long a
-        path is (`hint`); or the answer (`full`).
+        """Say which move cannot be made, or where the moves end (`location`); from which cell to
+        which, or how long a path is (`hint`); or the answer (`full`).
 
-        Every message is one line. Levels below `full` name no direction. `compact` marks every move up to the first
-        that cannot be made: `=` can, `x` cannot; then `?` not at the destination, `+` a shorter path exists, `!` a path
-        exists. `hint` says more: `|` the edge or `X` an obstacle in place of `x`, the cell behind `?`, the number of
-        moves too many behind `+`, of a path's moves behind `!`. `full` is the answer.
+        Every message is one line. Levels below `full` name no direction. `compact` marks every move
+        up to the first that cannot be made: `=` can, `x` cannot; then `?` not at the destination,
+        `+` a shorter path exists, `!` a path exists. `hint` says more: `|` the edge or `X` an
+        obstacle in place of `x`, the cell behind `?`, the number of moves too many behind `+`, of a
+        path's moves behind `!`. `full` is the answer.
         """
         if grade.correct or level == "verdict":
             told = CORRECT if grade.correct else INCORRECT
@@ -132,13 +148,17 @@ class ShortestPath:
         path, best = self._read(text), _best(problem)
         length, hint = _length(best), level != "location"
         if self._compact:
-            return self._write(best) if level == "full" else marks(_maze(problem), path, length, hint)
+            return (
+                self._write(best) if level == "full" else marks(_maze(problem), path, length, hint)
+            )
         answer = f" The answer is: {self._write(best)}." if level == "full" else ""
         return f"{INCORRECT} {diagnosis(_maze(problem), path, length, hint)}{answer}"
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Moves that a text lists, and claims that there is no path, for the leak guard."""
-        return path_candidates(text, _maze(problem), _best(problem), self._read(attempt), self._write)
+        return path_candidates(
+            text, _maze(problem), _best(problem), self._read(attempt), self._write
+        )
 
     def _read(self, text: str) -> str | None:
         if self._official:
@@ -164,10 +184,16 @@ class ShortestPath:
     def _problem(self, index: int, maze: Maze) -> Problem:
         best = shortest_path(maze)
         data = {
-            "grid": maze.grid, "start": list(maze.start), "dest": list(maze.dest), "rows": len(maze.grid),
-            "cols": len(maze.grid[0]), "answer": spell(NO_PATH if best is None else best),
-        }  # fmt: skip
-        return Problem(env=self.name, index=index, data=data, reference=self._write(best or NO_PATH))
+            "grid": maze.grid,
+            "start": list(maze.start),
+            "dest": list(maze.dest),
+            "rows": len(maze.grid),
+            "cols": len(maze.grid[0]),
+            "answer": spell(NO_PATH if best is None else best),
+        }
+        return Problem(
+            env=self.name, index=index, data=data, reference=self._write(best or NO_PATH)
+        )
 
     def _draw(self, rng: random.Random, num: int, taken: set[str], distinct: bool) -> list[Maze]:
         """`num` mazes that are not in `taken`, the infeasible ones anywhere among them."""
@@ -185,10 +211,15 @@ class ShortestPath:
             if (shortest_path(maze) is not None) == feasible and str(maze.grid) not in taken:
                 return maze
         raise ValueError(
-            f"{MAX_DRAWS} grids were drawn and none was new and {'feasible' if feasible else 'infeasible'}: "
-            f"{'lower' if feasible else 'raise'} rltf.env.p_blocked (now {self._sizes.p_blocked}), raise "
-            "rltf.env.rows_max or rltf.env.cols_max, lower num_test"
-            + ("" if feasible else f", or set rltf.env.infeasible_share=0 (now {self._infeasible_share})")
+            f"{MAX_DRAWS} grids were drawn and none was new and"
+            f" {'feasible' if feasible else 'infeasible'}: {'lower' if feasible else 'raise'}"
+            f" rltf.env.p_blocked (now {self._sizes.p_blocked}), raise rltf.env.rows_max or"
+            " rltf.env.cols_max, lower num_test"
+            + (
+                ""
+                if feasible
+                else f", or set rltf.env.infeasible_share=0 (now {self._infeasible_share})"
+            )
         )
 
 

@@ -40,13 +40,15 @@ _JOIN = re.compile(
     re.IGNORECASE,
 )
 _TELLS = re.compile(
-    r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|walk|take|head|proceed|need|try|"
+    r"\b(?:answer|solution|should|must|correct|right"
+    r" move|only|just|simply|go|move|walk|take|head|proceed|need|try|"
     r"expected|output|reference|hint\s*:|get\s*:|gives|path\s+is|has\s+to\s+be)(?!\w)|\\boxed\{",
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"(?:\d{1,2}[.)]|[-*])\s*$")
 _OWN = re.compile(
-    r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried)|your|yours|attempt|instead of|not|example|e\.g)\b",
+    r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried)|your|yours|attempt|instead"
+    r" of|not|example|e\.g)\b",
     re.IGNORECASE,
 )
 _WAY = r"(?:path|route|way|solution)s?"
@@ -59,7 +61,9 @@ _NONE = re.compile(
     rf"answer\s+is\s+N)\b|{NO_WAY}",
     re.IGNORECASE,
 )
-_OPEN_QUESTION = re.compile(r"\b(?:if|whether|when|unless|not|never|return|write|isn't)\b", re.IGNORECASE)
+_OPEN_QUESTION = re.compile(
+    r"\b(?:if|whether|when|unless|not|never|return|write|isn't)\b", re.IGNORECASE
+)
 
 
 _COMPASS = {"east": "right", "south": "down", "west": "left", "north": "up"}
@@ -79,12 +83,18 @@ def path_candidates(
     """
     text = text[:MAX_TEXT]
     if best == NO_PATH:
-        return [Candidate(one.start, one.end, f"\\boxed{{{write(NO_PATH)}}}") for one in _claims(text)]
+        return [
+            Candidate(one.start, one.end, f"\\boxed{{{write(NO_PATH)}}}") for one in _claims(text)
+        ]
     runs = [run for run in _runs(text) if not _names_all_four(run)]
     told = [window for run in runs for window in _windows(text, run, len(best), attempt)]
     told += [cells for cells in cell_paths(text) if len(cells.moves) == len(best)]
     told += whole_paths(text, maze, len(best), attempt or "")
-    parts = [] if told else told_parts(text, runs, maze, best, "" if attempt in (None, NO_PATH) else str(attempt))
+    parts = (
+        []
+        if told
+        else told_parts(text, runs, maze, best, "" if attempt in (None, NO_PATH) else str(attempt))
+    )
     return [
         Candidate(one.start, one.end, f"\\boxed{{{write(one.moves)}}}", part)
         for some, part in ((told, False), (parts, True))
@@ -123,12 +133,18 @@ def _without_separators(text: str, run: list[Told]) -> list[Told]:
 
 def _mentions(text: str) -> Iterator[Told]:
     for found in _MOVE.finditer(spell_digits(text)):
-        word = re.sub("(?:wards?|s)$", "", found["move"] or found["run"] or found["letter"] or found["sign"])
+        word = re.sub(
+            "(?:wards?|s)$", "", found["move"] or found["run"] or found["letter"] or found["sign"]
+        )
         moves = read_path(_COMPASS.get(word.lower(), word))
-        times = {"once": 1, "twice": 2, "thrice": 3}.get((found["often"] or found["twice"] or "").lower())
+        times = {"once": 1, "twice": 2, "thrice": 3}.get(
+            (found["often"] or found["twice"] or "").lower()
+        )
         number = found["before"] or found["x"] or found["after"] or found["many"] or found["much"]
         if moves and moves != NO_PATH:
-            yield Told(found.start(), found.end(), moves * min(times or int(number or 1), MAX_TIMES))
+            yield Told(
+                found.start(), found.end(), moves * min(times or int(number or 1), MAX_TIMES)
+            )
 
 
 def _windows(text: str, run: list[Told], length: int, attempt: str | None) -> Iterator[Told]:
@@ -145,7 +161,9 @@ def _windows(text: str, run: list[Told], length: int, attempt: str | None) -> It
 
 
 def _is_told(text: str, one: Told) -> bool:
-    """A single direction is the answer only where it is given as one: the word is used for many things."""
+    """A single direction is the answer only where it is given as one: the word is used for many
+    things.
+    """
     around = text[: one.start] + text[one.end :]
     label = _LABEL.search(text, max(0, one.start - 6), one.start)
     cue = cue_before(text, label.start() if label else one.start)

@@ -1,4 +1,6 @@
-"""Where a text tells the first moves of a path, or the one that comes next: parts of an answer for the leak guard."""
+"""Where a text tells the first moves of a path, or the one that comes next: parts of an answer for
+the leak guard.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ class Told(NamedTuple):
 
 
 _BEGIN = re.compile(r"\b(?:start|begin|beginning|first)\b[^.!?\n]*$", re.IGNORECASE)
-_BEGINS = re.compile(r"\s*(?:is|are)\s+(?:how|what)\b[^.!?\n]{0,20}\b(?:begin|start)s?\b", re.IGNORECASE)
+_BEGINS = re.compile(
+    r"\s*(?:is|are)\s+(?:how|what)\b[^.!?\n]{0,20}\b(?:begin|start)s?\b", re.IGNORECASE
+)
 _NUMBERED = re.compile(
     r"\b(?:(?:move|step)\s+(?:number\s+)?(?P<a>\d{1,2})|(?P<b>\d{1,2})(?:st|nd|rd|th)\s+(?:move|step))\b"
     r"[^.!?\n]{0,20}\b(?:should|must|has\s+to|needs?\s+to|be|by)\b[^.!?\n]{0,12}$",
     re.IGNORECASE,
 )
 _NUMBER_AFTER = re.compile(
-    r"[^.!?\n]{0,25}\b(?:at|as|for|in)\s+(?:step|move)\s+(?:number\s+)?(?P<a>\d{1,2})\b", re.IGNORECASE
+    r"[^.!?\n]{0,25}\b(?:at|as|for|in)\s+(?:step|move)\s+(?:number\s+)?(?P<a>\d{1,2})\b",
+    re.IGNORECASE,
 )
 _PLACED = re.compile(
     r"\((\d{1,2}),\s*(\d{1,2})\)[^.!?\n()]{0,30}\b(?:go|move|turn|step|head|is|be)(?:\s+to)?(?:\s+the)?\s+$",
@@ -47,7 +52,9 @@ _NOT_TOLD = re.compile(
 _SHOULD = re.compile(r"\b(?:should|must|has\s+to|needs?\s+to)\b", re.IGNORECASE)
 
 
-def told_parts(text: str, runs: list[list[Told]], maze: Maze, best: str, attempt: str) -> Iterator[Told]:
+def told_parts(
+    text: str, runs: list[list[Told]], maze: Maze, best: str, attempt: str
+) -> Iterator[Told]:
     """Moves that shortest paths begin with and the attempt does not, each filled up to such a path.
 
     Args:
@@ -69,7 +76,9 @@ def told_parts(text: str, runs: list[list[Told]], maze: Maze, best: str, attempt
                 yield Told(first.start, last.end, whole)
 
 
-def _beginnings(text: str, cue: str, end: int, moves: str, maze: Maze, attempt: str) -> Iterator[str]:
+def _beginnings(
+    text: str, cue: str, end: int, moves: str, maze: Maze, attempt: str
+) -> Iterator[str]:
     """What the path begins with, if the moves are what the words around them say."""
     if _BEGIN.search(cue) or _BEGINS.match(text, end):
         yield moves
@@ -97,7 +106,11 @@ def _way_to(maze: Maze, cell: Cell, attempt: str) -> str | None:
             break
         if made.end == cell:
             return attempt[:num]
-    return None if maze.get(*cell) in (None, "X") else shortest_path(Maze(_open(maze), maze.start, cell))
+    return (
+        None
+        if maze.get(*cell) in (None, "X")
+        else shortest_path(Maze(_open(maze), maze.start, cell))
+    )
 
 
 def _open(maze: Maze) -> Grid:
@@ -120,7 +133,9 @@ _CELLS = re.compile(rf"{_CELL}(?:[\s,;→>-]{{0,6}}(?:and|then|to)?\s{{0,2}}{_CE
 
 
 def cell_paths(text: str) -> Iterator[Told]:
-    """Lists of neighbouring cells, as moves; from which cell on they are counted makes no difference."""
+    """Lists of neighbouring cells, as moves; from which cell on they are counted makes no
+    difference.
+    """
     for found in _CELLS.finditer(text):
         cells = [(int(m[1]), int(m[2])) for m in re.finditer(_CELL, found[0])]
         moves = [_MOVE_OF.get((b[0] - a[0], b[1] - a[1]), "") for a, b in pairwise(cells)]

@@ -1,4 +1,5 @@
-"""Whole paths, however a text lists them: moves in any language and sign, forwards or backwards, cells, steps.
+"""Whole paths, however a text lists them: moves in any language and sign, forwards or backwards,
+cells, steps.
 
 What is read counts only if it is a shortest path: as many moves, from the start to the destination.
 """
@@ -41,19 +42,27 @@ _TOKEN = re.compile(
     rf"|(?<![^\W\d_])(?P<run>[RDLU]{{1,60}})(?![^\W\d_])){_TIMES}",
     re.IGNORECASE,
 )
-_BREAK = re.compile(r"\b(?:you|your|yours|not|instead|or|if|wrong|never|example|e\.g)\b|\n\s*\n", re.IGNORECASE)
+_BREAK = re.compile(
+    r"\b(?:you|your|yours|not|instead|or|if|wrong|never|example|e\.g)\b|\n\s*\n", re.IGNORECASE
+)
 _TYPED = re.compile(r"(?<![\w<>=!-])[><vV^](?:[\s,]?[><vV^])+(?![\w<>=])")
 _COMPASS = re.compile(r"(?<![^\W_])[NESW](?:[\s,;-]{0,3}[NESW])+(?![^\W_])")
 _CELL_FORMS = (
     re.compile(r"[(\[]\s?(\d{1,2})\s?[,;|]\s?(\d{1,2})\s?[)\]]"),
-    re.compile(r"\br(?:ow)?[\s_=:]{0,2}(\d{1,2})\W{0,3}(?:and\s)?c(?:ol(?:umn)?)?[\s_=:]{0,2}(\d{1,2})\b", re.I),
+    re.compile(
+        r"\br(?:ow)?[\s_=:]{0,2}(\d{1,2})\W{0,3}(?:and\s)?c(?:ol(?:umn)?)?[\s_=:]{0,2}(\d{1,2})\b",
+        re.I,
+    ),
     re.compile(
         r"\b(?:zeile|ligne|fila|riga|linha|rij)\s(\d{1,2})\W{1,3}"
-        r"(?:spalte|colonne|columna|colonna|coluna|kolom)\s(\d{1,2})\b", re.I
+        r"(?:spalte|colonne|columna|colonna|coluna|kolom)\s(\d{1,2})\b",
+        re.I,
     ),
-    re.compile(r"(?<![\w.,])(?:\d{1,2}\s?[,;|]\s?)?(\d{1,2})\s?[,;|]\s?(\d{1,2})(?![\w.]|\s?[,;|]\s?\d)"),
+    re.compile(
+        r"(?<![\w.,])(?:\d{1,2}\s?[,;|]\s?)?(\d{1,2})\s?[,;|]\s?(\d{1,2})(?![\w.]|\s?[,;|]\s?\d)"
+    ),
     re.compile(r"(?<![\w])([A-Ja-j])(\d{1,2})(?![\w])"),
-)  # fmt: skip
+)
 _VECTOR = re.compile(r"[(\[]\s?([+-]?[01])\s?,\s?([+-]?[01])\s?[)\]]")
 
 
@@ -61,14 +70,18 @@ def whole_paths(text: str, maze: Maze, length: int, attempt: str) -> Iterator[To
     """Lists in the text that may be a path of `length` moves; `attempt` repeated is none."""
     backwards = bool(BACKWARDS.search(text)) or bool(_FROM_GOAL.search(text))
     for some in _lists(text):
-        if "".join(one.moves for one in some) != attempt and (length >= MIN_MOVES or _is_list(text, some, length)):
+        if "".join(one.moves for one in some) != attempt and (
+            length >= MIN_MOVES or _is_list(text, some, length)
+        ):
             yield from _windows(some, length, backwards)
     for told in _cell_lists(text, maze):
         if len(told.moves) == length and told.moves != attempt and length > 1:
             yield told
 
 
-_FROM_GOAL = re.compile(r"\bfrom\s+(?:the\s+)?(?:destination|goal|end|target|finish|#)", re.IGNORECASE)
+_FROM_GOAL = re.compile(
+    r"\bfrom\s+(?:the\s+)?(?:destination|goal|end|target|finish|#)", re.IGNORECASE
+)
 _JOIN = re.compile(
     r"(?:[\W\d]|\b(?:and|then|dann|und|puis|et|luego|y|poi|e|depois|daarna|en|потом|затем|a|la|to|the|after|which|it|heads?|"
     r"go|going|next|step|from|times?)\b){0,20}",
@@ -77,7 +90,9 @@ _JOIN = re.compile(
 
 
 def _is_list(text: str, some: list[Told], length: int) -> bool:
-    """Few moves count only where nothing else stands between them, and no `if` or `your` in front."""
+    """Few moves count only where nothing else stands between them, and no `if` or `your` in
+    front.
+    """
     joined = all(_JOIN.fullmatch(text, a.end, b.start) for a, b in pairwise(some))
     return (
         joined
@@ -95,19 +110,23 @@ def _lists(text: str) -> Iterator[list[Told]]:
             yield [Told(i, i + 1, move) for i, move in places]
     vectors = (
         Told(*found.span(), _move(int(found[1]), int(found[2]))) for found in _VECTOR.finditer(text)
-    )  # fmt: skip
+    )
     yield from _joined(text, (vector for vector in vectors if vector.moves))
 
 
 def _moves(text: str) -> Iterator[Told]:
-    words = any(found["word"] or found["cjk"] for found in _TOKEN.finditer(text[: MAX_GAP * MAX_TOKENS]))
+    words = any(
+        found["word"] or found["cjk"] for found in _TOKEN.finditer(text[: MAX_GAP * MAX_TOKENS])
+    )
     for num, found in enumerate(_TOKEN.finditer(text)):
         if num == MAX_TOKENS:
             return
         if found["sign"] and words:
             continue  # arrows between words separate them
         word = (found["word"] or found["cjk"] or "").lower()
-        moves = MOVE_OF.get(word) or SIGN_OF.get(found["sign"] or "") or (found["run"] or "").upper()
+        moves = (
+            MOVE_OF.get(word) or SIGN_OF.get(found["sign"] or "") or (found["run"] or "").upper()
+        )
         times = int(found["before"] or found["after"] or found["words"] or 1)
         if found["run"] and found["run"].islower() and len(found["run"]) == 1:
             continue
@@ -137,11 +156,15 @@ def _windows(some: list[Told], length: int, backwards: bool) -> Iterator[Told]:
             yield Told(first.start, some[k - 1].end, moves)
             if backwards:
                 yield Told(first.start, some[k - 1].end, moves[::-1])
-                yield Told(first.start, some[k - 1].end, "".join(_MOVE_BACK[move] for move in moves[::-1]))
+                yield Told(
+                    first.start, some[k - 1].end, "".join(_MOVE_BACK[move] for move in moves[::-1])
+                )
 
 
 def _cell_lists(text: str, maze: Maze) -> Iterator[Told]:
-    """Lists of cells in any notation, as moves from the start; cells may be counted from 0 or 1 or named x first."""
+    """Lists of cells in any notation, as moves from the start; cells may be counted from 0 or 1 or
+    named x first.
+    """
     for form in _CELL_FORMS:
         run: list[tuple[int, int, int, int]] = []
         for found in form.finditer(text):
@@ -155,9 +178,14 @@ def _cell_lists(text: str, maze: Maze) -> Iterator[Told]:
 
 
 _AXES: tuple[Callable[[int, int], tuple[int, int]], ...] = (
-    lambda a, b: (a, b), lambda a, b: (b, a), lambda a, b: (-b, a), lambda a, b: (b, -a),
-)  # fmt: skip
-"""Row and column of a cell that is written (row, column), (x, y), (x, y) with y upwards; the last for completeness."""
+    lambda a, b: (a, b),
+    lambda a, b: (b, a),
+    lambda a, b: (-b, a),
+    lambda a, b: (b, -a),
+)
+"""Row and column of a cell that is written (row, column), (x, y), (x, y) with y upwards; the last
+for completeness.
+"""
 
 
 def _as_moves(run: list[tuple[int, int, int, int]], maze: Maze) -> Iterator[Told]:
@@ -176,7 +204,9 @@ def _as_moves(run: list[tuple[int, int, int, int]], maze: Maze) -> Iterator[Told
 
 
 def _straight(down: int, right: int) -> str:
-    """The moves from one cell to another in its row or column; empty if there is none or they are the same."""
+    """The moves from one cell to another in its row or column; empty if there is none or they are
+    the same.
+    """
     if (down == 0) == (right == 0) or abs(down + right) > MAX_TIMES:
         return ""
     return _move((down > 0) - (down < 0), (right > 0) - (right < 0)) * abs(down + right)

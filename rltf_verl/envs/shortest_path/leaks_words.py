@@ -6,14 +6,24 @@ Words are spelled as `plain_text.characters` leaves them: without marks.
 from __future__ import annotations
 
 _WORDS = {
-    "R": "right east rechts droite derecha destra direita prawo leste oost вправо направо 右 東 오른쪽 동쪽",
-    "D": "down south runter unten abwarts hinunter bas abajo giu basso baixo omlaag beneden dol "
-    "nedat sud sur zuid вниз "
-    "下 南 아래 남쪽",
-    "L": "left west links gauche izquierda sinistra esquerda lewo ouest oeste ovest влево налево 左 西 왼쪽 서쪽",
-    "U": "up north hoch oben rauf aufwarts hinauf haut arriba cima acima omhoog boven uppat nord "
-    "norte noord вверх наверх "
-    "上 北 위 북쪽",
+    "R": (
+        "right east rechts droite derecha destra direita prawo leste oost вправо направо 右 東"
+        " 오른쪽 동쪽"
+    ),
+    "D": (
+        "down south runter unten abwarts hinunter bas abajo giu basso baixo omlaag beneden dol "
+        "nedat sud sur zuid вниз "
+        "下 南 아래 남쪽"
+    ),
+    "L": (
+        "left west links gauche izquierda sinistra esquerda lewo ouest oeste ovest влево налево 左"
+        " 西 왼쪽 서쪽"
+    ),
+    "U": (
+        "up north hoch oben rauf aufwarts hinauf haut arriba cima acima omhoog boven uppat nord "
+        "norte noord вверх наверх "
+        "上 北 위 북쪽"
+    ),
 }
 _SIGNS = {"R": "→➡⇒⟶👉▶►", "D": "↓⬇⇓👇▼🔽", "L": "←⬅⇐⟵👈◀◄", "U": "↑⬆⇑👆▲🔼"}
 MOVE_OF = {word: move for move, words in _WORDS.items() for word in words.split()}

@@ -1,4 +1,6 @@
-"""Shortest paths on a grid of open (`O`) and blocked (`X`) cells, from the start `*` to the destination `#`."""
+"""Shortest paths on a grid of open (`O`) and blocked (`X`) cells, from the start `*` to the
+destination `#`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ STEPS = {"R": (0, 1), "D": (1, 0), "L": (0, -1), "U": (-1, 0)}
 
 @dataclass(frozen=True, slots=True)
 class Maze:
-    """A grid with both its ends, which may be the same cell; the destination is then the one that it shows."""
+    """A grid with both its ends, which may be the same cell; the destination is then the one that
+    it shows.
+    """
 
     grid: Grid
     start: Cell
@@ -42,7 +46,9 @@ class Walk:
 
 
 def walk(maze: Maze, moves: str) -> Walk:
-    """Make the moves, letters of `STEPS`, up to the first that leaves the grid or hits an obstacle."""
+    """Make the moves, letters of `STEPS`, up to the first that leaves the grid or hits an
+    obstacle.
+    """
     row, column = maze.start
     for i, move in enumerate(moves):
         down, right = STEPS[move]
@@ -87,7 +93,10 @@ class Sizes:
     def draw(self, rng: random.Random) -> Maze:
         """A maze whose ends are two different cells."""
         rows, cols = rng.randint(*self.rows), rng.randint(*self.cols)
-        grid = [["X" if rng.random() < self.p_blocked else "O" for _ in range(cols)] for _ in range(rows)]
+        grid = [
+            ["X" if rng.random() < self.p_blocked else "O" for _ in range(cols)]
+            for _ in range(rows)
+        ]
         start, dest = (divmod(place, cols) for place in rng.sample(range(rows * cols), 2))
         return _placed(grid, start, dest)
 
@@ -102,10 +111,14 @@ def release_mazes(seed: int, num: int, sizes: Sizes) -> Iterator[Maze]:
     seeds = random.Random(seed)
     for _ in range(num):
         rng = np.random.default_rng(seeds.randint(0, 2**31))
-        rows, cols = (int(rng.integers(least, most + 1)) for least, most in (sizes.rows, sizes.cols))
+        rows, cols = (
+            int(rng.integers(least, most + 1)) for least, most in (sizes.rows, sizes.cols)
+        )
         blocked = rng.random(rows * cols) < sizes.p_blocked
         grid = [["X" if blocked[r * cols + c] else "O" for c in range(cols)] for r in range(rows)]
-        start_row, start_col, dest_row, dest_col = (int(rng.integers(0, size)) for size in (rows, cols, rows, cols))
+        start_row, start_col, dest_row, dest_col = (
+            int(rng.integers(0, size)) for size in (rows, cols, rows, cols)
+        )
         yield _placed(grid, (start_row, start_col), (dest_row, dest_col))
 
 

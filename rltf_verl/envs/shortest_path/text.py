@@ -1,8 +1,9 @@
-r"""Read a sequence of moves, or the claim that there is no path, that someone wrote down in whatever way.
+r"""Read a sequence of moves, or the claim that there is no path, that someone wrote down in
+whatever way.
 
-Understood: `right, down`, `R, D`, `RRDD`, `["right", "down"]`, `1. right 2. down`, bullets, `right -> down`, `→↓`,
-`\rightarrow \downarrow`, `\text{right}`; and `infeasible`, `impossible`, `no path exists` and the like. A text with any
-other words in it is not an answer.
+Understood: `right, down`, `R, D`, `RRDD`, `["right", "down"]`, `1. right 2. down`, bullets,
+`right -> down`, `→↓`, `\rightarrow \downarrow`, `\text{right}`; and `infeasible`, `impossible`,
+`no path exists` and the like. A text with any other words in it is not an answer.
 """
 
 from __future__ import annotations
@@ -26,20 +27,108 @@ _LABEL = re.compile(r"(?<![\w.])\d+\s*[.):](?!\d)")
 _MARKUP = re.compile(r"\\(?!(?:right|down|left|up)arrow)[a-z]+|\\[,;:! ]|->|=>|➔")
 _TOKEN = re.compile(r"[^\W\d_]+|\\[a-z]+|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑]|\d+")
 _STRONG = {"infeasible", "impossible", "unreachable", "unfeasible"}
-_WEAK = {"path", "paths", "route", "way", "solution", "feasible", "possible", "reachable", "reached", "reach", "found"}
-_NEGATED = re.compile(r"\b(?:not|isn't|never|no)\s+(?:\w+\s+)?(?:infeasible|impossible|unreachable|unfeasible)\b")
-_FILLERS = frozenset(
-    """
-    a an and answer are at begin below by can final finally first follow following follows for from go goal goes
-    grid hence here i in is it last move moves my next of once one optimal path sequence shortest so solution start
-    step steps take the then there therefore this thus to valid we with you destination
-    """.split()  # noqa: SIM905  # as a list it would be a word a line
+_WEAK = {
+    "path",
+    "paths",
+    "route",
+    "way",
+    "solution",
+    "feasible",
+    "possible",
+    "reachable",
+    "reached",
+    "reach",
+    "found",
+}
+_NEGATED = re.compile(
+    r"\b(?:not|isn't|never|no)\s+(?:\w+\s+)?(?:infeasible|impossible|unreachable|unfeasible)\b"
 )
+_FILLERS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "answer",
+        "are",
+        "at",
+        "begin",
+        "below",
+        "by",
+        "can",
+        "final",
+        "finally",
+        "first",
+        "follow",
+        "following",
+        "follows",
+        "for",
+        "from",
+        "go",
+        "goal",
+        "goes",
+        "grid",
+        "hence",
+        "here",
+        "i",
+        "in",
+        "is",
+        "it",
+        "last",
+        "move",
+        "moves",
+        "my",
+        "next",
+        "of",
+        "once",
+        "one",
+        "optimal",
+        "path",
+        "sequence",
+        "shortest",
+        "so",
+        "solution",
+        "start",
+        "step",
+        "steps",
+        "take",
+        "the",
+        "then",
+        "there",
+        "therefore",
+        "this",
+        "thus",
+        "to",
+        "valid",
+        "we",
+        "with",
+        "you",
+        "destination",
+    ]
+)  # as a list it would be a word a line
 _NONE_FILLERS = frozenset(
-    """
-    available because be blocked cannot could exist existing exists no not problem puzzle since t isn any such
-    """.split()  # noqa: SIM905  # as a list it would be a word a line
-).union(_FILLERS, _STRONG, _WEAK)
+    [
+        "available",
+        "because",
+        "be",
+        "blocked",
+        "cannot",
+        "could",
+        "exist",
+        "existing",
+        "exists",
+        "no",
+        "not",
+        "problem",
+        "puzzle",
+        "since",
+        "t",
+        "isn",
+        "any",
+        "such",
+    ]
+).union(  # as a list it would be a word a line
+    _FILLERS, _STRONG, _WEAK
+)
 _TAIL = re.compile(r".*(?::|\b(?:is|be)\b)", re.IGNORECASE)
 _PUNCTUATION = ".,;()[]{}\"' "
 
@@ -58,12 +147,18 @@ def read_path(text: str) -> str | None:
     if moves:  # arrows between words separate them
         return moves if all(word in _FILLERS or _as_moves(word) for word in words) else None
     if len(words) < len(tokens):
-        return "".join(_ARROWS.get(token, "") for token in tokens) if _FILLERS.issuperset(words) else None
+        return (
+            "".join(_ARROWS.get(token, "") for token in tokens)
+            if _FILLERS.issuperset(words)
+            else None
+        )
     return NO_PATH if _says_none(plain, words) else None
 
 
 def find_path(text: str) -> str | None:
-    """The answer of a text without a box: all of it, its last line, or what stands there behind an `is` or `:`."""
+    """The answer of a text without a box: all of it, its last line, or what stands there behind an
+    `is` or `:`.
+    """
     last = last_line(text)
     tail = _TAIL.match(last)
     found = (read_path(part) for part in (text, last, last[tail.end() :] if tail else last))
@@ -76,7 +171,9 @@ def last_line(text: str) -> str:
 
 
 def read_release_path(boxed: str) -> str:
-    """What the release takes a boxed text for: direction words in it, whatever stands between; without one, NO_PATH."""
+    """What the release takes a boxed text for: direction words in it, whatever stands between;
+    without one, NO_PATH.
+    """
     text = boxed.lower()
     if any(said in text for said in ("infeasible", "impossible", "no path")):
         return NO_PATH

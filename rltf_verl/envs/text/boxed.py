@@ -12,8 +12,8 @@ _OPEN = re.compile(r"\\boxed\s*\{")
 def extract_boxed(text: str) -> str:
     r"""The last `\boxed{…}` to be closed, with the release's quirks: use it to match its numbers.
 
-    A `}` that closes nothing, anywhere, makes the whole text unreadable; a `{` that is never closed is ignored.
-    Without any box, `\boxed word` counts.
+    A `}` that closes nothing, anywhere, makes the whole text unreadable; a `{` that is never closed
+    is ignored. Without any box, `\boxed word` counts.
 
     Raises:
         ValueError: nothing is boxed, or there is an unmatched `}`.
@@ -41,7 +41,8 @@ def extract_boxed(text: str) -> str:
 
 
 def last_box(text: str) -> str | None:
-    r"""What stands in the last `\boxed{`, up to its closing brace or the end of the text; None without a box.
+    r"""What stands in the last `\boxed{`, up to its closing brace or the end of the text; None
+    without a box.
 
     Braces elsewhere in the text do not matter.
 
@@ -62,14 +63,16 @@ def last_box(text: str) -> str | None:
 HASHES = "####"
 """What GSM8K's solutions have in front of the answer."""
 _ASKS_HASHES = re.compile(
-    r"(?<=[^#\n])####(?!#)|^####[ \t]*(?:$|[^\w\s#]|(?:the |your )?(?:final )?(?:answer|number|result|x)\b)",
+    r"(?<=[^#\n])####(?!#)|^####[ \t]*(?:$|[^\w\s#]|(?:the |your )?(?:final"
+    r" )?(?:answer|number|result|x)\b)",
     re.I | re.M,
 )
 _HASHED = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n]*)")
 
 
 def asks_for_hashes(question: str) -> bool:
-    r"""Whether a prompt asks for the answer behind `####`, and for no box. A heading `#### Problem 3` does not.
+    r"""Whether a prompt asks for the answer behind `####`, and for no box. A heading
+    `#### Problem 3` does not.
 
     >>> asks_for_hashes('Output the final answer after "####".')
     True
@@ -84,4 +87,6 @@ def last_hashed(text: str) -> str | None:
     '63'
     """
     found = _HASHED.findall(text)
-    return (found[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None) if found else None
+    return (
+        (found[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None) if found else None
+    )

@@ -21,11 +21,45 @@ MAX_WORDS = 5
 """Words of the longest number below a hundred, and its marks."""
 _WORD = re.compile(r"[^\W\d_]+")
 _AND = frozenset(("and", "und", "et", "y", "e", "en"))
-_HAN_DIGITS = ("零〇", "一壹", "二两貳贰", "三叁參", "四肆", "五伍", "六陆陸", "七柒", "八捌", "九玖")
+_HAN_DIGITS = (
+    "零〇",
+    "一壹",
+    "二两貳贰",
+    "三叁參",
+    "四肆",
+    "五伍",
+    "六陆陸",
+    "七柒",
+    "八捌",
+    "九玖",
+)
 _HAN = {sign: value for value, signs in enumerate(_HAN_DIGITS) for sign in signs}
 _HAN_RUN = re.compile("[零〇一壹二两貳贰三叁參四肆五伍六陆陸七柒八捌九玖十拾百佰千]+")
-_KANA = {"ゼロ": 0, "れい": 0, "いち": 1, "さん": 3, "よん": 4, "ろく": 6, "なな": 7, "しち": 7, "はち": 8, "きゅう": 9}
-_HANGUL = {"영": 0, "공": 0, "일": 1, "이": 2, "삼": 3, "사": 4, "오": 5, "육": 6, "칠": 7, "팔": 8, "구": 9}
+_KANA = {
+    "ゼロ": 0,
+    "れい": 0,
+    "いち": 1,
+    "さん": 3,
+    "よん": 4,
+    "ろく": 6,
+    "なな": 7,
+    "しち": 7,
+    "はち": 8,
+    "きゅう": 9,
+}
+_HANGUL = {
+    "영": 0,
+    "공": 0,
+    "일": 1,
+    "이": 2,
+    "삼": 3,
+    "사": 4,
+    "오": 5,
+    "육": 6,
+    "칠": 7,
+    "팔": 8,
+    "구": 9,
+}
 _HANGUL_RUN = re.compile(
     r"(?<![가-힣])[영공일이삼사오육칠팔구십백천]+(?=입니다|이다|이고|예요|이에요|이며|이어|은|는|가|을|를|로|[^가-힣]|$)"
 )
@@ -104,16 +138,25 @@ def _first_words() -> dict[str, tuple[str, ...]]:
     """First word of a number -> the languages that it may be of."""
     firsts: dict[str, list[str]] = {}
     for language in LATIN:
-        for words in (*number_words(language), (HUNDRED[language],), (THOUSAND[language],), ("mila",)):
+        for words in (
+            *number_words(language),
+            (HUNDRED[language],),
+            (THOUSAND[language],),
+            ("mila",),
+        ):
             if language not in firsts.setdefault(words[0], []):
                 firsts[words[0]].append(language)
     return {word: tuple(languages) for word, languages in firsts.items()}
 
 
 def _languages(words: Sequence[str]) -> tuple[str, ...]:
-    """The language that the text is written in, then those with two different number words in it."""
+    """The language that the text is written in, then those with two different number words in
+    it.
+    """
     some = set(words)
-    hits = {language: len(some.intersection(FUNCTION_WORDS[language].split())) for language in LATIN}
+    hits = {
+        language: len(some.intersection(FUNCTION_WORDS[language].split())) for language in LATIN
+    }
     firsts = _first_words()
     sure = [language for word in some - UNSURE for language in firsts.get(word, ())]
     hits = {language: num + sure.count(language) for language, num in hits.items()}
@@ -123,19 +166,24 @@ def _languages(words: Sequence[str]) -> tuple[str, ...]:
 
 def _number_at(
     text: str, words: Sequence[tuple[str, int, int]], i: int, known: Sequence[str]
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int]:
     """The number that begins at a word, and how many words it has; (0, 0) if none does."""
     word = words[i][0]
     languages = _first_words().get(word, ())
     # A number follows its neighbours' language: an unsure word is read only in a text of its own.
-    for language in (*(x for x in known if x in languages), *(languages if word not in UNSURE else ())):
+    for language in (
+        *(x for x in known if x in languages),
+        *(languages if word not in UNSURE else ()),
+    ):
         value, used = _compound(text, words, i, language)
         if used:
             return value, used
     return 0, 0
 
 
-def _compound(text: str, words: Sequence[tuple[str, int, int]], i: int, language: str) -> tuple[int, int]:
+def _compound(
+    text: str, words: Sequence[tuple[str, int, int]], i: int, language: str
+) -> tuple[int, int]:
     total = part = used = 0
     seen = False
     while i + used < len(words) and (not used or _near(text, words, i + used)):
@@ -158,10 +206,16 @@ def _compound(text: str, words: Sequence[tuple[str, int, int]], i: int, language
     return total + part, used
 
 
-def _below_hundred(text: str, words: Sequence[tuple[str, int, int]], i: int, language: str) -> tuple[int, int]:
+def _below_hundred(
+    text: str, words: Sequence[tuple[str, int, int]], i: int, language: str
+) -> tuple[int, int]:
     numbers = number_words(language)
     spelled = [words[i][0]]
-    while len(spelled) < MAX_WORDS and i + len(spelled) < len(words) and _near(text, words, i + len(spelled)):
+    while (
+        len(spelled) < MAX_WORDS
+        and i + len(spelled) < len(words)
+        and _near(text, words, i + len(spelled))
+    ):
         spelled.append(words[i + len(spelled)][0])
     for used in range(len(spelled), 0, -1):
         value = numbers.get(tuple(spelled[:used]))

@@ -1,25 +1,50 @@
-"""Numbers that are spelled out, read without moving a character: what is found can be pointed at in the text."""
+"""Numbers that are spelled out, read without moving a character: what is found can be pointed at in
+the text.
+"""
 
 from __future__ import annotations
 
 import re
 
 _SMALL = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-]  # fmt: skip
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_VALUE = {word: i for i, word in enumerate(_SMALL)} | {word: 10 * i for i, word in enumerate(_TENS, start=2)}
+_VALUE = {word: i for i, word in enumerate(_SMALL)} | {
+    word: 10 * i for i, word in enumerate(_TENS, start=2)
+}
 
 _UNIT = "|".join(_SMALL[1:10])
-_BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[\s-]+(?:{_UNIT})\b)?|{'|'.join(sorted(_SMALL, key=len, reverse=True))})"
+_LONGEST_FIRST = "|".join(sorted(_SMALL, key=len, reverse=True))
+_BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[\s-]+(?:{_UNIT})\b)?|{_LONGEST_FIRST})"
 _NUMBER = re.compile(
-    rf"\b(?:(?:{_UNIT}|a)\s+hundred(?:\s+(?:and\s+)?{_BELOW_100})?|{_BELOW_100})\b", re.IGNORECASE | re.ASCII
+    rf"\b(?:(?:{_UNIT}|a)\s+hundred(?:\s+(?:and\s+)?{_BELOW_100})?|{_BELOW_100})\b",
+    re.IGNORECASE | re.ASCII,
 )
 
 
 def spell_digits(text: str) -> str:
-    """`text` of the same length, numbers up to 999 in words written as digits and filled up with spaces.
+    """`text` of the same length, numbers up to 999 in words written as digits and filled up with
+    spaces.
 
     >>> spell_digits("row two is forty-two")
     'row 2   is 42       '
@@ -28,7 +53,8 @@ def spell_digits(text: str) -> str:
 
 
 _ORDINAL = re.compile(
-    r"\b(?:(first)|(second)|(third)|(fourth)|(fifth)|(sixth)|(seventh)|(eighth)|(ninth))\b", re.IGNORECASE
+    r"\b(?:(first)|(second)|(third)|(fourth)|(fifth)|(sixth)|(seventh)|(eighth)|(ninth))\b",
+    re.IGNORECASE,
 )
 _ENDING = {1: "st", 2: "nd", 3: "rd"}
 

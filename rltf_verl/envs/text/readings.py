@@ -1,4 +1,6 @@
-"""The readings of a feedback text in which the leak guard looks for the answer, each with a map back to the text."""
+"""The readings of a feedback text in which the leak guard looks for the answer, each with a map
+back to the text.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _DIGIT = {"zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five"
 
 
 def readings(text: str) -> Iterator[View]:
-    """Every different reading: plain characters, no markup, digits and values for words, and what is in code."""
+    """Every different reading: plain characters, no markup, digits and values for words, and what
+    is in code.
+    """
     seen: set[str] = set()
     for view in _readings(text):
         if view.text not in seen:

@@ -33,7 +33,9 @@ def plain(text: str) -> str:
 
 
 def word_ends(text: str) -> dict[int, int]:
-    """Every place inside a number word -> where the word ends: its digits in `plain(text)` are shorter than it is."""
+    """Every place inside a number word -> where the word ends: its digits in `plain(text)` are
+    shorter than it is.
+    """
     spans = number_spans(_without_markup(text))
     return {place: end for start, end in spans for place in range(start + 1, end)}
 

@@ -1,8 +1,9 @@
-"""Free text scored by judges: their mean score is the reward, their critique the feedback (the paper's writing tasks).
+"""Free text scored by judges: their mean score is the reward, their critique the feedback (the
+paper's writing tasks).
 
-The prompts, the judge and the reward of the paper's LitBench and WritingBench runs are not public; what stands here is
-ours. An assignment is a row of a file of yours. One call of a judge gives score and critique, so `verifier` at level
-`hint` says what the judge said and costs nothing more.
+The prompts, the judge and the reward of the paper's LitBench and WritingBench runs are not public;
+what stands here is ours. An assignment is a row of a file of yours. One call of a judge gives score
+and critique, so `verifier` at level `hint` says what the judge said and costs nothing more.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ INCORRECT = "The text is not good enough yet."
 
 
 class Writing:
-    """The environment `writing`. `Problem.data` holds `question` and `rubric`; there is no reference answer.
+    """The environment `writing`. `Problem.data` holds `question` and `rubric`; there is no
+    reference answer.
 
     Args:
         path: assignments: a .parquet, .json, .jsonl or .csv file. Needed to build only.
         question_field: its column with the assignment.
-        rubric_field: its column with a list of requirements, or one per line; null: `rubric` for all.
+        rubric_field: its column with a list of requirements, or one per line; null: `rubric` for
+            all.
         rubric: requirements of every assignment.
-        judges: blocks with `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`; their scores are
-            averaged. Needed to grade only.
+        judges: blocks with `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`;
+            their scores are averaged. Needed to grade only.
         low: worst score.
         high: best score.
         threshold: mean score from which a text counts as correct, which ends a session.
@@ -45,8 +48,12 @@ class Writing:
 
     name = "writing"
     revise_templates: ClassVar = {
-        "attempt": "text", "question": "text", "answer": "text", "logits": "text", "append": "plain_append",
-    }  # fmt: skip
+        "attempt": "text",
+        "question": "text",
+        "answer": "text",
+        "logits": "text",
+        "append": "plain_append",
+    }
 
     def __init__(
         self,
@@ -62,10 +69,16 @@ class Writing:
         if not low < high:
             raise ValueError(f"rltf.env.high={high!r} must be above rltf.env.low={low!r}")
         if not low < threshold <= high:
-            raise ValueError(f"rltf.env.threshold={threshold!r} must be above rltf.env.low={low!r}, at most {high!r}")
+            raise ValueError(
+                f"rltf.env.threshold={threshold!r} must be above rltf.env.low={low!r}, at most"
+                f" {high!r}"
+            )
         self._path, self._question_field, self._rubric_field = path, question_field, rubric_field
         self._rubric, self._threshold, self._scale = list(rubric), threshold, Scale(low, high)
-        self._judges = [ScoringJudge(block, f"rltf.env.judges[{i}]", self._scale) for i, block in enumerate(judges)]
+        self._judges = [
+            ScoringJudge(block, f"rltf.env.judges[{i}]", self._scale)
+            for i, block in enumerate(judges)
+        ]
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Read the assignments, in a random order; the first `num_test` are the test split.
@@ -74,13 +87,16 @@ class Writing:
             ValueError: no file, no such column, or fewer assignments than asked for.
         """
         if self._path is None:
-            raise ValueError("rltf.env.path=null: name a file with a column of assignments (rltf.env.question_field)")
+            raise ValueError(
+                "rltf.env.path=null: name a file with a column of assignments"
+                " (rltf.env.question_field)"
+            )
         rows = read_rows("rltf.env.path", self._path, seed)
         questions = list(dict.fromkeys(self._question(row) for row in rows))
         if len(questions) < num_train + num_test:
             raise ValueError(
-                f"rltf.env.path={self._path}: {len(questions)} different assignments, {num_train} + {num_test} are "
-                "asked for; lower --num-train or --num-test"
+                f"rltf.env.path={self._path}: {len(questions)} different assignments, {num_train} +"
+                f" {num_test} are asked for; lower --num-train or --num-test"
             )
         test, train = questions[:num_test], questions[num_test : num_test + num_train]
         return Splits(train=self._problems(train), test=self._problems(test))
@@ -97,18 +113,26 @@ class Writing:
         """Ask all judges at the same time; `Grade.score` is their mean as a share of the scale.
 
         Raises:
-            GradeUnavailable: one of them cannot be had. A mean over fewer judges would be another scale.
+            GradeUnavailable: one of them cannot be had. A mean over fewer judges would be another
+                scale.
         """
         if not text.strip():
             return EMPTY
         if not self._judges:
-            raise ValueError("rltf.env.judges=[]: name at least one, e.g. [{endpoint: {base_url: …, model: …}}]")
+            raise ValueError(
+                "rltf.env.judges=[]: name at least one, e.g. [{endpoint: {base_url: …, model: …}}]"
+            )
         question, rubric = problem.data["question"], problem.data["rubric"]
-        asked = [judge.score(question, text, rubric, _seed(text, i)) for i, judge in enumerate(self._judges)]
+        asked = [
+            judge.score(question, text, rubric, _seed(text, i))
+            for i, judge in enumerate(self._judges)
+        ]
         return self._grade(await asyncio.gather(*asked))
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Whether it is good enough (`verdict`), the score (`location`), what the judges wrote (`hint`, `full`)."""
+        """Whether it is good enough (`verdict`), the score (`location`), what the judges wrote
+        (`hint`, `full`).
+        """
         if not grade.format_ok:
             return NOTHING
         verdict = CORRECT if grade.correct else INCORRECT
@@ -125,18 +149,27 @@ class Writing:
 
     def _grade(self, scored: Sequence[Scored]) -> Grade:
         mean = fmean(one.score for one in scored)
-        details = {"scores": [one.score for one in scored], "critiques": [one.critique for one in scored]}
+        details = {
+            "scores": [one.score for one in scored],
+            "critiques": [one.critique for one in scored],
+        }
         share = self._scale.share(mean)
-        return Grade(mean >= self._threshold, True, parsed=f"{mean:.2f}", score=share, details=details)
+        return Grade(
+            mean >= self._threshold, True, parsed=f"{mean:.2f}", score=share, details=details
+        )
 
     def _question(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         for field in (self._question_field, *([self._rubric_field] if self._rubric_field else [])):
             if row.get(field) is None:
                 columns = ", ".join(row)
-                raise ValueError(f"rltf.env.path={self._path}: a row has no {field!r}; its columns are {columns}")
+                raise ValueError(
+                    f"rltf.env.path={self._path}: a row has no {field!r}; its columns are {columns}"
+                )
         rubric = row[self._rubric_field] if self._rubric_field else self._rubric
         lines = rubric.splitlines() if isinstance(rubric, str) else rubric
-        return str(row[self._question_field]), tuple(str(line).strip() for line in lines if str(line).strip())
+        return str(row[self._question_field]), tuple(
+            str(line).strip() for line in lines if str(line).strip()
+        )
 
     def _problems(self, questions: Sequence[tuple[str, tuple[str, ...]]]) -> tuple[Problem, ...]:
         return tuple(
@@ -147,5 +180,7 @@ class Writing:
 
 def _seed(text: str, judge: int) -> int:
     """The same text has the same score again; equal judges have different opinions."""
-    digest = hashlib.blake2b(f"{judge}/{text}".encode(errors="surrogatepass"), digest_size=4).digest()
+    digest = hashlib.blake2b(
+        f"{judge}/{text}".encode(errors="surrogatepass"), digest_size=4
+    ).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -93,7 +93,9 @@ class ScoringJudge:
             score = read_score(reply.text, self._scale)
             if score is not None:
                 before = reply.text[: list(_SCORE.finditer(reply.text))[-1].start()]
-                return Scored(score, parse_reply(before, marker="Critique:", words=WORDS, complete=True).text)
+                return Scored(
+                    score, parse_reply(before, marker="Critique:", words=WORDS, complete=True).text
+                )
             self._gateway.note("no_score")
         wanted = f"a number from {self._scale.low:g} to {self._scale.high:g} after `Score:`"
         raise GradeUnavailable(f"{self._block}: no score in the reply, twice; {wanted} is read")
@@ -103,6 +105,12 @@ def score_prompt(question: str, text: str, rubric: Sequence[str], scale: Scale) 
     """What a judge is asked about a text."""
     question, text = defused(question), defused(text)
     return render(
-        "writing/score", question=question, text=text, rubric=list(rubric), words=WORDS,
-        low=f"{scale.low:g}", high=f"{scale.high:g}", fence=fence_around([question, text]),
-    )  # fmt: skip
+        "writing/score",
+        question=question,
+        text=text,
+        rubric=list(rubric),
+        words=WORDS,
+        low=f"{scale.low:g}",
+        high=f"{scale.high:g}",
+        fence=fence_around([question, text]),
+    )

@@ -8,15 +8,20 @@ from fractions import Fraction
 from rltf_verl.envs.text.number_words import spell_digits
 
 MIN_TOKENS = 5
-"""Tokens from which on a reference is long enough that a text contains it by copying and not by chance."""
+"""Tokens from which on a reference is long enough that a text contains it by copying and not by
+chance.
+"""
 
 _TOKEN = re.compile(r"[^\W_]+|-(?=[0-9])")
 _LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
-_NUMBER = re.compile(r"([+-]?)\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?", re.ASCII)
+_NUMBER = re.compile(
+    r"([+-]?)\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?", re.ASCII
+)
 
 
 def same_answer(passage: str, reference: str) -> bool:
-    """The passage *is* the reference: the same number, or the same words and digits in the same order.
+    """The passage *is* the reference: the same number, or the same words and digits in the same
+    order.
 
     >>> same_answer("forty-two", "42"), same_answer("1,000.0", "1000"), same_answer("x = 3", "3")
     (True, True, False)
@@ -53,9 +58,11 @@ def tokens_of(text: str) -> list[str]:
 
 
 def find_reference(text: str, reference: str) -> tuple[int, int] | None:
-    """Where the text repeats a long reference, whatever stands between its words; None if it does not.
+    """Where the text repeats a long reference, whatever stands between its words; None if it does
+    not.
 
-    Short references are left to passages that look like an answer: a text may mention a 3 for many reasons.
+    Short references are left to passages that look like an answer: a text may mention a 3 for many
+    reasons.
     """
     wanted = tokens_of(reference)
     if len(wanted) < MIN_TOKENS:

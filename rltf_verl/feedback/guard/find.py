@@ -16,15 +16,31 @@ from rltf_verl.feedback.guard.spans import usual_candidates
 from rltf_verl.types import Problem
 
 LeakKind = Literal["answer", "part", "solution", "judged", "unreadable"]
-"""The answer; a part of it; a copy of the worked solution; what only the additional check saw; a text that is too long
-to be read."""
+"""The answer; a part of it; a copy of the worked solution; what only the additional check saw; a
+text that is too long to be read."""
 
 COMMON = frozenset(
     (
-        "true", "false", "yes", "no", "none", "left", "right", "up", "down", "north", "south", "east", "west", "even",
-        "odd", "both", "neither", "all",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "none",
+        "left",
+        "right",
+        "up",
+        "down",
+        "north",
+        "south",
+        "east",
+        "west",
+        "even",
+        "odd",
+        "both",
+        "neither",
+        "all",
     )
-)  # fmt: skip
+)
 """Answers that a text mentions for many reasons: they count only where an answer stands."""
 SHOWN = 80
 """Characters of the passage that a verdict quotes."""
@@ -57,7 +73,8 @@ class Leak:
 def find_leaks(
     env: Env, problem: Problem, text: str, attempt: str = "", settings: GuardSettings | None = None
 ) -> list[Leak]:
-    """What in `text` gives the answer of `problem` away, the most serious first; empty if nothing does.
+    """What in `text` gives the answer of `problem` away, the most serious first; empty if nothing
+    does.
 
     Args:
         env: finds the candidate answers, if it can, and grades them.
@@ -66,7 +83,8 @@ def find_leaks(
         attempt: what it is about, which is wrong.
         settings: what counts.
 
-    A text of more than `plain_text.MAX_TEXT` characters is one leak, `unreadable`: no finder has read it.
+    A text of more than `plain_text.MAX_TEXT` characters is one leak, `unreadable`: no finder has
+    read it.
     """
     settings = settings or GuardSettings()
     if len(text) > MAX_TEXT:
@@ -98,7 +116,12 @@ class _Grader:
 
 
 def _answers(
-    env: Env, problem: Problem, text: str, attempt: str, settings: GuardSettings, is_correct: _Grader
+    env: Env,
+    problem: Problem,
+    text: str,
+    attempt: str,
+    settings: GuardSettings,
+    is_correct: _Grader,
 ) -> Iterator[Leak]:
     if isinstance(env, FindsCandidates):
         for c in env.candidates(problem, text, attempt):
@@ -108,7 +131,8 @@ def _answers(
     question = str(problem.data.get("question", ""))
     told = (
         ()
-        if not question or problem.reference.strip().lower() in COMMON  # without it no number is known to be new
+        if not question
+        or problem.reference.strip().lower() in COMMON  # without it no number is known to be new
         else answer_candidates(question, problem.reference, text, attempt)
     )
     for c in (*usual_candidates(text), *told):
@@ -119,7 +143,9 @@ def _answers(
         yield Leak("answer", *repeated)
 
 
-def _copies(env: Env, problem: Problem, text: str, attempt: str, settings: GuardSettings) -> list[Leak]:
+def _copies(
+    env: Env, problem: Problem, text: str, attempt: str, settings: GuardSettings
+) -> list[Leak]:
     if not isinstance(env, HasWorkedSolution):
         return []
     copied = copied_share(text, env.worked_solution(problem), attempt) > settings.overlap

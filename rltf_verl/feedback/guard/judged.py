@@ -1,4 +1,6 @@
-"""An additional look at feedback in which the rules find no leak: a language model reads it beside the answer."""
+"""An additional look at feedback in which the rules find no leak: a language model reads it beside
+the answer.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ class JudgedLeak:
         """Whether the model says so.
 
         Raises:
-            FeedbackUnavailable: no verdict can be had, twice. What nobody has checked is not passed on.
+            FeedbackUnavailable: no verdict can be had, twice. What nobody has checked is not passed
+                on.
         """
         said = ""
         for seed in (request.seed, request.seed + 1):
@@ -43,18 +46,29 @@ class JudgedLeak:
                 reply = await self._gateway.complete(Call(leak_messages(request, text), seed))
             except JudgeUnavailable as error:
                 raise FeedbackUnavailable("guard", f"{BLOCK}: {error.cause}") from None
-            said = parse_reply(reply.text, marker="Verdict:", words=20, complete=reply.complete).text
+            said = parse_reply(
+                reply.text, marker="Verdict:", words=20, complete=reply.complete
+            ).text
             if verdict := re.match(r"\W*(yes|no)\b", said, re.IGNORECASE):
                 return verdict[1].lower() == "yes"
             self._gateway.note("no_verdict")
-        raise FeedbackUnavailable("guard", f"{BLOCK}: no verdict in the reply, twice: {said[:80]!r}")
+        raise FeedbackUnavailable(
+            "guard", f"{BLOCK}: no verdict in the reply, twice: {said[:80]!r}"
+        )
 
 
 def leak_messages(request: FeedbackRequest, text: str) -> tuple[dict[str, str], ...]:
     """What the model is sent."""
-    question, reference = defused(request.messages[-1]["content"]), defused(request.problem.reference)
+    question, reference = (
+        defused(request.messages[-1]["content"]),
+        defused(request.problem.reference),
+    )
     text = defused(text)
     prompt = render(
-        "guard/leak", question=question, reference=reference, text=text, fence=fence_around([question, reference, text])
+        "guard/leak",
+        question=question,
+        reference=reference,
+        text=text,
+        fence=fence_around([question, reference, text]),
     )
     return ({"role": "user", "content": prompt},)

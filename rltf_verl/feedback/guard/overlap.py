@@ -9,7 +9,8 @@ N = 5
 
 
 def copied_share(text: str, solution: str, attempt: str = "") -> float:
-    """Share of the solution's n-grams, of those that the attempt lacks, that stand in the text; 0 if there are none.
+    """Share of the solution's n-grams, of those that the attempt lacks, that stand in the text; 0
+    if there are none.
 
     >>> copied_share("so: add two and three to get five", "Add two and three to get five.")
     1.0

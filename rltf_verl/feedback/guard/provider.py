@@ -26,13 +26,13 @@ LeakCheck = Callable[[FeedbackRequest, str], Awaitable[bool]]
 class GuardedProvider:
     """Looks at what another provider says before the policy does.
 
-    Only attempts that are wrong have something to give away; critiques that the policy wrote itself are its own
-    knowledge and looked at only with `check_all`.
+    Only attempts that are wrong have something to give away; critiques that the policy wrote itself
+    are its own knowledge and looked at only with `check_all`.
 
     Args:
         inner: the provider.
-        action: `drop` (no feedback), `redact` (cut the passages out; drop what still leaks), `regenerate` (ask again,
-            drop if it is no better), `warn` (let it pass, count it).
+        action: `drop` (no feedback), `redact` (cut the passages out; drop what still leaks),
+            `regenerate` (ask again, drop if it is no better), `warn` (let it pass, count it).
         check_all: look at every text, not only at those of a provider that sees the reference.
         regenerations: how often `regenerate` asks again.
         settings: what counts as a leak.
@@ -58,7 +58,9 @@ class GuardedProvider:
         self._warned = False
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """The inner provider's feedback, with a verdict. Raises FeedbackUnavailable, also for what is dropped."""
+        """The inner provider's feedback, with a verdict. Raises FeedbackUnavailable, also for what
+        is dropped.
+        """
         said = await self.inner.feedback(request)
         if not self._must_look(request, said):
             return said
@@ -78,11 +80,15 @@ class GuardedProvider:
 
     def _must_look(self, request: FeedbackRequest, said: Feedback) -> bool:
         seen = self.sees_reference or said.sees_reference
-        return not request.turns[-1].grade.correct and (self._check_all or (seen and said.attempt is None))
+        return not request.turns[-1].grade.correct and (
+            self._check_all or (seen and said.attempt is None)
+        )
 
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
         attempt = request.turns[-1].attempt.text
-        leaks = await call_env(request.env, find_leaks, request.env, request.problem, text, attempt, self._settings)
+        leaks = await call_env(
+            request.env, find_leaks, request.env, request.problem, text, attempt, self._settings
+        )
         if not leaks and self._also is not None and await self._also(request, text):
             leaks = [Leak("judged", 0, len(text))]
         return leaks
@@ -93,7 +99,9 @@ class GuardedProvider:
         except FeedbackUnavailable as error:
             raise FeedbackUnavailable(error.provider, error.cause, withheld=first) from error
 
-    async def _redacted(self, request: FeedbackRequest, said: Feedback, leaks: Sequence[Leak]) -> Feedback:
+    async def _redacted(
+        self, request: FeedbackRequest, said: Feedback, leaks: Sequence[Leak]
+    ) -> Feedback:
         cut = redacted(said.text, leaks)
         if not any(c.isalnum() for c in cut) or await self._leaks(request, cut):
             raise self._dropped(said)
@@ -101,16 +109,20 @@ class GuardedProvider:
         return replace(said, text=cut, original=said.text, attempt=None)
 
     def _dropped(self, said: Feedback) -> FeedbackUnavailable:
-        cause = f"the leak guard dropped it ({said.leak}); rltf.feedback.guard.action={self._action}"
+        cause = (
+            f"the leak guard dropped it ({said.leak}); rltf.feedback.guard.action={self._action}"
+        )
         return FeedbackUnavailable(said.provider, cause, withheld=said)
 
     def _warned_of(self, said: Feedback) -> Feedback:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "feedback of %s gives the answer away (%s); later ones are only counted, rltf/feedback/leak_share",
-                said.provider, said.leak,
-            )  # fmt: skip
+                "feedback of %s gives the answer away (%s); later ones are only counted,"
+                " rltf/feedback/leak_share",
+                said.provider,
+                said.leak,
+            )
         return said
 
 
@@ -129,4 +141,7 @@ def _marked(said: Feedback, leaks: Sequence[Leak]) -> Feedback:
 
 
 def _next_seed(seed: int, k: int) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{seed}/again/{k}".encode(), digest_size=8).digest(), "big") >> 1
+    return (
+        int.from_bytes(hashlib.blake2b(f"{seed}/again/{k}".encode(), digest_size=8).digest(), "big")
+        >> 1
+    )

@@ -1,4 +1,5 @@
-r"""Where an answer usually stands in a text, for environments that do not say: boxes, quotations, last lines."""
+r"""Where an answer usually stands in a text, for environments that do not say: boxes, quotations,
+last lines."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ MAX_SPANS = 200
 """Passages of one text that are looked at."""
 
 _TOLD = re.compile(
-    r"\b(?:answer|result|solution|value|total|outcome)s?\b[^.\n:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)[ \t]*"
+    r"\b(?:answer|result|solution|value|total|outcome)s?\b[^.\n:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)["
+    r" \t]*"
     r"(?:(?:exactly|simply|just|actually|in fact|therefore|the number)[ \t]+)?",
     re.IGNORECASE,
 )
@@ -27,8 +29,14 @@ _END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which
 
 
 def usual_candidates(text: str) -> list[Candidate]:
-    """Passages that may be the answer, each also as `\\boxed{…}`, since some graders read nothing else."""
-    spans = {span for span in (*_boxes(text), *_quotations(text), *_told(text), *_last_lines(text)) if _fits(*span)}
+    """Passages that may be the answer, each also as `\\boxed{…}`, since some graders read nothing
+    else.
+    """
+    spans = {
+        span
+        for span in (*_boxes(text), *_quotations(text), *_told(text), *_last_lines(text))
+        if _fits(*span)
+    }
     found = []
     for start, end in sorted(spans)[:MAX_SPANS]:
         passage = text[start:end]

@@ -1,4 +1,6 @@
-"""Which runs are meant: `NAME=path` is a seed of the arm NAME; parts of one run are joined by commas."""
+"""Which runs are meant: `NAME=path` is a seed of the arm NAME; parts of one run are joined by
+commas.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
 def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
     """Arm -> its runs, in the order given.
 
-    `NAME=pattern` stands for one run per match. Without a name, a run is called after its folder, and runs whose
-    folders differ in a trailing `seed<number>` only are one arm.
+    `NAME=pattern` stands for one run per match. Without a name, a run is called after its folder,
+    and runs whose folders differ in a trailing `seed<number>` only are one arm.
 
     Raises:
         ValueError: nothing matches a pattern; a run is given twice.
@@ -68,5 +70,8 @@ def _default_names(places: Sequence[Place]) -> dict[Place, str]:
 
 def _folder_name(path: Path) -> str:
     path = path.resolve()
-    names = [stem_of(path) if path.is_file() else path.name, *(parent.name for parent in path.parents)]
+    names = [
+        stem_of(path) if path.is_file() else path.name,
+        *(parent.name for parent in path.parents),
+    ]
     return next((name for name in names if name not in _NO_NAMES), str(path))

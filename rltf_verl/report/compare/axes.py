@@ -1,6 +1,7 @@
 """What a run had spent by a step. All runs of a picture are measured the same way.
 
-Sums need every step: where the first ones are gone (verl erases its file when a run is resumed), there is no sum.
+Sums need every step: where the first ones are gone (verl erases its file when a run is resumed),
+there is no sum.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def _sessions(run: Run) -> Series:
 def _generated(run: Run) -> Series:
     tokens = {step: found.tokens for step, found in run.log.items()}
     if None in tokens.values():
-        raise NotKnownError("the policy writes its own feedback, and the episode log does not count those tokens")
+        raise NotKnownError(
+            "the policy writes its own feedback, and the episode log does not count those tokens"
+        )
     return _of_log(run, {step: number for step, number in tokens.items() if number is not None})
 
 
@@ -79,7 +82,9 @@ def _trained_tokens(run: Run) -> Series:
 
 
 def _step_hours(run: Run) -> Series:
-    return _sums({step: seconds / _HOUR for step, seconds in _of_every_step(run, "timing_s/step").items()})
+    return _sums(
+        {step: seconds / _HOUR for step, seconds in _of_every_step(run, "timing_s/step").items()}
+    )
 
 
 def _runtime(run: Run) -> Series:
@@ -93,7 +98,10 @@ def _runtime(run: Run) -> Series:
 
 
 def _cost(run: Run) -> Series:
-    costs = {step: [v for k, v in values.items() if _COST.fullmatch(k)] for step, values in run.metrics.items()}
+    costs = {
+        step: [v for k, v in values.items() if _COST.fullmatch(k)]
+        for step, values in run.metrics.items()
+    }
     if not any(costs.values()):
         raise NotKnownError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
     _no_gap([step for step in costs if step > 0], "metrics")
@@ -116,7 +124,9 @@ def _no_gap(steps: Iterable[int], what: str) -> None:
     there = set(steps)
     gone = [step for step in range(1, max(there, default=0) + 1) if step not in there]
     if gone:
-        raise NotKnownError(f"no {what} of {len(gone)} steps, the first {gone[0]} and the last {gone[-1]}")
+        raise NotKnownError(
+            f"no {what} of {len(gone)} steps, the first {gone[0]} and the last {gone[-1]}"
+        )
 
 
 def _sums(amounts: Series) -> Series:
@@ -148,7 +158,8 @@ MEASURES: dict[str, list[Measure]] = {
 def axis_of(name: str, arms: Sequence[Arm]) -> Axis | str:
     """The axis, or why no arm can give it.
 
-    An arm of which one run cannot is left out whole: with fewer seeds its curve would be another one.
+    An arm of which one run cannot is left out whole: with fewer seeds its curve would be another
+    one.
     """
     tried = [_taken(name, measure, arms) for measure in MEASURES[name]]
     best = min(tried, key=lambda axis: len(axis.without))

@@ -25,7 +25,9 @@ class Comparison:
 
 
 def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) -> Comparison:
-    """Raises ValueError: an axis or a metric that is not there, or a run with a single evaluation."""
+    """Raises ValueError: an axis or a metric that is not there, or a run with a single
+    evaluation.
+    """
     found = Comparison()
     for name in axes:
         require_choice("--x", name, MEASURES)
@@ -46,7 +48,9 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
 
 def _late_starts(quantity: str, lines: Sequence[Whole]) -> dict[str, str]:
     """Runs whose first evaluation is later than that of others: their start is no start."""
-    begins = {run: step for line in lines for run, step in zip(line.runs, line.first_steps, strict=True)}
+    begins = {
+        run: step for line in lines for run, step in zip(line.runs, line.first_steps, strict=True)
+    }
     first = min(begins.values())
     return {
         f"{quantity} of {run} before step {step}": f"it has none; others begin at step {first}"
@@ -62,9 +66,9 @@ def _apart_in_steps(drawn: Panel) -> dict[str, str]:
         steps = {point.step for seed in curve.seeds for point in seed}
         out = sorted(steps - {point.step for point in curve.mean})
         if out:
-            told[f"{len(out)} of {len(steps)} steps in the mean of {drawn.quantity} of {curve.arm}"] = (
-                f"not all of its seeds were evaluated there (the first is step {out[0]})"
-            )
+            told[
+                f"{len(out)} of {len(steps)} steps in the mean of {drawn.quantity} of {curve.arm}"
+            ] = f"not all of its seeds were evaluated there (the first is step {out[0]})"
     return told
 
 

@@ -1,4 +1,6 @@
-"""Curves of seeds, their mean, and what a seed had reached within a budget. Nothing is interpolated."""
+"""Curves of seeds, their mean, and what a seed had reached within a budget. Nothing is
+interpolated.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,9 @@ def points(spent: Series, values: Series) -> list[Point]:
 def mean_curve(seeds: Sequence[Seed]) -> list[MeanPoint]:
     """At the steps at which every seed that has not ended by then was evaluated.
 
-    A seed counts until its last evaluation, so one that ended early is neither carried on nor is it guessed; from there
-    on `num` is smaller. A step at which a seed in between was not evaluated is left out.
+    A seed counts until its last evaluation, so one that ended early is neither carried on nor is it
+    guessed; from there on `num` is smaller. A step at which a seed in between was not evaluated is
+    left out.
     """
     at = [{point.step: point for point in seed} for seed in seeds]
     found = []
@@ -58,7 +61,9 @@ def mean_curve(seeds: Sequence[Seed]) -> list[MeanPoint]:
         there = [point for point in here if point is not None]
         if len(there) == len(here):
             ys = [point.y for point in there]
-            found.append(MeanPoint(step, fmean(p.x for p in there), fmean(ys), min(ys), max(ys), len(ys)))
+            found.append(
+                MeanPoint(step, fmean(p.x for p in there), fmean(ys), min(ys), max(ys), len(ys))
+            )
     return found
 
 
@@ -69,7 +74,8 @@ def last_within(seed: Seed, budget: float) -> Point | None:
 
 
 def mean_until(seed: Seed, start: float, budget: float) -> float | None:
-    """Area under the curve from start to budget over its width; each evaluation counts until the next one.
+    """Area under the curve from start to budget over its width; each evaluation counts until the
+    next one.
 
     None if nothing lies between, or the seed's first evaluation is later than the start.
     """
@@ -79,4 +85,6 @@ def mean_until(seed: Seed, start: float, budget: float) -> float | None:
     later = [point for point in seed if start < point.x < budget]
     levels = [first.y, *(point.y for point in later)]
     edges = [start, *(point.x for point in later), budget]
-    return sum(y * (b - a) for y, (a, b) in zip(levels, pairwise(edges), strict=True)) / (budget - start)
+    return sum(y * (b - a) for y, (a, b) in zip(levels, pairwise(edges), strict=True)) / (
+        budget - start
+    )

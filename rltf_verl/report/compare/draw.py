@@ -1,4 +1,6 @@
-"""Pictures of a comparison, for papers: told apart by the colour-blind, in grey, and by line and marker."""
+"""Pictures of a comparison, for papers: told apart by the colour-blind, in grey, and by line and
+marker.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,30 @@ from typing import Any
 from rltf_verl.report.compare.curve import MeanPoint
 from rltf_verl.report.compare.numbers import ArmCurve, Panel
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
+COLORS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)  # Okabe and Ito
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-"""Numbers of colours, markers and line styles have no common divisor: no two of 280 arms look the same."""
+"""Numbers of colours, markers and line styles have no common divisor: no two of 280 arms look the
+same.
+"""
 
 STYLE: dict[Any, Any] = {
-    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none",
-    "svg.hashsalt": "rltf", "text.parse_math": False, "legend.fontsize": 8,
-}  # fmt: skip
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rltf",
+    "text.parse_math": False,
+    "legend.fontsize": 8,
+}
 MOST_MARKERS = 24
 MOST_INSIDE = 4
 """Arms whose legend has room within the axes."""
@@ -65,40 +82,71 @@ def _unit(panel: Panel) -> tuple[float, str]:
 
 
 def _arm(axes: Any, curve: ArmCurve, factor: float) -> None:
-    """Thin: seeds. Thick: their mean, in pieces of as many seeds; hollow where some seed has ended."""
+    """Thin: seeds. Thick: their mean, in pieces of as many seeds; hollow where some seed has
+    ended.
+    """
     i = curve.place
     look = {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
     dense = len(curve.mean) >= DENSE
     if len(curve.seeds) > 1 and not dense:
         for seed in curve.seeds:
-            axes.plot([p.x / factor for p in seed], [p.y for p in seed], color=look["color"], linewidth=0.6, alpha=0.4)
+            axes.plot(
+                [p.x / factor for p in seed],
+                [p.y for p in seed],
+                color=look["color"],
+                linewidth=0.6,
+                alpha=0.4,
+            )
     labelled = False
     for num, group in groupby(curve.mean, key=lambda point: point.num):
         piece = list(group)
         whole = num == len(curve.seeds)
-        _piece(axes, piece, look, MARKERS[i % len(MARKERS)], factor, None if labelled else _name(curve), whole)
+        _piece(
+            axes,
+            piece,
+            look,
+            MARKERS[i % len(MARKERS)],
+            factor,
+            None if labelled else _name(curve),
+            whole,
+        )
         labelled = True
     if not labelled:  # the seeds have no step in common
         axes.plot([], [], label=_name(curve), marker=MARKERS[i % len(MARKERS)], **look)
 
 
 def _piece(
-    axes: Any, piece: Sequence[MeanPoint], look: dict[str, Any], marker: str, factor: float, label: str | None,
+    axes: Any,
+    piece: Sequence[MeanPoint],
+    look: dict[str, Any],
+    marker: str,
+    factor: float,
+    label: str | None,
     whole: bool,
-) -> None:  # fmt: skip
+) -> None:
     x = [point.x / factor for point in piece]
     axes.plot(
-        x, [point.mean for point in piece], marker=marker, markersize=4.5, markeredgewidth=1.0,
-        linewidth=1.0 if len(piece) >= DENSE else 1.6, markerfacecolor=look["color"] if whole else "white",
-        markevery=_marked(len(piece)), label=label, zorder=3, **look,
-    )  # fmt: skip
+        x,
+        [point.mean for point in piece],
+        marker=marker,
+        markersize=4.5,
+        markeredgewidth=1.0,
+        linewidth=1.0 if len(piece) >= DENSE else 1.6,
+        markerfacecolor=look["color"] if whole else "white",
+        markevery=_marked(len(piece)),
+        label=label,
+        zorder=3,
+        **look,
+    )
     if piece[0].num > 1:
         low, high = [point.low for point in piece], [point.high for point in piece]
         axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
 
 
 def _marked(num: int) -> list[int]:
-    """Which of the points get a marker: the last one, and as many before it as can be told apart."""
+    """Which of the points get a marker: the last one, and as many before it as can be told
+    apart.
+    """
     every = -(-num // MOST_MARKERS)
     return list(range((num - 1) % every, num, every))
 
@@ -111,11 +159,20 @@ def _budget(axes: Any, panel: Panel, factor: float) -> None:
     """A line where all arms had spent the same, if some went on."""
     ends = {seed[-1].x for curve in panel.arms for seed in curve.seeds}
     if len(panel.arms) > 1 and len(ends) > 1:
-        axes.axvline(panel.budget / factor, color="0.35", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
+        axes.axvline(
+            panel.budget / factor, color="0.35", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1
+        )
         axes.annotate(
-            "equal budget", (panel.budget / factor, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
-            textcoords="offset points", ha="center", va="bottom", fontsize=7, color="0.35",
-        )  # fmt: skip
+            "equal budget",
+            (panel.budget / factor, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=7,
+            color="0.35",
+        )
 
 
 def _legend(panel: Panel) -> dict[str, Any]:
@@ -125,4 +182,10 @@ def _legend(panel: Panel) -> dict[str, Any]:
     if any(point.num < len(curve.seeds) for curve in panel.arms for point in curve.mean):
         told.append("hollow: some seeds have ended")
     title = "\n".join(told) or None
-    return {"frameon": False, "title": title, "title_fontsize": 7, "alignment": "left", "handlelength": 3.2}
+    return {
+        "frameon": False,
+        "title": title,
+        "title_fontsize": 7,
+        "alignment": "left",
+        "handlelength": 3.2,
+    }

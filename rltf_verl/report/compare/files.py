@@ -18,7 +18,9 @@ DEPTH = 3
 """Folders below a run's folder that are looked into."""
 
 ELSEWHERE = ("global_step_", "superseded", "wandb", ".")
-"""Beginnings of the names of folders that are not looked into: checkpoints, and what other programs keep there."""
+"""Beginnings of the names of folders that are not looked into: checkpoints, and what other programs
+keep there.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ def run_files(place: Place) -> RunFiles:
 def _part(path: Path) -> RunFiles:
     if path.is_file():
         if not _holds_metrics(path):
-            raise ValueError(f"{path}: no metrics in it; neither lines of verl's file logger nor a wandb history "
-                             "with a column _step")  # fmt: skip
+            raise ValueError(
+                f"{path}: no metrics in it; neither lines of verl's file logger nor a wandb history"
+                " with a column _step"
+            )
         return RunFiles(tuple(p for p in processes_of(path) if _holds_metrics(p)), None)
     if not path.is_dir():
         raise ValueError(f"{path}: no such file or folder")
@@ -53,15 +57,24 @@ def _part(path: Path) -> RunFiles:
     folders = list(_folders(path))
     logs = [folder for folder in folders if log_files(folder)]
     if len(logs) > 1:
-        raise ValueError(f"{path}: holds several runs, with episode logs in {logs[0]} and {logs[1]}; name each")
-    metrics = _one_run(path, [file for folder in folders for file in _metric_files(folder)] or _beside(path))
+        raise ValueError(
+            f"{path}: holds several runs, with episode logs in {logs[0]} and {logs[1]}; name each"
+        )
+    metrics = _one_run(
+        path, [file for folder in folders for file in _metric_files(folder)] or _beside(path)
+    )
     if not metrics and not logs:
-        raise ValueError(f"{path}: no metrics in it; neither of verl's file logger nor of wandb, and no episode log")
+        raise ValueError(
+            f"{path}: no metrics in it; neither of verl's file logger nor of wandb, and no"
+            " episode log"
+        )
     return RunFiles(metrics, logs[0] if logs else None)
 
 
 def _folders(top: Path) -> Iterator[Path]:
-    """The folder and those below it that may hold metrics or sessions: no checkpoints, nothing superseded."""
+    """The folder and those below it that may hold metrics or sessions: no checkpoints, nothing
+    superseded.
+    """
     for name, below, _ in os.walk(top):
         folder = Path(name)
         yield folder
@@ -72,12 +85,16 @@ def _folders(top: Path) -> Iterator[Path]:
 def _metric_files(folder: Path) -> list[Path]:
     if log_files(folder):
         return []
-    files = sorted(p for p in folder.iterdir() if p.suffix in (".jsonl", ".csv", ".parquet") and p.is_file())
+    files = sorted(
+        p for p in folder.iterdir() if p.suffix in (".jsonl", ".csv", ".parquet") and p.is_file()
+    )
     return [path for path in files if _holds_metrics(path)]
 
 
 def _beside(folder: Path) -> list[Path]:
-    """Where verl writes by default: `checkpoints/<project>/<experiment>/` and `<project>/<experiment>.jsonl`."""
+    """Where verl writes by default: `checkpoints/<project>/<experiment>/` and
+    `<project>/<experiment>.jsonl`.
+    """
     folder = folder.resolve()
     if folder.parent.parent.name != "checkpoints":
         return []
@@ -86,15 +103,19 @@ def _beside(folder: Path) -> list[Path]:
 
 
 def _one_run(top: Path, files: Sequence[Path]) -> tuple[Path, ...]:
-    """Files of one name are processes in the order of their numbers; of several names, in the order of writing."""
+    """Files of one name are processes in the order of their numbers; of several names, in the order
+    of writing.
+    """
     groups: dict[tuple[Path, str], list[Path]] = {}
     for path in files:
         groups.setdefault((path.parent, stem_of(path) + path.suffix), []).append(path)
     begun = [paths[0] for paths in groups.values() if any(map(from_scratch, paths))]
     if len(begun) > 1 or len({folder for folder, _ in groups}) > 1:
         first, second, *_ = begun if len(begun) > 1 else [paths[0] for paths in groups.values()]
-        raise ValueError(f"{top}: holds several runs, or one of them twice ({first.relative_to(top)} and "
-                         f"{second.relative_to(top)}); name the files")  # fmt: skip
+        raise ValueError(
+            f"{top}: holds several runs, or one of them twice ({first.relative_to(top)} and "
+            f"{second.relative_to(top)}); name the files"
+        )
     in_order = sorted(groups.values(), key=lambda paths: max(p.stat().st_mtime_ns for p in paths))
     return tuple(path for paths in in_order for path in processes_of(paths[0]))
 

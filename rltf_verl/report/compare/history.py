@@ -1,4 +1,6 @@
-"""Metrics by step, of verl's file logger or of a wandb history export, across the processes of a run."""
+"""Metrics by step, of verl's file logger or of a wandb history export, across the processes of a
+run.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def read_history(paths: Sequence[Path]) -> History:
 
 
 def from_scratch(path: Path) -> bool:
-    """Whether a file begins where a run begins: with the validation at step 0 or the training of step 1."""
+    """Whether a file begins where a run begins: with the validation at step 0 or the training of
+    step 1.
+    """
     step, metrics = next(iter(read_records(path)), (None, {}))
     return step == 0 or (step == 1 and TRAINED in metrics)
 
@@ -40,15 +44,19 @@ def read_records(path: Path) -> list[tuple[int, Metrics]]:
         step = _number(row.get("step") if data is not row else row.get("_step"))
         if step is not None:
             numbers = {name: _number(value) for name, value in data.items()}
-            records.append((int(step), {name: value for name, value in numbers.items() if value is not None}))
+            records.append(
+                (int(step), {name: value for name, value in numbers.items() if value is not None})
+            )
     return records
 
 
 def merged(processes: Iterable[History]) -> History:
-    """A process that was resumed at step s counts from there on, and what earlier ones did after s does not.
+    """A process that was resumed at step s counts from there on, and what earlier ones did after s
+    does not.
 
-    Its first record is that of the validation at s, or of the training of s + 1 (without `trainer.val_before_train`).
-    One that trained nothing (`trainer.val_only`, or killed before) took nothing back, and is left out.
+    Its first record is that of the validation at s, or of the training of s + 1 (without
+    `trainer.val_before_train`). One that trained nothing (`trainer.val_only`, or killed before)
+    took nothing back, and is left out.
     """
     history: History = {}
     for process in processes:

@@ -1,4 +1,6 @@
-"""An episode log by steps: the numbers of `rltf log stats`, sessions, tokens. One step is in memory at a time."""
+"""An episode log by steps: the numbers of `rltf log stats`, sessions, tokens. One step is in memory
+at a time.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def read_log(folder: Path) -> dict[int, LogStep]:
 
 
 def flat(s: Stats) -> dict[str, float]:
-    """The numbers by name, e.g. `log/val/turn_1/accuracy`, `log/train/turn_2/revisions/fixed`, `log/val/friction`."""
+    """The numbers by name, e.g. `log/val/turn_1/accuracy`, `log/train/turn_2/revisions/fixed`,
+    `log/val/friction`.
+    """
     named = dict(_numbers(s, f"{PREFIX}{s.split}/"))
     for turn in s.turns:
         named |= dict(_numbers(turn, f"{PREFIX}{s.split}/turn_{turn.turn}/"))
@@ -49,7 +53,11 @@ def _numbers(block: object, prefix: str) -> Iterator[tuple[str, float]]:
         value = getattr(block, field.name)
         if is_dataclass(value):
             yield from _numbers(value, f"{prefix}{field.name}/")
-        elif isinstance(value, (int, float)) and field.name not in ("turn", "first_step", "last_step"):
+        elif isinstance(value, (int, float)) and field.name not in (
+            "turn",
+            "first_step",
+            "last_step",
+        ):
             yield prefix + field.name, float(value)
 
 
@@ -62,7 +70,12 @@ def _step(records: Sequence[Record]) -> LogStep:
 
 def _tokens(trained: Sequence[Record]) -> int | None:
     turns = [turn for record in trained for turn in record["turns"]]
-    said = [feedback for turn in turns for feedback in (turn["feedback"], turn.get("withheld")) if feedback]
+    said = [
+        feedback
+        for turn in turns
+        for feedback in (turn["feedback"], turn.get("withheld"))
+        if feedback
+    ]
     if any(feedback["provider"] == OWN_FEEDBACK for feedback in said):
         return None
     return sum(turn.get("num_tokens") or 0 for turn in turns)

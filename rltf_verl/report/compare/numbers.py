@@ -1,4 +1,6 @@
-"""The numbers of a comparison: at start, highest, at the end, and where all arms had spent the same."""
+"""The numbers of a comparison: at start, highest, at the end, and where all arms had spent the
+same.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from rltf_verl.report.compare.axes import Axis
-from rltf_verl.report.compare.curve import MeanPoint, Seed, last_within, mean_curve, mean_until, points
+from rltf_verl.report.compare.curve import (
+    MeanPoint,
+    Seed,
+    last_within,
+    mean_curve,
+    mean_until,
+    points,
+)
 from rltf_verl.report.compare.quantity import Quantity
 from rltf_verl.report.compare.run import Arm
 
@@ -52,11 +61,15 @@ class AtBudget:
     spent: tuple[float, ...]
     """What each seed had spent by that evaluation."""
     until: Spread | None
-    """Mean height of the curve up to the budget, from where all seeds have an evaluation; None if that is later."""
+    """Mean height of the curve up to the budget, from where all seeds have an evaluation; None if
+    that is later.
+    """
     difference: float | None
     """Its mean minus that of the first arm; None for that one."""
     apart: bool | None
-    """Whether the ranges of the seeds do not touch those of the first arm; None with one seed on either side."""
+    """Whether the ranges of the seeds do not touch those of the first arm; None with one seed on
+    either side.
+    """
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,13 @@ class Panel:
 
 def spread(values: Sequence[float]) -> Spread:
     """Of one seed or more."""
-    return Spread(fmean(values), min(values), max(values), stdev(values) if len(values) > 1 else None, tuple(values))
+    return Spread(
+        fmean(values),
+        min(values),
+        max(values),
+        stdev(values) if len(values) > 1 else None,
+        tuple(values),
+    )
 
 
 def whole(quantity: Quantity, arm: Arm) -> Whole:
@@ -132,10 +151,14 @@ def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
         for place, arm in enumerate(arms)
         if (of := seeds.get(arm.name))
     )
-    return Panel(quantity.name, quantity.label, axis.name, axis.label, budget, tuple(curves), without)
+    return Panel(
+        quantity.name, quantity.label, axis.name, axis.label, budget, tuple(curves), without
+    )
 
 
-def _at(seeds: Sequence[Seed], start: float, budget: float, baseline: Sequence[Seed] | None) -> AtBudget | None:
+def _at(
+    seeds: Sequence[Seed], start: float, budget: float, baseline: Sequence[Seed] | None
+) -> AtBudget | None:
     last = [last_within(seed, budget) for seed in seeds]
     reached = [point for point in last if point is not None]
     if len(reached) < len(last):

@@ -44,17 +44,24 @@ def _curves_only(quantity: Quantity, arms: Sequence[Arm]) -> None:
         for run in arm.runs:
             if len(quantity.of[run.name]) < 2:
                 (step,) = quantity.of[run.name]
-                raise ValueError(f"{arm.name}: {run.name} has {quantity.name} at step {step} only, and a curve takes "
-                                 "two points; trainer.test_freq says how often a run is validated")  # fmt: skip
+                raise ValueError(
+                    f"{arm.name}: {run.name} has {quantity.name} at step {step} only, and a curve"
+                    " takes two points; trainer.test_freq says how often a run is validated"
+                )
 
 
 def _first_turn(runs: Sequence[Run]) -> list[Quantity]:
-    """verl's metrics if all runs have them, else the episode logs' sessions: never one of this and one of that."""
+    """verl's metrics if all runs have them, else the episode logs' sessions: never one of this and
+    one of that.
+    """
     sources = [_sources(run) for run in runs]
     if all(sources):
         shared = [source for source in sources[0] if all(source in of for of in sources)]
         if not shared:
-            raise ValueError(f"no validation set is common to all runs: {runs[0].name} has {', '.join(sources[0])}")
+            raise ValueError(
+                f"no validation set is common to all runs: {runs[0].name} has"
+                f" {', '.join(sources[0])}"
+            )
         several = len(shared) > 1
         return [
             Quantity(
@@ -74,11 +81,16 @@ def _why_not(runs: Sequence[Run], sources: Sequence[Mapping[str, str]]) -> str:
     without = [run for run, of in zip(runs, sources, strict=True) if not of]
     neither = next((run for run in without if not run.series(LOGGED)), None)
     if neither is not None:
-        return (f"{neither.name}: no first-turn accuracy of a validation in it (val-core/<data source>/acc/mean@n, or "
-                "validation sessions in an episode log); choose another metric with --metric")  # fmt: skip
+        return (
+            f"{neither.name}: no first-turn accuracy of a validation in it (val-core/<data"
+            " source>/acc/mean@n, or validation sessions in an episode log); choose another metric"
+            " with --metric"
+        )
     with_one = next(run for run in runs if not run.series(LOGGED))
-    return (f"{without[0].name} has first-turn accuracy in its episode log only, {with_one.name} in verl's metrics "
-            "only; give all runs with their episode logs")  # fmt: skip
+    return (
+        f"{without[0].name} has first-turn accuracy in its episode log only, {with_one.name} in"
+        " verl's metrics only; give all runs with their episode logs"
+    )
 
 
 def _sources(run: Run) -> dict[str, str]:
@@ -98,5 +110,12 @@ def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
 def _close(name: str, known: set[str]) -> str:
     """Names like it, else those that hold its last part."""
     last = name.rsplit("/", maxsplit=1)[-1]
-    near = get_close_matches(name, sorted(known), n=5, cutoff=0.6) or sorted(k for k in known if last and last in k)[:5]
-    return f"names like it: {', '.join(near)}" if near else f"it has {len(known)} metrics, none with a name like it"
+    near = (
+        get_close_matches(name, sorted(known), n=5, cutoff=0.6)
+        or sorted(k for k in known if last and last in k)[:5]
+    )
+    return (
+        f"names like it: {', '.join(near)}"
+        if near
+        else f"it has {len(known)} metrics, none with a name like it"
+    )

@@ -18,9 +18,20 @@ COLUMNS = ("quantity", "axis", "budget", "number", "arm", "seeds", "mean", "min"
 def whole_table(lines: Sequence[Whole]) -> Table:
     """A header and a line per arm: the arms as they are, however long they went."""
     header = ("arm", "seeds", "at start", "highest", "at the end", "last step")
-    return [header, *(
-        (w.arm, str(len(w.runs)), shown(w.start), shown(w.highest), shown(w.end), span(w.last_steps)) for w in lines
-    )]  # fmt: skip
+    return [
+        header,
+        *(
+            (
+                w.arm,
+                str(len(w.runs)),
+                shown(w.start),
+                shown(w.highest),
+                shown(w.end),
+                span(w.last_steps),
+            )
+            for w in lines
+        ),
+    ]
 
 
 def budget_table(panels: Sequence[Panel]) -> Table:
@@ -32,14 +43,23 @@ def budget_table(panels: Sequence[Panel]) -> Table:
 def _lines(panel: Panel) -> Iterator[tuple[str, ...]]:
     for i, curve in enumerate(panel.arms):
         equal = f"{panel.axis} {amount(panel.budget)}" if i == 0 else ""
-        yield equal, curve.arm, *(_at(curve.at_budget) if curve.at_budget else ("no evaluation", "–", "–", "–"))
+        yield (
+            equal,
+            curve.arm,
+            *(_at(curve.at_budget) if curve.at_budget else ("no evaluation", "–", "–", "–")),
+        )
 
 
 def _at(at: AtBudget) -> tuple[str, ...]:
     against = "–" if at.difference is None else f"{at.difference:+.3f}"
     if at.apart is not None:
         against += " *" if at.apart else ""
-    return shown(at.value), span(at.spent), "–" if at.until is None else number(at.until.mean), against
+    return (
+        shown(at.value),
+        span(at.spent),
+        "–" if at.until is None else number(at.until.mean),
+        against,
+    )
 
 
 def shown(s: Spread) -> str:
@@ -64,7 +84,10 @@ def amount(value: float) -> str:
 
 
 def write(
-    out: Path, wholes: Mapping[str, Sequence[Whole]], panels: Sequence[Panel], left_out: Mapping[str, str]
+    out: Path,
+    wholes: Mapping[str, Sequence[Whole]],
+    panels: Sequence[Panel],
+    left_out: Mapping[str, str],
 ) -> None:
     """compare.json with every point of every seed, compare.csv with the numbers of the tables."""
     facts = {
@@ -72,14 +95,18 @@ def write(
         "panels": [asdict(p) for p in panels],
         "left_out": dict(left_out),
     }
-    (out / "compare.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / "compare.json").write_text(
+        json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     with (out / "compare.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         writer.writerows(_rows(wholes, panels))
 
 
-def _rows(wholes: Mapping[str, Sequence[Whole]], panels: Sequence[Panel]) -> Iterator[tuple[object, ...]]:
+def _rows(
+    wholes: Mapping[str, Sequence[Whole]], panels: Sequence[Panel]
+) -> Iterator[tuple[object, ...]]:
     for name, lines in wholes.items():
         for w in lines:
             for what, s in (("start", w.start), ("highest", w.highest), ("end", w.end)):

@@ -1,7 +1,7 @@
 """Means and shares with confidence intervals, by resampling problems.
 
-The sessions of one problem resemble each other, so the problem is what is drawn: intervals over sessions would be too
-narrow by up to the square root of the sessions per problem.
+The sessions of one problem resemble each other, so the problem is what is drawn: intervals over
+sessions would be too narrow by up to the square root of the sessions per problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ RESAMPLES, CHUNK, LEVEL = 2000, 100, 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its 95 % interval; None where there is nothing to take it of (interval: fewer than two problems)."""
+    """A number and its 95 % interval; None where there is nothing to take it of (interval: fewer
+    than two problems).
+    """
 
     value: float | None
     low: float | None
@@ -28,7 +30,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Σ over / Σ under over P problems ([P] each). A mean over problems has its values over ones."""
+    """Σ over / Σ under over P problems ([P] each). A mean over problems has its values over
+    ones.
+    """
 
     over: Array
     under: Array
@@ -49,16 +53,24 @@ def mean_over_problems(values: Array, problem: NDArray[np.int64], num_problems: 
 
 
 def share(hits: NDArray[np.bool_], problem: NDArray[np.int64], num_problems: int) -> Ratio:
-    """Of all cases together ([C], with the problem of each): problems with more cases count more."""
+    """Of all cases together ([C], with the problem of each): problems with more cases count
+    more.
+    """
     over = np.bincount(problem, hits.astype(np.float64), num_problems).astype(np.float64)
     return Ratio(over, np.bincount(problem, minlength=num_problems).astype(np.float64))
 
 
 def estimates(ratios: list[Ratio], seed: int) -> list[Estimate]:
-    """Values and percentile intervals. All ratios ([P] each, the same problems) see the same resamples."""
-    over, under = (np.stack([getattr(r, part) for r in ratios], axis=1) for part in ("over", "under"))
+    """Values and percentile intervals. All ratios ([P] each, the same problems) see the same
+    resamples.
+    """
+    over, under = (
+        np.stack([getattr(r, part) for r in ratios], axis=1) for part in ("over", "under")
+    )
     drawn = _resampled(over, under, np.random.default_rng(seed))
-    return [_estimate(float(o.sum()), u, d) for o, u, d in zip(over.T, under.T, drawn.T, strict=True)]
+    return [
+        _estimate(float(o.sum()), u, d) for o, u, d in zip(over.T, under.T, drawn.T, strict=True)
+    ]
 
 
 def _resampled(over: Array, under: Array, rng: np.random.Generator) -> Array:
@@ -66,7 +78,9 @@ def _resampled(over: Array, under: Array, rng: np.random.Generator) -> Array:
     num_problems = len(over)
     parts = []
     for _ in range(0, RESAMPLES, CHUNK):
-        times = rng.multinomial(num_problems, np.full(num_problems, 1 / num_problems), CHUNK).astype(np.float64)
+        times = rng.multinomial(
+            num_problems, np.full(num_problems, 1 / num_problems), CHUNK
+        ).astype(np.float64)
         with np.errstate(invalid="ignore"):  # 0 / 0
             parts.append((times @ over) / (times @ under))
     return np.concatenate(parts)

@@ -1,7 +1,8 @@
-"""How good a policy is at first and after k rounds of feedback, from the validation sessions of an episode log.
+"""How good a policy is at first and after k rounds of feedback, from the validation sessions of an
+episode log.
 
-Turns that nobody could grade (`stop` is `ungraded`) count in nothing, nor does what would stand on them; they are
-reported. Definitions with their denominators: docs/evaluation.md.
+Turns that nobody could grade (`stop` is `ungraded`) count in nothing, nor does what would stand on
+them; they are reported. Definitions with their denominators: docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class TurnResult:
 
 @dataclass(frozen=True)
 class RoundResult:
-    """What feedback did: pairs of a graded answer and the graded answer after it. Shares of pairs."""
+    """What feedback did: pairs of a graded answer and the graded answer after it. Shares of
+    pairs.
+    """
 
     round: int | None
     """From 1; None: all together."""
@@ -69,14 +72,17 @@ class Results:
     rounds: tuple[RoundResult, ...]
     """All together first, then one by one; empty if no answer followed another."""
     pass_at: dict[int, Estimate]
-    """k -> some of k first answers is right, over problems that have k graded ones; pass@1 is mean@n."""
+    """k -> some of k first answers is right, over problems that have k graded ones; pass@1 is
+    mean@n.
+    """
 
 
 def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
     """All numbers of some sessions.
 
     Args:
-        records: of an episode log (`episode_log.read_episodes`), sessions of one policy that play one line of turns.
+        records: of an episode log (`episode_log.read_episodes`), sessions of one policy that play
+            one line of turns.
         seed: of the resamples.
 
     Raises:
@@ -86,7 +92,10 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         raise ValueError("no sessions to evaluate")
     for record in records:
         if any(turn["parent"] not in (None, k - 1) for k, turn in enumerate(record["turns"])):
-            raise ValueError(f"session {record['session_id']} of problem {record['index']} branches; choose validation")
+            raise ValueError(
+                f"session {record['session_id']} of problem {record['index']} branches; choose"
+                " validation"
+            )
     table = SessionTable.of(records)
     named = table.turn_ratios() | table.round_ratios() | table.pass_ratios()
     found = dict(zip(named, estimates(list(named.values()), seed), strict=True))
@@ -108,7 +117,8 @@ def _turns(table: SessionTable, found: Found) -> tuple[TurnResult, ...]:
     names = ("accuracy", "cumulative", "gain", "format")
     played = (~np.isnan(table.format)).sum(axis=0)
     return tuple(
-        TurnResult(turn=k + 1, played=int(n), **{name: found[name, k] for name in names}) for k, n in enumerate(played)
+        TurnResult(turn=k + 1, played=int(n), **{name: found[name, k] for name in names})
+        for k, n in enumerate(played)
     )
 
 

@@ -15,21 +15,40 @@ BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by the colour-b
 def turn_table(results: Results) -> list[tuple[str, ...]]:
     """A header and a line per turn."""
     header = ("turn", "accuracy", "right so far", "gain", "format", "answers")
-    return [header, *(
-        (str(t.turn), shown(t.accuracy), shown(t.cumulative), shown(t.gain, signed=True) if t.turn > 1 else "–",
-         shown(t.format), str(t.played))
-        for t in results.turns
-    )]  # fmt: skip
+    return [
+        header,
+        *(
+            (
+                str(t.turn),
+                shown(t.accuracy),
+                shown(t.cumulative),
+                shown(t.gain, signed=True) if t.turn > 1 else "–",
+                shown(t.format),
+                str(t.played),
+            )
+            for t in results.turns
+        ),
+    ]
 
 
 def round_table(results: Results) -> list[tuple[str, ...]]:
-    """A header and a line per round of feedback, then all together; only a header without feedback."""
+    """A header and a line per round of feedback, then all together; only a header without
+    feedback.
+    """
     header = ("round", "answers changed", "wrong → right", "right → wrong", "pairs")
-    return [header, *(
-        ("all" if r.round is None else str(r.round), shown(r.plasticity), shown(r.corrected), shown(r.spoiled),
-         str(r.pairs))
-        for r in [*results.rounds[1:], *results.rounds[:1]]
-    )]  # fmt: skip
+    return [
+        header,
+        *(
+            (
+                "all" if r.round is None else str(r.round),
+                shown(r.plasticity),
+                shown(r.corrected),
+                shown(r.spoiled),
+                str(r.pairs),
+            )
+            for r in [*results.rounds[1:], *results.rounds[:1]]
+        ),
+    ]
 
 
 def pass_table(results: Results) -> list[tuple[str, ...]]:
@@ -42,18 +61,25 @@ def notes(results: Results) -> list[str]:
     """What a reader of the tables must know."""
     fewest, most = results.samples
     each = str(most) if fewest == most else f"{fewest} to {most}"
-    said = [f"{results.problems} problems, {each} sessions each, {results.sessions} in all; per cent, "
-            "in brackets: 95 % intervals by bootstrap over problems"]  # fmt: skip
+    said = [
+        f"{results.problems} problems, {each} sessions each, {results.sessions} in all; per cent, "
+        "in brackets: 95 % intervals by bootstrap over problems"
+    ]
     if results.ungraded:
         said.append(f"{results.ungraded} answers could not be graded and count in nothing")
     if results.truncated:
         said.append(f"{results.truncated} answers were cut off at the token limit")
     unavailable = results.stops.get("feedback_unavailable", 0)
     if unavailable:
-        said.append(f"{unavailable} sessions ended early for want of feedback; their last answer stands")
+        said.append(
+            f"{unavailable} sessions ended early for want of feedback; their last answer stands"
+        )
     too_long = results.stops.get("prompt_too_long", 0)
     if too_long:
-        said.append(f"{too_long} sessions ended early because the next prompt was too long; their last answer stands")
+        said.append(
+            f"{too_long} sessions ended early because the next prompt was too long; their last"
+            " answer stands"
+        )
     return said
 
 
@@ -85,8 +111,24 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
         panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
         for axes, (name, result) in zip(panels, results.items(), strict=True):
             rounds = [t.turn - 1 for t in result.turns]
-            _line(axes, rounds, [t.cumulative for t in result.turns], "any answer so far", ORANGE, "s--", 0.06)
-            _line(axes, rounds, [t.accuracy for t in result.turns], "the answer that stands", BLUE, "o-", 0.0)
+            _line(
+                axes,
+                rounds,
+                [t.cumulative for t in result.turns],
+                "any answer so far",
+                ORANGE,
+                "s--",
+                0.06,
+            )
+            _line(
+                axes,
+                rounds,
+                [t.accuracy for t in result.turns],
+                "the answer that stands",
+                BLUE,
+                "o-",
+                0.0,
+            )
             axes.set(
                 xlabel="rounds of feedback",
                 xticks=rounds,
@@ -100,12 +142,28 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
 
 
 def _line(
-    axes: Any, rounds: Sequence[int], values: Sequence[Estimate], label: str, color: str, style: str, shift: float
+    axes: Any,
+    rounds: Sequence[int],
+    values: Sequence[Estimate],
+    label: str,
+    color: str,
+    style: str,
+    shift: float,
 ) -> None:
     points = [(k + shift, e) for k, e in zip(rounds, values, strict=True) if e.value is not None]
-    low = [e.value - (e.value if e.low is None else e.low) for _, e in points if e.value is not None]
-    high = [(e.value if e.high is None else e.high) - e.value for _, e in points if e.value is not None]
+    low = [
+        e.value - (e.value if e.low is None else e.low) for _, e in points if e.value is not None
+    ]
+    high = [
+        (e.value if e.high is None else e.high) - e.value for _, e in points if e.value is not None
+    ]
     axes.errorbar(
-        [x for x, _ in points], [e.value for _, e in points], yerr=[low, high], fmt=style, color=color, label=label,
-        capsize=3, markersize=5,
-    )  # fmt: skip
+        [x for x, _ in points],
+        [e.value for _, e in points],
+        yerr=[low, high],
+        fmt=style,
+        color=color,
+        label=label,
+        capsize=3,
+        markersize=5,
+    )

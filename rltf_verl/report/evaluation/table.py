@@ -14,13 +14,17 @@ from rltf_verl.runlog.turns import Record, answer, format_ok, graded, right
 
 
 def problem_of(record: Record) -> tuple[str, str, str]:
-    """What makes two records sessions at one problem, also where a dataset holds it more than once."""
+    """What makes two records sessions at one problem, also where a dataset holds it more than
+    once.
+    """
     return record["env"], record["question"], record["reference"]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """C answers that followed another: round (from 1), problem, verdicts, and whether the answers differ ([C])."""
+    """C answers that followed another: round (from 1), problem, verdicts, and whether the answers
+    differ ([C]).
+    """
 
     round: NDArray[np.int64]
     problem: NDArray[np.int64]
@@ -47,7 +51,9 @@ class SessionTable:
     def of(cls, records: Sequence[Record]) -> SessionTable:
         """From records that play one line of turns each, at least one."""
         number: dict[tuple[str, str, str], int] = {}
-        problem = np.array([number.setdefault(problem_of(record), len(number)) for record in records])
+        problem = np.array(
+            [number.setdefault(problem_of(record), len(number)) for record in records]
+        )
         horizon = max(len(record["turns"]) for record in records)
         stands = np.array([_stands(record["turns"], horizon) for record in records])
         return cls(
@@ -94,7 +100,9 @@ class SessionTable:
         return ratios
 
     def pass_ratios(self) -> dict[tuple[str, int], Ratio]:
-        """("pass", k) -> the ratio of pass@k; k are the powers of 2 and the most samples of a problem."""
+        """("pass", k) -> the ratio of pass@k; k are the powers of 2 and the most samples of a
+        problem.
+        """
         first = self.stands[:, 0]
         graded = np.bincount(self.problem, ~np.isnan(first), self.num_problems).astype(int)
         right = np.bincount(self.problem, np.nan_to_num(first), self.num_problems).astype(int)
@@ -117,7 +125,10 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 def _pass_ratio(graded: NDArray[np.int64], right: NDArray[np.int64], k: int) -> Ratio:
     """Over the problems with at least k graded first answers."""
     enough = graded >= k
-    values = [pass_at_k(int(n), int(c), k) if ok else 0.0 for n, c, ok in zip(graded, right, enough, strict=True)]
+    values = [
+        pass_at_k(int(n), int(c), k) if ok else 0.0
+        for n, c, ok in zip(graded, right, enough, strict=True)
+    ]
     return Ratio(np.array(values), enough.astype(np.float64))
 
 
@@ -142,13 +153,22 @@ def _formats(turns: Sequence[Record], horizon: int) -> list[float]:
 
 def _pairs(records: Sequence[Record], problem: NDArray[np.int64]) -> Pairs:
     cases = [
-        (k, p, before["grade"]["correct"], after["grade"]["correct"], answer(before) != answer(after))
+        (
+            k,
+            p,
+            before["grade"]["correct"],
+            after["grade"]["correct"],
+            answer(before) != answer(after),
+        )
         for record, p in zip(records, problem, strict=True)
         for k, (before, after) in enumerate(pairwise(record["turns"]), start=1)
         if graded(after)
     ]
     rounds, problems, before, after, changed = zip(*cases, strict=True) if cases else [()] * 5
     return Pairs(
-        np.array(rounds, dtype=np.int64), np.array(problems, dtype=np.int64), np.array(before, dtype=np.bool_),
-        np.array(after, dtype=np.bool_), np.array(changed, dtype=np.bool_),
-    )  # fmt: skip
+        np.array(rounds, dtype=np.int64),
+        np.array(problems, dtype=np.int64),
+        np.array(before, dtype=np.bool_),
+        np.array(after, dtype=np.bool_),
+        np.array(changed, dtype=np.bool_),
+    )

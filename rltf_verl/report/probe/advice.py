@@ -6,7 +6,14 @@ from collections.abc import Callable
 from typing import Literal
 
 from rltf_verl.report.probe.finding import Advice, Answer, Probe, Undecided
-from rltf_verl.report.probe.rules_base import always_right, cut_off, dead_groups, never_right, no_answer, too_long
+from rltf_verl.report.probe.rules_base import (
+    always_right,
+    cut_off,
+    dead_groups,
+    never_right,
+    no_answer,
+    too_long,
+)
 from rltf_verl.report.probe.rules_feedback import (
     feedback_fails,
     feedback_tells,
@@ -19,13 +26,27 @@ from rltf_verl.report.probe.rules_method import far_answers, preset, slow_judge
 Verdict = Literal["go", "change first", "too few sessions"]
 
 RULES: tuple[Callable[[Probe], Answer], ...] = (
-    never_right, always_right, dead_groups, feedback_tells, nothing_changes, no_answer, cut_off, too_long,
-    feedback_fails, says_nothing, mentions, far_answers, slow_judge, preset,
-)  # fmt: skip
+    never_right,
+    always_right,
+    dead_groups,
+    feedback_tells,
+    nothing_changes,
+    no_answer,
+    cut_off,
+    too_long,
+    feedback_fails,
+    says_nothing,
+    mentions,
+    far_answers,
+    slow_judge,
+    preset,
+)
 
 
 def advise(probe: Probe) -> tuple[Verdict, list[Advice], list[Undecided]]:
-    """What to do: `change first` if a finding that blocks is certain, `too few sessions` if one is open, else `go`."""
+    """What to do: `change first` if a finding that blocks is certain, `too few sessions` if one is
+    open, else `go`.
+    """
     answers = [rule(probe) for rule in RULES]
     advice = [answer for answer in answers if isinstance(answer, Advice)]
     undecided = [answer for answer in answers if isinstance(answer, Undecided)]

@@ -49,7 +49,9 @@ class Probe:
 
     @property
     def copies(self) -> bool:
-        """Right second answers may be copies: the answer reaches the policy, and nobody said that it should."""
+        """Right second answers may be copies: the answer reaches the policy, and nobody said that
+        it should.
+        """
         return not self.setting.may_tell and side(self["reaches"].estimate, TELLS) == "above"
 
 
@@ -85,7 +87,9 @@ def side(estimate: Estimate, threshold: float) -> Side:
 
 
 def bounds(estimate: Estimate) -> tuple[float, float]:
-    """The interval; the bootstrap has none where all P problems agree: a share of 1 − 0.05^(1/P) may still differ."""
+    """The interval; the bootstrap has none where all P problems agree: a share of 1 − 0.05^(1/P)
+    may still differ.
+    """
     value = estimate.value
     if value is None or estimate.low is None or estimate.high is None:
         return 0.0, 1.0
@@ -109,8 +113,12 @@ def shown(measure: Measure) -> str:
     return f"{100 * measure.estimate.value:.1f} % ({of}; 95 %: {100 * low:.1f} to {100 * high:.1f})"
 
 
-def decided(rule: str, measure: Measure, threshold: float, what: str, advice: Callable[[], Advice]) -> Answer:
-    """The advice if the measure is surely above the threshold, None if it is surely below, else what is open."""
+def decided(
+    rule: str, measure: Measure, threshold: float, what: str, advice: Callable[[], Advice]
+) -> Answer:
+    """The advice if the measure is surely above the threshold, None if it is surely below, else
+    what is open.
+    """
     where = side(measure.estimate, threshold)
     if where == "above":
         return advice()

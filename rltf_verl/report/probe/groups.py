@@ -18,7 +18,8 @@ def group_of(record: Record) -> tuple[str, str]:
 
 
 def chance_all_equal(values: Sequence[float], num: int) -> float:
-    """Probability that `num` of the values, drawn without return, are equal: Σ_v C(c_v, num) / C(m, num).
+    """Probability that `num` of the values, drawn without return, are equal: Σ_v C(c_v, num) / C(m,
+    num).
 
     That is unbiased for a group of `num` sessions, whatever number m ≥ num was played.
 

@@ -48,25 +48,38 @@ class JudgeLoad:
 def judge_load(records: Sequence[Record], run: TrainingRun, terms: Terms) -> JudgeLoad | None:
     """None if nobody was asked."""
     turns = [turn for record in records for turn in record["turns"]]
-    said = [s for turn in turns for s in (turn["feedback"], turn.get("withheld")) if s and not s["fallback"]]
+    said = [
+        s
+        for turn in turns
+        for s in (turn["feedback"], turn.get("withheld"))
+        if s and not s["fallback"]
+    ]
     failed = sum(_without_text(turn) for turn in turns)
     if not said and not failed:
         return None
     calls = (len(said) + failed) / len(records)
     fresh = sorted(s["latency_s"] for s in said if not s.get("cached"))
     prompt, completion = (
-        fmean(s.get(f"{part}_tokens", 0) for s in said) if said else 0.0 for part in ("prompt", "completion")
+        fmean(s.get(f"{part}_tokens", 0) for s in said) if said else 0.0
+        for part in ("prompt", "completion")
     )
     cost = _cost(prompt, completion, calls, terms)
     per_step = calls * run.problems * run.sessions
     seconds, bound_by = _seconds(per_step, fresh, prompt + completion, terms)
     return JudgeLoad(
-        texts=len(said), calls_per_session=calls, calls_per_step=per_step,
-        latency_p50_s=_quantile(fresh, 50), latency_p90_s=_quantile(fresh, 90), latency_p99_s=_quantile(fresh, 99),
-        prompt_tokens=prompt, completion_tokens=completion, cost_per_session=cost,
+        texts=len(said),
+        calls_per_session=calls,
+        calls_per_step=per_step,
+        latency_p50_s=_quantile(fresh, 50),
+        latency_p90_s=_quantile(fresh, 90),
+        latency_p99_s=_quantile(fresh, 99),
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cost_per_session=cost,
         cost_per_step=None if cost is None else cost * run.problems * run.sessions,
-        seconds_per_step=seconds, bound_by=bound_by,
-    )  # fmt: skip
+        seconds_per_step=seconds,
+        bound_by=bound_by,
+    )
 
 
 def _without_text(turn: Record) -> bool:
@@ -80,8 +93,12 @@ def _cost(prompt: float, completion: float, calls: float, terms: Terms) -> float
     return calls * (prompt * terms.prompt_price + completion * terms.completion_price) / 1e6
 
 
-def _seconds(calls: float, latencies: Sequence[float], tokens: float, terms: Terms) -> tuple[float | None, str | None]:
-    """The longest of what the limits ask for. Little's law: c calls on their way at once end c / latency a second."""
+def _seconds(
+    calls: float, latencies: Sequence[float], tokens: float, terms: Terms
+) -> tuple[float | None, str | None]:
+    """The longest of what the limits ask for. Little's law: c calls on their way at once end c /
+    latency a second.
+    """
     if not latencies:
         return None, None
     at_once = max(1.0, min(calls, terms.max_concurrency))

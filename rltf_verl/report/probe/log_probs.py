@@ -1,4 +1,6 @@
-"""How far last answers are from what the policy says to the first prompt: nats per token, with intervals."""
+"""How far last answers are from what the policy says to the first prompt: nats per token, with
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,14 @@ def gap_of(scored: Sequence[Scored], asked: int, seed: int = 0) -> Gap:
     """Of at least one answer, of those that were asked about."""
     number: dict[tuple[str, ...], int] = {}
     problem = np.array([number.setdefault(s.problem, len(number)) for s in scored])
-    tokens = np.bincount(problem, [len(s.under_first) for s in scored], len(number)).astype(np.float64)
+    tokens = np.bincount(problem, [len(s.under_first) for s in scored], len(number)).astype(
+        np.float64
+    )
 
     def per_token(value: Callable[[Scored], float]) -> Ratio:
-        return Ratio(np.bincount(problem, [value(s) for s in scored], len(number)).astype(np.float64), tokens)
+        return Ratio(
+            np.bincount(problem, [value(s) for s in scored], len(number)).astype(np.float64), tokens
+        )
 
     found = estimates(
         [

@@ -1,4 +1,6 @@
-"""What sessions of a base model say about a run to come: shares with intervals, lengths. Definitions: docs/probe.md."""
+"""What sessions of a base model say about a run to come: shares with intervals, lengths.
+Definitions: docs/probe.md.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,55 @@ import numpy as np
 from rltf_verl.report.evaluation.bootstrap import Estimate, estimates, mean_over_problems, share
 from rltf_verl.report.evaluation.table import problem_of
 from rltf_verl.report.probe.groups import chance_all_equal, group_of
-from rltf_verl.runlog.turns import Record, answer, format_ok, graded, pairs, right, says_nothing, wrong
+from rltf_verl.runlog.turns import (
+    Record,
+    answer,
+    format_ok,
+    graded,
+    pairs,
+    right,
+    says_nothing,
+    wrong,
+)
 
 Case = tuple[str, float]
 """Name of a measure, and the value of one case of it."""
 
 OVER_PROBLEMS = frozenset(
-    {"first_right", "second_right", "gain", "dead_groups", "all_wrong_groups", "all_right_groups", "first_format"}
+    {
+        "first_right",
+        "second_right",
+        "gain",
+        "dead_groups",
+        "all_wrong_groups",
+        "all_right_groups",
+        "first_format",
+    }
 )
 """Means over problems, as `rltf eval` has them; the others are shares of all cases together."""
 
 NAMES = (
-    "first_right", "second_right", "gain", "first_format", "dead_groups", "all_wrong_groups", "all_right_groups",
-    "changed", "corrected", "broken", "guard_found", "tells", "reaches", "withheld", "says_nothing", "failed",
-    "mentions", "truncated", "over_budget", "shortened",
-)  # fmt: skip
+    "first_right",
+    "second_right",
+    "gain",
+    "first_format",
+    "dead_groups",
+    "all_wrong_groups",
+    "all_right_groups",
+    "changed",
+    "corrected",
+    "broken",
+    "guard_found",
+    "tells",
+    "reaches",
+    "withheld",
+    "says_nothing",
+    "failed",
+    "mentions",
+    "truncated",
+    "over_budget",
+    "shortened",
+)
 
 
 @dataclass(frozen=True)
@@ -109,11 +145,17 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         for name, value in _group_cases(sessions, run.sessions):
             found[name].append((number[problem_of(sessions[0])], value))
     return Measured(
-        len(number), len(records), len(found["dead_groups"]), _shares(found, len(number), seed), _lengths(records)
+        len(number),
+        len(records),
+        len(found["dead_groups"]),
+        _shares(found, len(number), seed),
+        _lengths(records),
     )
 
 
-def _shares(found: Mapping[str, list[tuple[int, float]]], num_problems: int, seed: int) -> dict[str, Measure]:
+def _shares(
+    found: Mapping[str, list[tuple[int, float]]], num_problems: int, seed: int
+) -> dict[str, Measure]:
     ratios = []
     for name in NAMES:
         cases = found.get(name, [])
@@ -170,11 +212,15 @@ def _turn_cases(turns: Sequence[Record]) -> Iterator[Case]:
     for before, after in pairs(turns):
         if wrong(before):
             yield "changed", float(answer(before) != answer(after))
-        yield ("corrected", float(right(after))) if wrong(before) else ("broken", float(wrong(after)))
+        yield (
+            ("corrected", float(right(after))) if wrong(before) else ("broken", float(wrong(after)))
+        )
 
 
 def _feedback(record: Record, turn: Record, reader: Reader) -> Iterator[Case]:
-    """About one attempt: what the provider said, what of it reached the policy, and whether it said anything."""
+    """About one attempt: what the provider said, what of it reached the policy, and whether it said
+    anything.
+    """
     given, withheld = turn["feedback"], turn.get("withheld")
     stopped = turn["stop"] == "feedback_unavailable"
     if given or stopped:
@@ -195,7 +241,9 @@ def _feedback(record: Record, turn: Record, reader: Reader) -> Iterator[Case]:
 
 
 def _told(record: Record, turn: Record, said: Record, reader: Reader) -> Iterator[Case]:
-    """The provider's own words, before a guard put others in their place; the guard may know more than the rules."""
+    """The provider's own words, before a guard put others in their place; the guard may know more
+    than the rules.
+    """
     tells = reader.tells(record, said.get("original") or said["text"], turn["text"])
     if said.get("leak"):
         tells = True
@@ -208,8 +256,14 @@ def _group_cases(sessions: Sequence[Record], num: int) -> Iterator[Case]:
     first = [record["turns"][0] for record in sessions if graded(record["turns"][0])]
     if len(first) >= num:
         yield "dead_groups", chance_all_equal([turn["reward"] for turn in first], num)
-        yield "all_wrong_groups", chance_all_equal([k if right(t) else -1 for k, t in enumerate(first)], num)
-        yield "all_right_groups", chance_all_equal([-1 if right(t) else k for k, t in enumerate(first)], num)
+        yield (
+            "all_wrong_groups",
+            chance_all_equal([k if right(t) else -1 for k, t in enumerate(first)], num),
+        )
+        yield (
+            "all_right_groups",
+            chance_all_equal([-1 if right(t) else k for k, t in enumerate(first)], num),
+        )
 
 
 def _lengths(records: Sequence[Record]) -> dict[str, Spread | None]:
@@ -228,4 +282,6 @@ def spread(values: Sequence[float]) -> Spread | None:
     if not values:
         return None
     ordered = sorted(values)
-    return Spread(len(ordered), float(np.median(ordered)), ordered[ceil(0.9 * len(ordered)) - 1], ordered[-1])
+    return Spread(
+        len(ordered), float(np.median(ordered)), ordered[ceil(0.9 * len(ordered)) - 1], ordered[-1]
+    )

@@ -11,12 +11,17 @@ def far_answers(p: Probe) -> Answer:
     if p.gap is None or p.gap.gap.low is None or p.gap.gap.low < FAR:
         return None
     return Advice(
-        "far_answers", False,
-        f"second answers are {p.gap.gap.value:.2f} nats per token less likely without the feedback (95 %: "
-        f"{p.gap.gap.low:.2f} to {p.gap.gap.high:.2f}, {p.gap.answers} answers)",
-        "distillation then pulls at what the student would not say; predicting the feedback does not",
-        ("--config-name=rltf_sd_fm, or rltf_fm", "rltf.distill.log_prob_floor=-5.0 stays: it leaves such tokens out"),
-    )  # fmt: skip
+        "far_answers",
+        False,
+        f"second answers are {p.gap.gap.value:.2f} nats per token less likely without the feedback"
+        f" (95 %: {p.gap.gap.low:.2f} to {p.gap.gap.high:.2f}, {p.gap.answers} answers)",
+        "distillation then pulls at what the student would not say; predicting the feedback"
+        " does not",
+        (
+            "--config-name=rltf_sd_fm, or rltf_fm",
+            "rltf.distill.log_prob_floor=-5.0 stays: it leaves such tokens out",
+        ),
+    )
 
 
 def slow_judge(p: Probe) -> Answer:
@@ -25,12 +30,19 @@ def slow_judge(p: Probe) -> Answer:
     if load is None or load.seconds_per_step is None or load.seconds_per_step < SLOW_S:
         return None
     return Advice(
-        "slow_judge", False,
-        f"a step needs {load.calls_per_step:.0f} calls, which take {load.seconds_per_step:.0f} s at {load.bound_by}",
+        "slow_judge",
+        False,
+        f"a step needs {load.calls_per_step:.0f} calls, which take {load.seconds_per_step:.0f} s at"
+        f" {load.bound_by}",
         "the step cannot end before its last feedback",
-        (f"rltf.feedback.limits.{load.bound_by}=… higher, if the endpoint can take it (rltf judge bench)",
-         "rltf.feedback.endpoint.max_tokens=… lower, or thinking off (docs/feedback.md)"),
-    )  # fmt: skip
+        (
+            (
+                f"rltf.feedback.limits.{load.bound_by}=… higher, if the endpoint can take it (rltf"
+                " judge bench)"
+            ),
+            "rltf.feedback.endpoint.max_tokens=… lower, or thinking off (docs/feedback.md)",
+        ),
+    )
 
 
 def preset(p: Probe) -> Answer:
@@ -49,7 +61,10 @@ def _method(p: Probe) -> tuple[str, tuple[str, ...]] | None:
     """Why, and what to choose; None where nothing has a signal, which another finding says."""
     if side(p["corrected"].estimate, MOST) == "above":
         why = "most second answers are right, so nearly all of what is distilled is right too"
-        return why, ("--config-name=rltf_sd", "--config-name=rltf_sft as the control that it should beat")
+        return why, (
+            "--config-name=rltf_sd",
+            "--config-name=rltf_sft as the control that it should beat",
+        )
     if side(p["corrected"].estimate, FIXES) == "above":
         control = "--config-name=rltf_grpo_single beside it shows what feedback is worth"
         return "some second answers are right, and SD learns from the wrong ones too", (
@@ -59,8 +74,12 @@ def _method(p: Probe) -> tuple[str, tuple[str, ...]] | None:
     if side(p["dead_groups"].estimate, DEAD) == "above":
         if side(p["says_nothing"].estimate, EMPTY) == "above":
             return None
-        why = "neither second answers nor groups teach yet; predicting the feedback has a gradient, and pays late"
+        why = (
+            "neither second answers nor groups teach yet; predicting the feedback has a gradient,"
+            " and pays late"
+        )
         return why, ("--config-name=rltf_fm",)
     return "second turns do not repay their price yet; first answers have a signal", (
-        "--config-name=rltf_grpo_single", "stronger feedback, probed again, before rltf_sd",
-    )  # fmt: skip
+        "--config-name=rltf_grpo_single",
+        "stronger feedback, probed again, before rltf_sd",
+    )

@@ -85,14 +85,22 @@ def judge_table(load: JudgeLoad) -> list[tuple[str, ...]]:
         "calls per session": f"{load.calls_per_session:.2f}",
         "calls per training step": f"{load.calls_per_step:.0f}",
         "seconds per text, 50 / 90 / 99 %": " / ".join(
-            "–" if q is None else f"{q:.2f}" for q in (load.latency_p50_s, load.latency_p90_s, load.latency_p99_s)
+            "–" if q is None else f"{q:.2f}"
+            for q in (load.latency_p50_s, load.latency_p90_s, load.latency_p99_s)
         ),
-        "tokens per text, prompt + reply": f"{load.prompt_tokens:.0f} + {load.completion_tokens:.0f}",
-        "judge seconds per step": "not known" if load.seconds_per_step is None
-        else f"{load.seconds_per_step:.1f}, bound by {load.bound_by}",
-        "cost per session": price if load.cost_per_session is None else f"{load.cost_per_session:.6f}",
+        "tokens per text, prompt + reply": (
+            f"{load.prompt_tokens:.0f} + {load.completion_tokens:.0f}"
+        ),
+        "judge seconds per step": (
+            "not known"
+            if load.seconds_per_step is None
+            else f"{load.seconds_per_step:.1f}, bound by {load.bound_by}"
+        ),
+        "cost per session": (
+            price if load.cost_per_session is None else f"{load.cost_per_session:.6f}"
+        ),
         "cost per step": price if load.cost_per_step is None else f"{load.cost_per_step:.4f}",
-    }  # fmt: skip
+    }
     return [("judge", f"of {load.texts} texts"), *numbers.items()]
 
 
@@ -103,21 +111,28 @@ def distance_line(probe: Probe, not_known: str) -> str:
         return f"distance of second answers from the student: not known, {not_known}"
     low_high = "" if gap.gap.low is None else f" [{gap.gap.low:.3f}, {gap.gap.high:.3f}]"
     return (
-        f"second answers, nats per token: {gap.under_own.value:.3f} with the feedback, {gap.under_first.value:.3f} "
-        f"without; gap {gap.gap.value:.3f}{low_high} over {gap.answers} of "
-        f"{gap.asked} answers; "
-        f"{in_per_cent(gap.below_floor)} % of their tokens below the floor"
+        f"second answers, nats per token: {gap.under_own.value:.3f} with the feedback,"
+        f" {gap.under_first.value:.3f} without; gap {gap.gap.value:.3f}{low_high} over"
+        f" {gap.answers} of {gap.asked} answers; {in_per_cent(gap.below_floor)} % of their tokens"
+        " below the floor"
     )
 
 
 def show(
-    probe: Probe, verdict: Verdict, advice: Sequence[Advice], undecided: Sequence[Undecided], not_known: str,
+    probe: Probe,
+    verdict: Verdict,
+    advice: Sequence[Advice],
+    undecided: Sequence[Undecided],
+    not_known: str,
     console: Console | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Tables, then what to do."""
     out = console or Console()
     sessions, problems = probe.measured.sessions, probe.measured.problems
-    out.print(f"{sessions} sessions at {problems} problems; intervals by bootstrap over problems", soft_wrap=True)
+    out.print(
+        f"{sessions} sessions at {problems} problems; intervals by bootstrap over problems",
+        soft_wrap=True,
+    )
     show_table(share_table(probe), out)
     show_table(length_table(probe), out)
     if probe.judge is not None:
@@ -134,7 +149,11 @@ def show(
 
 
 def as_json(
-    probe: Probe, verdict: Verdict, advice: Sequence[Advice], undecided: Sequence[Undecided], not_known: str
+    probe: Probe,
+    verdict: Verdict,
+    advice: Sequence[Advice],
+    undecided: Sequence[Undecided],
+    not_known: str,
 ) -> dict[str, Any]:
     """Everything, with the names of the code."""
     gap = {"not_known": not_known} if probe.gap is None else asdict(probe.gap)

@@ -1,4 +1,6 @@
-"""Reports for a terminal. Text that a model wrote is printed as it is, never read as markup or control sequences."""
+"""Reports for a terminal. Text that a model wrote is printed as it is, never read as markup or
+control sequences.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ MARGIN = 200
 
 
 def show_parity(report: Report, console: Console | None = None) -> None:
-    """Numbers per case, every difference, what is deliberately different and what was not compared."""
+    """Numbers per case, every difference, what is deliberately different and what was not
+    compared.
+    """
     out = console or Console()
     table = Table("case")
     for header in ("numbers", "differ", "mended"):
@@ -73,16 +77,33 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     """One session: each attempt, its verdict, the feedback that followed; what it trains."""
     out = console or Console()
     where = f"step {record['step']} {record['split']}"
-    out.rule(Text(printable(f"{where} · {record['env']} {record['index']} · session {record['session_id']}")))
+    out.rule(
+        Text(
+            printable(
+                f"{where} · {record['env']} {record['index']} · session {record['session_id']}"
+            )
+        )
+    )
     _line(out, "question   ", record["question"], "bold")
     _line(out, "reference  ", record["reference"], "bold")
     for k, turn in enumerate(record["turns"], start=1):
         grade, parent = turn["grade"], turn["parent"]
         revises = f", of attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
         _line(out, f"attempt {k}{revises}  ", turn["text"], "bold")
-        verdict = "right" if grade["correct"] else "wrong" if grade["format_ok"] else "wrong, no answer found"
+        verdict = (
+            "right"
+            if grade["correct"]
+            else "wrong"
+            if grade["format_ok"]
+            else "wrong, no answer found"
+        )
         cut = "" if turn["ended"] else ", cut off at the token limit"
-        _line(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", "green" if grade["correct"] else "red")
+        _line(
+            out,
+            "grade      ",
+            f"{verdict}{cut} (reward {turn['reward']:g})",
+            "green" if grade["correct"] else "red",
+        )
         if grade["error"]:
             _line(out, "grader     ", grade["error"], "red")
         if turn["feedback"]:
@@ -90,7 +111,9 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
         if turn.get("withheld"):
             _feedback(out, "withheld   ", turn["withheld"], "yellow")
         if turn["stop"]:
-            _line(out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim")
+            _line(
+                out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim"
+            )
     show_rows(record, out)
 
 
@@ -105,7 +128,9 @@ def show_line(record: Mapping[str, Any], console: Console | None = None) -> None
 
 
 def show_hit(hit: Hit, console: Console | None = None) -> None:
-    """Where it is, and the line with the matches marked; of a long line the part around the first match."""
+    """Where it is, and the line with the matches marked; of a long line the part around the first
+    match.
+    """
     (first, end), *_ = hit.spans
     start = max(0, first - MARGIN)
     line = Text(printable(hit.line))
@@ -120,7 +145,10 @@ def show_hit(hit: Hit, console: Console | None = None) -> None:
 
 def place(record: Mapping[str, Any]) -> str:
     """Which session it is, in words."""
-    return f"step {record['step']} {record['split']} {record['env']} {record['index']}/{record['session_id']}"
+    return (
+        f"step {record['step']} {record['split']} {record['env']}"
+        f" {record['index']}/{record['session_id']}"
+    )
 
 
 def _one_line(text: Text) -> Text:

@@ -21,11 +21,21 @@ def show_check(
 ) -> None:
     """Rows and repeated questions per file, token counts, notes, and what must be mended."""
     out = console or Console()
-    show_table([("file", "rows", "repeated questions"), *((name, str(n), str(again)) for name, n, again in files)], out)
+    show_table(
+        [
+            ("file", "rows", "repeated questions"),
+            *((name, str(n), str(again)) for name, n, again in files),
+        ],
+        out,
+    )
     if lengths:
-        lines = [(name, what, str(a), f"{b:g}", str(c), "–" if over is None else str(over))
-                 for name, what, a, b, c, over in lengths]  # fmt: skip
-        show_table([("file", "tokens of", "min", "median", "max", "rows over the limit"), *lines], out)
+        lines = [
+            (name, what, str(a), f"{b:g}", str(c), "–" if over is None else str(over))
+            for name, what, a, b, c, over in lengths
+        ]
+        show_table(
+            [("file", "tokens of", "min", "median", "max", "rows over the limit"), *lines], out
+        )
     for note in notes:
         _line(out, "note: ", note, "yellow")
     for error in errors:
@@ -35,7 +45,9 @@ def show_check(
 
 
 def show_problems(
-    provenance: Mapping[str, Any], problems: Sequence[Mapping[str, Any]], console: Console | None = None
+    provenance: Mapping[str, Any],
+    problems: Sequence[Mapping[str, Any]],
+    console: Console | None = None,
 ) -> None:
     """Provenance, then each problem with its answer and the environment's words."""
     out = console or Console()

@@ -1,4 +1,6 @@
-"""What the policy sees of an environment: a problem, a wrong answer, and what is said about it at every level."""
+"""What the policy sees of an environment: a problem, a wrong answer, and what is said about it at
+every level.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
         raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
     said = {level: env.explain(problem, answer, grade, level) for level in LEVELS}
     parts += ["The reference:", fenced(problem.reference), "A wrong answer:", fenced(answer)]
-    parts += [part for level, text in said.items() for part in (f"Feedback, `level={level}`:", fenced(text))]
+    parts += [
+        part
+        for level, text in said.items()
+        for part in (f"Feedback, `level={level}`:", fenced(text))
+    ]
     return "\n\n".join(parts)
 
 

@@ -24,11 +24,16 @@ def show_trials(trials: Sequence[Mapping[str, Any]], console: Console | None = N
         leak = f"GIVES THE ANSWER AWAY ({trial['leak']})" if trial["leak"] else "no leak found"
         noted = f", noted: {', '.join(trial['noted'])}" if trial["noted"] else ""
         prompt_tokens, reply_tokens = trial["tokens"]
-        spent = f"{trial['seconds']:.2f} s · {prompt_tokens} + {reply_tokens} tokens · cost {trial['cost']:.6f}"
+        spent = (
+            f"{trial['seconds']:.2f} s · {prompt_tokens} + {reply_tokens} tokens · cost"
+            f" {trial['cost']:.6f}"
+        )
         style = "red" if trial["leak"] else "green"
         out.print(Text(f"{leak}{noted} · {spent}", style), soft_wrap=True)
 
 
 def show_bench(metrics: Mapping[str, float], console: Console | None = None) -> None:
     """The numbers of a benchmark, as a table."""
-    show_table([("metric", "value"), *((name, f"{value:.4g}") for name, value in metrics.items())], console)
+    show_table(
+        [("metric", "value"), *((name, f"{value:.4g}") for name, value in metrics.items())], console
+    )

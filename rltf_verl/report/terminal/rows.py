@@ -1,4 +1,6 @@
-"""What a session trains, for a terminal: a line for each part of a row, its tokens in colour where they are known."""
+"""What a session trains, for a terminal: a line for each part of a row, its tokens in colour where
+they are known.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,16 @@ from rltf_verl.texts import printable
 
 MARKS = str.maketrans({"\n": "↵\n", "\t": "⇥\t"})
 UP, DOWN, CONTEXT = "white on blue", "black on dark_orange", "dim"
-KEY = "tokens: struck through = masked, dim = context, blue = advantage above 0, orange and underlined = below 0"
+KEY = (
+    "tokens: struck through = masked, dim = context, blue = advantage above 0, orange and"
+    " underlined = below 0"
+)
 
 
 def show_rows(record: Record, out: Console) -> None:
-    """The rows of a session; their tokens only on a terminal, since a file would repeat the attempts."""
+    """The rows of a session; their tokens only on a terminal, since a file would repeat the
+    attempts.
+    """
     rows = record.get("rows", [])
     for k, (row, words) in enumerate(zip(rows, told(rows, record["turns"]), strict=True), start=1):
         out.print(Text(f"row {k}: {words['title']}", "bold"), soft_wrap=True)
@@ -35,7 +42,9 @@ def coloured(tokens: Mapping[str, Sequence[Any]]) -> Text:
     """The text of a row's tokens; line ends and tabs have a mark, so that theirs can be seen."""
     styles = map(_style, tokens["role"], tokens["advantage"], tokens["masked"])
     text = Text()
-    for style, pieces in groupby(zip(styles, tokens["text"], strict=True), key=lambda pair: pair[0]):
+    for style, pieces in groupby(
+        zip(styles, tokens["text"], strict=True), key=lambda pair: pair[0]
+    ):
         text.append(printable("".join(piece for _, piece in pieces).translate(MARKS)), style)
     return text
 
@@ -50,7 +59,10 @@ def _style(role: int, advantage: float, masked: int) -> str:
 def _line(part: Mapping[str, Any]) -> Text:
     role, what = printable(part["role"]), part["what"]
     numbers = (
-        f"{part['tokens']} tokens", f"advantage {part['advantage']:+.4g}", f"masked {part['masked']:.1%}",
-        f"log-prob {part['log_prob']:.4g}", f"gap {part['gap']:+.4g}",
-    )  # fmt: skip
+        f"{part['tokens']} tokens",
+        f"advantage {part['advantage']:+.4g}",
+        f"masked {part['masked']:.1%}",
+        f"log-prob {part['log_prob']:.4g}",
+        f"gap {part['gap']:+.4g}",
+    )
     return Text.assemble((f"  {role:<9}", "bold"), f"{what} · {' · '.join(numbers)}")

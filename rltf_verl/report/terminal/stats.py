@@ -11,15 +11,25 @@ Table = list[tuple[str, ...]]
 
 
 def tables(ranges: Sequence[Stats]) -> list[Table]:
-    """Answers and revisions, one line per range and turn; sessions and feedback, one per range. Each with a header."""
+    """Answers and revisions, one line per range and turn; sessions and feedback, one per range.
+    Each with a header.
+    """
     turns = [(_where(s), t) for s in ranges for t in s.turns]
     return [
-        [("steps", "turn", "attempts", "right", "format", "solved", "standing"), *(_answers(w, t) for w, t in turns)],
-        [("steps", "turn", "num", "fixed", "broken", "gain", "changed", "corrected", "repeated"),
-         *(_revisions(w, t) for w, t in turns if t.revisions.num)],
+        [
+            ("steps", "turn", "attempts", "right", "format", "solved", "standing"),
+            *(_answers(w, t) for w, t in turns),
+        ],
+        [
+            ("steps", "turn", "num", "fixed", "broken", "gain", "changed", "corrected", "repeated"),
+            *(_revisions(w, t) for w, t in turns if t.revisions.num),
+        ],
         [("steps", "sessions", "friction", "ended"), *map(_sessions, ranges)],
-        [("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks"), *map(_feedback, ranges)],
-    ]  # fmt: skip
+        [
+            ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks"),
+            *map(_feedback, ranges),
+        ],
+    ]
 
 
 def _where(s: Stats) -> str:

@@ -1,8 +1,9 @@
 """The sessions of a run as one HTML page that needs no network.
 
-What a model wrote reaches the page as data (base64 of gzipped JSON) and there as text nodes only; besides, the page's
-content policy runs no script but ours. The list and the curves are in the index; the sessions are in blocks, and the
-tokens of a session apart, which the page unpacks when it needs them.
+What a model wrote reaches the page as data (base64 of gzipped JSON) and there as text nodes only;
+besides, the page's content policy runs no script but ours. The list and the curves are in the
+index; the sessions are in blocks, and the tokens of a session apart, which the page unpacks when it
+needs them.
 """
 
 from __future__ import annotations
@@ -23,15 +24,23 @@ from rltf_verl.report.view.row_words import names, told
 from rltf_verl.runlog.turns import Record
 
 SCRIPTS = (
-    "text.js", "data.js", "search.js", "charts.js", "list.js",
-    "episode.js", "trains.js", "tokens.js", "moves.js", "main.js",
-)  # fmt: skip
+    "text.js",
+    "data.js",
+    "search.js",
+    "charts.js",
+    "list.js",
+    "episode.js",
+    "trains.js",
+    "tokens.js",
+    "moves.js",
+    "main.js",
+)
 STYLES = ("page.css", "tokens.css")
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""
 MOST_TEXT, MOST_SESSION = 100_000, 300_000
-"""Characters of one text, and of all texts of a session, that the page holds. Of a longer one it has
-beginning and end, and says what is left out: a browser lays a megabyte out for minutes."""
+"""Characters of one text, and of all texts of a session, that the page holds. Of a longer one it
+has beginning and end, and says what is left out: a browser lays a megabyte out for minutes."""
 LEAST_TEXT = 200
 """What each text has however many there are."""
 UNSHOWN = ("prompt_ids", "response_ids", "log_probs")
@@ -48,24 +57,34 @@ def page(records: Sequence[Record], title: str) -> str:
     blocks = list(_blocks(_json(_said(record)) for record in records))
     index = view_index(records, title) | {"starts": [start for start, _ in blocks]}
     data = [("index", _json(index)), *((f"block-{i}", text) for i, (_, text) in enumerate(blocks))]
-    data += [(f"tokens-{i}", _json(_tokens(record))) for i, record in enumerate(records) if has_tokens(record)]
+    data += [
+        (f"tokens-{i}", _json(_tokens(record)))
+        for i, record in enumerate(records)
+        if has_tokens(record)
+    ]
     script, style = "\n".join(map(_asset, SCRIPTS)), "\n".join(map(_asset, STYLES))
     parts = {
         "title": html.escape(title),
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'",
         "style": style,
         "script": script,
-        "data": "\n".join(f'<script type="text/plain" id="{name}">{_packed(text)}</script>' for name, text in data),
+        "data": "\n".join(
+            f'<script type="text/plain" id="{name}">{_packed(text)}</script>' for name, text in data
+        ),
     }
     # One pass: what is put in is not looked at again.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
 def _said(record: Record) -> dict[str, Any]:
-    """A session as the page's conversation needs it: without the environment's fields and without tokens."""
+    """A session as the page's conversation needs it: without the environment's fields and without
+    tokens.
+    """
     turns = record["turns"]
     shown = {key: value for key, value in record.items() if key not in ("task", "rows")}
-    shown["turns"] = [{key: value for key, value in turn.items() if key not in UNSHOWN} for turn in turns]
+    shown["turns"] = [
+        {key: value for key, value in turn.items() if key not in UNSHOWN} for turn in turns
+    ]
     shown["names"] = names(turns)
     shown = _bounded(shown, record["step"])
     return shown | ({"rows": told(record["rows"], turns)} if "rows" in record else {})
@@ -79,7 +98,9 @@ def _bounded(shown: dict[str, Any], step: int) -> dict[str, Any]:
 
 
 def _most(lengths: Sequence[int]) -> int:
-    """Characters that each text may have for all of them to fit; short ones leave the others more."""
+    """Characters that each text may have for all of them to fit; short ones leave the others
+    more.
+    """
     left = MOST_SESSION
     for k, length in enumerate(sorted(lengths)):
         share = left // (len(lengths) - k)
@@ -102,7 +123,8 @@ def _cut(value: Any, most: int, where: str) -> Any:
     if isinstance(value, str) and len(value) > most:
         half = most // 2
         return (
-            f"{value[:half]}\n[… {len(value) - 2 * half} characters are not on this page: {where} …]\n{value[-half:]}"
+            f"{value[:half]}\n[… {len(value) - 2 * half} characters are not on this page: {where}"
+            f" …]\n{value[-half:]}"
         )
     if isinstance(value, dict):
         return {key: _cut(one, most, where) for key, one in value.items()}
@@ -128,7 +150,9 @@ def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _json(value: Any) -> str:
-    """Compact; ASCII, so that half a surrogate pair survives. A browser knows no NaN: such a number becomes a word."""
+    """Compact; ASCII, so that half a surrogate pair survives. A browser knows no NaN: such a number
+    becomes a word.
+    """
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:

@@ -1,4 +1,6 @@
-"""What a session's rows train, in words: which prompt, which answers. The format is that of `row_log`."""
+"""What a session's rows train, in words: which prompt, which answers. The format is that of
+`row_log`.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,14 @@ ROLES = tuple(role.name.lower() for role in Role)
 
 
 def told(rows: Sequence[Mapping[str, Any]], turns: Sequence[Record]) -> list[dict[str, Any]]:
-    """The rows without their tokens: `title` (prompt → answers) and `parts`, each with `what` it is the text of."""
+    """The rows without their tokens: `title` (prompt → answers) and `parts`, each with `what` it is
+    the text of.
+    """
     return [
-        {"title": title(row, turns), "parts": [{**part, "what": _what(part, turns)} for part in row["parts"]]}
+        {
+            "title": title(row, turns),
+            "parts": [{**part, "what": _what(part, turns)} for part in row["parts"]],
+        }
         for row in rows
     ]
 
@@ -72,8 +79,14 @@ def _prompt(first: Mapping[str, Any], turns: Sequence[Record]) -> str:
     """What stands before a row's first part."""
     role, parent = first["role"], _parent(turns, first["turn"])
     if role in ("critique", "feedback"):
-        return f"critic prompt about {_name(turns, parent if role == 'critique' else first['turn'])}"
-    return "first prompt" if role != "attempt" or parent is None else f"prompt to revise {_name(turns, parent)}"
+        return (
+            f"critic prompt about {_name(turns, parent if role == 'critique' else first['turn'])}"
+        )
+    return (
+        "first prompt"
+        if role != "attempt" or parent is None
+        else f"prompt to revise {_name(turns, parent)}"
+    )
 
 
 def _parent(turns: Sequence[Record], turn: int) -> int | None:
@@ -82,4 +95,8 @@ def _parent(turns: Sequence[Record], turn: int) -> int | None:
 
 def _name(turns: Sequence[Record], turn: int | None) -> str:
     """A row of a session that was logged only in part may speak of turns that nobody knows."""
-    return names(turns)[turn] if turn is not None and turn < len(turns) else "an attempt that is not in the log"
+    return (
+        names(turns)[turn]
+        if turn is not None and turn < len(turns)
+        else "an attempt that is not in the log"
+    )

@@ -1,4 +1,6 @@
-"""The checkpoint engine `cpu` under real Ray: two trainer ranks send, two rollout workers receive, twice."""
+"""The checkpoint engine `cpu` under real Ray: two trainer ranks send, two rollout workers receive,
+twice.
+"""
 
 import asyncio
 
@@ -13,13 +15,17 @@ def worker_class():
     """A class inside a function: Ray sends it by value, its processes cannot import this file."""
 
     class Worker:
-        """Has what verl's workers have around a checkpoint engine: an event loop and `execute_checkpoint_engine`."""
+        """Has what verl's workers have around a checkpoint engine: an event loop and
+        `execute_checkpoint_engine`.
+        """
 
         def __init__(self, is_master: bool) -> None:
             import verl.checkpoint_engine  # noqa: F401  the plugin adds ours
             from verl.checkpoint_engine.base import CheckpointEngineRegistry
 
-            self.checkpoint_engine = CheckpointEngineRegistry.new("cpu", bucket_size=16, is_master=is_master)
+            self.checkpoint_engine = CheckpointEngineRegistry.new(
+                "cpu", bucket_size=16, is_master=is_master
+            )
 
         def execute_checkpoint_engine(self, method, *args, **kwargs):
             return getattr(self.checkpoint_engine, method)(*args, **kwargs)
@@ -29,7 +35,10 @@ def worker_class():
             await self.checkpoint_engine.send_weights(weights, global_steps=1)
 
         async def receive(self):
-            return {name: tensor.tolist() async for name, tensor in self.checkpoint_engine.receive_weights()}
+            return {
+                name: tensor.tolist()
+                async for name, tensor in self.checkpoint_engine.receive_weights()
+            }
 
     return Worker
 
@@ -45,7 +54,10 @@ def workers(monkeypatch):
 
 
 async def on_all(workers, method, arguments):
-    calls = [w.execute_checkpoint_engine.remote(method, **kw) for w, kw in zip(workers, arguments, strict=True)]
+    calls = [
+        w.execute_checkpoint_engine.remote(method, **kw)
+        for w, kw in zip(workers, arguments, strict=True)
+    ]
     return list(await asyncio.gather(*calls))
 
 
@@ -56,10 +68,16 @@ async def test_every_receiver_gets_all_weights(workers):
     for value in (0.0, 10.0):
         metadata = await on_all(workers, "prepare", none)
         senders, receivers = backend.build_topology(TRAINERS, ROLLOUTS, metadata)
-        arguments = [{k: v[i] for k, v in side.items()}
-                     for side, size in ((senders, TRAINERS), (receivers, ROLLOUTS)) for i in range(size)]  # fmt: skip
+        arguments = [
+            {k: v[i] for k, v in side.items()}
+            for side, size in ((senders, TRAINERS), (receivers, ROLLOUTS))
+            for i in range(size)
+        ]
         await on_all(workers, "init_process_group", arguments)
-        calls = [*(w.send.remote(value) for w in workers[:TRAINERS]), *(w.receive.remote() for w in workers[TRAINERS:])]
+        calls = [
+            *(w.send.remote(value) for w in workers[:TRAINERS]),
+            *(w.receive.remote() for w in workers[TRAINERS:]),
+        ]
         sent = await asyncio.wait_for(asyncio.gather(*calls), 60)
         assert sent[TRAINERS:] == [{f"w{i}": [value + i] * 3 for i in range(5)}] * ROLLOUTS
         await on_all(workers, "finalize", none)

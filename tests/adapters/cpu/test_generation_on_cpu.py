@@ -12,7 +12,11 @@ def prompt(index: int, length: int) -> list[int]:
 
 
 def request(index: int, length: int = 6, **params) -> Request:
-    return Request(str(index), prompt(index, length), SamplingParams(**{"max_tokens": 12, "seed": index, **params}))
+    return Request(
+        str(index),
+        prompt(index, length),
+        SamplingParams(**{"max_tokens": 12, "seed": index, **params}),
+    )
 
 
 def run(generator: BatchGenerator, requests=()) -> dict:
@@ -26,12 +30,16 @@ def run(generator: BatchGenerator, requests=()) -> dict:
 
 def log_probs_of(model, prompt_ids, token_ids, temperature):
     with torch.no_grad():
-        logits = model(torch.tensor([[*prompt_ids, *token_ids]])).logits[0, len(prompt_ids) - 1 : -1]
+        logits = model(torch.tensor([[*prompt_ids, *token_ids]])).logits[
+            0, len(prompt_ids) - 1 : -1
+        ]
     return (logits / temperature).log_softmax(-1).gather(-1, torch.tensor(token_ids)[:, None])[:, 0]
 
 
 def test_log_probs_are_those_of_one_forward_over_the_whole_sequence(model):
-    requests = [request(i, 1 + 3 * i, temperature=0.5 + 0.25 * i, max_tokens=5 + i) for i in range(8)]
+    requests = [
+        request(i, 1 + 3 * i, temperature=0.5 + 0.25 * i, max_tokens=5 + i) for i in range(8)
+    ]
     results = run(BatchGenerator(model), requests)
     for item in requests:
         result = results[item.request_id]
@@ -56,7 +64,10 @@ def test_a_seeded_request_gets_the_same_tokens_alone_in_a_batch_and_joining_late
 
 def test_requests_beyond_the_batch_size_wait_and_change_nothing(model):
     requests = [request(i, 1 + i % 7) for i in range(10)]
-    wide, narrow = run(BatchGenerator(model), requests), run(BatchGenerator(model, max_rows=3), requests)
+    wide, narrow = (
+        run(BatchGenerator(model), requests),
+        run(BatchGenerator(model, max_rows=3), requests),
+    )
     split = run(BatchGenerator(model, max_prefill_tokens=8), requests)
     assert {k: r.token_ids for k, r in wide.items()} == {k: r.token_ids for k, r in narrow.items()}
     assert {k: r.token_ids for k, r in wide.items()} == {k: r.token_ids for k, r in split.items()}
@@ -67,9 +78,13 @@ def test_greedy_is_the_argmax_loop(model):
     with torch.no_grad():
         for _ in range(12):
             ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
-    result = run(BatchGenerator(model), [request(3, 5, temperature=0.0), request(4), request(5)])["3"]
+    result = run(BatchGenerator(model), [request(3, 5, temperature=0.0), request(4), request(5)])[
+        "3"
+    ]
     assert result.token_ids == ids[5:]
-    assert result.log_probs == pytest.approx(log_probs_of(model, ids[:5], ids[5:], 1.0).tolist(), abs=1e-5)
+    assert result.log_probs == pytest.approx(
+        log_probs_of(model, ids[:5], ids[5:], 1.0).tolist(), abs=1e-5
+    )
 
 
 def test_stop_tokens_end_a_sequence_and_stay_in_it(model):
@@ -81,7 +96,12 @@ def test_stop_tokens_end_a_sequence_and_stay_in_it(model):
         (BatchGenerator(model), {"stop_token_ids": (end,)}),
     ):
         assert run(generator, [request(1, **params)])["1"].token_ids == free[:first]
-    assert run(BatchGenerator(model, eos_token_ids=[end]), [request(1, ignore_eos=True)])["1"].token_ids == free
+    assert (
+        run(BatchGenerator(model, eos_token_ids=[end]), [request(1, ignore_eos=True)])[
+            "1"
+        ].token_ids
+        == free
+    )
 
 
 def test_an_aborted_request_resumes_with_the_tokens_it_would_have_had(model):
@@ -106,7 +126,11 @@ def test_new_weights_change_the_samples_and_the_version(model, other_model):
     generator.load(other_model.state_dict().items(), version=7)
     after = run(generator, [request(1)])["1"]
     assert (before.version, after.version) == (None, 7)
-    assert after.token_ids == run(BatchGenerator(other_model), [request(1)])["1"].token_ids != before.token_ids
+    assert (
+        after.token_ids
+        == run(BatchGenerator(other_model), [request(1)])["1"].token_ids
+        != before.token_ids
+    )
     with pytest.raises(KeyError, match="no weight called 'x'"):
         generator.load([("x", torch.zeros(1))])
 
@@ -114,7 +138,10 @@ def test_new_weights_change_the_samples_and_the_version(model, other_model):
 def test_unseeded_samples_differ_within_a_group_and_do_not_depend_on_arrival_order(model):
     group = [Request(f"a{i}", prompt(1, 6), SamplingParams(max_tokens=8)) for i in range(4)]
     other = [Request(f"b{i}", prompt(2, 9), SamplingParams(max_tokens=8)) for i in range(4)]
-    one, two = run(BatchGenerator(model), [*group, *other]), run(BatchGenerator(model), [*other, *group])
+    one, two = (
+        run(BatchGenerator(model), [*group, *other]),
+        run(BatchGenerator(model), [*other, *group]),
+    )
     assert {k: r.token_ids for k, r in one.items()} == {k: r.token_ids for k, r in two.items()}
     assert len({tuple(one[f"a{i}"].token_ids) for i in range(4)}) == 4
     assert run(BatchGenerator(model, seed=1), group)["a0"].token_ids != one["a0"].token_ids
@@ -130,14 +157,18 @@ def test_truncated_sampling_reports_the_renormalised_distribution():
     ]
     tokens, log_probs = sample(logits, params, [0.999] * 4)
     assert tokens == [1, 1, 0, 3]
-    assert torch.tensor(log_probs).exp().tolist() == pytest.approx([0.375, 0.375, 1.0, 0.05], abs=1e-6)
+    assert torch.tensor(log_probs).exp().tolist() == pytest.approx(
+        [0.375, 0.375, 1.0, 0.05], abs=1e-6
+    )
 
 
 def test_samples_follow_the_distribution():
     probs = torch.tensor([0.1, 0.2, 0.3, 0.4])
     uniforms = torch.rand(20000, generator=torch.Generator().manual_seed(0)).tolist()
     tokens, _ = sample(probs.log().repeat(20000, 1), [SamplingParams(1)] * 20000, uniforms)
-    assert (torch.bincount(torch.tensor(tokens)) / 20000).tolist() == pytest.approx(probs.tolist(), abs=0.015)
+    assert (torch.bincount(torch.tensor(tokens)) / 20000).tolist() == pytest.approx(
+        probs.tolist(), abs=0.015
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""`+rltf/hardware=...` on verl's own trainer config, found through the search path, and the weight buckets it sizes."""
+"""`+rltf/hardware=...` on verl's own trainer config, found through the search path, and the weight
+buckets it sizes.
+"""
 
 import pytest
 import torch
@@ -15,7 +17,11 @@ def compose(hardware: str):
 def test_cpu_turns_every_gpu_default_off():
     config = compose("cpu")
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    assert (config.trainer.device, rollout.name, rollout.n_gpus_per_node) == ("cpu", "transformers", 1)
+    assert (config.trainer.device, rollout.name, rollout.n_gpus_per_node) == (
+        "cpu",
+        "transformers",
+        1,
+    )
     assert config.trainer.n_gpus_per_node == 1
     assert (config.ray_kwargs.ray_init.num_gpus, rollout.checkpoint_engine.backend) == (16, "cpu")
     for role in (actor, config.actor_rollout_ref.ref):
@@ -28,7 +34,10 @@ def test_cpu_vllm_changes_the_rollout_and_nothing_else():
     rollout = ours.actor_rollout_ref.rollout
     assert (rollout.name, rollout.enforce_eager, rollout.enable_sleep_mode) == ("vllm", True, False)
     del rollout.enable_sleep_mode
-    rollout.name, rollout.enforce_eager = "transformers", plain.actor_rollout_ref.rollout.enforce_eager
+    rollout.name, rollout.enforce_eager = (
+        "transformers",
+        plain.actor_rollout_ref.rollout.enforce_eager,
+    )
     assert ours == plain
 
 

@@ -31,18 +31,25 @@ def test_verl_still_keeps_the_live_tensors(sharded):
     from verl.utils import fsdp_utils
 
     saved, _ = inspect.unwrap(fsdp_utils.fsdp2_sharded_save_to_cpu)(sharded)
-    assert all(saved[name][0].data_ptr() == p.to_local().data_ptr() for name, p in sharded.named_parameters())
+    assert all(
+        saved[name][0].data_ptr() == p.to_local().data_ptr()
+        for name, p in sharded.named_parameters()
+    )
 
 
 def test_the_old_weights_come_back(sharded):
     from verl.utils import fsdp_utils
 
-    module = SimpleNamespace(fsdp2_sharded_save_to_cpu=inspect.unwrap(fsdp_utils.fsdp2_sharded_save_to_cpu))
+    module = SimpleNamespace(
+        fsdp2_sharded_save_to_cpu=inspect.unwrap(fsdp_utils.fsdp2_sharded_save_to_cpu)
+    )
     model_copies.patch(module)
     model_copies.patch(module)  # idempotent
     before = {name: p.full_tensor().clone() for name, p in sharded.named_parameters()}
     saved = module.fsdp2_sharded_save_to_cpu(sharded)
     add_one(sharded)
-    assert all(torch.equal(p.full_tensor(), before[name] + 1) for name, p in sharded.named_parameters())
+    assert all(
+        torch.equal(p.full_tensor(), before[name] + 1) for name, p in sharded.named_parameters()
+    )
     fsdp_utils.fsdp2_sharded_load_from_cpu(sharded, *saved)
     assert all(torch.equal(p.full_tensor(), before[name]) for name, p in sharded.named_parameters())

@@ -9,7 +9,9 @@ from rltf_verl.adapters import cpu
 from rltf_verl.adapters.cpu import process_group
 
 
-@pytest.mark.parametrize(("variable", "chosen"), [("cpu", True), ("CPU ", True), ("nvidia", False), ("", False)])
+@pytest.mark.parametrize(
+    ("variable", "chosen"), [("cpu", True), ("CPU ", True), ("nvidia", False), ("", False)]
+)
 def test_only_the_variable_chooses_the_cpu(monkeypatch, variable, chosen):
     from verl.plugin.platform import platform_manager
 
@@ -31,7 +33,10 @@ def test_importing_verl_fills_every_registry():
     assert get_rollout_replica_class("transformers").__name__ == "TransformersReplica"
     cpu.register_engine(transformer_impl)  # a second time: idempotent
     for backend in ("fsdp", "fsdp2"):
-        assert EngineRegistry._engines["language_model"][backend]["cpu"] is transformer_impl.FSDPEngineWithLMHead
+        assert (
+            EngineRegistry._engines["language_model"][backend]["cpu"]
+            is transformer_impl.FSDPEngineWithLMHead
+        )
 
 
 def fake_distributed(seen):
@@ -48,7 +53,9 @@ def fake_distributed(seen):
 
 
 def test_verl_still_asks_for_a_backend_that_torch_refuses():
-    """When this fails, verl has changed: see whether `process_group.patch` is still needed, or still fits."""
+    """When this fails, verl has changed: see whether `process_group.patch` is still needed, or
+    still fits.
+    """
     from verl.utils import distributed
 
     source = inspect.getsource(inspect.unwrap(distributed.initialize_global_process_group_ray))
@@ -60,7 +67,9 @@ def test_verl_still_asks_for_a_backend_that_torch_refuses():
     source = inspect.getsource(inspect.unwrap(distributed.initialize_global_process_group))
     assert 'backend = f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"' in source
     assert "return local_rank, rank, world_size" in source
-    assert list(inspect.signature(distributed.initialize_global_process_group).parameters) == ["timeout_second"]
+    assert list(inspect.signature(distributed.initialize_global_process_group).parameters) == [
+        "timeout_second"
+    ]
 
 
 def test_torch_still_refuses_that_backend():

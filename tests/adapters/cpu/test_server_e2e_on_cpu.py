@@ -15,7 +15,9 @@ def model_path(tmp_path, model):
 
     vocab = {f"t{i}": i for i in range(61)}
     tokenizer = Tokenizer(WordLevel(vocab, unk_token="t0"))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="t60", pad_token="t0").save_pretrained(tmp_path)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="t60", pad_token="t0"
+    ).save_pretrained(tmp_path)
     model.config.eos_token_id = model.generation_config.eos_token_id = 60
     model.save_pretrained(tmp_path)
     return str(tmp_path)
@@ -62,7 +64,9 @@ async def test_server_follows_the_weights_that_the_adapter_sends(started_ray, mo
             "override_config": {"attn_implementation": "sdpa"},
         }
     )
-    server = started_ray.remote(TransformersServer).options(name=server_name("transformers", 0), max_concurrency=64)
+    server = started_ray.remote(TransformersServer).options(
+        name=server_name("transformers", 0), max_concurrency=64
+    )
     server = server.remote(config, model_config)
     call = {"prompt_ids": [1, 2, 3], "sampling_params": {"temperature": 0, "logprobs": True}}
     with pytest.raises(RuntimeError, match="no weights yet"):
@@ -70,7 +74,9 @@ async def test_server_follows_the_weights_that_the_adapter_sends(started_ray, mo
 
     adapter = TransformersAdapter(config, model_config, None)
     await adapter.update_weights(model.state_dict().items(), global_steps=5)
-    outputs = await asyncio.gather(*[server.generate.remote(**call, request_id=f"a{i}") for i in range(8)])
+    outputs = await asyncio.gather(
+        *[server.generate.remote(**call, request_id=f"a{i}") for i in range(8)]
+    )
     assert {tuple(output.token_ids) for output in outputs} == {tuple(outputs[0].token_ids)}
     assert outputs[0].extra_fields["global_steps"] == 5
     assert len(outputs[0].log_probs) == len(outputs[0].token_ids) <= 12

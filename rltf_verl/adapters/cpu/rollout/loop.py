@@ -1,4 +1,6 @@
-"""The thread that owns a `BatchGenerator`: others hand it requests and functions, and get futures back."""
+"""The thread that owns a `BatchGenerator`: others hand it requests and functions, and get futures
+back.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ T = TypeVar("T")
 
 
 class GenerationLoop:
-    """Steps a generator whenever it has work and is not paused. Requests that arrive during a pause wait."""
+    """Steps a generator whenever it has work and is not paused. Requests that arrive during a pause
+    wait.
+    """
 
     def __init__(self, generator: BatchGenerator) -> None:
         self._generator = generator
@@ -45,7 +49,9 @@ class GenerationLoop:
         return future
 
     def abort(self) -> Future[list[str]]:
-        """Pause, end every request made before the pause with what it has so far, and return their ids."""
+        """Pause, end every request made before the pause with what it has so far, and return their
+        ids.
+        """
         early: list[Request] = []
         with self._changed:
             if not self._paused:
@@ -99,7 +105,9 @@ class GenerationLoop:
             self._futures.pop(result.request_id).set_result(result)
 
     def _fail(self, error: Exception) -> None:
-        """Give every request that was running the error that broke the step, so that nobody waits for ever."""
+        """Give every request that was running the error that broke the step, so that nobody waits
+        for ever.
+        """
         for result in self._generator.abort_all():
             self._futures.pop(result.request_id).set_exception(error)
 
@@ -111,7 +119,9 @@ class GenerationLoop:
         return [result.request_id for result in results]
 
 
-def _settle(future: Future[T], function: Callable[[BatchGenerator], T], generator: BatchGenerator) -> None:
+def _settle(
+    future: Future[T], function: Callable[[BatchGenerator], T], generator: BatchGenerator
+) -> None:
     try:
         future.set_result(function(generator))
     except Exception as error:

@@ -1,4 +1,6 @@
-"""verl's handle on one rollout replica: starts the server actor beside the trainer worker it belongs to."""
+"""verl's handle on one rollout replica: starts the server actor beside the trainer worker it
+belongs to.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,24 @@ def server_name(rollout_name: str, replica_rank: int, kind: str = "", suffix: st
 
 
 class TransformersReplica(RolloutReplica):
-    """One server actor per replica. A replica is one rank: a model that needs more belongs on a GPU."""
+    """One server actor per replica. A replica is one rank: a model that needs more belongs on a
+    GPU.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.world_size != 1:
             raise ValueError(
-                "rollout.name=transformers has no model parallelism: set rollout.tensor_model_parallel_size=1, "
-                "data_parallel_size=1 and pipeline_model_parallel_size=1"
+                "rollout.name=transformers has no model parallelism: set"
+                " rollout.tensor_model_parallel_size=1, data_parallel_size=1 and"
+                " pipeline_model_parallel_size=1"
             )
 
     async def launch_servers(self) -> None:
         """Start the server on the node of this replica's worker and wait until it has its model."""
-        node_id = await self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
+        node_id = await self.workers[0].__ray_call__.remote(
+            lambda _: ray.get_runtime_context().get_node_id()
+        )
         kind = "reward_" if self.is_reward_model else "teacher_" if self.is_teacher_model else ""
         name = server_name(self.config.name, self.replica_rank, kind, self.name_suffix)
         server = (

@@ -1,9 +1,9 @@
 """Sampling parameters of one request, and one vectorised draw for a batch of requests.
 
-Log-probs are those of the distribution that was sampled: temperature first, then top-k, then top-p, renormalised. That
-is `logprobs_mode: processed_logprobs`, which verl sets for vLLM. verl's actor recomputes log-softmax(logits /
-temperature), so the two agree when nothing is truncated (`top_p=1`, `top_k=-1`). A greedy request reports
-log-softmax(logits).
+Log-probs are those of the distribution that was sampled: temperature first, then top-k, then top-p,
+renormalised. That is `logprobs_mode: processed_logprobs`, which verl sets for vLLM. verl's actor
+recomputes log-softmax(logits / temperature), so the two agree when nothing is truncated (`top_p=1`,
+`top_k=-1`). A greedy request reports log-softmax(logits).
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class SamplingParams:
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
         if self.repetition_penalty != 1.0:
-            raise ValueError("repetition_penalty must be 1.0 with rollout.name=transformers: use vllm, or drop it")
+            raise ValueError(
+                "repetition_penalty must be 1.0 with rollout.name=transformers: use vllm, or"
+                " drop it"
+            )
 
     @property
     def greedy(self) -> bool:
@@ -58,27 +61,37 @@ class SamplingParams:
 
     @classmethod
     def from_dict(cls, params: Mapping[str, Any], max_tokens: int) -> SamplingParams:
-        """Read verl's dictionary. `max_tokens` is used when the request names none, and never exceeded."""
+        """Read verl's dictionary. `max_tokens` is used when the request names none, and never
+        exceeded.
+        """
         unknown = set(params) - IGNORED_KEYS - set(cls.__dataclass_fields__)
         if unknown:
-            raise ValueError(f"rollout.name=transformers does not support the sampling parameters {sorted(unknown)}")
-        asked = next((params[key] for key in MAX_TOKENS_KEYS if params.get(key) is not None), max_tokens)
+            raise ValueError(
+                "rollout.name=transformers does not support the sampling parameters"
+                f" {sorted(unknown)}"
+            )
+        asked = next(
+            (params[key] for key in MAX_TOKENS_KEYS if params.get(key) is not None), max_tokens
+        )
         known = {key: value for key, value in params.items() if key not in IGNORED_KEYS}
         known["stop_token_ids"] = tuple(known.get("stop_token_ids") or ())
         return cls(max_tokens=min(int(asked), max_tokens), **known)
 
 
 def draw_uniforms(seed: int, start: int, count: int) -> np.ndarray:
-    """Return the uniform numbers of positions `start .. start + count` of the stream that `seed` names.
+    """Return the uniform numbers of positions `start .. start + count` of the stream that `seed`
+    names.
 
-    The stream is indexed by position in the sequence, so a request that was aborted and resumed with a longer prompt
-    draws what it would have drawn without the interruption.
+    The stream is indexed by position in the sequence, so a request that was aborted and resumed
+    with a longer prompt draws what it would have drawn without the interruption.
     """
     return np.random.Generator(np.random.Philox(key=seed)).random(start + count)[start:]
 
 
 def _truncate(logits: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Set the logits outside each row's top-k and top-p sets to minus infinity. `logits` is [N, V]."""
+    """Set the logits outside each row's top-k and top-p sets to minus infinity. `logits` is [N,
+    V].
+    """
     ordered, order = logits.sort(dim=-1, descending=True)
     rank = torch.arange(logits.shape[-1]).expand_as(ordered)
     ordered = ordered.masked_fill(rank >= top_k[:, None], -torch.inf)
@@ -95,7 +108,9 @@ def processed_log_probs(logits: torch.Tensor, params: Sequence[SamplingParams]) 
     cut = [not p.greedy and (p.top_p < 1 or p.top_k > 0) for p in params]
     if any(cut):
         vocab = logits.shape[-1]
-        top_k = torch.tensor([p.top_k if c and p.top_k > 0 else vocab for p, c in zip(params, cut, strict=True)])
+        top_k = torch.tensor(
+            [p.top_k if c and p.top_k > 0 else vocab for p, c in zip(params, cut, strict=True)]
+        )
         top_p = torch.tensor([p.top_p if c else 2.0 for p, c in zip(params, cut, strict=True)])
         logits = _truncate(logits, top_k, top_p)
     return logits.log_softmax(-1)
@@ -104,7 +119,8 @@ def processed_log_probs(logits: torch.Tensor, params: Sequence[SamplingParams]) 
 def sample(
     logits: torch.Tensor, params: Sequence[SamplingParams], uniforms: Sequence[float]
 ) -> tuple[list[int], list[float]]:
-    """Draw one token per row of `logits` [N, V] by inverting the cumulative distribution at the row's uniform number.
+    """Draw one token per row of `logits` [N, V] by inverting the cumulative distribution at the
+    row's uniform number.
 
     A row depends on its own logits and its own number only, never on the rows beside it.
     """
@@ -112,7 +128,8 @@ def sample(
     tokens = log_probs.argmax(-1)
     if any(not p.greedy for p in params):
         cumulative = log_probs.double().exp().cumsum(-1)
-        # Scaled by the total, which rounding leaves a little off 1, so that the search cannot run past the last token.
+        # Scaled by the total, which rounding leaves a little off 1, so that the search cannot run
+        # past the last token.
         target = torch.tensor(uniforms, dtype=torch.float64)[:, None] * cumulative[:, -1:]
         drawn = torch.searchsorted(cumulative, target, right=True).squeeze(-1)
         tokens = torch.where(torch.tensor([p.greedy for p in params]), tokens, drawn)

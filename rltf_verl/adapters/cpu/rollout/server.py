@@ -1,8 +1,9 @@
 """The Ray actor behind one rollout replica: verl's server interface over a `GenerationLoop`.
 
-Generation runs in a thread of its own, so the actor's event loop answers at any time. There is no memory to release on
-a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do. torch uses OMP_NUM_THREADS threads: export it
-before the run, else Ray sets it to 1 for every actor, which is right for a tiny model on a busy machine.
+Generation runs in a thread of its own, so the actor's event loop answers at any time. There is no
+memory to release on a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do. torch
+uses OMP_NUM_THREADS threads: export it before the run, else Ray sets it to 1 for every actor, which
+is right for a tiny model on a busy machine.
 """
 
 from __future__ import annotations
@@ -26,13 +27,21 @@ logger = logging.getLogger(__name__)
 
 
 class TransformersServer:
-    """Serves one model. Every public method is called by verl or by `TransformersAdapter` through Ray."""
+    """Serves one model. Every public method is called by verl or by `TransformersAdapter` through
+    Ray.
+    """
 
-    def __init__(self, config: RolloutConfig, model_config: HFModelConfig, replica_rank: int = 0) -> None:
+    def __init__(
+        self, config: RolloutConfig, model_config: HFModelConfig, replica_rank: int = 0
+    ) -> None:
         self.config: RolloutConfig = omega_conf_to_dataclass(config, dataclass_type=RolloutConfig)
-        self.model_config: HFModelConfig = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
+        self.model_config: HFModelConfig = omega_conf_to_dataclass(
+            model_config, dataclass_type=HFModelConfig
+        )
         model = load_model(self.model_config, self.config)
-        self.max_model_len = self.config.max_model_len or model.config.get_text_config().max_position_embeddings
+        self.max_model_len = (
+            self.config.max_model_len or model.config.get_text_config().max_position_embeddings
+        )
         self.loop = GenerationLoop(
             BatchGenerator(
                 model,
@@ -55,11 +64,15 @@ class TransformersServer:
         video_data: list[Any] | None = None,
         **_kwargs: Any,
     ) -> TokenOutput:
-        """Continue one prompt. While generation is stopped the request waits, or is rejected if the stop said so."""
+        """Continue one prompt. While generation is stopped the request waits, or is rejected if the
+        stop said so.
+        """
         if image_data or video_data:
             raise ValueError("rollout.name=transformers is text only: use vllm")
         if not self._ready:
-            raise RuntimeError("the rollout has no weights yet: rollout.load_format=dummy waits for the first sync")
+            raise RuntimeError(
+                "the rollout has no weights yet: rollout.load_format=dummy waits for the first sync"
+            )
         params = SamplingParams.from_dict(sampling_params, self._max_tokens(len(prompt_ids)))
         if self._rejecting:
             return self._output([], [], ABORTED, None)
@@ -75,7 +88,8 @@ class TransformersServer:
         global_steps: int | None = None,
         peft_config: dict[str, Any] | None = None,
     ) -> None:
-        """Collect a bucket of weights; the last one swaps them all in, between two steps, as version `global_steps`.
+        """Collect a bucket of weights; the last one swaps them all in, between two steps, as
+        version `global_steps`.
 
         With `peft_config` they are those of a LoRA adapter.
         """
@@ -84,15 +98,21 @@ class TransformersServer:
         if not last:
             return
         staged, self._staged = self._staged, []
-        await asyncio.wrap_future(self.loop.call(lambda g: g.load(staged, global_steps, peft_config)))
+        await asyncio.wrap_future(
+            self.loop.call(lambda g: g.load(staged, global_steps, peft_config))
+        )
         self._ready = True
 
     async def set_global_steps(self, global_steps: int) -> None:
         """Name the version of the weights."""
         await asyncio.wrap_future(self.loop.call(lambda g: g.set_version(global_steps)))
 
-    async def abort_all_requests(self, reset_prefix_cache: bool = True, reject_request: bool = False) -> dict[str, Any]:
-        """Stop generation and return every begun request as it is. Later ones wait, or are rejected."""
+    async def abort_all_requests(
+        self, reset_prefix_cache: bool = True, reject_request: bool = False
+    ) -> dict[str, Any]:
+        """Stop generation and return every begun request as it is. Later ones wait, or are
+        rejected.
+        """
         self._rejecting = reject_request
         request_ids = await asyncio.wrap_future(self.loop.abort())
         return {"aborted_count": len(request_ids), "request_ids": request_ids}
@@ -130,22 +150,34 @@ class TransformersServer:
     def _max_tokens(self, prompt_length: int) -> int:
         room = self.max_model_len - prompt_length
         if room < 1:
-            raise ValueError(f"a prompt of {prompt_length} tokens leaves no room in max_model_len={self.max_model_len}")
+            raise ValueError(
+                f"a prompt of {prompt_length} tokens leaves no room in"
+                f" max_model_len={self.max_model_len}"
+            )
         return min(self.config.response_length, room)
 
     @staticmethod
-    def _output(token_ids: list[int], log_probs: list[float] | None, reason: str, version: int | None) -> TokenOutput:
+    def _output(
+        token_ids: list[int], log_probs: list[float] | None, reason: str, version: int | None
+    ) -> TokenOutput:
         return TokenOutput(
-            token_ids=token_ids, log_probs=log_probs, stop_reason=reason, extra_fields={"global_steps": version}
+            token_ids=token_ids,
+            log_probs=log_probs,
+            stop_reason=reason,
+            extra_fields={"global_steps": version},
         )
 
 
 def load_model(model_config: HFModelConfig, config: RolloutConfig) -> PreTrainedModel:
-    """Build the model: from disk, or with random weights when the trainer sends them (`load_format: dummy`)."""
+    """Build the model: from disk, or with random weights when the trainer sends them
+    (`load_format: dummy`).
+    """
     options = {"dtype": getattr(torch, str(config.dtype)), "attn_implementation": "sdpa"}
     trust = model_config.trust_remote_code
     if config.load_format == "dummy":
-        return AutoModelForCausalLM.from_config(model_config.hf_config, trust_remote_code=trust, **options)
+        return AutoModelForCausalLM.from_config(
+            model_config.hf_config, trust_remote_code=trust, **options
+        )
     return AutoModelForCausalLM.from_pretrained(
         model_config.local_path, config=model_config.hf_config, trust_remote_code=trust, **options
     )

