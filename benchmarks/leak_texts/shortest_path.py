@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from rltf_verl.envs.shortest_path.mazes import STEPS
-
 from rltf_verl.envs.shortest_path import ShortestPath
+from rltf_verl.envs.shortest_path.mazes import STEPS
 from rltf_verl.types import Problem
 
 NUM = {
