@@ -42,7 +42,7 @@ PAUSE_S = (30.0, 75.0)
 """Seconds between two faults."""
 OUTAGE_S, FULL_S, STALL_S, LEAVE_S = 20.0, 60.0, 300.0, 90.0
 DISK_MB, GROWTH_MB = 300, 60.0
-JUDGE = Path(__file__).parents[1] / "tests" / "feedback" / "judge_server.py"
+JUDGE = Path(__file__).parents[1] / "tests" / "support" / "judge_server.py"
 MARK = "RLTF_SOAK_ID"
 
 SETTINGS = [

@@ -13,7 +13,7 @@ from rltf_verl.cli.app import app
 from rltf_verl.cli.common import nested
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
-from tests.feedback.judge_server import InThread, JudgeServer
+from tests.support.judge_server import InThread, JudgeServer
 
 DATA = {"matrix": [[0, 1], [1, 1]], "solution": [[0, 1], [1, 2]], "n": 2}
 

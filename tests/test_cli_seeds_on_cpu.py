@@ -17,7 +17,7 @@ TRAINER = """
 import json, os, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.report.made_runs import run
+from tests.support.run_files import run
 words = dict(word.split("=", 1) for word in sys.argv[1:])
 folder = Path(words["trainer.default_local_dir"])
 folder.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,11 @@
 """A thousand random blocks: each is accepted, or refused in one line that names the key
-(`tests/fuzz_config.py`).
+(`tests/support/fuzz_config.py`).
 """
 
 import pytest
 
 from rltf_verl.kinds import Within
-from tests import fuzz_config
+from tests.support import fuzz_config
 
 
 def test_every_block_runs_or_is_refused_in_one_line_and_no_nonsense_is_accepted():

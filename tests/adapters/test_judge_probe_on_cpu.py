@@ -11,7 +11,7 @@ from rltf_verl.adapters.doctor.judge import judge_check
 from rltf_verl.adapters.startup import checks
 from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions, RLTFConfig
 from rltf_verl.redaction import Secrets
-from tests.feedback.judge_server import InThread, JudgeServer
+from tests.support.judge_server import InThread, JudgeServer
 
 
 def run_with(

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import engine_rank
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
+
+from tests.support import engine_rank
 
 pytestmark = pytest.mark.e2e
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"

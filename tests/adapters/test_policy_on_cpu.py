@@ -25,7 +25,7 @@ from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import defused
 from rltf_verl.types import Attempt, Feedback, Grade, Turn
-from tests.feedback.judge_server import InThread, JudgeServer
+from tests.support.judge_server import InThread, JudgeServer
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 MODEL = OmegaConf.create(

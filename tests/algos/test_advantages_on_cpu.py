@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from hand import HAND, REWARDS, TREES, close, line
 
 from rltf_verl.algos.advantages import (
     cohort_sums,
@@ -14,6 +13,7 @@ from rltf_verl.algos.advantages import (
 )
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.sessions import cohorts
+from tests.support.hand_cases import HAND, REWARDS, TREES, close, line
 
 ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
 J = 3.7 / 7

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from hand import HAND, REWARDS, SECOND, TREES, close, line
 
 from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
 from rltf_verl.algos.returns import discounted_returns
+from tests.support.hand_cases import HAND, REWARDS, SECOND, TREES, close, line
 
 THREE = line([[0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
 LAST = [1, 2, 2]

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from game import GAMMA, Game, Player, check, expected_gradients
 from torch.distributions import Binomial
 
 from rltf_verl.config import AttemptConfig, RLTFConfig
 from rltf_verl.types import Role
+from tests.support.game import GAMMA, Game, Player, check, expected_gradients
 
 LINE, LONG = Game(), Game(horizon=3)
 WORDS = Game(length=2)

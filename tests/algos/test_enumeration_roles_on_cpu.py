@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from game import GAMMA, Game, Player, check, expected_gradients
 
 from rltf_verl.config import (
     AttemptConfig,
@@ -22,6 +21,7 @@ from rltf_verl.config import (
     RLTFConfig,
 )
 from rltf_verl.types import Role
+from tests.support.game import GAMMA, Game, Player, check, expected_gradients
 
 LINE, WORDS, STOPS = Game(), Game(length=2), Game(early_stop=True)
 LONG_STOPS = Game(horizon=3, early_stop=True)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from golden import batch
 
 from rltf_verl.algos.grad_share import role_pull, shared_targets
 from rltf_verl.algos.targets import compute_targets, role_shares, role_weights
 from rltf_verl.config import AttemptConfig, DistillConfig, ImitateConfig, RLTFConfig
 from rltf_verl.types import Role
+from tests.support.golden_batch import batch
 
 ATTEMPTS = (
     2 * 2 / 3

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hand import close
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import compute_targets, role_weights
@@ -16,6 +15,7 @@ from rltf_verl.config.objectives import Baseline
 from rltf_verl.episode.reward import shaped
 from rltf_verl.episode.rows import attempt_rows, distill_rows
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
+from tests.support.hand_cases import close
 
 SHAPINGS = [
     {"turn_decay": 0.5},

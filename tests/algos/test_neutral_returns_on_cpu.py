@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from game import GAMMA, Game, Player, check, expected_gradients
-from hand import close
 from torch.distributions import Binomial
 
 from rltf_verl.algos.advantages import turn_advantages
@@ -26,6 +24,8 @@ from rltf_verl.types import (
     StopReason,
     Turn,
 )
+from tests.support.game import GAMMA, Game, Player, check, expected_gradients
+from tests.support.hand_cases import close
 
 ESTIMATORS = typing.get_args(Estimator)
 BY_COHORT = [e for e in ESTIMATORS if e not in ("none", "joined", "first_turn")]

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import torch
-from hand import HAND, TREES, VALID, close, line
 
 from rltf_verl.algos.returns import discounted_returns
+from tests.support.hand_cases import HAND, TREES, VALID, close, line
 
 
 def test_discounted_returns_of_the_hand_worked_case():

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from hand import GROUP, HAND, REWARDS, TREES, VALID, line
 
 from rltf_verl.algos.sessions import Sessions, cohorts, depth, in_line, num_revisions
+from tests.support.hand_cases import GROUP, HAND, REWARDS, TREES, VALID, line
 
 
 def compared(sessions):

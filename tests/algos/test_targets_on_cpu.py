@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from golden import GROUP, SESSIONS, batch, config, of_role
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from rltf_verl.config import (
 )
 from rltf_verl.episode.rows import attempt_rows, critique_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
+from tests.support.golden_batch import GROUP, SESSIONS, batch, config, of_role
 
 
 def targets_of(packed, settings):

@@ -12,7 +12,7 @@ from rltf_verl.cli.app import app
 from rltf_verl.data.exports import answers, preferences, turns
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Episode, Problem
-from tests.report.made import line, turn
+from tests.support.log_records import line, turn
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 QUESTION = {"role": "user", "content": "6 · 7?"}

@@ -18,9 +18,9 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.judge.gateway import gateways_of
 from rltf_verl.judge.wire import JudgeUnavailable
 from tests.e2e.runs import ROOT
-from tests.episode.fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy
-from tests.feedback.asking import call, settings
-from tests.feedback.judge_server import InThread, JudgeServer
+from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy
+from tests.support.judge_requests import call, settings
+from tests.support.judge_server import InThread, JudgeServer
 
 pytestmark = pytest.mark.e2e
 WORKERS, SESSIONS, CAP, FAULTS, TIMEOUT = 4, 2000, 48, 0.2, 400

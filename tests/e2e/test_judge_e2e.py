@@ -12,7 +12,7 @@ import pytest
 
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
-from tests.feedback.judge_server import InThread, JudgeServer
+from tests.support.judge_server import InThread, JudgeServer
 
 pytestmark = pytest.mark.e2e
 STEPS, DOWN_IN, BACK_IN, TIMEOUT = 8, 3, 5, 900

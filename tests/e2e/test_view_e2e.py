@@ -12,7 +12,7 @@ import pytest
 
 from rltf_verl.report.view.build import page as written_page
 from tests.e2e.view_tab import SIZES, SLACK, Tab
-from tests.report.made import HINT, HOSTILE, LEAKY, line, records, turn
+from tests.support.log_records import HINT, HOSTILE, LEAKY, line, records, turn
 
 pytestmark = pytest.mark.e2e
 

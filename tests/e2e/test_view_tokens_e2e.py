@@ -8,7 +8,7 @@ import pytest
 
 from rltf_verl.report.view.build import page as written_page
 from tests.e2e.view_tab import SIZES, SLACK, Tab
-from tests.report.made import HOSTILE, line, records, row, turn, with_rows
+from tests.support.log_records import HOSTILE, line, records, row, turn, with_rows
 
 pytestmark = pytest.mark.e2e
 

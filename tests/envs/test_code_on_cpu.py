@@ -23,7 +23,7 @@ from rltf_verl.envs.sandbox import bubblewrap
 from rltf_verl.envs.sandbox.base import Limits, Program
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Grade, Problem
-from tests.envs.sandboxes import LOCAL, sandbox, trouble
+from tests.support.sandboxes import LOCAL, sandbox, trouble
 
 BACKEND = next(backend for backend in LOCAL if trouble(backend) is None)
 QUICK = {"sandbox": BACKEND, "time_s": 1, "total_s": 20, "memory_mb": 256}

@@ -21,7 +21,7 @@ from rltf_verl.envs.text.number_reading import with_digits
 from rltf_verl.envs.text.plain_text import MAX_TEXT, as_written, characters, without_markup
 from rltf_verl.envs.text.readings import readings
 from rltf_verl.feedback.guard import find_leaks
-from tests.envs.hostile import PIECES, texts
+from tests.support.hostile_texts import PIECES, texts
 
 ENVS = {name: make_env(name) for name in ("binary_matrix", "knights_knaves", "shortest_path")}
 

@@ -6,7 +6,7 @@ import pytest
 
 from rltf_verl.envs.reasoning_gym import worker
 from rltf_verl.envs.reasoning_gym.env import REFUSED
-from tests.envs.gym_constants import SLACK, sweep
+from tests.support.gym_constants import SLACK, sweep
 
 TASKS = [name for name in worker.names() if name not in REFUSED]
 REPAIRED = ("coin_flip", "complex_arithmetic", "puzzle24", *worker.EXACT)

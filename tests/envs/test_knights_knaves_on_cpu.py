@@ -32,7 +32,7 @@ from rltf_verl.envs.knights_knaves.puzzles import Puzzle, _reordered
 from rltf_verl.envs.knights_knaves.text import read_release_roles
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
-from tests.envs.hostile import hostile_texts, texts
+from tests.support.hostile_texts import hostile_texts, texts
 
 # SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
 KEYS = ("names", "solution", "solution_text", "quiz")

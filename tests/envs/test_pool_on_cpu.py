@@ -15,11 +15,11 @@ import pytest
 
 from rltf_verl.envs.pool.pool import CallFailed, Pool, shared_pool
 
-TASKS = "tests.envs.pool_tasks"
+TASKS = "tests.support.pool_tasks"
 PARENT = """
 import sys, threading, time
 from rltf_verl.envs.pool.pool import Pool
-pool = Pool("tests.envs.pool_tasks", 2)
+pool = Pool("tests.support.pool_tasks", 2)
 pids = [pool.call("pid", deadline_s=5)]
 call = lambda: pool.call("{function}", *{arguments}, deadline_s={deadline})
 threading.Thread(target=call, daemon=True).start()

@@ -15,7 +15,7 @@ from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
-from tests.envs.hostile import hostile_texts, texts
+from tests.support.hostile_texts import hostile_texts, texts
 
 NAMES, ROLES = ["Emma", "Noah", "Mia"], ["a knight", "a knave"]
 SAID = [

@@ -22,7 +22,7 @@ from rltf_verl.envs.sandbox import local, make_sandbox
 from rltf_verl.envs.sandbox.base import Program
 from rltf_verl.envs.sandbox.syscalls import syscall_filter
 from rltf_verl.types import Problem
-from tests.envs.sandboxes import LIMITS, LOCAL, left_over, run_once, sandbox, trouble
+from tests.support.sandboxes import LIMITS, LOCAL, left_over, run_once, sandbox, trouble
 
 SECRET = "hidden-71316-answer"
 OPTIONS = {

@@ -17,7 +17,7 @@ from rltf_verl.envs.sandbox import BACKENDS, bubblewrap, make_sandbox
 from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
 from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
 from rltf_verl.envs.sandbox.reports import outcome_of, outcome_of_report
-from tests.envs.sandboxes import LIMITS, LOCAL, run_once, sandbox
+from tests.support.sandboxes import LIMITS, LOCAL, run_once, sandbox
 
 PRINTED = {
     "echo": ("print(input())", "né\n", "né\n"),

@@ -19,7 +19,7 @@ from rltf_verl.envs.shortest_path.mazes import STEPS, Maze, is_path, shortest_pa
 from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, read_path, read_release_path
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
-from tests.envs.hostile import hostile_texts, texts
+from tests.support.hostile_texts import hostile_texts, texts
 
 # SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
 KEYS = ("grid", "start", "dest", "rows", "cols", "answer")

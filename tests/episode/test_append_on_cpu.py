@@ -1,7 +1,13 @@
 """The appended context: one growing chat, one row, and the feedback's place in it."""
 
 import pytest
-from fakes import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rltf_verl.episode.revise import inserted_span
+from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.types import CONTEXT, Role
+from tests.support.episode_fakes import (
     FIRST_PROMPT,
     Remark,
     ScriptedPolicy,
@@ -11,12 +17,6 @@ from fakes import (
     stops,
     text_of,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from rltf_verl.episode.revise import inserted_span
-from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.types import CONTEXT, Role
 
 APPEND = {"context": "append", "revise": "compact_append"}
 

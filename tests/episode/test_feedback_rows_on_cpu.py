@@ -1,7 +1,14 @@
 """Feedback modelling as rows: (critic prompt that quotes the attempt, feedback)."""
 
 import pytest
-from fakes import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.config import FeedbackModelingConfig, RLTFConfig
+from rltf_verl.episode.rows import session_rows
+from rltf_verl.texts import clean_text
+from rltf_verl.types import Role
+from tests.support.episode_fakes import (
     FIRST_PROMPT,
     QUESTION,
     Remark,
@@ -11,13 +18,6 @@ from fakes import (
     play,
     text_of,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from rltf_verl.config import FeedbackModelingConfig, RLTFConfig
-from rltf_verl.episode.rows import session_rows
-from rltf_verl.texts import clean_text
-from rltf_verl.types import Role
 
 CONFIG = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1, critic="compact"))
 

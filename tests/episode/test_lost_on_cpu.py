@@ -3,7 +3,13 @@
 import logging
 
 import pytest
-from fakes import (
+
+from rltf_verl.config import EpisodeConfig
+from rltf_verl.episode import lost
+from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.group import Group
+from tests.support.episode_fakes import (
     PROBLEM,
     QUESTION,
     EchoEnv,
@@ -13,12 +19,6 @@ from fakes import (
     seed_of_place,
     stops,
 )
-
-from rltf_verl.config import EpisodeConfig
-from rltf_verl.episode import lost
-from rltf_verl.episode.run import EpisodeRules, run_episode
-from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.feedback.group import Group
 
 HALF = "half a pair"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import ScriptedPolicy, play
 
 from rltf_verl import feedback
 from rltf_verl.config import ConfigError, FeedbackConfig, GuardConfig, RLTFConfig
@@ -16,6 +15,7 @@ from rltf_verl.episode.provider import build_provider
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard import GuardedProvider
 from rltf_verl.types import Episode, Feedback
+from tests.support.episode_fakes import ScriptedPolicy, play
 
 CALLS: list[int] = []
 LEAKY = 'The answer is "yes".'

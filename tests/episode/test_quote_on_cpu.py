@@ -12,7 +12,14 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.prompts.quote import UNFINISHED, shown_of
 from rltf_verl.texts import without_thoughts
 from rltf_verl.types import Role
-from tests.episode.fakes import QUESTION, Remark, ScriptedPolicy, ScriptedProvider, play, text_of
+from tests.support.episode_fakes import (
+    QUESTION,
+    Remark,
+    ScriptedPolicy,
+    ScriptedProvider,
+    play,
+    text_of,
+)
 
 SECRET = "hm, 12?"
 

@@ -4,7 +4,8 @@ import threading
 from dataclasses import replace
 
 import pytest
-from fakes import EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play
+
+from tests.support.episode_fakes import EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play
 
 
 async def rewards(answers, cut=(), **kwargs):

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from played import attempt, episode, rows_of, turn
-
 from rltf_verl.episode.rows import distill_rows
 from rltf_verl.types import CONTEXT, Role
+from tests.support.episode_rows import attempt, episode, rows_of, turn
 
 A, D, C, S = Role.ATTEMPT, Role.DISTILL, Role.CRITIQUE, Role.IMITATE
 WRONG_RIGHT = episode(turn([1, 2], [3, 4], -0.1), turn([1, 9], [5, 6, 7], 1.0))

@@ -2,9 +2,9 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played import PROBLEM, attempt, rows_of, turn
 
 from rltf_verl.types import CONTEXT, Episode, Role
+from tests.support.episode_rows import PROBLEM, attempt, rows_of, turn
 
 IDS = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
 

@@ -1,7 +1,12 @@
 """The multi-turn state machine with a scripted policy and a scripted provider."""
 
 import pytest
-from fakes import (
+
+from rltf_verl.config import RLTFConfig
+from rltf_verl.envs.base import GradeUnavailable
+from rltf_verl.episode.rows import session_rows
+from rltf_verl.feedback.base import FeedbackUnavailable
+from tests.support.episode_fakes import (
     FIRST_PROMPT,
     QUESTION,
     EchoEnv,
@@ -11,11 +16,6 @@ from fakes import (
     play,
     stops,
 )
-
-from rltf_verl.config import RLTFConfig
-from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.episode.rows import session_rows
-from rltf_verl.feedback.base import FeedbackUnavailable
 
 LONG = "a" * 50 + "END"
 

@@ -3,7 +3,12 @@
 import asyncio
 
 import pytest
-from fakes import (
+
+from rltf_verl.config import EpisodeConfig
+from rltf_verl.episode.rows import attempt_rows, distill_rows, imitate_rows
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.types import Role
+from tests.support.episode_fakes import (
     FIRST_PROMPT,
     Remark,
     ScriptedPolicy,
@@ -13,11 +18,6 @@ from fakes import (
     stops,
     text_of,
 )
-
-from rltf_verl.config import EpisodeConfig
-from rltf_verl.episode.rows import attempt_rows, distill_rows, imitate_rows
-from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.types import Role
 
 ANSWERS = {"0": "a", "1": "b", "1.1": "yes", "1.2": "c", "2": "yes", "2.1": "never", "2.2": "d"}
 APPEND = {"context": "append", "revise": "compact_append"}

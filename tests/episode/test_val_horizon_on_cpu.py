@@ -1,10 +1,18 @@
 """Which validations give feedback, and what a session of the others is."""
 
 import pytest
-from fakes import PROBLEM, QUESTION, EchoEnv, Remark, ScriptedPolicy, seed_of_place, stops
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode.run import EpisodeRules, run_episode
+from tests.support.episode_fakes import (
+    PROBLEM,
+    QUESTION,
+    EchoEnv,
+    Remark,
+    ScriptedPolicy,
+    seed_of_place,
+    stops,
+)
 
 
 def with_feedback(every, *, test_freq=5, last=23, horizon=3):

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from rltf_verl.cli.app import app
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.questions import Question, read_questions
-from tests.feedback.judge_server import InThread, JudgeServer, completion
-from tests.report.made import line, write
+from tests.support.judge_server import InThread, JudgeServer, completion
+from tests.support.log_records import line, write
 
 Body = dict[str, Any]
 NUM, N = 32, 4

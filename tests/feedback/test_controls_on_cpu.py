@@ -9,7 +9,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from talk import PROBLEM, Scripted, asked, turn
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.config.feedback import feedback_config
@@ -19,6 +18,7 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Groups
 from rltf_verl.types import Attempt, Feedback, Grade
+from tests.support.feedback_fakes import PROBLEM, Scripted, asked, turn
 
 SIZE = 2
 QUESTION = [{"role": "user", "content": "?"}]

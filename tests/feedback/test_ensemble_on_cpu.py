@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from talk import Scripted, asked, turn
 
 from rltf_verl import feedback
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
+from tests.support.feedback_fakes import Scripted, asked, turn
 
 
 class Says(Scripted):

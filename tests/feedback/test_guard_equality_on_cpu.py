@@ -9,12 +9,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import Sums, asked
 
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.feedback.guard.equality import as_number, find_reference, same_answer, tokens_of
 from rltf_verl.feedback.guard.spans import usual_candidates
 from rltf_verl.types import Problem
+from tests.support.feedback_fakes import Sums, asked
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import QUICK
-from judge_server import JudgeServer
-from talk import PROBLEM, Scripted, asked
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard import GuardedProvider
 from rltf_verl.feedback.guard.judged import JudgedLeak, leak_messages
 from rltf_verl.judge.runtime import runtime_of
+from tests.support.feedback_fakes import PROBLEM, Scripted, asked
+from tests.support.judge_requests import QUICK
+from tests.support.judge_server import JudgeServer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "leak_prompt.txt"
 HIDDEN = "Count the days of six weeks."

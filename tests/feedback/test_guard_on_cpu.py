@@ -8,12 +8,12 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import Scripted, Sums, asked, turn
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard import GuardedProvider, GuardSettings, Leak, find_leaks
 from rltf_verl.feedback.guard.provider import GAP, redacted
 from rltf_verl.types import Attempt, Problem
+from tests.support.feedback_fakes import Scripted, Sums, asked, turn
 
 CLEAN, LEAKY = "Carry the one.", "Not 41: the answer is 42."
 

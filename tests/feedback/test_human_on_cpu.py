@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from talk import asked, turn
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.calls import call_key
 from rltf_verl.jsonl import read_lines
+from tests.support.feedback_fakes import asked, turn
 
 
 def human(folder: Path, **options):

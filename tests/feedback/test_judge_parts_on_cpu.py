@@ -213,9 +213,8 @@ def test_bad_options_name_key_value_and_fix(case: str) -> None:
 
 
 async def test_a_missing_key_or_package_says_so(monkeypatch) -> None:
-    from asking import settings
-
     from rltf_verl.judge.runtime import JudgeRuntime
+    from tests.support.judge_requests import settings
 
     wanted = settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "RLTF_NO_SUCH_KEY"})
     with pytest.raises(

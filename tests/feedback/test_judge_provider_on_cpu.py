@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from asking import QUICK, request
-from judge_server import JudgeServer
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.judge.gateway import gateways_of
 from rltf_verl.judge.runtime import runtime_of
+from tests.support.judge_requests import QUICK, request
+from tests.support.judge_server import JudgeServer
 
 
 @asynccontextmanager

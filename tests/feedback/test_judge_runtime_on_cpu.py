@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from asking import call, settings
-from judge_server import FAULTS, SAID, JudgeServer
 
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.settings import JudgeSettings, Price
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
+from tests.support.judge_requests import call, settings
+from tests.support.judge_server import FAULTS, SAID, JudgeServer
 
 
 @asynccontextmanager

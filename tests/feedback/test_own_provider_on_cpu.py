@@ -6,11 +6,11 @@ import importlib.metadata
 from pathlib import Path
 
 import pytest
-from asking import request
 
 from rltf_verl import registry
 from rltf_verl.envs import make_env
 from rltf_verl.feedback import make_provider
+from tests.support.judge_requests import request
 
 MINE = '''
 from dataclasses import dataclass

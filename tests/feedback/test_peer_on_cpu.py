@@ -9,7 +9,6 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import asked, turn
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode.run import EpisodeRules, run_episode
@@ -17,6 +16,7 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group, Groups
 from rltf_verl.types import Attempt, Grade, Problem, Turn
+from tests.support.feedback_fakes import asked, turn
 
 PEER = make_provider("peer", wait_s=5)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import PROBLEM, Scripted, asked, turn
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.calls import call_key, settings_key
 from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.types import Attempt, Problem
+from tests.support.feedback_fakes import PROBLEM, Scripted, asked, turn
 
 
 def recorded(folder: Path, *texts: str | None, options=None, **kwargs) -> RecordedProvider:

@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import QUICK, call, request, settings
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_server import SAID, InThread, JudgeServer
-from storm import BIG, KEY, KINDS, RESPONSES, StormServer
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
@@ -30,6 +27,9 @@ from rltf_verl.judge.wire import JudgeUnavailable, Reply
 from rltf_verl.redaction import Secrets
 from rltf_verl.texts import CHAT_TOKENS, clean_text
 from rltf_verl.types import Feedback
+from tests.support.judge_requests import QUICK, call, request, settings
+from tests.support.judge_server import SAID, InThread, JudgeServer
+from tests.support.judge_storm import BIG, KEY, KINDS, RESPONSES, StormServer
 
 SECRETS = Secrets([KEY])
 LIMITS = {

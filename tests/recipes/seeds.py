@@ -22,7 +22,7 @@ from rltf_verl.episode.rows import session_rows
 from rltf_verl.episode.run import EpisodeRules, run_episode
 from rltf_verl.feedback.group import Group
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
-from tests.episode.fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
+from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 NAMES = ("critique_grpo", "guided", "raft", "rlef", "sdpo", "ufo")

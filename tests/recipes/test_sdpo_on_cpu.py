@@ -2,8 +2,8 @@
 
 from rltf_verl.adapters.training.teacher import first_and_second
 from rltf_verl.types import Role
-from tests.episode.fakes import text_of
 from tests.recipes.seeds import Played, play, rltf_of
+from tests.support.episode_fakes import text_of
 
 CONFIG = rltf_of("sdpo")
 GROUP = [["yes"], ["no", "yes"], ["no", "ne"]]

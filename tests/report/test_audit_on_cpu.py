@@ -12,8 +12,8 @@ from rltf_verl.cli.app import app
 from rltf_verl.report.audit import Audit, audit, audit_table, says_nothing
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
-from tests.report.made import line as made_line
-from tests.report.made import records
+from tests.support.log_records import line as made_line
+from tests.support.log_records import records
 
 
 def turn(

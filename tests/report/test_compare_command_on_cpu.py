@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rltf_verl.cli.app import app
-from tests.report.made import line, write
-from tests.report.made_runs import ACC, evaluated, run, step, write_metrics
+from tests.support.log_records import line, write
+from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

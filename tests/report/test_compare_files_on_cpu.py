@@ -15,8 +15,8 @@ from rltf_verl.report.compare.run import read_arms
 from rltf_verl.report.stats import by_steps
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.metrics_file import processes_of, set_aside
-from tests.report.made import EMPTY, LEAKY, line, turn, write
-from tests.report.made_runs import ACC, evaluated, run, step, write_metrics
+from tests.support.log_records import EMPTY, LEAKY, line, turn, write
+from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 
 
 def one(*arguments):

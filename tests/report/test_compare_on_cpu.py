@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from rltf_verl.report.compare.comparison import compare
 from rltf_verl.report.compare.curve import Point, last_within, mean_curve, mean_until
 from rltf_verl.report.compare.run import read_arms
-from tests.report.made import line, turn, write
-from tests.report.made_runs import evaluated, run, step, write_metrics
+from tests.support.log_records import line, turn, write
+from tests.support.run_files import evaluated, run, step, write_metrics
 
 AXES = ("step", "rollouts", "tokens", "hours", "cost")
 

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from rltf_verl.report.terminal.console import show_episode
 from rltf_verl.report.terminal.rows import KEY, coloured
-from tests.report.made import line, records, row, with_rows
+from tests.support.log_records import line, records, row, with_rows
 
 
 def shown(record, terminal):

@@ -16,7 +16,7 @@ from rltf_verl.report.compare.log_steps import read_log
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.runlog.valid import MOST_DEPTH, rows_trouble, session_trouble
-from tests.report.made import LEAKY, line, row, turn, write
+from tests.support.log_records import LEAKY, line, row, turn, write
 
 VALUES = [
     None,

@@ -13,7 +13,7 @@ from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.grep import compiled, grep
 from rltf_verl.runlog.tail import Tail
-from tests.report.made import LEAKY, line, records, turn, write
+from tests.support.log_records import LEAKY, line, records, turn, write
 
 
 def rltf(*words, columns="160"):

@@ -21,7 +21,7 @@ from rltf_verl.report.probe.groups import chance_all_equal
 from rltf_verl.report.probe.judge import JudgeLoad, Terms, judge_load
 from rltf_verl.report.probe.log_probs import Gap, Scored, gap_of
 from rltf_verl.report.probe.measures import NAMES, Measure, Measured, Reader, TrainingRun, measure
-from tests.report.made import EMPTY, HINT, LEAKY, line, records, turn
+from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn
 
 RUN = TrainingRun(problems=32, sessions=2, prompt_tokens=10, answer_tokens=8)
 READER = Reader(

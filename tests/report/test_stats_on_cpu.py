@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rltf_verl.report.stats import by_steps, stats
 from rltf_verl.report.view.curves import curves
 from rltf_verl.runlog.episodes import read_episodes
-from tests.report.made import EMPTY, HINT, LEAKY, line, records, turn, write
+from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn, write
 
 TREE = (
     turn("1"),

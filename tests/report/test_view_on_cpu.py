@@ -17,7 +17,7 @@ from rltf_verl.report.view.build import page
 from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.index import FLAGS, TRAINED
 from rltf_verl.report.view.row_words import names
-from tests.report.made import (
+from tests.support.log_records import (
     EMPTY,
     HINT,
     HOSTILE,

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from judge_server import FAULTS, SAID, JudgeServer, completion
+from tests.support.judge_server import FAULTS, SAID, JudgeServer, completion
 
 KEY = "sk-Storm_7Qx9+mNbVcRtYu42/IoPw"
 BASE64 = base64.b64encode(KEY.encode()).decode()

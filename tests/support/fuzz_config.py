@@ -1,9 +1,9 @@
 """A fuzzer of the `rltf:` block: nonsense is refused in one line with its key, and nothing else
 ever raises.
 
-`python -m tests.fuzz_config 20000 --seed 7` for a long run; `tests/test_fuzz_config_on_cpu.py` is
-the short one. What is nonsense follows from the declared kind of a key (`rltf_verl.kinds`), not
-from what the checks say of a value.
+`python -m tests.support.fuzz_config 20000 --seed 7` for a long run; the short one is
+`tests/test_fuzz_config_on_cpu.py`. What is nonsense follows from the declared kind of a key
+(`rltf_verl.kinds`), not from what the checks say of a value.
 """
 
 from __future__ import annotations
