@@ -83,9 +83,10 @@ def _adapter(module: ModuleType) -> None:
 
 @wrapt.when_imported("hydra.core.plugins")
 def _search_path(module: ModuleType) -> None:
-    from rltf_verl.searchpath import RLTFSearchPath
+    from rltf_verl.searchpath import OldNames, RLTFSearchPath
 
-    module.Plugins.instance().register(RLTFSearchPath)
+    for plugin in (RLTFSearchPath, OldNames):
+        module.Plugins.instance().register(plugin)
 
 
 @wrapt.when_imported("verl.trainer.ppo.core_algos")

@@ -1,30 +1,139 @@
-"""Let Hydra find this package's configs, so that `main_ppo --config-name=<ours>` works from any
-directory.
-"""
+"""Let Hydra find this package's configs, so that `main_ppo --config-name=rltf` works from any directory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
+logger = logging.getLogger(__name__)
 
-def config_name() -> str:
-    """The run's primary config, as a file's name; `rltf` where none was started (a config that is
-    only looked at).
-    """
-    return (
-        str(HydraConfig.get().job.config_name).replace("/", "_")
-        if HydraConfig.initialized()
-        else "rltf"
+FEEDBACK = {
+    "dual_critique": "paired",
+    "guided": "escalating",
+    "release/dual_critique": "paired",
+    "rl2f": "teacher",
+    "rlef": "execution",
+    "self_critique": "policy",
+    "ufo": "try_again",
+}
+"""Method -> the `rltf/feedback` that `rltf.yaml` takes with it unless another one is chosen; the release's methods take
+`verifier_full`, all others `verifier`."""
+
+ENV = {"rlef": "code"}
+"""Method -> the `rltf/env` that `rltf.yaml` takes with it unless another one is chosen, instead of `binary_matrix`."""
+
+OLD_NAMES = {
+    f"rltf_{method}": method
+    for method in (
+        *(
+            "critique_grpo",
+            "dual_critique",
+            "fm_inline",
+            "guided",
+            "raft",
+            "rl2f",
+            "rlef",
+            "sd_cispo",
+        ),
+        *("sd_logit", "sd_ppo", "sd_reject", "sd_second_turn", "self_critique", "sft", "ufo"),
     )
+} | {
+    f"rltf_release/{mode}": f"release/{mode}"
+    for mode in ("dual_critique", "fm", "grpo", "sd", "sd_cispo", "sd_ppo", "sd_second_turn", "sft")
+}
+"""What were primary configs of their own -> the method that they are now."""
 
 
-OmegaConf.register_new_resolver("rltf_config_name", config_name, replace=True)
+def feedback_of(method: str) -> str:
+    """The feedback that comes with a method."""
+    return FEEDBACK.get(method, "verifier_full" if method.startswith("release/") else "verifier")
+
+
+def env_of(method: str) -> str:
+    """The environment that comes with a method."""
+    return ENV.get(method, "binary_matrix")
+
+
+def run_name(*groups: str) -> str:
+    """The run's name, as the name of a file: that of its primary config, or what was chosen of `groups`.
+
+    A run of the primary config `rltf` is called after its method. `rltf` where no run was started (a config that is only
+    looked at).
+    """
+    if not HydraConfig.initialized():
+        return "rltf"
+    config = HydraConfig.get()
+    choices: Mapping[str, str] = config.runtime.choices
+    if groups:
+        name = "_".join(str(choices[group]) for group in groups)
+    elif config.job.config_name == "rltf" and "rltf/method" in choices:
+        name = f"rltf_{choices['rltf/method']}"
+    else:
+        name = str(config.job.config_name)
+    return name.replace("/", "_")
+
+
+for name, resolver in {
+    "rltf_config_name": run_name,
+    "rltf_env_of": env_of,
+    "rltf_feedback_of": feedback_of,
+}.items():
+    OmegaConf.register_new_resolver(name, resolver, replace=True)
 
 
 class RLTFSearchPath(SearchPathPlugin):
     """Appends, never prepends: verl's own names win."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Add `hydra_configs.rltf_verl` at the end of the search path."""
+        """Add `hydra_configs.rltf_verl`, and behind it the old names, at the end of the search path."""
         search_path.append(provider="rltf_verl", path="pkg://hydra_configs.rltf_verl")
+        search_path.append(provider="rltf_verl old names", path="rltf-old-names://")
+
+
+class OldNames(ConfigSource):
+    """Primary configs that have become `rltf` with a method; one line tells the new form."""
+
+    @staticmethod
+    def scheme() -> str:
+        """`rltf-old-names://`."""
+        return "rltf-old-names"
+
+    def available(self) -> bool:
+        """Always."""
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        """None: Hydra lists groups as choices, and old names are no choices."""
+        return False
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether it is an old name."""
+        return config_path.removesuffix(".yaml") in OLD_NAMES
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Nothing, as above."""
+        return []
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """`rltf` with the method, and the line.
+
+        Raises:
+            ConfigLoadError: not an old name.
+        """
+        method = OLD_NAMES.get(config_path.removesuffix(".yaml"))
+        if method is None:
+            raise ConfigLoadError(f"Config not found : {config_path}")
+        logger.warning(
+            "--config-name=%s is now --config-name=rltf rltf/method=%s", config_path, method
+        )
+        config = OmegaConf.create(
+            {"defaults": ["/rltf", {"override /rltf/method": method}, "_self_"]}
+        )
+        return ConfigResult(self.provider, self.full_path(), config, {"package": "_global_"})

@@ -1,6 +1,4 @@
-"""The presets as a table: every `rltf_<name>.yaml` of ours, composed as verl composes it and read
-back.
-"""
+"""The methods as a table: `rltf/method=<name>`, each composed as verl composes it and read back."""
 
 from __future__ import annotations
 
@@ -21,10 +19,10 @@ MADE_BY = {"critique": ("policy", "paired")}
 
 @dataclass(frozen=True)
 class Preset:
-    """One primary config."""
+    """One method."""
 
     name: str
-    """For `--config-name`."""
+    """For `--config-name=rltf rltf/method=<name>`."""
     title: str
     """First line of its YAML."""
     config: DictConfig
@@ -34,25 +32,24 @@ class Preset:
 
 def load_presets() -> list[Preset]:
     """All of them, sorted by name."""
-    folder = files("hydra_configs.rltf_verl")
-    found = {f.name: f for f in folder.iterdir() if f.name.endswith(".yaml")}
-    found |= {f"rltf_release/{f.name}": f for f in (folder / "rltf_release").iterdir()}
+    folder = files("hydra_configs.rltf_verl").joinpath("rltf", "method")
+    texts = {f.name: f for f in folder.iterdir() if f.is_file()}
+    release = folder.joinpath("release").iterdir()
+    texts |= {f"release/{f.name}": f for f in release if f.name != "base.yaml"}
     with initialize_config_module("verl.trainer.config", version_base=None):
         return [
             _load(name.removesuffix(".yaml"), file.read_text("utf-8"))
-            for name, file in sorted(found.items())
+            for name, file in sorted(texts.items())
         ]
 
 
 def _load(name: str, text: str) -> Preset:
-    title = next(
-        line[2:] for line in text.splitlines() if line.startswith("# ") and "@package" not in line
-    )
-    config = compose(name)
+    _package, title, *_ = text.splitlines()
+    config = compose("rltf", [f"rltf/method={name}"])
     with open_dict(config):
         config.actor_rollout_ref.model.path = "unset"
     block: Any = OmegaConf.to_container(config.rltf, resolve=True)
-    return Preset(name, title, config, RLTFConfig.from_mapping(block))
+    return Preset(name, title.removeprefix("# "), config, RLTFConfig.from_mapping(block))
 
 
 def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
@@ -62,7 +59,7 @@ def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
         for f in fields(RLTFConfig)
         if isinstance(getattr(presets[0].rltf, f.name), Scheduled)
     ]
-    header = ("preset", "what it is", "turns", "attempt", *objectives)
+    header = ("method", "what it is", "turns", "attempt", *objectives)
     return [header, *(_line(preset, objectives) for preset in presets)]
 
 
