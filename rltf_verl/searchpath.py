@@ -23,11 +23,12 @@ FEEDBACK = {
     "self_critique": "policy",
     "ufo": "try_again",
 }
-"""Method -> the `rltf/feedback` that `rltf.yaml` takes with it unless another one is chosen; the release's methods take
-`verifier_full`, all others `verifier`."""
+"""Method -> the `rltf/feedback` that `rltf.yaml` takes with it unless another one is chosen; the
+release's methods take `verifier_full`, all others `verifier`."""
 
 ENV = {"rlef": "code"}
-"""Method -> the `rltf/env` that `rltf.yaml` takes with it unless another one is chosen, instead of `binary_matrix`."""
+"""Method -> the `rltf/env` that `rltf.yaml` takes with it unless another one is chosen; all others
+take `binary_matrix`."""
 
 OLD_NAMES = {
     f"rltf_{method}": method
@@ -62,10 +63,10 @@ def env_of(method: str) -> str:
 
 
 def run_name(*groups: str) -> str:
-    """The run's name, as the name of a file: that of its primary config, or what was chosen of `groups`.
+    """The run's name, fit for a file: that of its primary config, or the choices of `groups`.
 
-    A run of the primary config `rltf` is called after its method. `rltf` where no run was started (a config that is only
-    looked at).
+    A run of the primary config `rltf` is called after its method. `rltf` if no run was started, as
+    when a config is only read.
     """
     if not HydraConfig.initialized():
         return "rltf"
@@ -80,12 +81,9 @@ def run_name(*groups: str) -> str:
     return name.replace("/", "_")
 
 
-for name, resolver in {
-    "rltf_config_name": run_name,
-    "rltf_env_of": env_of,
-    "rltf_feedback_of": feedback_of,
-}.items():
-    OmegaConf.register_new_resolver(name, resolver, replace=True)
+OmegaConf.register_new_resolver("rltf_config_name", run_name, replace=True)
+OmegaConf.register_new_resolver("rltf_env_of", env_of, replace=True)
+OmegaConf.register_new_resolver("rltf_feedback_of", feedback_of, replace=True)
 
 
 class RLTFSearchPath(SearchPathPlugin):

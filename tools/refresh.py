@@ -1,4 +1,4 @@
-"""Write what the docs say of the code anew, in the root of the repository: `python docs/refresh.py`."""
+"""Write what docs and YAML say of the code anew: `python tools/refresh.py` in the root."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import shlex
 import subprocess
 from pathlib import Path
 
+from base_yaml import BASE, with_block
 from reference import configuration
 
 ENVIRONMENTS = Path("docs/environments.md")
 
 
-def example(found: re.Match[str]) -> str:
+def example(match: re.Match[str]) -> str:
     """The output of the command in the comment, between the comments."""
-    said = subprocess.run(shlex.split(found[1]), capture_output=True, text=True, check=True).stdout
-    return f"<!-- {found[1]} -->\n\n{said.strip()}\n\n<!-- end -->"
+    ended = subprocess.run(shlex.split(match[1]), capture_output=True, text=True, check=True)
+    return f"<!-- {match[1]} -->\n\n{ended.stdout.strip()}\n\n<!-- end -->"
 
 
 if __name__ == "__main__":
@@ -23,3 +24,4 @@ if __name__ == "__main__":
     examples = r"<!-- (rltf env show [^\n]*) -->.*?<!-- end -->"
     ENVIRONMENTS.write_text(re.sub(examples, example, text, flags=re.DOTALL), "utf-8")
     Path("docs/configuration.md").write_text(configuration(), "utf-8")
+    BASE.write_text(with_block(BASE.read_text("utf-8")), "utf-8")

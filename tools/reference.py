@@ -1,4 +1,4 @@
-"""The text of docs/configuration.md, from the dataclasses and the YAML files; `python docs/refresh.py` writes it."""
+"""The text of docs/configuration.md, from dataclasses and YAML; `tools/refresh.py` writes it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,34 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUPS = ROOT / "hydra_configs" / "rltf_verl" / "rltf"
 HEAD = """# Configuration
 
-Written by `python docs/refresh.py` from the code; a test keeps it so. Everything of ours stands in one top-level block
-`rltf:` of verl's config; any key can be set on the command line (`rltf.distill.weight=0.2`). An unknown key, a value of
-the wrong kind or a combination that cannot work is refused before any worker starts. `rltf presets` lists the presets,
-[methods.md](methods.md) explains them; how verl's own keys are set by us is written beside them in
+`python tools/refresh.py` writes this page from the code. All keys of this package are in one
+top-level block `rltf:` of verl's config; set any of them on the command line
+(`rltf.distill.weight=0.2`). An unknown key, a value of the wrong kind or a combination that cannot
+work is refused before any worker starts. `rltf presets` lists the methods, [methods.md](methods.md)
+explains them. How this package sets verl's own keys is written beside them in
 `hydra_configs/rltf_verl/rltf/base.yaml` and `rltf/hardware/*.yaml`.
 
-Defaults below are the code's. A preset may set others; what holds is printed by
-`python -m verl.trainer.main_ppo --config-name=rltf_sd --cfg job`.
+Defaults below are the code's. A method may set others; this prints the values of a run:
+`python -m verl.trainer.main_ppo --config-name=rltf rltf/method=sd --cfg job`.
 """
 
 
 def configuration() -> str:
     """The whole page."""
-    blocks = "\n".join(f"## `{name}`\n\n{told}\n\n{table}\n" for name, told, table in _blocks("rltf", RLTFConfig))
+    blocks = "\n".join(
+        f"## `{name}`\n\n{told}\n\n{table}\n" for name, told, table in _blocks("rltf", RLTFConfig)
+    )
     chosen = "\n".join(map(_group, ("env", "feedback")))
     return f"{HEAD}\n{blocks}\n{chosen}"
 
 
 def _blocks(prefix: str, cls: type) -> Iterator[tuple[str, str, str]]:
     """(block, what it is, table of its own keys), then those of the blocks in it."""
-    hints, told = get_type_hints(cls), _field_docs(cls)
-    nested = [f for f in fields(cls) if is_dataclass(hints[f.name]) and hints[f.name] is not NamedOptions]
+    hints, docs = get_type_hints(cls), field_docs(cls)
+    nested = [f for f in fields(cls) if is_block(hints[f.name])]
     lines = [
-        f"| `{f.name}` | {_cell(_kind(hints[f.name]))} | `{_default(f)}` | {_cell(told.get(f.name, ''))} |"
+        f"| `{f.name}` | {_cell(_kind(hints[f.name]))} | `{_default(f)}` | "
+        f"{_cell(docs.get(f.name, ''))} |"
         for f in fields(cls)
         if f not in nested
     ]
@@ -54,13 +58,22 @@ def _blocks(prefix: str, cls: type) -> Iterator[tuple[str, str, str]]:
         yield from _blocks(f"{prefix}.{f.name}", hints[f.name])
 
 
-def _field_docs(cls: type) -> dict[str, str]:
+def is_block(hint: Any) -> bool:
+    """Whether a field of this kind is a block of keys, not a key."""
+    return is_dataclass(hint) and hint is not NamedOptions
+
+
+def field_docs(cls: type) -> dict[str, str]:
     """Field -> the string that follows it in the source, of the class and those it extends."""
     found: dict[str, str] = {}
     for one in reversed([c for c in cls.__mro__ if is_dataclass(c)]):
         body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
         for field, doc in pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(doc, ast.Expr)
+                and isinstance(doc.value, ast.Constant)
+            ):
                 found[field.target.id] = str(doc.value.value)
     return found
 
@@ -78,7 +91,13 @@ def _default(f: Field[Any]) -> str:
     value = f.default if f.default is not MISSING else f.default_factory()
     if isinstance(value, NamedOptions):
         return value.name
-    return ", ".join(value) if isinstance(value, tuple) else "null" if value is None else str(value).lower()
+    return (
+        ", ".join(value)
+        if isinstance(value, tuple)
+        else "null"
+        if value is None
+        else str(value).lower()
+    )
 
 
 def _group(name: str) -> str:
@@ -94,8 +113,8 @@ def _group(name: str) -> str:
             if key != "defaults"
         ]
         intro = _text(" ".join(line[1:] for line in told))
-        head = f"### `rltf/{name}={path.stem}`\n\n{intro}\n\n| key | default | meaning |\n|---|---|---|"
-        parts += [head, *table, ""]
+        head = f"### `rltf/{name}={path.stem}`\n\n{intro}\n"
+        parts += [head, "| key | default | meaning |", "|---|---|---|", *table, ""]
     return "\n".join(parts)
 
 
@@ -118,7 +137,9 @@ def _yaml_keys(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
             continue
         else:
             listed = None
-            path = [(indent, key) for indent, key in path if indent < len(found[1])] + [(len(found[1]), found[2])]
+            path = [(indent, key) for indent, key in path if indent < len(found[1])] + [
+                (len(found[1]), found[2])
+            ]
             if found[3] is not None:
                 yield ".".join(key for _, key in path), found[3], " ".join(comment)
                 comment = []
