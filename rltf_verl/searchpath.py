@@ -1,14 +1,16 @@
-"""Let Hydra find this package's configs, so that `main_ppo --config-name=rltf` works from any directory."""
+"""Let Hydra find this package's configs: `main_ppo --config-name=rltf` works from any directory."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
-from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.errors import ConfigCompositionException
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
@@ -51,6 +53,9 @@ OLD_NAMES = {
 }
 """What were primary configs of their own -> the method that they are now."""
 
+EXPERIMENT = re.compile(r"(bm|dapo|deepmath|kk|sp|writing)_(\w+)")
+"""What were primary configs of recipes/rltf: task and method."""
+
 
 def feedback_of(method: str) -> str:
     """The feedback that comes with a method."""
@@ -90,13 +95,13 @@ class RLTFSearchPath(SearchPathPlugin):
     """Appends, never prepends: verl's own names win."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Add `hydra_configs.rltf_verl`, and behind it the old names, at the end of the search path."""
+        """Add `hydra_configs.rltf_verl`, and behind it the old names."""
         search_path.append(provider="rltf_verl", path="pkg://hydra_configs.rltf_verl")
         search_path.append(provider="rltf_verl old names", path="rltf-old-names://")
 
 
 class OldNames(ConfigSource):
-    """Primary configs that have become `rltf` with a method; one line tells the new form."""
+    """Primary configs that have become choices of another one; one line tells the new form."""
 
     @staticmethod
     def scheme() -> str:
@@ -113,7 +118,8 @@ class OldNames(ConfigSource):
 
     def is_config(self, config_path: str) -> bool:
         """Whether it is an old name."""
-        return config_path.removesuffix(".yaml") in OLD_NAMES
+        name = config_path.removesuffix(".yaml")
+        return name in OLD_NAMES or EXPERIMENT.fullmatch(name) is not None
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Nothing, as above."""
@@ -123,14 +129,15 @@ class OldNames(ConfigSource):
         """`rltf` with the method, and the line.
 
         Raises:
-            ConfigLoadError: not an old name.
+            ConfigCompositionException: it is one of recipes/rltf, whose primary config cannot be
+                part of another one.
         """
-        method = OLD_NAMES.get(config_path.removesuffix(".yaml"))
-        if method is None:
-            raise ConfigLoadError(f"Config not found : {config_path}")
-        logger.warning(
-            "--config-name=%s is now --config-name=rltf rltf/method=%s", config_path, method
-        )
+        name = config_path.removesuffix(".yaml")
+        if name not in OLD_NAMES:
+            new = EXPERIMENT.sub(r"is now --config-name=paper task=\1 method=\2", name)
+            raise ConfigCompositionException(f"--config-name={name} {new}")
+        method = OLD_NAMES[name]
+        logger.warning("--config-name=%s is now --config-name=rltf rltf/method=%s", name, method)
         config = OmegaConf.create(
             {"defaults": ["/rltf", {"override /rltf/method": method}, "_self_"]}
         )
