@@ -18,7 +18,10 @@ from matplotlib import pyplot as plt
 
 NAMES = {"grpo": "GRPO", "sd": "RLTF-SD"}
 COLORS = {"grpo": "#D55E00", "sd": "#0072B2"}  # Okabe and Ito: told apart by the colour-blind
-VAL = {1: "val-core/rltf/binary_matrix/acc/mean@1", 2: "val-aux/rltf/binary_matrix/acc_turn_2/mean@1"}
+VAL = {
+    1: "val-core/rltf/binary_matrix/acc/mean@1",
+    2: "val-aux/rltf/binary_matrix/acc_turn_2/mean@1",
+}
 
 Metrics = dict[str, list[dict[str, Any]]]
 Summary = dict[str, dict[str, float]]
@@ -68,7 +71,13 @@ def _copying(episodes: list[dict[str, Any]]) -> tuple[float, float]:
 
 def _cells(summary: Summary) -> list[list[str]]:
     return [
-        [NAMES[m], f"{s['acc_start']:.2f}", f"{s['acc_end']:.2f}", f"{s['rollouts']:.0f}", f"{s['seconds']:.0f}"]
+        [
+            NAMES[m],
+            f"{s['acc_start']:.2f}",
+            f"{s['acc_end']:.2f}",
+            f"{s['rollouts']:.0f}",
+            f"{s['seconds']:.0f}",
+        ]
         for m, s in summary.items()
     ]
 
@@ -90,10 +99,12 @@ def _plot(metrics: Metrics, path: Path) -> None:
     for method, records in metrics.items():
         for turn, key in VAL.items():
             points = [(r["step"], r["data"][key]) for r in records if key in r["data"]]
-            style = {"ls": "-", "marker": "o"} if turn == 1 else {"ls": ":", "marker": ".", "alpha": 0.7}
-            label = (
-                f"{NAMES[method]}, {'first answer (no feedback)' if turn == 1 else 'second answer (after feedback)'}"
+            style = (
+                {"ls": "-", "marker": "o"}
+                if turn == 1
+                else {"ls": ":", "marker": ".", "alpha": 0.7}
             )
+            label = f"{NAMES[method]}, {'first answer (no feedback)' if turn == 1 else 'second answer (after feedback)'}"
             axes.plot(*zip(*points, strict=True), color=COLORS[method], label=label, **style)
     axes.set(xlabel="training step", ylabel="accuracy on held-out problems", ylim=(-0.03, 1.03))
     axes.set_title("Text feedback moved into the first answer: 3x3 binary matrix")
@@ -122,7 +133,10 @@ def _episode(episodes: list[dict[str, Any]]) -> str:
 def _page(summary: Summary, text: str, picture: Path, episode: str) -> str:
     image = base64.b64encode(picture.read_bytes()).decode()
     head = "".join(f"<th>{html.escape(h)}</th>" for h in HEADINGS)
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in _cells(summary))
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>"
+        for row in _cells(summary)
+    )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>RLTF-SD against GRPO</title>

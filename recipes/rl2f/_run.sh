@@ -8,30 +8,17 @@ out="${RL2F_OUT:-outputs/rl2f}"
 student_port="${STUDENT_PORT:-8001}"
 server=""
 
-# train EXPERIMENT [overrides …]: verl's main_ppo.
+# train EXPERIMENT [overrides …]: all weights, verl's main_ppo.
 train() {
     local experiment="$1"
     shift
-    local rollout="${ROLLOUT:-vllm}"
-    case "$rollout" in
-        vllm | sglang) ;;
-        *)
-            echo "ROLLOUT=$rollout: must be vllm or sglang" >&2
-            exit 2
-            ;;
-    esac
     mkdir -p "$out/$experiment"
-    VERL_FILE_LOGGER_PATH="$out/$experiment/metrics.jsonl" python3 -m verl.trainer.main_ppo \
-        --config-dir "$here/config" --config-name "$experiment" \
-        actor_rollout_ref.model.path="$model" \
-        actor_rollout_ref.rollout.name="$rollout" \
-        trainer.n_gpus_per_node="${NUM_GPUS:-8}" \
-        trainer.experiment_name="$experiment" \
-        trainer.default_local_dir="$out/$experiment" \
-        "$@"
+    MODEL="$model" NUM_GPUS="${NUM_GPUS:-8}" TUNE=full OUT="$out/$experiment" \
+        VERL_FILE_LOGGER_PATH="$out/$experiment/metrics.jsonl" \
+        "$here/../run.sh" "rl2f/$experiment" "$@"
 }
 
-# Writes what rl2f.yaml says, for probe, dialogues and evaluation to be played as training plays; prints the file's name.
+# Writes the settings of rl2f.yaml, for probe, dialogues and evaluation to play as training plays; prints the file's name.
 settings() {
     mkdir -p "$out"
     python3 -m verl.trainer.main_ppo --config-dir "$here/config" --config-name rl2f --cfg job --resolve \

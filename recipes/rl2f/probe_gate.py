@@ -25,7 +25,9 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
         probe: what `rltf probe --out` writes, probe.json.
     """
     shares = probe["measured"]["shares"]
-    solved, dead, corrected = (shares[k]["estimate"]["value"] for k in ("first_right", "dead_groups", "corrected"))
+    solved, dead, corrected = (
+        shares[k]["estimate"]["value"] for k in ("first_right", "dead_groups", "corrected")
+    )
     if solved is None:
         yield "no first answer could be graded"
     elif solved < LEAST:

@@ -38,7 +38,11 @@ def _column(found: Results) -> list[str]:
     accuracy = [_shown(turn["accuracy"]) for turn in found["turns"]]
     gain = _shown(found["turns"][-1]["gain"], signed=True) if len(accuracy) > 1 else "–"
     rounds = found["rounds"][:1]  # all together
-    return [*accuracy, gain, *(_shown(rounds[0][name]) if rounds else "–" for name in ("plasticity", "corrected"))]
+    return [
+        *accuracy,
+        gain,
+        *(_shown(rounds[0][name]) if rounds else "–" for name in ("plasticity", "corrected")),
+    ]
 
 
 def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
@@ -47,7 +51,10 @@ def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
 
 def main() -> None:
     named = dict(word.split("=", 1) for word in sys.argv[1:])
-    read = {name: json.loads(Path(path).read_text(encoding="utf-8"))["results"] for name, path in named.items()}
+    read = {
+        name: json.loads(Path(path).read_text(encoding="utf-8"))["results"]
+        for name, path in named.items()
+    }
     for source in sorted(set().union(*read.values())):
         print(source)
         show_table(table({name: found[source] for name, found in read.items() if source in found}))

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 def write_dialogues(
     config: DictConfig, train: Path, folder: Path, judge_url: str, env: Mapping[str, str]
 ) -> Path:
-    """Play the problems of `train` by `rltf probe`, the endpoint as student and teacher, and export.
+    """Play the problems of `train` by `rltf probe`, the endpoint as both sides, and export them.
 
     Args:
         config: of the experiment whose sessions they are.

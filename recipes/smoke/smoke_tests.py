@@ -7,7 +7,7 @@ A recipe joins by its layout: each `recipes/<name>/config/<experiment>.yaml` (fi
 with `task=TASK method=METHOD`. `config/smoke/` beside this file makes an experiment small:
 `+smoke=<its environment>`, where `smoke.data` holds the options of `rltf data build`. An experiment
 without the block `rltf` is one of verl's SFT trainer; `smoke.dialogues` names the experiment whose
-episodes it is trained on. A judge on loopback answers at JUDGE_BASE_URL. Exits with 1 if one failed.
+episodes it is trained on. A judge on loopback answers at JUDGE_BASE_URL. Exits with 1 on failure.
 """
 
 from __future__ import annotations

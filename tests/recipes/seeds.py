@@ -5,15 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
 
-from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets, compute_targets, role_weights
 from rltf_verl.config import RLTFConfig
@@ -24,19 +19,7 @@ from rltf_verl.feedback.group import Group
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
 from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
 
-RECIPES = Path(__file__).parents[2] / "recipes"
 NAMES = ("critique_grpo", "guided", "raft", "rlef", "sdpo", "ufo")
-
-
-def composed(name: str, *overrides: str) -> DictConfig:
-    """The recipe's config, from its folder alone."""
-    with initialize_config_dir(str(RECIPES / name / "config"), version_base=None):
-        return compose(name, list(overrides))
-
-
-def rltf_of(name: str, *overrides: str) -> RLTFConfig:
-    """Its `rltf:` block, after the checks at start."""
-    return check_config(composed(name, *overrides))
 
 
 class Explained(EchoEnv):
@@ -72,16 +55,28 @@ class Played:
 
 
 def play(
-    config: RLTFConfig, answers: Sequence[Sequence[str]], *, env: Any = None, problem: Problem = PROBLEM,
-    validate: bool = False, old: float = -1.0,
-) -> Played:  # fmt: skip
-    """A group whose sessions answer as they are told; `old`: log π_old of every token under its row's prompt."""
+    config: RLTFConfig,
+    answers: Sequence[Sequence[str]],
+    *,
+    env: Any = None,
+    problem: Problem = PROBLEM,
+    validate: bool = False,
+    old: float = -1.0,
+) -> Played:
+    """A group whose episodes answer as scripted; `old`: log π_old of every token under its row's prompt."""
     rules = EpisodeRules.of(config, env or Explained(), build_provider(config.feedback))
     policies = [ScriptedPolicy(own) for own in answers]
 
     async def session_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
         episode = await run_episode(
-            rules, policies[i], problem, QUESTION, session_id=i, validate=validate, seed_of=seed_of_place, group=group
+            rules,
+            policies[i],
+            problem,
+            QUESTION,
+            session_id=i,
+            validate=validate,
+            seed_of=seed_of_place,
+            group=group,
         )
         return episode, await session_rows(policies[i], QUESTION, episode, config)
 
@@ -95,7 +90,9 @@ def play(
     owners = [i for i, (_, own) in enumerate(played) for _ in own]
     sessions = pack_sessions(episodes, [0] * len(episodes))
     batch = pack_rows(rows, owners, sessions, [[old] * len(row.role) for row in rows])
-    return Played(episodes, policies, rows, batch, compute_targets(batch, config, role_weights(config, 0, 1)))
+    return Played(
+        episodes, policies, rows, batch, compute_targets(batch, config, role_weights(config, 0, 1))
+    )
 
 
 def rewards(played: Played) -> list[list[float]]:
@@ -110,7 +107,10 @@ def stops(played: Played) -> list[str | None]:
 
 def hints(played: Played) -> list[list[str]]:
     """What each session was told."""
-    return [[turn.feedback.text for turn in episode.turns if turn.feedback] for episode in played.episodes]
+    return [
+        [turn.feedback.text for turn in episode.turns if turn.feedback]
+        for episode in played.episodes
+    ]
 
 
 def token_gradient(loss: torch.Tensor, log_prob: torch.Tensor) -> torch.Tensor:

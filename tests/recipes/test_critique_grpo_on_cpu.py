@@ -6,35 +6,56 @@ import pytest
 import torch
 
 from rltf_verl.algos.role_loss import distill_loss
+from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.seeds import play, rltf_of, token_gradient
+from tests.recipes.composing import rltf_of
+from tests.recipes.seeds import play, token_gradient
 
-CONFIG = rltf_of("critique_grpo")
+
+@pytest.fixture
+def config() -> RLTFConfig:
+    return rltf_of("critique_grpo")
+
+
 GROUP = [["yes"], ["no", "yes"], ["no", "ne"], ["ne", "no"]]
 
 
-def test_the_settings() -> None:
-    assert (CONFIG.attempt.estimator, CONFIG.attempt.norm_by_std, CONFIG.attempt.turns) == ("joined", False, "first")
-    assert (CONFIG.distill.loss, CONFIG.distill.shaping, CONFIG.distill.log_prob_floor) == ("shaped", 0.1, None)
-    assert (CONFIG.distill.weight, CONFIG.attempt.weight, CONFIG.episode.horizon) == (1.0, 1.0, 2)
+def test_the_settings(config) -> None:
+    assert (config.attempt.estimator, config.attempt.norm_by_std, config.attempt.turns) == (
+        "joined",
+        False,
+        "first",
+    )
+    assert (config.distill.loss, config.distill.shaping, config.distill.log_prob_floor) == (
+        "shaped",
+        0.1,
+        None,
+    )
+    assert (config.distill.weight, config.attempt.weight, config.episode.horizon) == (1.0, 1.0, 2)
 
 
-def test_the_critique_is_what_the_refinement_sees_and_what_it_is_not_trained_behind() -> None:
-    sessions = play(CONFIG, GROUP)
+def test_the_critique_is_what_the_refinement_sees_and_what_it_is_not_trained_behind(config) -> None:
+    sessions = play(config, GROUP)
     assert "(full on no)" in sessions.policies[1].prompts[1]
     assert "Q?" in sessions.policies[1].prompts[1]
     prompts = {row.prompt_ids for row in sessions.rows}
-    assert prompts == {sessions.episodes[0].turns[0].attempt.prompt_ids}, "every row is behind the first prompt"
+    assert prompts == {sessions.episodes[0].turns[0].attempt.prompt_ids}, (
+        "every row is behind the first prompt"
+    )
     assert [s for s, _ in sessions.rows_of(Role.ATTEMPT)] == [0, 1, 2, 3], "first attempts only"
     assert [s for s, _ in sessions.rows_of(Role.DISTILL)] == [1, 2, 3], "of those that were wrong"
 
 
-def test_advantages_are_against_the_mean_of_all_seven() -> None:
+def test_advantages_are_against_the_mean_of_all_seven(config) -> None:
     """First attempts 1, 0, 0, 0 and refined answers 1, 0, 0: mean 2/7, no standard deviation."""
-    sessions = play(CONFIG, GROUP)
+    sessions = play(config, GROUP)
     mean = 2 / 7
-    assert sessions.advantages(Role.ATTEMPT) == [(s, pytest.approx(r - mean)) for s, r in enumerate([1, 0, 0, 0])]
-    assert sessions.advantages(Role.DISTILL) == [(s, pytest.approx(r - mean)) for s, r in ((1, 1), (2, 0), (3, 0))]
+    assert sessions.advantages(Role.ATTEMPT) == [
+        (s, pytest.approx(r - mean)) for s, r in enumerate([1, 0, 0, 0])
+    ]
+    assert sessions.advantages(Role.DISTILL) == [
+        (s, pytest.approx(r - mean)) for s, r in ((1, 1), (2, 0), (3, 0))
+    ]
 
 
 def test_the_standard_deviation_is_one_override_away_and_of_all_seven() -> None:
@@ -47,14 +68,17 @@ def test_the_standard_deviation_is_one_override_away_and_of_all_seven() -> None:
 
 
 @pytest.mark.parametrize(
-    ("probability", "factor"), [(0.1, 0.25), (0.3, 0.03 / 0.16), (0.01, 0.001 / 0.0121), (0.9, 0.09)]
+    ("probability", "factor"),
+    [(0.1, 0.25), (0.3, 0.03 / 0.16), (0.01, 0.001 / 0.0121), (0.9, 0.09)],
 )
-def test_the_gradient_of_a_refined_token_is_the_shaped_one(probability, factor) -> None:
+def test_the_gradient_of_a_refined_token_is_the_shaped_one(config, probability, factor) -> None:
     """−a · γπ/(π+γ)²: most at π = γ, little where the policy is sure already."""
-    sessions = play(CONFIG, GROUP)
+    sessions = play(config, GROUP)
     mask = sessions.batch.tokens(Role.DISTILL)
     log_prob = torch.full(mask.shape, math.log(probability), requires_grad=True)
     targets = sessions.targets
-    loss = distill_loss(log_prob, targets.ref_log_probs, targets.advantages, mask, CONFIG.distill)
-    torch.testing.assert_close(token_gradient(loss, log_prob), torch.where(mask, -factor * targets.advantages, 0.0))
+    loss = distill_loss(log_prob, targets.ref_log_probs, targets.advantages, mask, config.distill)
+    torch.testing.assert_close(
+        token_gradient(loss, log_prob), torch.where(mask, -factor * targets.advantages, 0.0)
+    )
     assert mask.any()

@@ -42,7 +42,12 @@ run_demo.play([["grpo", "sd"]], Path(sys.argv[2]), None, 1, Console(stderr=True)
 
 @pytest.mark.parametrize(
     ("runs", "sent", "code"),
-    [("sleep 600", signal.SIGTERM, 143), ("sleep 600", signal.SIGINT, None), ("exit 3", None, 1), ("exit 0", None, 0)],
+    [
+        ("sleep 600", signal.SIGTERM, 143),
+        ("sleep 600", signal.SIGINT, None),
+        ("exit 3", None, 1),
+        ("exit 0", None, 0),
+    ],
 )
 def test_it_leaves_nothing(runs, sent, code, tmp_path):
     demo = subprocess.Popen(

@@ -6,61 +6,84 @@ import pytest
 import torch
 
 from rltf_verl.algos.role_loss import distill_loss
+from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.seeds import hints, play, rltf_of, stops, token_gradient
-
-CONFIG = rltf_of("guided")
-
-
-def test_the_settings() -> None:
-    assert (CONFIG.feedback.ask, CONFIG.episode.horizon) == ("group_failed", 4)
-    assert CONFIG.feedback.provider.options["level"] == ["location", "hint", "full"]
-    assert (CONFIG.distill.reference, CONFIG.distill.loss, CONFIG.attempt.turns) == ("sampler", "ppo", "first")
+from tests.recipes.composing import rltf_of
+from tests.recipes.seeds import hints, play, stops, token_gradient
 
 
-def test_a_group_with_a_success_gets_no_hint_and_is_plain_grpo() -> None:
-    sessions = play(CONFIG, [["no"], ["yes"], ["ne"]])
+@pytest.fixture
+def config() -> RLTFConfig:
+    return rltf_of("guided")
+
+
+def test_the_settings(config) -> None:
+    assert (config.feedback.ask, config.episode.horizon) == ("group_failed", 4)
+    assert config.feedback.provider.options["level"] == ["location", "hint", "full"]
+    assert (config.distill.reference, config.distill.loss, config.attempt.turns) == (
+        "sampler",
+        "ppo",
+        "first",
+    )
+
+
+def test_a_group_with_a_success_gets_no_hint_and_is_plain_grpo(config) -> None:
+    sessions = play(config, [["no"], ["yes"], ["ne"]])
     assert hints(sessions) == [[], [], []]
     assert stops(sessions) == ["not_asked", "solved", "not_asked"]
     assert {row.role[0] for row in sessions.rows} == {Role.ATTEMPT}
-    assert sessions.advantages(Role.ATTEMPT) == [(s, pytest.approx(r - 1 / 3)) for s, r in enumerate([0, 1, 0])]
+    assert sessions.advantages(Role.ATTEMPT) == [
+        (s, pytest.approx(r - 1 / 3)) for s, r in enumerate([0, 1, 0])
+    ]
 
 
-def test_help_grows_until_somebody_is_right() -> None:
-    sessions = play(CONFIG, [["a", "b", "c", "yes"], ["d", "e", "f", "g"]])
+def test_help_grows_until_somebody_is_right(config) -> None:
+    sessions = play(config, [["a", "b", "c", "yes"], ["d", "e", "f", "g"]])
     assert hints(sessions)[0] == ["(location on a)", "(hint on b)", "(full on c)"]
     assert stops(sessions) == ["solved", "horizon"]
-    sessions = play(CONFIG, [["a", "yes"], ["d", "e"]])
+    sessions = play(config, [["a", "yes"], ["d", "e"]])
     assert hints(sessions) == [["(location on a)"], ["(location on d)"]]
     assert stops(sessions) == ["solved", "not_asked"], "after turn 2 the group has an answer"
 
 
-def test_validation_asks_whoever_is_wrong() -> None:
-    sessions = play(CONFIG, [["yes", "yes", "yes", "yes"], ["a", "b", "c", "d"]], validate=True)
+def test_validation_asks_whoever_is_wrong(config) -> None:
+    sessions = play(config, [["yes", "yes", "yes", "yes"], ["a", "b", "c", "d"]], validate=True)
     assert len(hints(sessions)[1]) == 3
 
 
-def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it() -> None:
+def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> None:
     """First attempts 0, 0 and their ends 1, 0: mean 1/4. The ratio is to the policy that saw the hint."""
-    sessions = play(CONFIG, [["a", "yes"], ["d", "e"]], old=-3.0)
+    sessions = play(config, [["a", "yes"], ["d", "e"]], old=-3.0)
     (_, found), (_, missed) = sessions.rows_of(Role.DISTILL)
     first, hinted = (turn.attempt for turn in sessions.episodes[0].turns)
     assert "(location on a)" in sessions.policies[0].prompts[1]
     assert (found.prompt_ids, found.response_ids) == (first.prompt_ids, hinted.response_ids)
     assert missed.prompt_ids == first.prompt_ids
-    assert sessions.advantages(Role.DISTILL) == [(0, pytest.approx(0.75)), (1, pytest.approx(-0.25))]
-    assert sessions.advantages(Role.ATTEMPT) == [(0, pytest.approx(-0.25)), (1, pytest.approx(-0.25))]
+    assert sessions.advantages(Role.DISTILL) == [
+        (0, pytest.approx(0.75)),
+        (1, pytest.approx(-0.25)),
+    ]
+    assert sessions.advantages(Role.ATTEMPT) == [
+        (0, pytest.approx(-0.25)),
+        (1, pytest.approx(-0.25)),
+    ]
     n = sessions.rows.index(found)
     sampled = torch.tensor(hinted.log_probs)
     torch.testing.assert_close(sessions.targets.ref_log_probs[n, : len(sampled)], sampled)
 
 
-def test_the_ratio_scales_the_lesson_and_is_clipped() -> None:
-    sessions = play(CONFIG, [["a", "yes"], ["d", "e"]])
+def test_the_ratio_scales_the_lesson_and_is_clipped(config) -> None:
+    sessions = play(config, [["a", "yes"], ["d", "e"]])
     mask, targets = sessions.batch.tokens(Role.DISTILL), sessions.targets
-    for ratio, pull in ((0.5, 0.5), (1.0, 1.0), (1.5, 0.0)):  # of a positive advantage; above 1.2 nothing is left
+    for ratio, pull in (
+        (0.5, 0.5),
+        (1.0, 1.0),
+        (1.5, 0.0),
+    ):  # of a positive advantage; above 1.2 nothing is left
         log_prob = (targets.ref_log_probs + math.log(ratio)).requires_grad_()
-        loss = distill_loss(log_prob, targets.ref_log_probs, targets.advantages, mask, CONFIG.distill)
+        loss = distill_loss(
+            log_prob, targets.ref_log_probs, targets.advantages, mask, config.distill
+        )
         gradient = token_gradient(loss, log_prob)
         right = mask & (targets.advantages > 0)
         assert right.any()

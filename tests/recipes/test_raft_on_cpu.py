@@ -1,27 +1,42 @@
 """RAFT with feedback: right answers, first or revised, and nothing else."""
 
+import pytest
+
+from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.seeds import play, rltf_of
-
-CONFIG = rltf_of("raft")
-
-
-def test_the_settings() -> None:
-    assert (CONFIG.attempt.weight, CONFIG.imitate.weight, CONFIG.imitate.source) == (0.0, 1.0, "all")
-    assert not any(o.enabled for o in (CONFIG.distill, CONFIG.feedback_modeling, CONFIG.logit_distill))
+from tests.recipes.composing import rltf_of
+from tests.recipes.seeds import play
 
 
-def test_every_right_answer_is_imitated_behind_the_first_prompt_and_no_wrong_one() -> None:
-    sessions = play(CONFIG, [["yes"], ["no", "yes"], ["no", "ne"]])
-    imitated = [(s, "".join(map(chr, row.response_ids[:-1]))) for s, row in sessions.rows_of(Role.IMITATE)]
+@pytest.fixture
+def config() -> RLTFConfig:
+    return rltf_of("raft")
+
+
+def test_the_settings(config) -> None:
+    assert (config.attempt.weight, config.imitate.weight, config.imitate.source) == (
+        0.0,
+        1.0,
+        "all",
+    )
+    assert not any(
+        o.enabled for o in (config.distill, config.feedback_modeling, config.logit_distill)
+    )
+
+
+def test_every_right_answer_is_imitated_behind_the_first_prompt_and_no_wrong_one(config) -> None:
+    sessions = play(config, [["yes"], ["no", "yes"], ["no", "ne"]])
+    imitated = [
+        (s, "".join(map(chr, row.response_ids[:-1]))) for s, row in sessions.rows_of(Role.IMITATE)
+    ]
     assert imitated == [(0, "yes"), (1, "yes")]
     assert sessions.advantages(Role.IMITATE) == [(0, 1.0), (1, 1.0)]
     first = sessions.episodes[0].turns[0].attempt.prompt_ids
     assert all(row.prompt_ids == first for _, row in sessions.rows_of(Role.IMITATE))
 
 
-def test_nothing_is_reinforced_and_nothing_pushed_down() -> None:
-    sessions = play(CONFIG, [["yes"], ["no", "yes"], ["no", "ne"]])
+def test_nothing_is_reinforced_and_nothing_pushed_down(config) -> None:
+    sessions = play(config, [["yes"], ["no", "yes"], ["no", "ne"]])
     assert {value for _, value in sessions.advantages(Role.ATTEMPT)} == {0.0}
     assert (sessions.targets.advantages >= 0).all()
     assert {row.role[0] for row in sessions.rows} == {Role.ATTEMPT, Role.IMITATE}

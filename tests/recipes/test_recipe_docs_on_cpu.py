@@ -1,4 +1,4 @@
-"""docs/paper_index.md and docs/migration.md say what the configs hold."""
+"""The documents name the experiments that there are, and the values that the configs have."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from tests.recipes.experiments import EXPERIMENTS, SCRIPTS, TASKS, parts
+from tests.recipes.composing import RECIPES, composed
+from tests.recipes.experiments import EXPERIMENTS, RECIPE, SCRIPTS, TASKS, parts
+from tests.recipes.seeds import NAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
 HYDRA = DOCS.parent / "hydra_configs" / "rltf_verl"
@@ -16,40 +18,56 @@ OF_OTHER_GROUPS = {"rltf.env.source", "rltf.feedback.critic"}
 
 
 def rows(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    lines = (line for line in text.splitlines() if line.startswith("|"))
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
-def test_the_index_names_the_values_that_the_config_has(composed) -> None:
-    config = composed("kk_sd")
-    section = (DOCS / "paper_index.md").read_text("utf-8").partition("## What all experiments share")[2]
-    table = [row for row in rows(section.partition("\n## ")[0]) if row[0].startswith("`")]
+def test_the_index_names_the_values_that_the_config_has() -> None:
+    config = composed("rltf/kk_sd")
+    index = (DOCS / "paper_index.md").read_text("utf-8")
+    section = index.partition("## What all experiments share")[2].partition("\n## ")[0]
+    table = [row for row in rows(section) if row[0].startswith("`")]
     assert len(table) > 30
     for key, value, source in table:
-        said = OmegaConf.create(f"value: {value.strip('`')}").value
-        found = OmegaConf.select(config, key.strip("`"), throw_on_missing=True)
-        assert said == found, key
+        written = OmegaConf.create(f"value: {value.strip('`')}").value
+        assert OmegaConf.select(config, key.strip("`"), throw_on_missing=True) == written, key
         assert re.match(r"paper|release|ours|assumed", source), key
 
 
-def test_the_index_names_every_kind_of_experiment() -> None:
+def test_index_and_readme_name_every_experiment() -> None:
     text = (DOCS / "paper_index.md").read_text("utf-8").partition("## What all")[0]
     named = set(re.findall(r"`((?:kk|dapo)_\w+)`", text))
-    named |= {f"{task}_{method}" for method in re.findall(r"`<task>_(\w+)`", text) for task in TASKS}
-    assert named == EXPERIMENTS
+    shared = re.findall(r"`<task>_(\w+)`", text)
+    assert named | {f"{task}_{method}" for method in shared for task in TASKS} == EXPERIMENTS
+    table = {row[0].strip("`"): row for row in rows((RECIPE / "README.md").read_text("utf-8"))}
+    listed = {name: row for name, row in table.items() if parts(name)[0] in TASKS}
+    assert set(listed) == EXPERIMENTS
+    assert {name for name, row in listed.items() if row[4] != "–"} == SCRIPTS
 
 
 @pytest.mark.parametrize("page", ["paper_index.md", "migration.md"])
-def test_keys_and_groups_exist(page, composed) -> None:
+def test_keys_and_groups_exist(page: str) -> None:
     text = (DOCS / page).read_text("utf-8")
     for key in set(KEY.findall(text)) - OF_OTHER_GROUPS:
         parent, _, last = key.rpartition(".")
-        assert last in OmegaConf.select(composed("kk_sd"), parent), key
+        assert last in OmegaConf.select(composed("rltf/kk_sd"), parent), key
     for group, option in re.findall(r"\brltf/(method|feedback|env)=([\w/]+)", text):
-        assert option.endswith("/") or (HYDRA / "rltf" / group / f"{option}.yaml").is_file(), option
+        file = HYDRA / "rltf" / group / f"{option}.yaml"
+        assert option.endswith("/") or file.is_file(), option
 
 
-def test_the_guide_leads_every_script_to_its_config() -> None:
+def test_the_guide_leads_every_script_to_its_experiment() -> None:
     text = (DOCS / "migration.md").read_text("utf-8")
     lead = dict(re.findall(r"`(\w+)_\*` is `(\w+)_\*`", text))
     theirs = ("knights_knaves", "binary_matrix", "shortest_path", "dapo", "deepmath")
     assert {lead.get(task, task) for task in theirs} == {parts(name)[0] for name in SCRIPTS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_readmes_keys_have_their_values(name: str) -> None:
+    text = (RECIPES / name / "README.md").read_text("utf-8")
+    table = re.findall(r"^\| `(\S+?)=(\S+?)` \|", text, re.MULTILINE)
+    assert len(table) >= 4
+    for key, value in table:
+        written = OmegaConf.create(f"value: {value}").value
+        assert OmegaConf.select(composed(name), key, throw_on_missing=True) == written, key

@@ -1,13 +1,16 @@
-"""The recipe's scripts: what they would start, seen by programs that only print their arguments."""
+"""run.sh and the scripts of recipes/rltf: what they would start, seen by programs that only print
+their arguments."""
 
 import os
 import subprocess
 
 import pytest
 
+from tests.recipes.composing import RECIPES
 from tests.recipes.experiments import EXPERIMENTS, RECIPE
+from tests.recipes.seeds import NAMES
 
-SCRIPTS = sorted(RECIPE.glob("*.sh"))
+SCRIPTS = [RECIPES / "run.sh", *sorted(RECIPE.glob("*.sh"))]
 
 
 @pytest.fixture
@@ -18,12 +21,19 @@ def started(tmp_path):
     for name in ("python3", "rltf", "vllm"):
         (programs / name).write_text(f'#!/bin/bash\necho "{name} $*"\n')
         (programs / name).chmod(0o755)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JUDGE_", "RLTF_", "WRITING_"))}
+    other = ("JUDGE_", "RLTF_", "WRITING_", "MODEL", "ROLLOUT", "OUT", "NUM_GPUS", "TUNE")
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(other)}
 
     def start(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
         environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
-        command = ["bash", str(RECIPE / script), *arguments]
-        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        path = next(path for path in SCRIPTS if path.name == script)
+        ended = subprocess.run(
+            ["bash", str(path), *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         return ended.returncode, ended.stdout.splitlines(), ended.stderr
 
     return start
@@ -37,39 +47,59 @@ def test_it_is_shell(script) -> None:
         assert os.access(script, os.X_OK)
 
 
-@pytest.mark.parametrize("script", ["run_1gpu_lora.sh", "run_8gpu.sh"])
-def test_training(script, started) -> None:
-    code, (line,), _ = started(script, "kk_sd", "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", OUT="o")
+def run_words(line: str) -> list[str]:
     words = line.split()
-    assert code == 0
     assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
-    assert words[words.index("--config-name") + 1] == "kk_sd"
-    assert words[-1] == "trainer.test_freq=-1", "what the user says comes last"
+    return words
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_training_of_another_method(name, started) -> None:
+    _, (line,), _ = started("run.sh", name, ROLLOUT="sglang", MODEL="mine", OUT="o")
+    words = run_words(line)
+    assert words[words.index("--config-dir") + 1] == str(RECIPES / name / "config")
+    assert words[words.index("--config-name") + 1] == name
     assert {
-        "actor_rollout_ref.rollout.name=sglang", "actor_rollout_ref.model.path=mine",
-        "trainer.default_local_dir=o/kk_sd", "actor_rollout_ref.model.lora_rank=32",
-        f"trainer.n_gpus_per_node={8 if '8' in script else 1}",
-    } <= set(words)  # fmt: skip
+        "actor_rollout_ref.rollout.name=sglang",
+        "actor_rollout_ref.model.path=mine",
+        "actor_rollout_ref.actor.fsdp_config.param_offload=true",
+        "trainer.default_local_dir=o",
+    } <= set(words)
+
+
+def test_training_of_an_experiment_of_the_paper(started) -> None:
+    code, (line,), _ = started("run.sh", "rltf/kk_sd_ppo", "trainer.test_freq=-1", NUM_GPUS="8")
+    words = run_words(line)
+    assert code == 0
+    assert {"paper", "task=kk", "method=sd_ppo", "actor_rollout_ref.model.lora_rank=32"} <= {*words}
+    assert {"trainer.n_gpus_per_node=8", "trainer.default_local_dir=outputs/rltf/kk_sd_ppo"} <= {
+        *words
+    }
+    assert not [word for word in words if "model.path" in word or "offload" in word]
+    assert words[-1] == "trainer.test_freq=-1", "the user's overrides come last"
 
 
 def test_all_weights_on_fewer_gpus(started) -> None:
-    _, (line,), _ = started("run_8gpu.sh", "kk_sd", TUNE="full", NUM_GPUS="4")
-    assert {"actor_rollout_ref.model.lora_rank=0", "trainer.n_gpus_per_node=4"} <= set(line.split())
+    _, (line,), _ = started("run.sh", "rltf/kk_sd", TUNE="full", NUM_GPUS="4")
+    assert {
+        "actor_rollout_ref.model.lora_rank=0",
+        "actor_rollout_ref.actor.optim.lr=1e-6",
+        "trainer.n_gpus_per_node=4",
+    } <= set(line.split())
 
 
-@pytest.mark.parametrize("script", ["run_1gpu_lora.sh", "run_8gpu.sh"])
-@pytest.mark.parametrize("arguments", [(), ("kk",), ("_paper_of_nobody",)])
-def test_no_experiment_or_an_unknown_one(script, arguments, started) -> None:
-    code, lines, said = started(script, *arguments)
+@pytest.mark.parametrize("name", ["", "rltf", "rltf/kk", "rltf/kk_none", "rl2f/_shared", "none"])
+def test_no_name_or_an_unknown_one(name, started) -> None:
+    code, lines, error = started("run.sh", name)
     assert (code, lines) == (2, [])
-    assert set(said.split()) >= EXPERIMENTS
+    assert set(error.split()) >= {*NAMES, *(f"rltf/{experiment}" for experiment in EXPERIMENTS)}
 
 
 @pytest.mark.parametrize(
     ("script", "argument", "variables", "said"),
     [
-        ("run_1gpu_lora.sh", "kk_sd", {"ROLLOUT": "hf"}, "ROLLOUT=hf: must be vllm or sglang"),
-        ("run_8gpu.sh", "kk_sd", {"TUNE": "half"}, "TUNE=half: must be lora or full"),
+        ("run.sh", "rltf/kk_sd", {"ROLLOUT": "hf"}, "ROLLOUT=hf: must be vllm or sglang"),
+        ("run.sh", "rltf/kk_sd", {"TUNE": "half"}, "TUNE=half: must be lora or full"),
         ("prepare_data.sh", "lax", {}, "lax: must be official or strict"),
         ("prepare_data.sh", "strict", {"TASKS": "kk2"}, "TASKS: unknown task kk2"),
     ],
@@ -83,14 +113,28 @@ def test_values_that_cannot_be(script, argument, variables, said, started) -> No
 def test_data(started) -> None:
     code, lines, _ = started("prepare_data.sh", RLTF_DATA="d")
     assert code == 0
-    assert [line.split()[3] for line in lines] == ["knights_knaves", "binary_matrix", "shortest_path", "math", "math"]
-    assert [line.split("--out ")[1].split()[0] for line in lines] == ["d/kk", "d/bm", "d/sp", "d/dapo", "d/deepmath"]
+    assert [line.split()[3] for line in lines] == [
+        "knights_knaves",
+        "binary_matrix",
+        "shortest_path",
+        "math",
+        "math",
+    ]
+    assert [line.split("--out ")[1].split()[0] for line in lines] == [
+        "d/kk",
+        "d/bm",
+        "d/sp",
+        "d/dapo",
+        "d/deepmath",
+    ]
     assert all("mode=official" in line and "--seed 0" in line for line in lines)
     assert "--num-train 19800 --num-test 200" in lines[0]
 
 
 def test_strict_data_and_assignments(started) -> None:
-    code, lines, _ = started("prepare_data.sh", "strict", "n_max=4", TASKS="bm writing", WRITING_FILE="a b.jsonl")
+    code, lines, _ = started(
+        "prepare_data.sh", "strict", "n_max=4", TASKS="bm writing", WRITING_FILE="a b.jsonl"
+    )
     assert code == 0
     assert lines[0].endswith("mode=strict n_max=4")
     assert "writing" in lines[1]
@@ -98,7 +142,9 @@ def test_strict_data_and_assignments(started) -> None:
 
 
 def test_the_judge_listens_on_loopback_only(started) -> None:
-    code, (line,), _ = started("serve_judge.sh", "--dtype", "bfloat16", JUDGE_MODEL="m", JUDGE_GPUS="2")
+    code, (line,), _ = started(
+        "serve_judge.sh", "--dtype", "bfloat16", JUDGE_MODEL="m", JUDGE_GPUS="2"
+    )
     assert code == 0
     assert line.startswith("vllm serve m --host 127.0.0.1 --port 8000 --tensor-parallel-size 2 ")
     assert line.endswith("--dtype bfloat16")

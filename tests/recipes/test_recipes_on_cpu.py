@@ -1,96 +1,114 @@
-"""The configs of `recipes/rltf` are the paper's experiments, and the documents say of them what they are."""
+"""`recipes/rltf` has the paper's experiments, and the other recipes fit together."""
 
-import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import Template
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.startup.checks import check_config
+from tests.recipes.composing import RECIPES, composed, rltf_of
 from tests.recipes.experiments import (
-    BENCHMARKS,
+    COMPOSED,
     CONFIGS,
     EXPERIMENTS,
     METHODS,
     RAMPS,
     RECIPE,
-    RESULTS,
     SCRIPTS,
     TASKS,
     parts,
 )
+from tests.recipes.seeds import NAMES
 
-ROOT = RECIPE.parents[1]
-RELEASE_BASE = ROOT / "hydra_configs" / "rltf_verl" / "rltf" / "method" / "release" / "base.yaml"
-TWINS = (
-    "kk_sd", "bm_fm", "sp_grpo_single", "dapo_fm_self_critique", "dapo_sd_ppo", "deepmath_grpo", "kk_sd_correctness",
-    "writing_sd",
-)  # fmt: skip
-"""Each overlay, each provider."""
+ROOT = RECIPES.parent
+RELEASE = ROOT / "hydra_configs" / "rltf_verl" / "rltf" / "method" / "release"
+PAPERS = [path.parent for path in sorted(RECIPES.glob("*/REQUIRED_VERL.txt"))]
 
 
-def test_every_experiment_has_a_config_and_every_config_is_one() -> None:
-    assert {file.stem for file in CONFIGS.glob("[!_]*.yaml")} == EXPERIMENTS
+def value(config: DictConfig, key: str) -> Any:
+    """A key's value as plain Python."""
+    node = OmegaConf.select(config, key, throw_on_missing=True)
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+
+
+def test_the_list_is_the_papers_experiments_and_each_has_its_files() -> None:
+    assert set((RECIPE / "experiments.txt").read_text("utf-8").split()) == EXPERIMENTS
+    assert {file.stem for file in (CONFIGS / "task").glob("[!_]*.yaml")} == set(TASKS)
+    assert {file.stem for file in (CONFIGS / "method").glob("[!_]*.yaml")} == set(METHODS)
     assert len(SCRIPTS) == 23
-    assert SCRIPTS <= EXPERIMENTS
+    assert {parts(name)[1] for name in SCRIPTS} <= {file.stem for file in RELEASE.glob("*.yaml")}
 
 
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
-def test_it_is_what_its_name_says(name, composed) -> None:
-    config = composed(name)
-    rltf = check_config(config)
-    (env, provider, style, template), method = TASKS[parts(name)[0]], METHODS[parts(name)[1]]
-    if env != "writing":
-        assert rltf.env.options["mode"] == "official"
-        provider = method.provider or provider
-    assert (rltf.env.name, rltf.episode.revise, rltf.episode.horizon) == (env, template, method.horizon)
-    assert rltf.feedback.provider.name == provider
+def check_experiment(name: str) -> None:
+    """It passes the start-up checks, and is what task and method say."""
+    task, method = parts(name)
+    env, provider, style, template = TASKS[task]
+    expected, config, rltf = METHODS[method], composed(f"rltf/{name}"), rltf_of(f"rltf/{name}")
+    provider = expected.provider or provider
+    assert rltf.env.options.get("mode") == (None if env == "writing" else "official")
+    assert (rltf.env.name, rltf.episode.revise) == (env, template)
+    assert (rltf.episode.horizon, rltf.feedback.provider.name) == (expected.horizon, provider)
     judge = rltf.feedback.provider.options
     judge = judge["even"] if provider == "paired" else judge
     assert judge.get("style") == (style if provider in ("judge", "paired") else None)
-    assert {k: getattr(rltf.distill, k) for k in method.distill} == method.distill
+    assert {k: getattr(rltf.distill, k) for k in expected.distill} == expected.distill
     for objective in ("feedback_modeling", "imitate"):
-        assert getattr(rltf, objective).weight == method.weights.get(objective, 0.0), objective
-    assert (rltf.attempt.weight, rltf.attempt.estimator, rltf.logit_distill.enabled) == (1.0, "group_mean", False)
-    assert config.data.train_files.endswith(f"/{parts(name)[0]}/train.parquet")
-
-
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
-def test_the_weight_of_distillation_is_the_scripts(name, composed) -> None:
-    task, method = parts(name)
-    distill = check_config(composed(name)).distill
-    if not METHODS[method].distill:
-        assert distill.weight == 0.0
+        weight = expected.weights.get(objective, 0.0)
+        assert getattr(rltf, objective).weight == weight, objective
+    assert (rltf.attempt.weight, rltf.attempt.estimator) == (1.0, "group_mean")
+    assert not rltf.logit_distill.enabled
+    if not expected.distill:
+        assert rltf.distill.weight == 0.0
     elif task in RAMPS:
-        assert (distill.weight, distill.ramp_steps) == ((0.0, 0.1), RAMPS[task])
+        assert (rltf.distill.weight, rltf.distill.ramp_steps) == ((0.0, 0.1), RAMPS[task])
     else:
-        assert distill.weight == 0.1
+        assert (rltf.distill.weight, rltf.distill.ramp_steps) == (0.1, None)
+    assert config.data.train_files.endswith(f"/{task}/train.parquet")
+    check_shared(name, config)
 
 
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
-def test_what_all_share(name, composed, value) -> None:
-    config, pairs = composed(name), name.endswith("self_critique")
-    told = leaves(OmegaConf.to_container(OmegaConf.load(RELEASE_BASE)))
-    del told["actor_rollout_ref.actor.optim.override_optimizer_config.eps"]  # by the number of sessions, see below
-    told["actor_rollout_ref.rollout.n"] *= 2 if pairs else 1
-    told["rltf.episode.quote"] = "none" if name.startswith(("bm_", "sp_")) else "all"  # the release's form B
-    assert {key: value(config, key) for key in told} == told, "as every released script"
+def check_shared(name: str, config: DictConfig) -> None:
+    """It has what every released script has, and the paper's student and judge."""
+    pairs = name.endswith("self_critique")
+    release = leaves(OmegaConf.to_container(OmegaConf.load(RELEASE / "base.yaml")))
+    # By the number of episodes, see below.
+    del release["actor_rollout_ref.actor.optim.override_optimizer_config.eps"]
+    release["actor_rollout_ref.rollout.n"] *= 2 if pairs else 1
+    # The release's form B.
+    release["rltf.episode.quote"] = "none" if name.startswith(("bm_", "sp_")) else "all"
+    assert {key: value(config, key) for key in release} == release
     optim = config.actor_rollout_ref.actor.optim
     sessions = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
     eps = optim.override_optimizer_config.eps * sessions * config.data.max_response_length
     assert eps == pytest.approx(1e-8, rel=1e-3), "epsilon of sums"
     assert config.actor_rollout_ref.model.path == "meta-llama/Llama-3.1-8B-Instruct"
-    assert (config.judge.model, config.judge.temperature) == ("Qwen/Qwen3-235B-A22B-Instruct-2507", 1.0)
-    assert (config.rltf.episode.pair_sessions, not config.rltf.episode.stop_when_solved_train) == (pairs, pairs)
-    budget = config.data.max_prompt_length + config.data.max_response_length
-    assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu >= budget
+    assert config.judge.model == "Qwen/Qwen3-235B-A22B-Instruct-2507"
+    assert config.judge.temperature == 1.0
+    assert config.rltf.episode.pair_sessions == pairs
+    assert config.rltf.episode.stop_when_solved_train != pairs
 
 
-def leaves(block, prefix=""):
+def leaves(block: Any, prefix: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` -> `{"a.b": 1}`."""
     if not isinstance(block, dict):
         return {prefix: block}
-    return {k: v for key, inner in block.items() for k, v in leaves(inner, f"{prefix}.{key}".lstrip(".")).items()}
+    return {
+        k: v
+        for key, inner in block.items()
+        for k, v in leaves(inner, f"{prefix}.{key}".lstrip(".")).items()
+    }
+
+
+@pytest.mark.parametrize("name", sorted(COMPOSED))
+def test_it_is_what_its_name_says(name: str) -> None:
+    check_experiment(name)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS - COMPOSED))
+def test_the_others_too(name: str) -> None:
+    check_experiment(name)
 
 
 @pytest.mark.parametrize(
@@ -99,64 +117,38 @@ def leaves(block, prefix=""):
         ("kk_sd", 0.1, "second_turn_padded"),
         ("dapo_sd", (0.0, 0.1), "second_turn_padded"),
         ("dapo_sd_ppo", 1.0, "second_turn_padded"),
-        ("kk_sd_cispo", 1.0, "second_turn_padded"),
     ],
 )
-def test_the_release_is_one_override_away(name, weight, baseline, composed) -> None:
-    release = check_config(composed(name, f"rltf/method=release/{parts(name)[1]}"))
+def test_the_release_is_one_override_away(name: str, weight: object, baseline: str) -> None:
+    own, method = rltf_of(f"rltf/{name}"), parts(name)[1]
+    release = rltf_of(f"rltf/{name}", f"rltf/method=release/{method}")
     assert (release.distill.weight, release.distill.baseline) == (weight, baseline)
-    assert release.distill.restart_on_resume == (parts(name)[1] == "sd")
-    assert release.env == check_config(composed(name)).env
-    assert f"rltf/method=release/{parts(name)[1]}" in (CONFIGS / f"{name}.yaml").read_text("utf-8")
+    assert release.distill.restart_on_resume == (method == "sd")
+    assert (release.env, release.feedback) == (own.env, own.feedback)
 
 
-def test_every_script_names_its_switch() -> None:
-    methods = {file.stem for file in RELEASE_BASE.parent.glob("*.yaml")}
-    for name in SCRIPTS:
-        switches = re.findall(r"rltf/method=release/(\w+)", (CONFIGS / f"{name}.yaml").read_text("utf-8"))
-        assert switches == [parts(name)[1]], name
-        assert set(switches) <= methods
-
-
-@pytest.mark.parametrize("name", TWINS)
-def test_its_cpu_twin_is_the_same_experiment(name, composed) -> None:
-    config = composed(name, f"+cpu={parts(name)[0]}")
-    twin, real = check_config(config), check_config(composed(name))
-    for same in ("attempt", "distill", "imitate", "critique", "gamma"):
-        assert getattr(twin, same) == getattr(real, same)
-    assert twin.feedback.provider.name == real.feedback.provider.name
-    assert twin.feedback_modeling.weight == real.feedback_modeling.weight
-    assert (config.trainer.device, config.trainer.total_training_steps) == ("cpu", 2)
-    longest = config.data.max_prompt_length + config.data.max_response_length
-    assert longest <= 512, "positions of the tiny policy"
-
-
-def test_the_releases_chat_has_no_system_block(composed) -> None:
-    template = composed("kk_sd", "+chat=llama3_plain").actor_rollout_ref.model.custom_chat_template
+def test_the_releases_chat_has_no_system_block() -> None:
+    model = composed("rltf/kk_sd", "+chat=llama3_plain").actor_rollout_ref.model
     chat = [{"role": "user", "content": "Why?"}]
-    told = Template(template).render(messages=chat, bos_token="<|begin_of_text|>", add_generation_prompt=True)
-    header = "<|start_header_id|>{}<|end_header_id|>\n\n"
-    assert told == "<|begin_of_text|>" + header.format("user") + "Why?<|eot_id|>" + header.format("assistant")
-
-
-def test_the_readmes_table_is_the_folder_and_the_papers_numbers() -> None:
-    text = (RECIPE / "README.md").read_text("utf-8")
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| `")]
-    table = {line[0].strip("`"): line for line in lines if line[0].strip("`").partition("_")[0] in TASKS}
-    assert set(table) == EXPERIMENTS
-    for name, line in table.items():
-        task, method = parts(name)
-        if method in RESULTS["LitBench"]:
-            numbers = [RESULTS[benchmark][method] for benchmark in BENCHMARKS[task]]
-            assert [float(n) for n in re.findall(r"\d\.\d+", line[3])] == numbers, name
-        released = line[4].strip("`")
-        assert (released != "–") == (name in SCRIPTS), name
-
-
-def test_required_verl_is_what_the_package_requires() -> None:
-    lines = dict(
-        line.split("=", 1) for line in (RECIPE / "REQUIRED_VERL.txt").read_text("utf-8").splitlines() if line[0] != "#"
+    text = Template(model.custom_chat_template).render(
+        messages=chat, bos_token="<|begin_of_text|>", add_generation_prompt=True
     )
-    assert {"UPSTREAM", "MODE", "PIP_INSTALL", "NOTES", "REFRESH"} <= set(lines)
-    assert "verl[verl-core]>=0.9.1,<0.10" in lines["PIP_INSTALL"]
+    header = "<|start_header_id|>{}<|end_header_id|>\n\n"
+    question = "<|begin_of_text|>" + header.format("user") + "Why?<|eot_id|>"
+    assert text == question + header.format("assistant")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "rltf/kk_sd", "rl2f/rl2f", "rl2f/rlvr"])
+def test_rows_fit_into_a_micro_batch(name: str) -> None:
+    config = composed(name)
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu >= longest
+
+
+@pytest.mark.parametrize("folder", PAPERS, ids=lambda folder: folder.name)
+def test_required_verl_is_what_the_package_requires(folder: Path) -> None:
+    lines = (folder / "REQUIRED_VERL.txt").read_text("utf-8").splitlines()
+    required = dict(line.split("=", 1) for line in lines if line[0] != "#")
+    assert {"UPSTREAM", "MODE", "VERL_VERSION", "PIP_INSTALL", "NOTES", "REFRESH"} <= set(required)
+    assert "verl[verl-core]>=0.9.1,<0.10" in required["PIP_INSTALL"]
     assert "verl[verl-core]>=0.9.1,<0.10" in (ROOT / "setup.py").read_text("utf-8")

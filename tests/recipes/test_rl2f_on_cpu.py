@@ -4,50 +4,39 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-from rltf_verl.adapters.startup.checks import check_config
-from rltf_verl.cli.app import app
+from rltf_verl.cli import app
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
-from rltf_verl.runlog.episodes import read_episodes
-from tests.support.judge_server import InThread, JudgeServer
+from rltf_verl.report.episode_log import read_episodes
+from tests.feedback.judge_server import InThread, JudgeServer
+from tests.recipes.composing import RECIPES, composed, rltf_of
 
-RECIPES = Path(__file__).parents[2] / "recipes"
 RECIPE = RECIPES / "rl2f"
-PPO = ("rl2f", "rlvr")
+PPO = ("rl2f/rl2f", "rl2f/rlvr")
 
 
-def composed(name: str, *overrides: str) -> DictConfig:
-    with initialize_config_dir(str(RECIPE / "config"), version_base=None):
-        return compose(name, list(overrides))
-
-
-@pytest.mark.parametrize("twin", [False, True])
 @pytest.mark.parametrize("name", PPO)
-def test_the_trainers_take_it(name: str, twin: bool) -> None:
-    config = composed(name, *([f"+cpu={name}"] if twin else []))
-    rltf = check_config(config)
-    expected = {"rl2f": (5, "append", "judge"), "rlvr": (1, "fresh", "correctness")}[name]
-    assert (rltf.episode.horizon, rltf.episode.context, rltf.feedback.provider.name) == expected
-    longest = config.data.max_prompt_length + config.data.max_response_length
-    assert longest <= (512 if twin else config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu)
-    assert config.actor_rollout_ref.actor.use_kl_loss is not twin, "refused on a CPU"
+def test_the_trainers_take_it(name: str) -> None:
+    rltf = rltf_of(name)
+    expected = {"rl2f/rl2f": (5, "append", "judge"), "rl2f/rlvr": (1, "fresh", "correctness")}
+    provider = rltf.feedback.provider.name
+    assert (rltf.episode.horizon, rltf.episode.context, provider) == expected[name]
 
 
 def test_the_teacher_is_guarded() -> None:
-    feedback = check_config(composed("rl2f")).feedback
+    feedback = rltf_of("rl2f/rl2f").feedback
     assert (feedback.provider.options["style"], feedback.guard.action) == ("teacher", "regenerate")
     assert not feedback.acknowledge_leaks
 
@@ -56,30 +45,36 @@ def test_the_teacher_is_guarded() -> None:
 def test_lessons_of_the_replication(name: str) -> None:
     assert 0 < composed(name).actor_rollout_ref.actor.kl_loss_coef <= 0.01
     with pytest.raises(ConfigError, match=r"algorithm\.filter_groups\.enable=True"):
-        check_config(composed(name, "algorithm.filter_groups.enable=true"))
+        rltf_of(name, "algorithm.filter_groups.enable=true")
     actor = composed(name).actor_rollout_ref.actor
     eps = actor.optim.override_optimizer_config.eps * 32 * 8 * 2048
     assert eps == pytest.approx(1e-8, rel=0.01), "epsilon of sums"
 
 
 def test_the_baseline_differs_in_the_method_alone() -> None:
-    (ours, method), (theirs, _) = ((composed(name), check_config(composed(name))) for name in PPO)
+    (ours, method), (theirs, _) = ((composed(name), rltf_of(name)) for name in PPO)
     for key in ("judge", "data.train_files", "data.val_files", "data.train_batch_size", "data.max_response_length",
                 "actor_rollout_ref.actor", "actor_rollout_ref.model", "trainer", "algorithm"):  # fmt: skip
-        assert OmegaConf.select(ours, key, throw_on_missing=True) == OmegaConf.select(theirs, key), key
+        assert OmegaConf.select(ours, key, throw_on_missing=True) == OmegaConf.select(
+            theirs, key
+        ), key
     assert ours.actor_rollout_ref.rollout.n == theirs.actor_rollout_ref.rollout.n
-    assert (method.attempt.weight, method.distill.enabled, method.imitate.enabled) == (1.0, False, False)
+    assert (method.attempt.weight, method.distill.enabled, method.imitate.enabled) == (
+        1.0,
+        False,
+        False,
+    )
 
 
 def test_every_checkpoint_holds_weights_that_can_be_served() -> None:
     ours = [composed(name).actor_rollout_ref.actor.checkpoint for name in PPO]
-    for checkpoint in (*ours, composed("sft").checkpoint):
+    for checkpoint in (*ours, composed("rl2f/sft").checkpoint):
         assert "hf_model" in checkpoint.save_contents
         assert set(checkpoint.load_contents) == {"model", "optimizer", "extra"}
 
 
 def test_the_sft_trainer_takes_the_longest_dialogue() -> None:
-    sft, rl2f = composed("sft").data, composed("rl2f").data
+    sft, rl2f = composed("rl2f/sft").data, composed("rl2f/rl2f").data
     assert sft.max_length >= rl2f.max_prompt_length + rl2f.max_response_length
     assert sft.max_token_len_per_gpu >= sft.max_length
 
@@ -87,7 +82,7 @@ def test_the_sft_trainer_takes_the_longest_dialogue() -> None:
 def test_critiques_can_be_learnt_too() -> None:
     words = ("rltf.feedback_modeling.weight=0.1", "rltf.feedback_modeling.form=inline")
     assert all(word in (RECIPE / "README.md").read_text("utf-8") for word in words)
-    assert check_config(composed("rl2f", *words)).feedback_modeling.enabled
+    assert rltf_of("rl2f/rl2f", *words).feedback_modeling.enabled
 
 
 REFERENCES = {"How many edges?": "4173", "How many corners?": "5829", "How many faces?": "7364"}
@@ -103,19 +98,25 @@ def played(body: dict[str, Any]) -> str:
     question = next(q for q in REFERENCES if q in said)
     turn = sum(message["role"] == "assistant" for message in body["messages"])
     if body["model"] == "student":
-        return f"It is \\boxed{{{REFERENCES[question] if question == SOLVED and turn == 2 else turn}}}"
+        return (
+            f"It is \\boxed{{{REFERENCES[question] if question == SOLVED and turn == 2 else turn}}}"
+        )
     leaks = question == TOLD or (turn == 0 and body["seed"] % 2)
     return f"Thinking: hm.\n\nHint: {LEAK.format(REFERENCES[question]) if leaks else HINT.format('abcde'[turn])}"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[dict[str, Any]], list[dict[str, Any]]]]:
+def run(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Path, list[dict[str, Any]], list[dict[str, Any]]]]:
     """The folder of sessions of the recipe's config, the sessions, and the bodies of all requests."""
     folder = tmp_path_factory.mktemp("rl2f")
     source = folder / "problems.jsonl"
-    source.write_text("\n".join(json.dumps({"question": q, "answer": a}) for q, a in REFERENCES.items()))
+    source.write_text(
+        "\n".join(json.dumps({"question": q, "answer": a}) for q, a in REFERENCES.items())
+    )
     train = build_parquet("math", folder / "data", 0, 3, 0, source=str(source)).train
-    OmegaConf.save(composed("rl2f"), folder / "rl2f.yaml", resolve=True)
+    OmegaConf.save(composed("rl2f/rl2f"), folder / "rl2f.yaml", resolve=True)
     with InThread(JudgeServer(reply=played)) as thread:
         url = thread.server.url
         words = ["probe", train, "--config", folder / "rl2f.yaml", f"endpoint.base_url={url}", "endpoint.model=student",
@@ -131,7 +132,9 @@ def test_only_the_teacher_sees_the_reference(run) -> None:
     student = [body for body in bodies if body["model"] == "student"]
     teacher = [body for body in bodies if body["model"] != "student"]
     for body in student:
-        assert not any(reference in json.dumps(body["messages"]) for reference in REFERENCES.values())
+        assert not any(
+            reference in json.dumps(body["messages"]) for reference in REFERENCES.values()
+        )
     for body in teacher:
         question = next(q for q in REFERENCES if q in body["messages"][0]["content"])
         assert REFERENCES[question] in body["messages"][0]["content"]
@@ -141,17 +144,24 @@ def test_only_the_teacher_sees_the_reference(run) -> None:
 
 def test_a_session_is_one_dialogue_of_at_most_five_answers(run) -> None:
     _, sessions, bodies = run
-    turns = {q: {len(session["turns"]) for session in sessions if q in session["question"]} for q in REFERENCES}
+    turns = {
+        q: {len(session["turns"]) for session in sessions if q in session["question"]}
+        for q in REFERENCES
+    }
     assert turns == {SOLVED: {3}, NEVER: {5}, TOLD: {1}}
     last = max((body["messages"] for body in bodies if body["model"] == "student"), key=len)
     assert [message["role"] for message in last] == ["user", "assistant"] * 4 + ["user"]
-    assert [HINT.format(side) in last[2 * k + 2]["content"] for k, side in enumerate("abcd")] == [True] * 4
+    assert [HINT.format(side) in last[2 * k + 2]["content"] for k, side in enumerate("abcd")] == [
+        True
+    ] * 4
 
 
 def test_a_hint_that_tells_is_asked_for_again_and_then_dropped(run) -> None:
     _, sessions, _ = run
     first = {q: [s["turns"][0] for s in sessions if q in s["question"]] for q in REFERENCES}
-    assert all(turn["feedback"]["text"] == HINT.format("a") for turn in first[SOLVED] + first[NEVER])
+    assert all(
+        turn["feedback"]["text"] == HINT.format("a") for turn in first[SOLVED] + first[NEVER]
+    )
     assert any(turn["feedback"]["leak"] for turn in first[SOLVED] + first[NEVER]), "regenerated"
     assert all(turn["stop"] == "feedback_unavailable" for turn in first[TOLD])
     assert all(REFERENCES[TOLD] in turn["withheld"]["text"] for turn in first[TOLD])
@@ -160,11 +170,13 @@ def test_a_hint_that_tells_is_asked_for_again_and_then_dropped(run) -> None:
 def test_verls_dataset_trains_on_the_students_words_only(run, tmp_path) -> None:
     folder, _, _ = run
     out = tmp_path / "dialogues.parquet"
-    told = CliRunner().invoke(app, ["log", "export", str(folder / "episodes"), "--split", "val", "--out", str(out)])
+    told = CliRunner().invoke(
+        app, ["log", "export", str(folder / "episodes"), "--split", "val", "--out", str(out)]
+    )
     assert told.exit_code == 0, told.output
     assert set(pq.read_table(out)["num_turns"].to_pylist()) == {3}, "those that ended right"
     tokenizer = AutoTokenizer.from_pretrained(RECIPES / "demo" / "policy")
-    item = MultiTurnSFTDataset([str(out)], tokenizer, composed("sft").data)[0]
+    item = MultiTurnSFTDataset([str(out)], tokenizer, composed("rl2f/sft").data)[0]
     trained, whole = (
         tokenizer.decode(ids, skip_special_tokens=True).replace(" ", "")
         for ids in (item["input_ids"][item["loss_mask"].bool()], item["input_ids"])
@@ -173,42 +185,25 @@ def test_verls_dataset_trains_on_the_students_words_only(run, tmp_path) -> None:
     assert HINT.format("a").replace(" ", "") in whole
 
 
-def test_its_twins(monkeypatch) -> None:
-    monkeypatch.syspath_prepend(str(RECIPES))
-    from cpu_twins import find_twins
-
-    assert {t.experiment: t.overlay for t in find_twins(RECIPES) if t.recipe.name == "rl2f"} == {
-        name: name for name in (*PPO, "sft")
-    }
-    twin = composed("sft", "+cpu=sft")
-    assert "rltf" not in twin
-    assert (twin.twin.dialogues, twin.trainer.device, twin.trainer.total_training_steps) == ("rl2f", "cpu", 2)
-
-
-def test_the_dialogues_of_the_twin_fit_the_tiny_policy(monkeypatch, tmp_path) -> None:
-    monkeypatch.syspath_prepend(str(RECIPES))
+def test_the_dialogues_of_the_smoke_test_fit_the_tiny_policy(monkeypatch, tmp_path) -> None:
+    monkeypatch.syspath_prepend(str(RECIPES / "smoke"))
+    from dialogues import write_dialogues
     from loopback_judge import LoopbackJudge
-    from sft_twin import write_dialogues
+    from smoke_tests import HERE, find_tests
 
-    played, sft = composed("rl2f", "+cpu=rl2f"), composed("sft", "+cpu=sft")
-    train = build_parquet(played.rltf.env.name, tmp_path / "data", 0, 2, 0, **played.twin.data).train
+    tests = {test.name: test for test in find_tests(RECIPES)}
+    played, sft = tests["rl2f/rl2f"].config, tests["rl2f/sft"].config
+    assert "rltf" not in sft
+    assert (sft.smoke.dialogues, sft.trainer.device) == ("rl2f", "cpu")
+    problems = str(HERE / played.smoke.data.source)
+    train = build_parquet(played.rltf.env.name, tmp_path / "data", 0, 2, 0, source=problems).train
     with LoopbackJudge() as judge:
         inherited = {**os.environ, "PYTHONPATH": str(RECIPES.parent)}
         out = write_dialogues(played, train, tmp_path, judge.url, inherited)
-    assert pq.read_table(out)["num_turns"].to_pylist() == [5] * 2 * played.actor_rollout_ref.rollout.n
-    dataset = MultiTurnSFTDataset([str(out)], AutoTokenizer.from_pretrained(RECIPES / "demo" / "policy"), sft.data)
+    assert (
+        pq.read_table(out)["num_turns"].to_pylist() == [5] * 2 * played.actor_rollout_ref.rollout.n
+    )
+    dataset = MultiTurnSFTDataset(
+        [str(out)], AutoTokenizer.from_pretrained(RECIPES / "demo" / "policy"), sft.data
+    )
     assert max(len(dataset[k]["input_ids"]) for k in range(len(dataset))) <= sft.data.max_length
-
-
-def test_the_readme_says_what_is_required_and_what_to_run() -> None:
-    text = (RECIPE / "README.md").read_text("utf-8")
-    assert "## Required verl version" in text
-    for script in RECIPE.glob("[!_]*.sh"):
-        assert f"./{script.name}" in text
-    for config in (RECIPE / "config").glob("[!_]*.yaml"):
-        assert f"`config/{config.name}`" in text
-    required = (RECIPE / "REQUIRED_VERL.txt").read_text("utf-8")
-    other = (RECIPES / "rltf" / "REQUIRED_VERL.txt").read_text("utf-8")
-    keys: Callable[[str], list[str]] = lambda told: [line.partition("=")[0] for line in told.splitlines()[1:]]  # noqa: E731
-    assert keys(required) == keys(other)
-    assert "verl[verl-core]>=0.9.1,<0.10" in required

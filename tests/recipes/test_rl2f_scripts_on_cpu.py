@@ -25,7 +25,11 @@ def start(tmp_path: Path) -> Start:
     programs = tmp_path / "programs"
     programs.mkdir()
     written = {name: f'#!/bin/bash\necho "{name} $*"\n' for name in ("python3", "rltf", "torchrun")}
-    for name, text in {**written, "vllm": SERVER, "curl": "#!/bin/bash\n[[ -e served.txt ]]\n"}.items():
+    for name, text in {
+        **written,
+        "vllm": SERVER,
+        "curl": "#!/bin/bash\n[[ -e served.txt ]]\n",
+    }.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     ours = ("JUDGE_", "RLTF_", "RL2F_", "STUDENT_")
@@ -34,7 +38,9 @@ def start(tmp_path: Path) -> Start:
     def run(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
         environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
         command = ["bash", str(RECIPE / script), *arguments]
-        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
+        )
         return ended.returncode, ended.stdout.splitlines(), ended.stderr
 
     return run
@@ -55,12 +61,21 @@ def test_it_is_shell(script: Path) -> None:
 
 
 def test_every_step_has_one() -> None:
-    assert [name[2:-3] for name in NUMBERED] == ["probe", "dialogues", "sft", "rlvr", "rl2f", "evaluate"]
+    assert [name[2:-3] for name in NUMBERED] == [
+        "probe",
+        "dialogues",
+        "sft",
+        "rlvr",
+        "rl2f",
+        "evaluate",
+    ]
 
 
 @pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
 def test_training(script: str, name: str, start: Start) -> None:
-    code, (line,), _ = start(script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4")
+    code, (line,), _ = start(
+        script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4"
+    )
     words = line.split()
     assert code == 0
     assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
@@ -83,8 +98,12 @@ def test_problems(start: Start) -> None:
     assert start("prepare_data.sh", TRAIN_FILE="a.parquet")[0] != 0
 
 
-def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(start: Start, tmp_path: Path) -> None:
-    code, (probe, gate), _ = start("1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123")
+def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
+    start: Start, tmp_path: Path
+) -> None:
+    code, (probe, gate), _ = start(
+        "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
+    )
     assert code == 0
     assert probe.startswith("rltf probe data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
     assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in probe
@@ -117,13 +136,19 @@ def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").touch()
     code, (line,), _ = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert code == 0
-    assert line.startswith("torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir ")
+    assert line.startswith(
+        "torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir "
+    )
     assert line.endswith("optim.lr=5e-6")
 
 
 def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -> None:
     out = tmp_path / "o"
-    for arm, inner in (("sft", "huggingface"), ("rlvr", "actor/huggingface"), ("rl2f", "actor/huggingface")):
+    for arm, inner in (
+        ("sft", "huggingface"),
+        ("rlvr", "actor/huggingface"),
+        ("rl2f", "actor/huggingface"),
+    ):
         checkpoint(out / arm, inner)
     code, lines, _ = start("6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
     assert code == 0
@@ -143,9 +168,14 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("arms", "said"),
-    [("base rl2f", "o/rl2f: no checkpoint with weights in actor/huggingface"), ("rlhf", "ARMS: unknown arm rlhf")],
+    [
+        ("base rl2f", "o/rl2f: no checkpoint with weights in actor/huggingface"),
+        ("rlhf", "ARMS: unknown arm rlhf"),
+    ],
 )
-def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(arms: str, said: str, start: Start) -> None:
+def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(
+    arms: str, said: str, start: Start
+) -> None:
     code, lines, error = start("6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
     assert code != 0
     assert lines == []
@@ -175,7 +205,10 @@ def program(name: str, *words: object) -> subprocess.CompletedProcess[str]:
 def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) -> dict[str, Any]:
     shares = {"first_right": first, "dead_groups": dead, "corrected": 0.4}
     advice = [{"blocks": blocks, "finding": "answers cut off"}]
-    return {"measured": {"shares": {k: {"estimate": {"value": v}} for k, v in shares.items()}}, "advice": advice}
+    return {
+        "measured": {"shares": {k: {"estimate": {"value": v}} for k, v in shares.items()}},
+        "advice": advice,
+    }
 
 
 @pytest.mark.parametrize(
@@ -207,7 +240,10 @@ def results(accuracy: list[float]) -> dict[str, Any]:
         return {"value": value, "low": None, "high": None, "problems": 1}
 
     turns = [{"accuracy": estimate(a), "gain": estimate(a - accuracy[0])} for a in accuracy]
-    rounds = [{"plasticity": estimate(0.9), "corrected": estimate(0.25)}, {"plasticity": estimate(0.1)}]
+    rounds = [
+        {"plasticity": estimate(0.9), "corrected": estimate(0.25)},
+        {"plasticity": estimate(0.1)},
+    ]
     return {"results": {"rltf/math": {"turns": turns, "rounds": rounds if len(turns) > 1 else []}}}
 
 
@@ -216,7 +252,11 @@ def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(results(accuracy)))
     said = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
     assert said.returncode == 0, said.stderr
-    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.stdout.splitlines() if "│" in line]
+    lines = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in said.stdout.splitlines()
+        if "│" in line
+    ]
     assert lines == [
         ["accuracy, turn 1", "50.0", "25.0"], ["accuracy, turn 2", "62.5", "12.5"],
         ["multi-turn gain", "+12.5", "-12.5"], ["plasticity", "90.0", "90.0"], ["correction success", "25.0", "25.0"],

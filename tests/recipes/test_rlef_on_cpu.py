@@ -2,12 +2,19 @@
 
 import pytest
 
+from rltf_verl.config import RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.code.env import Code
 from rltf_verl.types import Role
-from tests.recipes.seeds import hints, play, rewards, rltf_of, stops
+from tests.recipes.composing import rltf_of
+from tests.recipes.seeds import hints, play, rewards, stops
 
-CONFIG = rltf_of("rlef")
+
+@pytest.fixture
+def config() -> RLTFConfig:
+    return rltf_of("rlef")
+
+
 WRONG = "```python\nprint(31337)\n```"
 
 
@@ -21,29 +28,40 @@ def problem(env):
     return env.build(0, 1, 0).train[0]
 
 
-def test_the_settings() -> None:
-    assert (CONFIG.env.name, CONFIG.episode.horizon, CONFIG.episode.context) == ("code", 3, "append")
-    assert (CONFIG.feedback.provider.name, CONFIG.feedback.provider.options["level"]) == ("verifier", "hint")
-    assert (CONFIG.gamma, CONFIG.reward.format_coef, CONFIG.reward.intermediate) == (1.0, 0.1, True)
-    assert not CONFIG.env.options["partial"], "all private tests, or nothing"
+def test_the_settings(config) -> None:
+    assert (config.env.name, config.episode.horizon, config.episode.context) == (
+        "code",
+        3,
+        "append",
+    )
+    assert (config.feedback.provider.name, config.feedback.provider.options["level"]) == (
+        "verifier",
+        "hint",
+    )
+    assert (config.gamma, config.reward.format_coef, config.reward.intermediate) == (1.0, 0.1, True)
+    assert not config.env.options["partial"], "all private tests, or nothing"
 
 
-def test_a_session(env, problem) -> None:
-    sessions = play(CONFIG, [[WRONG, "I do not know", problem.reference]], env=env, problem=problem)
-    assert rewards(sessions)[0] == pytest.approx([0.0, -0.1, 1.0]), "half of RLEF's -0.2 without a program"
+def test_a_session(config, env, problem) -> None:
+    sessions = play(config, [[WRONG, "I do not know", problem.reference]], env=env, problem=problem)
+    assert rewards(sessions)[0] == pytest.approx([0.0, -0.1, 1.0]), (
+        "half of RLEF's -0.2 without a program"
+    )
     assert stops(sessions) == ["solved"]
     results, no_program = hints(sessions)[0]
     assert "31337" in results, "what the program gave in a public test"
     assert "no Python program" in no_program
     (row,) = sessions.rows
-    assert set(row.role) == {int(Role.ATTEMPT), -1}, "one conversation; what was said to it is masked"
+    assert set(row.role) == {int(Role.ATTEMPT), -1}, (
+        "one conversation; what was said to it is masked"
+    )
     prompt = sessions.policies[0].prompts[-1]
     assert WRONG in prompt
     assert results in prompt
 
 
-def test_neither_the_solution_nor_a_private_test_is_told(env, problem) -> None:
-    sessions = play(CONFIG, [[WRONG] * 3], env=env, problem=problem)
+def test_neither_the_solution_nor_a_private_test_is_told(config, env, problem) -> None:
+    sessions = play(config, [[WRONG] * 3], env=env, problem=problem)
     told = " ".join(hints(sessions)[0])
     assert problem.data["solution"].strip().splitlines()[-1].strip() not in told
     seen = {str(test["input"]) for test in problem.data["public"]}

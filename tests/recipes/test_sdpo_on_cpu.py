@@ -1,23 +1,35 @@
 """SDPO: first attempts pulled towards the policy that has read the feedback, without a reward."""
 
-from rltf_verl.adapters.training.teacher import first_and_second
-from rltf_verl.types import Role
-from tests.recipes.seeds import Played, play, rltf_of
-from tests.support.episode_fakes import text_of
+import pytest
 
-CONFIG = rltf_of("sdpo")
+from rltf_verl.adapters.teacher import first_and_second
+from rltf_verl.config import RLTFConfig
+from rltf_verl.types import Role
+from tests.episode.fakes import text_of
+from tests.recipes.composing import rltf_of
+from tests.recipes.seeds import Played, play
+
+
+@pytest.fixture
+def config() -> RLTFConfig:
+    return rltf_of("sdpo")
+
+
 GROUP = [["yes"], ["no", "yes"], ["no", "ne"]]
 
 
-def test_the_settings() -> None:
-    logit = CONFIG.logit_distill
+def test_the_settings(config) -> None:
+    logit = config.logit_distill
     assert (logit.weight, logit.divergence, logit.beta, logit.top_k) == (1.0, "jsd", 0.5, 100)
-    assert (CONFIG.attempt.weight, CONFIG.attempt.turns) == (0.0, "all")
-    assert [member["provider"] for member in CONFIG.feedback.provider.options["members"]] == ["peer", "verifier"]
+    assert (config.attempt.weight, config.attempt.turns) == (0.0, "all")
+    assert [member["provider"] for member in config.feedback.provider.options["members"]] == [
+        "peer",
+        "verifier",
+    ]
 
 
-def test_no_reward_moves_anything() -> None:
-    sessions = play(CONFIG, GROUP)
+def test_no_reward_moves_anything(config) -> None:
+    sessions = play(config, GROUP)
     assert not sessions.targets.advantages.any()
     assert {row.role[0] for row in sessions.rows} == {Role.ATTEMPT}
 
@@ -26,12 +38,15 @@ def teachers(sessions: Played) -> list[tuple[int, str, str]]:
     """(session, what is judged, what the teacher has read)."""
     keys = [f"u_{s}_{n}" for n, s in enumerate(sessions.batch.session.tolist())]
     pairs = first_and_second(keys, list(sessions.batch.role), list(sessions.batch.turn))
-    said, read = (lambda n: sessions.rows[n].response_ids[:-1]), (lambda n: sessions.rows[n].prompt_ids)
+    said, read = (
+        (lambda n: sessions.rows[n].response_ids[:-1]),
+        (lambda n: sessions.rows[n].prompt_ids),
+    )
     return [(int(sessions.batch.session[a]), text_of(said(a)), text_of(read(b))) for a, b in pairs]
 
 
-def test_the_teacher_reads_the_question_and_a_siblings_solution() -> None:
-    told = teachers(play(CONFIG, GROUP))
+def test_the_teacher_reads_the_question_and_a_siblings_solution(config) -> None:
+    told = teachers(play(config, GROUP))
     assert [(s, said) for s, said, _ in told] == [(1, "no"), (2, "no")], (
         "first attempts; right at once: nothing to learn"
     )
@@ -41,10 +56,12 @@ def test_the_teacher_reads_the_question_and_a_siblings_solution() -> None:
         assert "hint" not in read
 
 
-def test_without_a_solution_in_the_group_it_reads_what_the_tests_came_to() -> None:
-    told = teachers(play(CONFIG, [["nein", "yes"], ["ne", "ne"]]))
+def test_without_a_solution_in_the_group_it_reads_what_the_tests_came_to(config) -> None:
+    told = teachers(play(config, [["nein", "yes"], ["ne", "ne"]]))
     for session, said, read in told:
         assert said == ("nein", "ne")[session]
         assert f"(hint on {said})" in read, "the tests, not the solution"
-        assert read.replace(f"(hint on {said})", "").count("nein") == 0, "the attempt itself is not quoted"
+        assert read.replace(f"(hint on {said})", "").count("nein") == 0, (
+            "the attempt itself is not quoted"
+        )
     assert len(told) == 2

@@ -2,38 +2,52 @@
 
 import pytest
 
+from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.seeds import play, rewards, rltf_of
-
-CONFIG = rltf_of("ufo")
-
-
-def test_the_settings() -> None:
-    assert (CONFIG.episode.horizon, CONFIG.episode.context, CONFIG.gamma) == (5, "append", 1.0)
-    assert (CONFIG.reward.turn_decay, CONFIG.reward.repetition_coef) == (0.5, 0.1)
-    assert (CONFIG.feedback.provider.name, CONFIG.attempt.weight) == ("try_again", 1.0)
-    assert not any(o.enabled for o in (CONFIG.distill, CONFIG.imitate, CONFIG.feedback_modeling))
+from tests.recipes.composing import rltf_of
+from tests.recipes.seeds import play, rewards
 
 
-def test_the_observation_is_the_question_all_attempts_and_the_sentence_after_each() -> None:
-    (policy,) = play(CONFIG, [["a", "b", "yes"]]).policies
+@pytest.fixture
+def config() -> RLTFConfig:
+    return rltf_of("ufo")
+
+
+def test_the_settings(config) -> None:
+    assert (config.episode.horizon, config.episode.context, config.gamma) == (5, "append", 1.0)
+    assert (config.reward.turn_decay, config.reward.repetition_coef) == (0.5, 0.1)
+    assert (config.feedback.provider.name, config.attempt.weight) == ("try_again", 1.0)
+    assert not any(o.enabled for o in (config.distill, config.imitate, config.feedback_modeling))
+
+
+def test_the_observation_is_the_question_all_attempts_and_the_sentence_after_each(config) -> None:
+    (policy,) = play(config, [["a", "b", "yes"]]).policies
     last = policy.prompts[-1]
-    assert [last.index(part) for part in ("Q?", "a\0", "b\0")] == sorted(last.index(p) for p in ("Q?", "a\0", "b\0"))
+    assert [last.index(part) for part in ("Q?", "a\0", "b\0")] == sorted(
+        last.index(p) for p in ("Q?", "a\0", "b\0")
+    )
     assert last.count("Let's try again.") == 2
     assert "correct" not in last, "nothing else is said"
 
 
-def test_decay_and_penalty_by_hand() -> None:
+def test_decay_and_penalty_by_hand(config) -> None:
     """d^(k-1) for a right answer in turn k, minus 0.1 times the share of answers that stood already."""
-    sessions = play(CONFIG, [["yes"], ["a", "yes"], ["a", "b", "yes"], ["a", "a", "yes"], ["a", "a", "b", "b", "a"]])
+    sessions = play(
+        config,
+        [["yes"], ["a", "yes"], ["a", "b", "yes"], ["a", "a", "yes"], ["a", "a", "b", "b", "a"]],
+    )
     told = rewards(sessions)
-    assert [own[-1] for own in told] == pytest.approx([1.0, 0.5, 0.25, 0.25 - 0.1 / 3, -0.1 * 3 / 5])
+    assert [own[-1] for own in told] == pytest.approx(
+        [1.0, 0.5, 0.25, 0.25 - 0.1 / 3, -0.1 * 3 / 5]
+    )
     assert all(reward == 0.0 for own in told for reward in own[:-1])
 
 
-def test_who_is_right_sooner_has_the_higher_advantage_from_the_first_turn_on() -> None:
-    sessions = play(CONFIG, [["yes"], ["a", "yes"], ["a", "a", "a", "a", "a"]])
+def test_who_is_right_sooner_has_the_higher_advantage_from_the_first_turn_on(config) -> None:
+    sessions = play(config, [["yes"], ["a", "yes"], ["a", "a", "a", "a", "a"]])
     first = [sessions.targets.advantages[n, 0].item() for n in range(3)]
     mean = (1.0 + 0.5 - 0.1 * 4 / 5) / 3  # γ = 1: the first turn's return is the whole session's
     assert first == pytest.approx([1.0 - mean, 0.5 - mean, -0.08 - mean])
-    assert len(sessions.rows_of(Role.ATTEMPT)) == len(sessions.rows) == 3, "one growing conversation, one row"
+    assert len(sessions.rows_of(Role.ATTEMPT)) == len(sessions.rows) == 3, (
+        "one growing conversation, one row"
+    )

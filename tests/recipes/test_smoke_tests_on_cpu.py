@@ -1,0 +1,131 @@
+"""The runner of the smoke tests: what it finds, what it counts as failed, and its judge."""
+
+import json
+import sys
+import urllib.request
+
+import pytest
+
+from tests.recipes.composing import RECIPES, rltf_of
+from tests.recipes.experiments import EXPERIMENTS
+from tests.recipes.seeds import NAMES
+
+sys.path.insert(0, str(RECIPES / "smoke"))  # programs, not a package
+
+from loopback_judge import LoopbackJudge  # noqa: E402
+from smoke_tests import HERE, Outcome, find_tests  # noqa: E402
+
+from rltf_verl.adapters.checks import check_config  # noqa: E402
+from rltf_verl.envs.scoring import Scale, read_score  # noqa: E402
+
+SMALL = (
+    "rltf/kk_sd",
+    "rltf/sp_grpo_single",
+    "rltf/dapo_fm_self_critique",
+    "rltf/writing_sd",
+    "guided",
+    "sdpo",
+    "ufo",
+    "rl2f/rl2f",
+)
+"""Each environment, each provider, each context."""
+
+STEP = {"rltf/rows/per_session": 2.5, "rltf/turn_1/acc": 0.25}
+
+
+def outcome(exit_code=0, steps=(STEP, STEP)):
+    return Outcome(41.4, exit_code, list(steps), sessions_per_step=16, num_steps=2)
+
+
+def test_every_experiment_of_every_recipe_is_there() -> None:
+    names = {test.name for test in find_tests(RECIPES)}
+    others = {*(f"{name}/{name}" for name in NAMES), "rl2f/rl2f", "rl2f/rlvr", "rl2f/sft"}
+    assert names == others | {f"rltf/{name}" for name in EXPERIMENTS}
+
+
+def test_another_recipe_joins_by_its_layout(tmp_path) -> None:
+    config = tmp_path / "mine" / "config"
+    config.mkdir(parents=True)
+    for name in ("a_sd", "_part"):
+        (config / f"{name}.yaml").write_text("{}")
+    assert [(t.name, t.primary, t.choices) for t in find_tests(tmp_path)] == [
+        ("mine/a_sd", "a_sd", ())
+    ]
+    (tmp_path / "mine" / "experiments.txt").write_text("a_sd_ppo\n")
+    assert [(t.name, t.primary, t.choices) for t in find_tests(tmp_path)] == [
+        ("mine/a_sd_ppo", "paper", ("task=a", "method=sd_ppo"))
+    ]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_is_the_same_experiment_made_small(name) -> None:
+    full = name if "/" in name else f"{name}/{name}"
+    (test,) = (test for test in find_tests(RECIPES) if test.name == full)
+    config, real = test.config, rltf_of(name)
+    small = check_config(config)
+    for block in ("attempt", "distill", "imitate", "critique", "logit_distill", "reward", "gamma"):
+        assert getattr(small, block) == getattr(real, block), block
+    assert small.feedback.provider.name == real.feedback.provider.name
+    assert small.feedback_modeling.weight == real.feedback_modeling.weight
+    assert (small.env.name, small.episode.horizon) == (real.env.name, real.episode.horizon)
+    assert (config.trainer.device, config.trainer.total_training_steps) == ("cpu", 2)
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    assert longest <= 512, "positions of the tiny policy"
+    for option in config.smoke.data.values():
+        assert not str(option).endswith(".jsonl") or (HERE / option).is_file()
+
+
+def test_a_run_that_went_well() -> None:
+    assert outcome().trouble == ""
+    assert outcome().line("x/y") == ("x/y", "41", "80", "0.25", "0")
+
+
+def test_a_run_of_verls_sft_trainer() -> None:
+    steps = [{"train/loss": 11.6}, {"train/loss": 11.3}]
+    assert Outcome(14.2, 0, steps, sessions_per_step=4, num_steps=2).trouble == ""
+    assert Outcome(14.2, 0, steps, sessions_per_step=4, num_steps=2).line("x/sft") == (
+        "x/sft",
+        "14",
+        "8",
+        "",
+        "0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("failed", "text"),
+    [
+        (outcome(exit_code=1), "see log.txt"),
+        (outcome(exit_code=124, steps=()), "see log.txt"),
+        (outcome(steps=(STEP,)), "1 training steps instead of 2"),
+        (
+            outcome(steps=(STEP, {**STEP, "rltf/feedback/judge/failed_share": 0.5})),
+            "judge/failed_share=0.50",
+        ),
+        (
+            outcome(steps=(STEP, {**STEP, "rltf/feedback/failed_share": 1.0})),
+            "feedback/failed_share=1.00",
+        ),
+        (outcome(steps=(STEP, {**STEP, "rltf/grader/error_share": 0.1})), "error_share=0.10"),
+    ],
+)
+def test_a_run_that_did_not(failed, text) -> None:
+    assert text in failed.trouble
+
+
+def test_the_judge_speaks_the_protocol_and_scores_only_where_it_is_asked_to() -> None:
+    prompts = ("Criticise.", "Criticise.\nScore: from 1 to 10", "Help.\n\nHint: what you write")
+    with LoopbackJudge() as judge:
+        plain, scored, hint = (ask(judge.url, prompt) for prompt in prompts)
+    assert plain.endswith("Critique: 010")
+    assert hint.endswith("Hint: 010")
+    assert read_score(scored, Scale(1, 10)) is not None
+    assert read_score(plain, Scale(1, 10)) is None
+
+
+def ask(url: str, prompt: str) -> str:
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": prompt}]}).encode()
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{url}/chat/completions", body), timeout=10
+    ) as response:
+        return json.load(response)["choices"][0]["message"]["content"]
