@@ -1,10 +1,11 @@
-r"""Make the demo's tiny policy from scratch: a Llama of 0.34 M parameters with a character tokenizer.
+r"""Make the demo's tiny policy: a Llama of 0.34 M parameters with a character tokenizer.
 
     python recipes/demo/make_policy.py OUT_DIR
 
-Warm-started on two skills that have nothing to do with the task: answering a matrix with random digits, and applying
-feedback (`<2`: the cell is too small and should be 2). Questions, answers and corrections are all random, so the policy
-learns to follow feedback but nothing of what a right first answer looks like.
+Warm-started on two skills that have nothing to do with the task: answering a matrix with random
+digits, and applying feedback (`<2`: the cell is too small and should be 2). Questions, answers
+and corrections are all random, so the policy learns to follow feedback but nothing of what a
+right first answer looks like.
 """
 
 from __future__ import annotations
@@ -56,11 +57,22 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 def make_model(vocab_size: int, seed: int, num_heads: int = 4) -> LlamaForCausalLM:
     """3 layers, width 96, tied embeddings, fp32."""
     torch.manual_seed(seed)
-    return LlamaForCausalLM(LlamaConfig(
-        vocab_size=vocab_size, hidden_size=96, intermediate_size=256, num_hidden_layers=3,
-        num_attention_heads=num_heads, num_key_value_heads=num_heads, max_position_embeddings=512,
-        tie_word_embeddings=True, rms_norm_eps=1e-6, pad_token_id=0, bos_token_id=2, eos_token_id=3,
-    ))  # fmt: skip
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=vocab_size,
+            hidden_size=96,
+            intermediate_size=256,
+            num_hidden_layers=3,
+            num_attention_heads=num_heads,
+            num_key_value_heads=num_heads,
+            max_position_embeddings=512,
+            tie_word_embeddings=True,
+            rms_norm_eps=1e-6,
+            pad_token_id=0,
+            bos_token_id=2,
+            eos_token_id=3,
+        )
+    )
 
 
 def examples(seed: int) -> Iterator[tuple[list[dict[str, str]], str]]:

@@ -1,8 +1,9 @@
-"""The demo: the same tiny policy trained with GRPO and with RLTF-SD, both in the real verl trainer on the CPU.
+"""The demo: one tiny policy trained with GRPO and with RLTF-SD in the real verl trainer on the CPU.
 
     python recipes/demo/run_demo.py [--out outputs/demo] [--steps 100] [--one-at-a-time]
 
-Builds the data, starts both runs side by side, shows their progress, and writes summary.json, report.html, report.png.
+Builds the data, starts both runs side by side, shows their progress, and writes summary.json,
+report.html, report.png.
 """
 
 from __future__ import annotations
@@ -80,23 +81,33 @@ class Run:
 
 
 def start(method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Run:
-    """Start `python -m verl.trainer.main_ppo --config-name=rltf_<method>`, with Ray's files in `ray_folder`."""
+    """Start verl with `--config-name=rltf_<method>`, with Ray's files in `ray_folder`."""
     folder = out / method
     folder.mkdir(parents=True, exist_ok=True)
     env = {
         **os.environ,
         "VERL_PLATFORM": "cpu",
-        "OMP_NUM_THREADS": "1",  # two runs share the cores; more threads make a model this small slower
+        # Two runs share the cores; more threads make a model this small slower.
+        "OMP_NUM_THREADS": "1",
         "RAY_TMPDIR": str(ray_folder),  # a cluster of its own
         "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
     command = [
-        sys.executable, "-u", "-m", "verl.trainer.main_ppo", f"--config-name=rltf_{method}", *SETTINGS,
-        *METHOD_SETTINGS[method], f"data.train_files={data.train}", f"data.val_files={data.test}",
-        f"trainer.total_training_steps={steps}", f"trainer.experiment_name={method}",
-        f"trainer.default_local_dir={folder / 'checkpoints'}", f"hydra.run.dir={folder / 'hydra'}",
-    ]  # fmt: skip
+        sys.executable,
+        "-u",
+        "-m",
+        "verl.trainer.main_ppo",
+        f"--config-name=rltf_{method}",
+        *SETTINGS,
+        *METHOD_SETTINGS[method],
+        f"data.train_files={data.train}",
+        f"data.val_files={data.test}",
+        f"trainer.total_training_steps={steps}",
+        f"trainer.experiment_name={method}",
+        f"trainer.default_local_dir={folder / 'checkpoints'}",
+        f"hydra.run.dir={folder / 'hydra'}",
+    ]
     (folder / "command.txt").write_text(" ".join(command) + "\n")
     log = (folder / "log.txt").open("wb")
     process = subprocess.Popen(
@@ -106,7 +117,11 @@ def start(method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Ru
 
 
 def watch(runs: list[Run], steps: int, console: Console) -> None:
-    """Show progress until all runs have ended. Raises SystemExit with the log's end when one fails."""
+    """Show progress until all runs have ended.
+
+    Raises:
+        SystemExit: one failed; with the end of its log.
+    """
     columns = (
         TextColumn("{task.description:<5}"),
         BarColumn(),
@@ -162,7 +177,8 @@ def _failure(run: Run) -> str:
 def play(
     batches: Sequence[Sequence[str]], out: Path, data: Any, steps: int, console: Console
 ) -> list[Run]:
-    """All runs, those of a batch at the same time. However it ends, no process and no file of Ray's is left."""
+    """All runs, those of a batch at the same time. No process and no file of Ray's is left,
+    however it ends."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     runs: list[Run] = []
     with ExitStack() as folders:
@@ -219,8 +235,8 @@ def main() -> None:
         style="compact",
     )
     console.print(
-        f"Training one tiny policy twice, {args.steps} steps of {PROBLEMS_PER_STEP} problems x {SESSIONS_PER_PROBLEM} "
-        f"sessions; logs in {out}"
+        f"Training one tiny policy twice, {args.steps} steps of {PROBLEMS_PER_STEP} problems x "
+        f"{SESSIONS_PER_PROBLEM} sessions; logs in {out}"
     )
     batches = [[m] for m in METHODS] if args.one_at_a_time else [list(METHODS)]
     runs = play(batches, out, data, args.steps, console)

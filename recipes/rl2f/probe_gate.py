@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 LEAST, MOST = 0.05, 0.95
-"""Of first answers right. Conventions; beyond them a batch holds next to no problem that moves the first answer."""
+"""Share of first answers that are right. Conventions; beyond them hardly a problem of a batch moves
+the first answer."""
 
 DEAD = 0.80
 """Of groups whose first answers all earn the same; `rltf probe` has the same threshold."""
@@ -31,14 +32,20 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
     if solved is None:
         yield "no first answer could be graded"
     elif solved < LEAST:
-        after = "" if corrected is None else f"; hints mend {corrected:.0%} of its wrong answers"
-        yield f"the base model solves {solved:.1%} at once, less than {LEAST:.0%}{after}. Take easier problems"
+        after = "" if corrected is None else f"; hints fix {corrected:.0%} of its wrong answers"
+        yield (
+            f"the base model solves {solved:.1%} at once, less than {LEAST:.0%}{after}. "
+            "Take easier problems"
+        )
     elif solved > MOST:
-        yield f"the base model solves {solved:.1%} at once, more than {MOST:.0%}. Take harder problems"
+        yield (
+            f"the base model solves {solved:.1%} at once, more than {MOST:.0%}. "
+            "Take harder problems"
+        )
     if dead is not None and dead >= DEAD:
         yield (
-            f"{dead:.0%} of the groups have equal rewards (zero variance) and teach nothing. Take problems that "
-            "it solves sometimes, or more sessions per problem (actor_rollout_ref.rollout.n)"
+            f"{dead:.0%} of the groups have equal rewards (zero variance) and teach nothing. Take "
+            "problems that it solves sometimes, or more sessions per problem (actor_rollout_ref.rollout.n)"
         )
     for found in probe["advice"]:
         if found["blocks"]:

@@ -1,6 +1,7 @@
-"""Evaluations of several models side by side: the four metrics of RL2F, in per cent, one table per set of problems.
+"""Evaluations of several models side by side: the four metrics of RL2F, in per cent, a table for
+each set of problems.
 
-python side_by_side.py base=outputs/rl2f/eval/base/results.json rl2f=outputs/rl2f/eval/rl2f/results.json
+    python side_by_side.py base=outputs/rl2f/eval/base/results.json rl2f=…/results.json
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ def table(arms: Mapping[str, Results]) -> list[tuple[str, ...]]:
     if len(set(turns.values())) > 1:
         raise ValueError(f"turns differ, evaluate all with the same --rounds: {turns}")
     last = max(turns.values())
-    names = (*(f"accuracy, turn {k}" for k in range(1, last + 1)), "multi-turn gain", "plasticity",
-             "correction success")  # fmt: skip
+    names = (
+        *(f"accuracy, turn {k}" for k in range(1, last + 1)),
+        "multi-turn gain",
+        "plasticity",
+        "correction success",
+    )
     return [("", *arms), *zip(names, *map(_column, arms.values()), strict=True)]
 
 

@@ -1,7 +1,9 @@
-"""A wandb workspace for RLTF runs: `python workspace.py ENTITY PROJECT`. Needs `pip install wandb-workspaces`, a login.
+"""A wandb workspace for RLTF runs: `python workspace.py ENTITY PROJECT`.
 
-Makes a saved view of the project, with the panels below in this order; it changes no run. `--json FILE` writes the view
-instead of sending it, without a network.
+Needs `pip install wandb-workspaces` and a login.
+
+Makes a saved view of the project, with the panels below in this order; it changes no run. `--json
+FILE` writes the view instead of sending it, without a network.
 """
 
 from __future__ import annotations

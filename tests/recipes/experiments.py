@@ -1,4 +1,4 @@
-"""What the experiments of the paper and of its release are: the facts that `recipes/rltf` has to have."""
+"""The experiments of the paper and of its release: what `recipes/rltf` has to hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipes of other methods, played by scripted policies: config, episode, rows and targets are the real ones."""
+"""The recipes of other methods, played by scripted policies; all else is real."""
 
 from __future__ import annotations
 
@@ -63,7 +63,16 @@ def play(
     validate: bool = False,
     old: float = -1.0,
 ) -> Played:
-    """A group whose episodes answer as scripted; `old`: log π_old of every token under its row's prompt."""
+    """A group whose episodes answer as scripted.
+
+    Args:
+        config: the `rltf:` block.
+        answers: by episode and turn.
+        env: default `Explained`.
+        problem: what they answer.
+        validate: whether they are a validation's.
+        old: log π_old of every token under its row's prompt.
+    """
     rules = EpisodeRules.of(config, env or Explained(), build_provider(config.feedback))
     policies = [ScriptedPolicy(own) for own in answers]
 

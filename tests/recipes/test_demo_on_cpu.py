@@ -15,7 +15,8 @@ DEMO = Path(__file__).parents[2] / "recipes/demo"
 PLAYED = """
 import signal, subprocess, sys, time
 from pathlib import Path
-signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
+# Tests in the background inherit that it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from rich.console import Console
 sys.path.insert(0, sys.argv[1])
 import run_demo
@@ -52,8 +53,11 @@ run_demo.play([["grpo", "sd"]], Path(sys.argv[2]), None, 1, Console(stderr=True)
 def test_it_leaves_nothing(runs, sent, code, tmp_path):
     demo = subprocess.Popen(
         [sys.executable, "-c", PLAYED, DEMO, tmp_path, runs],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
     started = [demo.stdout.readline().split() for _ in range(2)]
     if sent is not None:
         demo.send_signal(sent)

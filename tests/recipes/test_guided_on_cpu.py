@@ -1,4 +1,4 @@
-"""Guided exploration: hints only where a whole group failed, stronger from turn to turn, trained without them."""
+"""Guided exploration: hints where a whole group failed, stronger from turn to turn."""
 
 import math
 
@@ -52,7 +52,8 @@ def test_validation_asks_whoever_is_wrong(config) -> None:
 
 
 def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> None:
-    """First attempts 0, 0 and their ends 1, 0: mean 1/4. The ratio is to the policy that saw the hint."""
+    """First attempts 0, 0 and their ends 1, 0: mean 1/4. The ratio is to the policy that saw
+    the hint."""
     sessions = play(config, [["a", "yes"], ["d", "e"]], old=-3.0)
     (_, found), (_, missed) = sessions.rows_of(Role.DISTILL)
     first, hinted = (turn.attempt for turn in sessions.episodes[0].turns)

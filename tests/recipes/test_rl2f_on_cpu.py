@@ -53,8 +53,11 @@ def test_lessons_of_the_replication(name: str) -> None:
 
 def test_the_baseline_differs_in_the_method_alone() -> None:
     (ours, method), (theirs, _) = ((composed(name), rltf_of(name)) for name in PPO)
-    for key in ("judge", "data.train_files", "data.val_files", "data.train_batch_size", "data.max_response_length",
-                "actor_rollout_ref.actor", "actor_rollout_ref.model", "trainer", "algorithm"):  # fmt: skip
+    for key in (
+        *("judge", "trainer", "algorithm", "actor_rollout_ref.actor", "actor_rollout_ref.model"),
+        *("data.train_files", "data.val_files", "data.train_batch_size"),
+        "data.max_response_length",
+    ):
         assert OmegaConf.select(ours, key, throw_on_missing=True) == OmegaConf.select(
             theirs, key
         ), key
@@ -102,14 +105,15 @@ def played(body: dict[str, Any]) -> str:
             f"It is \\boxed{{{REFERENCES[question] if question == SOLVED and turn == 2 else turn}}}"
         )
     leaks = question == TOLD or (turn == 0 and body["seed"] % 2)
-    return f"Thinking: hm.\n\nHint: {LEAK.format(REFERENCES[question]) if leaks else HINT.format('abcde'[turn])}"
+    hint = LEAK.format(REFERENCES[question]) if leaks else HINT.format("abcde"[turn])
+    return f"Thinking: hm.\n\nHint: {hint}"
 
 
 @pytest.fixture(scope="module")
 def run(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Path, list[dict[str, Any]], list[dict[str, Any]]]]:
-    """The folder of sessions of the recipe's config, the sessions, and the bodies of all requests."""
+    """The folder of episodes of the recipe's config, the episodes, the bodies of all requests."""
     folder = tmp_path_factory.mktemp("rl2f")
     source = folder / "problems.jsonl"
     source.write_text(
@@ -119,9 +123,12 @@ def run(
     OmegaConf.save(composed("rl2f/rl2f"), folder / "rl2f.yaml", resolve=True)
     with InThread(JudgeServer(reply=played)) as thread:
         url = thread.server.url
-        words = ["probe", train, "--config", folder / "rl2f.yaml", f"endpoint.base_url={url}", "endpoint.model=student",
-                 f"feedback.endpoint.base_url={url}", "actor_rollout_ref.rollout.n=8", "--log-probs", 0,
-                 "--out", folder / "out"]  # fmt: skip
+        words = [
+            *("probe", train, "--config", folder / "rl2f.yaml", "--log-probs", 0),
+            *(f"endpoint.base_url={url}", "endpoint.model=student"),
+            *(f"feedback.endpoint.base_url={url}", "actor_rollout_ref.rollout.n=8"),
+            *("--out", folder / "out"),
+        ]
         told = CliRunner().invoke(app, [str(word) for word in words])
         assert told.exit_code == 0, told.output
         yield folder / "out", list(read_episodes(folder / "out" / "episodes")), thread.server.bodies

@@ -1,4 +1,4 @@
-"""The scripts of `recipes/rl2f`: what they would start, seen by programs that only print their arguments."""
+"""The scripts of `recipes/rl2f`: what they would start, seen by programs that print their words."""
 
 from __future__ import annotations
 
@@ -80,9 +80,13 @@ def test_training(script: str, name: str, start: Start) -> None:
     assert code == 0
     assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
     assert words[words.index("--config-name") + 1] == name
-    assert words[-1] == "trainer.test_freq=-1", "what the user says comes last"
-    assert {"actor_rollout_ref.rollout.name=sglang", "actor_rollout_ref.model.path=mine", "trainer.n_gpus_per_node=4",
-            f"trainer.default_local_dir=o/{name}"} <= set(words)  # fmt: skip
+    assert words[-1] == "trainer.test_freq=-1", "the user's overrides come last"
+    assert {
+        "actor_rollout_ref.rollout.name=sglang",
+        "actor_rollout_ref.model.path=mine",
+        "trainer.n_gpus_per_node=4",
+        f"trainer.default_local_dir=o/{name}",
+    } <= set(words)
     assert start(script, ROLLOUT="hf")[0] == 2
 
 
@@ -123,8 +127,10 @@ def test_dialogues_from_an_endpoint_that_is_there(start: Start, tmp_path: Path) 
     assert code == 0
     assert "endpoint.base_url=http://h/v1 endpoint.model=m --problems 5 --log-probs 0" in played
     assert played.endswith("seed=1")
-    assert exported == ("rltf log export outputs/rl2f/dialogues/episodes --as dialogues --split val "
-                        "--out outputs/rl2f/dialogues.parquet")  # fmt: skip
+    assert exported == (
+        "rltf log export outputs/rl2f/dialogues/episodes --as dialogues --split val "
+        "--out outputs/rl2f/dialogues.parquet"
+    )
     assert not (tmp_path / "served.txt").exists()
 
 
@@ -258,8 +264,11 @@ def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
         if "│" in line
     ]
     assert lines == [
-        ["accuracy, turn 1", "50.0", "25.0"], ["accuracy, turn 2", "62.5", "12.5"],
-        ["multi-turn gain", "+12.5", "-12.5"], ["plasticity", "90.0", "90.0"], ["correction success", "25.0", "25.0"],
-    ]  # fmt: skip
+        ["accuracy, turn 1", "50.0", "25.0"],
+        ["accuracy, turn 2", "62.5", "12.5"],
+        ["multi-turn gain", "+12.5", "-12.5"],
+        ["plasticity", "90.0", "90.0"],
+        ["correction success", "25.0", "25.0"],
+    ]
     differ = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ac"))
     assert "evaluate all with the same --rounds" in differ.stderr

@@ -1,4 +1,4 @@
-"""RLEF: programs in one conversation, told what their public tests came to, rewarded by the private ones."""
+"""RLEF: programs revised after their public tests, rewarded by the private ones."""
 
 import pytest
 

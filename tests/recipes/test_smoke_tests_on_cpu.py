@@ -12,11 +12,11 @@ from tests.recipes.seeds import NAMES
 
 sys.path.insert(0, str(RECIPES / "smoke"))  # programs, not a package
 
-from loopback_judge import LoopbackJudge  # noqa: E402
-from smoke_tests import HERE, Outcome, find_tests  # noqa: E402
+from loopback_judge import LoopbackJudge
+from smoke_tests import HERE, Outcome, find_tests
 
-from rltf_verl.adapters.checks import check_config  # noqa: E402
-from rltf_verl.envs.scoring import Scale, read_score  # noqa: E402
+from rltf_verl.adapters.checks import check_config
+from rltf_verl.envs.scoring import Scale, read_score
 
 SMALL = (
     "rltf/kk_sd",
@@ -25,7 +25,6 @@ SMALL = (
     "rltf/writing_sd",
     "guided",
     "sdpo",
-    "ufo",
     "rl2f/rl2f",
 )
 """Each environment, each provider, each context."""

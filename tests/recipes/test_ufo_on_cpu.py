@@ -31,7 +31,7 @@ def test_the_observation_is_the_question_all_attempts_and_the_sentence_after_eac
 
 
 def test_decay_and_penalty_by_hand(config) -> None:
-    """d^(k-1) for a right answer in turn k, minus 0.1 times the share of answers that stood already."""
+    """d^(k-1) for a right answer in turn k, minus 0.1 times the share of repeated answers."""
     sessions = play(
         config,
         [["yes"], ["a", "yes"], ["a", "b", "yes"], ["a", "a", "yes"], ["a", "a", "b", "b", "a"]],
