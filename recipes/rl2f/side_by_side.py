@@ -56,10 +56,7 @@ def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
 
 def main() -> None:
     named = dict(word.split("=", 1) for word in sys.argv[1:])
-    read = {
-        name: json.loads(Path(path).read_text(encoding="utf-8"))["results"]
-        for name, path in named.items()
-    }
+    read = {name: json.loads(Path(path).read_text(encoding="utf-8"))["results"] for name, path in named.items()}
     for source in sorted(set().union(*read.values())):
         print(source)
         show_table(table({name: found[source] for name, found in read.items() if source in found}))

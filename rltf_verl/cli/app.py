@@ -110,7 +110,7 @@ def presets(
         bool, typer.Option("--markdown", help="As docs/methods.md holds it.")
     ] = False,
 ) -> None:
-    """List the presets for --config-name, with the objectives that each of them mixes."""
+    """List the methods for rltf/method, with the objectives that each of them mixes."""
     from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
     from rltf_verl.report.terminal.console import show_table
 

@@ -18,11 +18,12 @@ from rltf_verl.config import ConfigError, LogitDistillConfig
 from rltf_verl.types import CONTEXT, Role
 
 ACTOR = "actor_rollout_ref.actor"
+SD_LOGIT = ("rltf/method=sd_logit", "actor_rollout_ref.model.path=/nowhere")
 
 
 def composed(*overrides):
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose("rltf_sd_logit", ["actor_rollout_ref.model.path=/nowhere", *overrides])
+        return compose("rltf", [*SD_LOGIT, *overrides])
 
 
 def test_the_preset_is_multi_turn_grpo_and_the_defaults():

@@ -160,8 +160,8 @@ async def test_failures_of_the_inner_provider_stay_failures_and_hold_up_nobody()
 
 
 async def test_the_same_problem_twice_is_not_another_one():
-    twins = [PROBLEM, PROBLEM]
-    told = await played(control("shuffled"), [[WRONG, WRONG]] * 2, problems=twins)
+    pair = [PROBLEM, PROBLEM]
+    told = await played(control("shuffled"), [[WRONG, WRONG]] * 2, problems=pair)
     assert {said[0][0] for said in told.values()} == {"feedback_unavailable"}
     assert all("nothing was said of another problem" in said[0][1] for said in told.values())
 

@@ -9,7 +9,7 @@ import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from rltf_verl.adapters.checks import check_config
+from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import RLTFConfig
 
 RECIPES = Path(__file__).parents[2] / "recipes"

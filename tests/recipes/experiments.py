@@ -61,9 +61,7 @@ METHODS = {
     "fm_self_critique": Method(weights={"feedback_modeling": 0.1}, provider="paired"),
     "grpo_self_critique": Method(provider="paired"),
 }
-EXPERIMENTS = {
-    f"{task}_{method}" for task in TASKS for method in (METHODS if task in WITH_ABLATIONS else MAIN)
-}
+EXPERIMENTS = {f"{task}_{method}" for task in TASKS for method in (METHODS if task in WITH_ABLATIONS else MAIN)}
 COMPOSED = (
     {f"kk_{method}" for method in METHODS}
     | {f"{task}_sd" for task in TASKS}

@@ -99,9 +99,7 @@ def play(
     owners = [i for i, (_, own) in enumerate(played) for _ in own]
     sessions = pack_sessions(episodes, [0] * len(episodes))
     batch = pack_rows(rows, owners, sessions, [[old] * len(row.role) for row in rows])
-    return Played(
-        episodes, policies, rows, batch, compute_targets(batch, config, role_weights(config, 0, 1))
-    )
+    return Played(episodes, policies, rows, batch, compute_targets(batch, config, role_weights(config, 0, 1)))
 
 
 def rewards(played: Played) -> list[list[float]]:
@@ -116,10 +114,7 @@ def stops(played: Played) -> list[str | None]:
 
 def hints(played: Played) -> list[list[str]]:
     """What each session was told."""
-    return [
-        [turn.feedback.text for turn in episode.turns if turn.feedback]
-        for episode in played.episodes
-    ]
+    return [[turn.feedback.text for turn in episode.turns if turn.feedback] for episode in played.episodes]
 
 
 def token_gradient(loss: torch.Tensor, log_prob: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "rl2f"
 SCRIPTS = sorted(RECIPE.glob("*.sh"))
 NUMBERED = [script.name for script in SCRIPTS if script.name[0].isdigit()]
 Start = Callable[..., tuple[int, list[str], str]]
-SERVER = '#!/bin/bash\necho $$ >>served.txt\necho "$*" >>served.txt\nexec sleep 60\n'
+SERVER = '#!/bin/bash\necho $$ >>served.txt\necho "$*" >>served.txt\ntouch up\nexec sleep 60\n'
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def start(tmp_path: Path) -> Start:
     for name, text in {
         **written,
         "vllm": SERVER,
-        "curl": "#!/bin/bash\n[[ -e served.txt ]]\n",
+        "curl": "#!/bin/bash\n[[ -e up ]] && rm up\n",
     }.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
@@ -38,9 +38,7 @@ def start(tmp_path: Path) -> Start:
     def run(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
         environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
         command = ["bash", str(RECIPE / script), *arguments]
-        ended = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
-        )
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
         return ended.returncode, ended.stdout.splitlines(), ended.stderr
 
     return run
@@ -73,9 +71,7 @@ def test_every_step_has_one() -> None:
 
 @pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
 def test_training(script: str, name: str, start: Start) -> None:
-    code, (line,), _ = start(
-        script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4"
-    )
+    code, (line,), _ = start(script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4")
     words = line.split()
     assert code == 0
     assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
@@ -102,12 +98,8 @@ def test_problems(start: Start) -> None:
     assert start("prepare_data.sh", TRAIN_FILE="a.parquet")[0] != 0
 
 
-def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
-    start: Start, tmp_path: Path
-) -> None:
-    code, (probe, gate), _ = start(
-        "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
-    )
+def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(start: Start, tmp_path: Path) -> None:
+    code, (probe, gate), _ = start("1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123")
     assert code == 0
     assert probe.startswith("rltf probe data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
     assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in probe
@@ -142,9 +134,7 @@ def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").touch()
     code, (line,), _ = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert code == 0
-    assert line.startswith(
-        "torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir "
-    )
+    assert line.startswith("torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir ")
     assert line.endswith("optim.lr=5e-6")
 
 
@@ -179,9 +169,7 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
         ("rlhf", "ARMS: unknown arm rlhf"),
     ],
 )
-def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(
-    arms: str, said: str, start: Start
-) -> None:
+def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(arms: str, said: str, start: Start) -> None:
     code, lines, error = start("6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
     assert code != 0
     assert lines == []
@@ -220,7 +208,7 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
 @pytest.mark.parametrize(
     ("probe", "said"),
     [
-        (probed(0.04), "solves 4.0% at once, less than 5%; hints mend 40% of its wrong answers"),
+        (probed(0.04), "solves 4.0% at once, less than 5%; hints fix 40% of its wrong answers"),
         (probed(0.96), "solves 96.0% at once, more than 95%"),
         (probed(0.5, 0.8), "80% of the groups have equal rewards (zero variance)"),
         (probed(0.5, blocks=True), "rltf probe: answers cut off"),
@@ -258,11 +246,7 @@ def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(results(accuracy)))
     said = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
     assert said.returncode == 0, said.stderr
-    lines = [
-        [cell.strip() for cell in line.split("│")[1:-1]]
-        for line in said.stdout.splitlines()
-        if "│" in line
-    ]
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.stdout.splitlines() if "│" in line]
     assert lines == [
         ["accuracy, turn 1", "50.0", "25.0"],
         ["accuracy, turn 2", "62.5", "12.5"],

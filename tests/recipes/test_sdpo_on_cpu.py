@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltf_verl.adapters.teacher import first_and_second
+from rltf_verl.adapters.training.teacher import first_and_second
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
 from tests.episode.fakes import text_of
@@ -61,7 +61,5 @@ def test_without_a_solution_in_the_group_it_reads_what_the_tests_came_to(config)
     for session, said, read in told:
         assert said == ("nein", "ne")[session]
         assert f"(hint on {said})" in read, "the tests, not the solution"
-        assert read.replace(f"(hint on {said})", "").count("nein") == 0, (
-            "the attempt itself is not quoted"
-        )
+        assert read.replace(f"(hint on {said})", "").count("nein") == 0, "the attempt itself is not quoted"
     assert len(told) == 2

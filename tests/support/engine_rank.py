@@ -117,7 +117,7 @@ def update_batch(rows, said):
 
 def main(out, overrides):
     with initialize_config_module("verl.trainer.config", version_base=None):
-        worker, engine = make_worker(compose("rltf_sd_logit", overrides))
+        worker, engine = make_worker(compose("rltf", ["rltf/method=sd_logit", *overrides]))
     rows = make_rows()
     said = ask(worker, rows)
     mine = tu.chunk_tensordict(update_batch(rows, said), dist.get_world_size())[dist.get_rank()]
