@@ -138,5 +138,7 @@ class OldNames(ConfigSource):
             raise ConfigCompositionException(f"--config-name={name} {new}")
         method = OLD_NAMES[name]
         logger.warning("--config-name=%s is now --config-name=rltf rltf/method=%s", name, method)
-        config = OmegaConf.create({"defaults": ["/rltf", {"override /rltf/method": method}, "_self_"]})
+        config = OmegaConf.create(
+            {"defaults": ["/rltf", {"override /rltf/method": method}, "_self_"]}
+        )
         return ConfigResult(self.provider, self.full_path(), config, {"package": "_global_"})

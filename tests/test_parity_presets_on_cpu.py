@@ -1,6 +1,4 @@
-"""The presets `rltf_release/*` are the settings whose numbers `rltf parity` holds against the
-release.
-"""
+"""`rltf/method=release/*` are the settings whose numbers `rltf parity` compares with the others."""
 
 from dataclasses import replace
 
@@ -37,7 +35,8 @@ PRESETS = {
 
 def composed(name):
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose(f"rltf_release/{name}", ["actor_rollout_ref.model.path=/nowhere"])
+        words = [f"rltf/method=release/{name}", "actor_rollout_ref.model.path=/nowhere"]
+        return compose("rltf", words)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -56,7 +56,9 @@ def _comment(text: str, indent: str) -> Iterator[str]:
     start = indent + "# "
     for paragraph in text.split("\n\n"):
         words = " ".join(paragraph.split())
-        yield from textwrap.wrap(words, WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False)
+        yield from textwrap.wrap(
+            words, WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False
+        )
 
 
 def _written(field: str, value: Any) -> str:

@@ -35,7 +35,9 @@ Defaults below are the code's. A method may set others; this prints the values o
 
 def configuration() -> str:
     """The whole page."""
-    blocks = "\n".join(f"## `{name}`\n\n{told}\n\n{table}\n" for name, told, table in _blocks("rltf", RLTFConfig))
+    blocks = "\n".join(
+        f"## `{name}`\n\n{told}\n\n{table}\n" for name, told, table in _blocks("rltf", RLTFConfig)
+    )
     chosen = "\n".join(map(_group, ("env", "feedback")))
     return f"{HEAD}\n{blocks}\n{chosen}"
 
@@ -45,7 +47,8 @@ def _blocks(prefix: str, cls: type) -> Iterator[tuple[str, str, str]]:
     hints, docs = get_type_hints(cls), field_docs(cls)
     nested = [f for f in fields(cls) if is_block(hints[f.name])]
     lines = [
-        f"| `{f.name}` | {_cell(_kind(hints[f.name]))} | `{_default(f)}` | {_cell(docs.get(f.name, ''))} |"
+        f"| `{f.name}` | {_cell(_kind(hints[f.name]))} | `{_default(f)}` | "
+        f"{_cell(docs.get(f.name, ''))} |"
         for f in fields(cls)
         if f not in nested
     ]
@@ -66,7 +69,11 @@ def field_docs(cls: type) -> dict[str, str]:
     for one in reversed([c for c in cls.__mro__ if is_dataclass(c)]):
         body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
         for field, doc in pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(doc, ast.Expr)
+                and isinstance(doc.value, ast.Constant)
+            ):
                 found[field.target.id] = str(doc.value.value)
     return found
 
@@ -84,7 +91,13 @@ def _default(f: Field[Any]) -> str:
     value = f.default if f.default is not MISSING else f.default_factory()
     if isinstance(value, NamedOptions):
         return value.name
-    return ", ".join(value) if isinstance(value, tuple) else "null" if value is None else str(value).lower()
+    return (
+        ", ".join(value)
+        if isinstance(value, tuple)
+        else "null"
+        if value is None
+        else str(value).lower()
+    )
 
 
 def _group(name: str) -> str:
@@ -124,7 +137,9 @@ def _yaml_keys(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
             continue
         else:
             listed = None
-            path = [(indent, key) for indent, key in path if indent < len(found[1])] + [(len(found[1]), found[2])]
+            path = [(indent, key) for indent, key in path if indent < len(found[1])] + [
+                (len(found[1]), found[2])
+            ]
             if found[3] is not None:
                 yield ".".join(key for _, key in path), found[3], " ".join(comment)
                 comment = []

@@ -150,7 +150,8 @@ def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):
 
 
 @pytest.mark.parametrize(
-    ("name", "experiment"), [("rltf_sd", "rltf_sd"), ("rltf_release/sd", "rltf_release_sd")]
+    ("name", "experiment"),
+    [("rltf_fm", "rltf_fm"), ("rltf", "rltf_sd"), ("rltf_release/sd", "rltf_release_sd")],
 )
 def test_a_run_is_called_like_its_config(name, experiment):
     try:

@@ -13,15 +13,12 @@ from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
 
 pytestmark = pytest.mark.e2e
-CONFIGS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl"
+METHODS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "method"
 PRESETS = sorted(
-    str(f.relative_to(CONFIGS).with_suffix("")).removeprefix("rltf_")
-    for f in [*CONFIGS.glob("rltf_*.yaml"), *CONFIGS.glob("rltf_release/*.yaml")]
-    if f.stem
-    not in (
-        "rltf_rl2f",
-        "rltf_rlef",
-    )  # need a judge, or programs: recipes/, test_envs_e2e.py
+    str(file.relative_to(METHODS).with_suffix(""))
+    for file in METHODS.rglob("*.yaml")
+    # The first needs a judge, the second programs: recipes/, test_envs_e2e.py. The last is a part.
+    if file.stem not in ("rl2f", "rlef", "base")
 )
 IN_EVERY_RUN = ("fm_inline", "dual_critique", "sd_ppo")
 """Between them: an appended context, the policy's own critiques, rows with a ratio to another

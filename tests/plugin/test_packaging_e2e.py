@@ -169,6 +169,6 @@ def test_every_recipe_composes_from_a_copied_folder(
     command = [str(installed / "python"), "-c", COMPOSE_ALL, *map(str, copies)]
     composed = run(command, tmp_path / "empty", **PLUGIN[how]).splitlines()
     experiments = [file for folder in folders for file in folder.glob("[!_]*.yaml")]
-    assert len(experiments) > 50
+    assert len(experiments) >= 10
     names = {tuple(line.split()[:2]) for line in composed if len(line.split()) == 3}
     assert {(file.parents[1].name, file.stem) for file in experiments} <= names

@@ -37,7 +37,10 @@ def load_presets() -> list[Preset]:
     release = folder.joinpath("release").iterdir()
     texts |= {f"release/{f.name}": f for f in release if f.name != "base.yaml"}
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return [_load(name.removesuffix(".yaml"), file.read_text("utf-8")) for name, file in sorted(texts.items())]
+        return [
+            _load(name.removesuffix(".yaml"), file.read_text("utf-8"))
+            for name, file in sorted(texts.items())
+        ]
 
 
 def _load(name: str, text: str) -> Preset:
@@ -51,7 +54,11 @@ def _load(name: str, text: str) -> Preset:
 
 def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
     """A header and one line per preset; an empty cell is an objective that is off."""
-    objectives = [f.name for f in fields(RLTFConfig) if isinstance(getattr(presets[0].rltf, f.name), Scheduled)]
+    objectives = [
+        f.name
+        for f in fields(RLTFConfig)
+        if isinstance(getattr(presets[0].rltf, f.name), Scheduled)
+    ]
     header = ("method", "what it is", "turns", "attempt", *objectives)
     return [header, *(_line(preset, objectives) for preset in presets)]
 
@@ -59,7 +66,10 @@ def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
 def _line(preset: Preset, objectives: Sequence[str]) -> tuple[str, ...]:
     rltf, provider = preset.rltf, preset.rltf.feedback.provider.name
     loss = preset.config.actor_rollout_ref.actor.policy_loss.loss_mode
-    cells = [_cell(getattr(rltf, name)) if provider in MADE_BY.get(name, (provider,)) else "" for name in objectives]
+    cells = [
+        _cell(getattr(rltf, name)) if provider in MADE_BY.get(name, (provider,)) else ""
+        for name in objectives
+    ]
     episode = f"{rltf.episode.horizon}" + (", appended" if rltf.episode.context == "append" else "")
     return (
         preset.name,
@@ -74,11 +84,19 @@ def _cell(objective: Scheduled) -> str:
     """The weight, and what differs from the objective's defaults."""
     if not objective.enabled:
         return ""
-    own = [f for f in fields(objective) if f.name != "weight" and getattr(objective, f.name) != f.default]
-    return ", ".join([f"{objective.weight}", *(f"{f.name}={getattr(objective, f.name)}" for f in own)])
+    own = [
+        f
+        for f in fields(objective)
+        if f.name != "weight" and getattr(objective, f.name) != f.default
+    ]
+    return ", ".join(
+        [f"{objective.weight}", *(f"{f.name}={getattr(objective, f.name)}" for f in own)]
+    )
 
 
 def markdown(table: Sequence[Sequence[str]]) -> str:
     """The table as `docs/methods.md` holds it."""
     header, *lines = table
-    return "\n".join("| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *lines])
+    return "\n".join(
+        "| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *lines]
+    )

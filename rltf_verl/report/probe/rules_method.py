@@ -63,7 +63,7 @@ def _method(p: Probe) -> tuple[str, tuple[str, ...]] | None:
         why = "most second answers are right, so nearly all of what is distilled is right too"
         return why, (
             "--config-name=rltf_sd",
-            "--config-name=rltf_sft as the control that it should beat",
+            "--config-name=rltf rltf/method=sft as the control that it should beat",
         )
     if side(p["corrected"].estimate, FIXES) == "above":
         control = "--config-name=rltf_grpo_single beside it shows what feedback is worth"
