@@ -5,7 +5,7 @@ import pytest
 from rltf_verl.adapters.training.teacher import first_and_second
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.episode.fakes import text_of
+from tests.support.episode_fakes import text_of
 from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import Played, play
 
