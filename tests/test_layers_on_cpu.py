@@ -46,6 +46,7 @@ THIRD_PARTY = {
     "envs": {"numpy", "reasoning_gym", "datasets", "math_verify", "sympy"},  # where they are needed
     "prompts": {"jinja2"},
     "judge": {"httpx", "tenacity"},
+    "runlog": {"numpy"},
     "data": {"pyarrow", "rich", "transformers"},
     "parity": {"torch"},
     "report": {"rich", "numpy", "matplotlib", "pyarrow"},

@@ -1,51 +1,36 @@
 """What a run's sessions say about learning from feedback. Every number is a mean over its own
-denominator, or None.
-
-An attempt whose grader was out of reach (stop `ungraded`) is neither right nor wrong: it is in no
-denominator. A tree of revisions counts attempt by attempt where attempts are counted, and once
-where sessions are (`solved`, `standing`, `friction`): as the mean over its lines.
+denominator, or None (`runlog.numbers`).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 
-from rltf_verl.report.audit import said_in, share
-from rltf_verl.runlog.turns import (
-    Record,
-    answer,
-    format_ok,
-    graded,
-    line_to,
-    lines,
-    right,
-    says_nothing,
-    wrong,
-)
-
-Line = Sequence[Record]
-"""The attempts of a session, each the revision of the one before."""
+from rltf_verl.runlog.numbers import Cases, SessionTable
+from rltf_verl.runlog.turns import Record, lines
 
 
 @dataclass(frozen=True)
 class Revisions:
-    """Attempts that revise another one, both graded."""
+    """Attempts that revise another one, both graded. Shares of all of them but for two."""
 
     num: int
     fixed: float | None
-    """Wrong before, right now. Of all."""
+    """Wrong before, right now."""
     broken: float | None
-    """Right before, wrong now. Of all."""
+    """Right before, wrong now."""
     gain: float | None
     """fixed − broken."""
-    plasticity: float | None
-    """Another answer than before. Of all."""
     corrected: float | None
     """Right. Of those of a wrong attempt."""
+    spoiled: float | None
+    """Wrong. Of those of a right attempt."""
+    plasticity: float | None
+    """Another answer than before."""
     repeated: float | None
-    """An answer that stood already somewhere before on the same line. Of all."""
+    """An answer that stood already somewhere before on the same line."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,7 @@ class TurnStats:
     """From 1."""
     num: int
     """Attempts that were graded."""
-    accuracy: float | None
+    acc: float | None
     """Of the attempts: right."""
     format: float | None
     """Of the attempts: an answer was found and the policy ended the text itself."""
@@ -79,12 +64,14 @@ class FeedbackStats:
     """Mean, of the given ones."""
     no_op: float | None
     """Of the given ones: say no more than right or wrong."""
-    fallback: float | None
-    """Of the given ones: the fixed sentence, because the provider failed."""
-    withheld: float | None
-    """Of what providers said: kept back by the leak guard."""
-    leaks: float | None
-    """Of what providers said and the guard looked at: gave the answer away."""
+    failed_share: float | None
+    """Of the requests: no feedback, the session ended there."""
+    fallback_share: float | None
+    """Of the requests: the fixed sentence, because the provider failed."""
+    withheld_share: float | None
+    """Of what providers wrote: kept back by the leak guard."""
+    leak_share: float | None
+    """Of what providers wrote and the guard looked at: gave the answer away."""
 
 
 @dataclass(frozen=True)
@@ -111,29 +98,18 @@ def stats(records: Sequence[Record], split: str) -> Stats:
     """
     records = [record for record in records if record["split"] == split]
     steps = [record["step"] for record in records]
-    sessions = [lines(record["turns"]) for record in records]
-    attempts = [
-        line_to(record["turns"], k) for record in records for k in range(len(record["turns"]))
-    ]
-    by_turn: dict[int, list[Line]] = defaultdict(list)
-    for line in attempts:
-        by_turn[len(line)].append(line)
+    table = SessionTable.of(records)
+    ends = (line[-1]["stop"] for record in records for line in lines(record["turns"]))
     return Stats(
         split=split,
         first_step=min(steps, default=None),
         last_step=max(steps, default=None),
         sessions=len(records),
-        turns=tuple(
-            _turn(k, by_turn[k], _may_reach(records, sessions, k)) for k in sorted(by_turn)
-        ),
-        revisions=_revisions(attempts),
-        friction=_per_session(sessions, _still_wrong),
-        feedback=_feedback(records),
-        stops=dict(
-            Counter(
-                line[-1]["stop"] for session in sessions for line in session if line[-1]["stop"]
-            )
-        ),
+        turns=tuple(_turn(table, k) for k in range(table.num_turns)),
+        revisions=_revisions(table.revisions()),
+        friction=table.friction().mean(),
+        feedback=_feedback(table.feedback()),
+        stops=dict(Counter(filter(None, ends))),
     )
 
 
@@ -149,87 +125,18 @@ def by_steps(records: Iterable[Record], width: int) -> list[Stats]:
     return [stats(groups[key], key[0]) for key in sorted(groups)]
 
 
-def _may_reach(
-    records: Sequence[Record], sessions: Sequence[Sequence[Line]], k: int
-) -> Sequence[Sequence[Line]]:
-    """The sessions that were to have a turn k: not those of validations of first answers only."""
-    return [
-        lines
-        for record, lines in zip(records, sessions, strict=True)
-        if k <= (record.get("horizon") or k)
-    ]
+def _turn(table: SessionTable, k: int) -> TurnStats:
+    numbers, revisions = table.answers(k), _revisions(table.revisions(k))
+    means = {name: numbers[name].mean() for name in ("acc", "format", "solved", "standing")}
+    return TurnStats(turn=k + 1, num=len(numbers["acc"].values), revisions=revisions, **means)
 
 
-def _turn(k: int, attempts: Sequence[Line], sessions: Sequence[Sequence[Line]]) -> TurnStats:
-    """Of turn k; `attempts`: the lines that end at it."""
-    here = [line[-1] for line in attempts if graded(line[-1])]
-    return TurnStats(
-        turn=k,
-        num=len(here),
-        accuracy=share([right(turn) for turn in here]),
-        format=share([format_ok(turn) for turn in here]),
-        revisions=_revisions(attempts),
-        solved=_per_session(sessions, lambda line: _solved(line[:k])),
-        standing=_per_session(sessions, lambda line: _standing(line[:k])),
-    )
+def _revisions(numbers: Mapping[str, Cases]) -> Revisions:
+    means = {name: cases.mean() for name, cases in numbers.items()}
+    return Revisions(num=len(numbers["gain"].values), **means)
 
 
-def _revisions(attempts: Sequence[Line]) -> Revisions:
-    """Of the lines that end in a revision."""
-    pairs = [(line[-2], line[-1]) for line in attempts if _is_revision(line)]
-    fixed = share([wrong(before) and right(after) for before, after in pairs])
-    broken = share([right(before) and wrong(after) for before, after in pairs])
-    return Revisions(
-        num=len(pairs),
-        fixed=fixed,
-        broken=broken,
-        gain=None if fixed is None or broken is None else fixed - broken,
-        plasticity=share([answer(before) != answer(after) for before, after in pairs]),
-        corrected=share([right(after) for before, after in pairs if wrong(before)]),
-        repeated=share([_repeats(line) for line in attempts if _is_revision(line)]),
-    )
-
-
-def _is_revision(line: Line) -> bool:
-    return len(line) > 1 and graded(line[-2]) and graded(line[-1])
-
-
-def _repeats(line: Line) -> bool:
-    return answer(line[-1]) in {answer(turn) for turn in line[:-1]}
-
-
-def _per_session(
-    sessions: Sequence[Sequence[Line]], value: Callable[[Line], bool | None]
-) -> float | None:
-    """Mean over the sessions of the mean over their lines; where `value` is None, the line says
-    nothing.
-    """
-    of_lines = [[v for line in session if (v := value(line)) is not None] for session in sessions]
-    return share([sum(values) / len(values) for values in of_lines if values])
-
-
-def _solved(line: Line) -> bool | None:
-    if any(map(right, line)):
-        return True
-    return False if all(map(graded, line)) else None
-
-
-def _standing(line: Line) -> bool | None:
-    return right(line[-1]) if graded(line[-1]) else None
-
-
-def _still_wrong(line: Line) -> bool | None:
-    return wrong(line[-1]) if len(line) > 1 and wrong(line[0]) and graded(line[-1]) else None
-
-
-def _feedback(records: Sequence[Record]) -> FeedbackStats:
-    given = [turn["feedback"] for record in records for turn in record["turns"] if turn["feedback"]]
-    said = [said for record in records for said in said_in(record["turns"])]
-    return FeedbackStats(
-        num=len(given),
-        words=share([len(feedback["text"].split()) for feedback in given]),
-        no_op=share([says_nothing(feedback["text"]) for feedback in given]),
-        fallback=share([feedback["fallback"] for feedback in given]),
-        withheld=share([one.withheld for one in said]),
-        leaks=share([one.leak != "" for one in said if one.leak is not None]),
-    )
+def _feedback(numbers: Mapping[str, Cases]) -> FeedbackStats:
+    names = [field.name for field in fields(FeedbackStats) if field.name != "num"]
+    means = {name: numbers[name].mean() for name in names}
+    return FeedbackStats(num=len(numbers["words"].values), **means)

@@ -82,10 +82,7 @@ def facts_of(sessions, horizon):
 
 
 def metrics_of(sessions, horizon, num_nodes=None):
-    facts = facts_of(sessions, num_nodes or horizon)
-    return session_metrics(
-        sessions_of(facts, torch.zeros(len(sessions), dtype=torch.int64)), facts, horizon
-    )
+    return session_metrics(facts_of(sessions, num_nodes or horizon), horizon)
 
 
 def test_facts_come_back_as_the_sessions_that_they_were_made_of():
@@ -131,6 +128,7 @@ def test_session_metrics_with_known_answers():
             "rltf/turn_2/fixed": 0.5,
             "rltf/turn_2/broken": 0.5,
             "rltf/turn_2/corrected": 1.0,
+            "rltf/turn_2/spoiled": 1.0,
             "rltf/turn_2/plasticity": 1.0,
             "rltf/turn_2/repeated": 0.0,
             "rltf/turn_2/solved": 0.75,
@@ -143,6 +141,7 @@ def test_session_metrics_with_known_answers():
             "rltf/session/not_asked_share": 0.0,
             "rltf/feedback/failed_share": 0.25,
             "rltf/feedback/fallback_share": 0.25,
+            "rltf/feedback/withheld_share": 0.0,
             "rltf/feedback/latency_s": 8 / 3,
             "rltf/feedback/words": 8 / 3,
             "rltf/feedback/no_op": 0.0,

@@ -82,7 +82,7 @@ def test_our_numbers_are_verls(played: dict[str, Any]) -> None:
         *(f"val-aux/{SOURCE}/acc_turn_{k}" for k in range(2, ROUNDS + 2)),
     ]
     verls = [metrics[0]["data"][f"{name}/mean@{SAMPLES}"] for name in names]
-    assert [turn.accuracy.value for turn in ours.turns] == pytest.approx(verls)
+    assert [turn.standing.value for turn in ours.turns] == pytest.approx(verls)
     assert 0 < verls[0] < 1, "a policy that is never or always right would prove little"
 
 

@@ -113,7 +113,7 @@ def test_turns_samples_seeds_and_files(
     result = evaluated(server, data, tmp_path, "feedback.provider=verifier", "-n", 2, "--rounds", 2)
     assert result.exit_code == 0, result.output
     found = told(tmp_path)
-    assert [t["accuracy"]["value"] for t in found["turns"]] == [
+    assert [t["standing"]["value"] for t in found["turns"]] == [
         1 / 4,
         2 / 4,
         2 / 4,
@@ -156,7 +156,7 @@ def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, q
         server, data, tmp_path, "feedback.provider=policy", "episode.revise=critique", "--rounds", 1
     )
     assert result.exit_code == 0, result.output
-    assert [t["accuracy"]["value"] for t in told(tmp_path)["turns"]] == [0, 1]
+    assert [t["standing"]["value"] for t in told(tmp_path)["turns"]] == [0, 1]
     said = {
         t["feedback"]["text"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"][:1]
     }
@@ -419,9 +419,9 @@ def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
             Episode(problem, 0, (turn,)), question="q", step=step, validate=validate, uid="u"
         )
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
-    assert told(tmp_path / "a", "step 2")["turns"][0]["accuracy"]["value"] == 1
+    assert told(tmp_path / "a", "step 2")["turns"][0]["standing"]["value"] == 1
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0).exit_code == 0
-    assert told(tmp_path / "b", "step 0")["turns"][0]["accuracy"]["value"] == 0
+    assert told(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
     none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
     assert re.search("no validation sessions of step 4", none.stderr)
 

@@ -39,6 +39,7 @@ def turn(answer: str, k: int) -> dict[str, Any]:
         "correct": answer == RIGHT,
         "format_ok": answer != "?",
         "parsed": None if answer == "?" else answer,
+        "error": None,
     }
     return {
         "text": answer,
@@ -46,11 +47,13 @@ def turn(answer: str, k: int) -> dict[str, Any]:
         "grade": grade,
         "parent": k - 1 if k else None,
         "stop": None,
+        "reward": 0.0,
+        "feedback": None,
     }
 
 
 def accuracies(found: Results) -> list[float | None]:
-    return [t.accuracy.value for t in found.turns]
+    return [t.standing.value for t in found.turns]
 
 
 def test_turns_and_rounds_by_hand() -> None:
@@ -64,8 +67,8 @@ def test_turns_and_rounds_by_hand() -> None:
     )
     assert (found.problems, found.sessions, found.samples) == (2, 4, (2, 2))
     assert accuracies(found) == [1 / 4, 2 / 4, 2 / 4]
-    assert [t.cumulative.value for t in found.turns] == [1 / 4, 2 / 4, 3 / 4]
-    assert [t.gain.value for t in found.turns] == [0, 1 / 4, 1 / 4]
+    assert [t.solved.value for t in found.turns] == [1 / 4, 2 / 4, 3 / 4]
+    assert [t.improvement.value for t in found.turns] == [0, 1 / 4, 1 / 4]
     assert [t.format.value for t in found.turns] == [3 / 4, 1, 1]
     everything, first, second = found.rounds
     assert (first.pairs, second.pairs, everything.pairs) == (4, 4, 8)
@@ -112,8 +115,8 @@ def test_what_nobody_graded_counts_in_nothing() -> None:
     )
     assert found.ungraded == 2
     assert accuracies(found) == [1 / 4, 1 / 2], "a mean of 1/2 and 0, then of 1 and 0"
-    assert [t.cumulative.value for t in found.turns] == [1 / 4, 1 / 2]
-    assert found.turns[1].gain.value == 1 / 2, "of the sessions that have both"
+    assert [t.solved.value for t in found.turns] == [1 / 4, 1 / 2]
+    assert found.turns[1].improvement.value == 1 / 2, "of the sessions that have both"
     assert [t.played for t in found.turns] == [3, 2]
     assert found.rounds[0].pairs == 2
     assert (found.pass_at[1].value, found.pass_at[2].value, found.pass_at[2].problems) == (
@@ -154,7 +157,7 @@ def test_rows_of_one_problem_are_one_problem() -> None:
 def test_all_wrong() -> None:
     found = evaluate([session(p, "1", "1", "?") for p in range(3) for _ in range(2)])
     for t in found.turns:
-        assert t.accuracy == Estimate(0, 0, 0, 3)
+        assert t.standing == Estimate(0, 0, 0, 3)
     assert (found.rounds[0].corrected.value, found.rounds[0].spoiled.value) == (0, None)
     assert [r.plasticity.value for r in found.rounds] == [1 / 2, 0, 1]
     assert {e.value for e in found.pass_at.values()} == {0}
@@ -164,12 +167,12 @@ def test_cut_off_answers_have_no_format() -> None:
     cut = session(0, RIGHT)
     cut["turns"][0]["ended"] = False
     found = evaluate([cut])
-    assert (found.turns[0].format.value, found.turns[0].accuracy.value, found.truncated) == (
+    assert (found.turns[0].format.value, found.turns[0].standing.value, found.truncated) == (
         0,
         1,
         1,
     )
-    assert found.turns[0].accuracy.low is None, "one problem has no spread"
+    assert found.turns[0].standing.low is None, "one problem has no spread"
 
 
 def test_branches_are_refused() -> None:
@@ -199,7 +202,7 @@ def test_intervals_are_over_problems() -> None:
     times too narrow.
     """
     records = [session(p, RIGHT if p % 4 == 0 else "1") for p in range(40) for _ in range(100)]
-    found = evaluate(records).turns[0].accuracy
+    found = evaluate(records).turns[0].standing
     assert (found.value, found.problems) == (1 / 4, 40)
     assert found.low is not None
     assert found.high is not None
@@ -213,7 +216,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         records = [
             session(i, RIGHT if rng.random() < p[i] else "1") for i in range(50) for _ in range(3)
         ]
-        found = evaluate(records).turns[0].accuracy
+        found = evaluate(records).turns[0].standing
         assert found.low is not None
         assert found.high is not None
         held.append(found.low <= 0.4 <= found.high)
@@ -225,7 +228,7 @@ def test_the_gain_is_paired() -> None:
     are.
     """
     records = [session(p, "1", "2") if p % 2 else session(p, RIGHT, RIGHT) for p in range(50)]
-    assert evaluate(records).turns[1].gain == Estimate(0, 0, 0, 50)
+    assert evaluate(records).turns[1].improvement == Estimate(0, 0, 0, 50)
 
 
 def test_the_same_seed_gives_the_same_intervals() -> None:

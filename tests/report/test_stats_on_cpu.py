@@ -31,8 +31,8 @@ def test_early_stops_leave_the_turns_that_they_did_not_play(tmp_path):
         line("1", "2"),
     )
     first, second = s.turns
-    assert (first.num, first.accuracy, first.solved, first.standing) == (4, 0.25, 0.25, 0.25)
-    assert (second.num, second.accuracy) == (2, 0.5)
+    assert (first.num, first.acc, first.solved, first.standing) == (4, 0.25, 0.25, 0.25)
+    assert (second.num, second.acc) == (2, 0.5)
     assert (second.solved, second.standing) == (
         0.5,
         0.5,
@@ -64,7 +64,7 @@ def test_validations_of_first_answers_only_say_nothing_of_later_turns(tmp_path):
     write(both, [line("1"), line("42"), line("42", stop="solved"), line("2")], step=2, horizon=1)
     s = stats(read_episodes(both), "train")
     assert (alone.turns[1].solved, alone.turns[1].standing) == (0.75, 0.75)
-    assert (s.turns[0].num, s.turns[0].accuracy) == (8, 0.5)
+    assert (s.turns[0].num, s.turns[0].acc) == (8, 0.5)
     assert s.turns[1] == alone.turns[1]
     assert (s.friction, s.revisions) == (alone.friction, alone.revisions)
 
@@ -90,7 +90,7 @@ def test_three_turns(tmp_path):
         0.5,
     )
     assert (third.revisions.fixed, third.revisions.broken, third.revisions.gain) == (0.0, 0.5, -0.5)
-    assert (third.accuracy, third.solved, third.standing) == (
+    assert (third.acc, third.solved, third.standing) == (
         0.0,
         0.5,
         0.0,
@@ -108,8 +108,8 @@ def test_three_turns(tmp_path):
 def test_a_tree_counts_each_attempt_but_its_session_once(tmp_path):
     s = of(tmp_path, TREE, line("42", stop="solved"))
     first, second, third = s.turns
-    assert (first.num, first.accuracy) == (2, 0.5)
-    assert (second.num, second.accuracy, second.revisions.fixed) == (3, 1 / 3, 1 / 3)
+    assert (first.num, first.acc) == (2, 0.5)
+    assert (second.num, second.acc, second.revisions.fixed) == (3, 1 / 3, 1 / 3)
     assert second.revisions.plasticity == 2 / 3
     assert second.revisions.repeated == 1 / 3
     assert third.num == 1
@@ -132,8 +132,8 @@ def test_an_ungraded_attempt_is_neither_right_nor_wrong(tmp_path):
         line("1", "42"),
     )
     first, second = s.turns
-    assert (first.num, first.accuracy, first.format) == (3, 1 / 3, 1.0)
-    assert (second.num, second.accuracy, second.format) == (1, 1.0, 1.0)
+    assert (first.num, first.acc, first.format) == (3, 1 / 3, 1.0)
+    assert (second.num, second.acc, second.format) == (1, 1.0, 1.0)
     assert s.revisions.num == 1
     assert (s.revisions.fixed, s.revisions.broken, s.revisions.plasticity) == (1.0, 0.0, 1.0)
     assert second.standing == 1.0
@@ -144,7 +144,7 @@ def test_an_ungraded_attempt_is_neither_right_nor_wrong(tmp_path):
 
 def test_only_ungraded(tmp_path):
     (first,) = of(tmp_path, line("?", stop="ungraded")).turns
-    assert (first.num, first.accuracy, first.format, first.standing) == (0, None, None, None)
+    assert (first.num, first.acc, first.format, first.standing) == (0, None, None, None)
 
 
 def test_format_needs_an_answer_and_an_end(tmp_path):
@@ -152,7 +152,7 @@ def test_format_needs_an_answer_and_an_end(tmp_path):
         tmp_path, (turn("42", ended=False, stop="solved"),), (turn("", stop="horizon"),), line("1")
     )
     assert s.turns[0].format == pytest.approx(1 / 3)
-    assert s.turns[0].accuracy == pytest.approx(1 / 3)  # right all the same
+    assert s.turns[0].acc == pytest.approx(1 / 3)  # right all the same
 
 
 def test_white_space_is_no_change(tmp_path):
@@ -172,8 +172,9 @@ def test_feedback(tmp_path):
     )
     assert s.feedback.num == 3
     assert s.feedback.words == (4 + 6 + 6) / 3
-    assert (s.feedback.no_op, s.feedback.fallback) == (2 / 3, 1 / 3)
-    assert (s.feedback.withheld, s.feedback.leaks) == (
+    assert s.feedback.no_op == 2 / 3
+    assert (s.feedback.failed_share, s.feedback.fallback_share) == (1 / 4, 1 / 4)
+    assert (s.feedback.withheld_share, s.feedback.leak_share) == (
         0.5,
         2 / 3,
     )  # of four that providers said; three were looked at
@@ -182,7 +183,7 @@ def test_feedback(tmp_path):
 def test_nothing_played_is_no_zero(tmp_path):
     s = of(tmp_path, line("1", "2"), split="val")
     assert (s.sessions, s.turns, s.friction, s.first_step, s.stops) == (0, (), None, None, {})
-    assert s.feedback.words is s.feedback.leaks is s.revisions.fixed is None
+    assert s.feedback.words is s.feedback.leak_share is s.revisions.fixed is None
     assert by_steps([], 5) == []
     broken_off = [{"split": "train", "step": 1, "turns": []}]
     assert stats(broken_off, "train").sessions == 1
@@ -217,6 +218,6 @@ def test_what_holds_of_any_sessions(tmp_path_factory, answers):
         r = t.revisions
         assert t.standing <= t.solved
         if t.turn > 1:
-            assert r.gain == r.fixed - r.broken
+            assert r.gain == pytest.approx(r.fixed - r.broken)
             assert r.repeated >= 1 - r.plasticity - 1e-9  # the turn before is on the line
     assert s.feedback.words in (None, len(HINT.text.split()))

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from rltf_verl.adapters.metrics.episodes import lost_share, session_metrics
-from rltf_verl.adapters.queue.columns import session_facts, sessions_of
+from rltf_verl.adapters.queue.columns import FACTS, session_facts
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.runlog.turns import line_to, verdict
 from rltf_verl.types import Episode
 
-FACTS, SESSION = "rltf_facts", "rltf_session"
+SESSION = "rltf_session"
 
 OF_FIRST_ANSWERS = {
     "rltf/session/total",
@@ -86,8 +86,7 @@ def validation_metrics(
     metrics = {}
     for source, tables in by_source.items():
         table = torch.tensor(tables)
-        sessions = sessions_of(table, torch.zeros(len(tables), dtype=torch.int64))
-        named = session_metrics(sessions, table, horizon)
+        named = session_metrics(table, horizon)
         if table.shape[1] < horizon:
             named = {name: named[name] for name in named.keys() & OF_FIRST_ANSWERS}
         for name, value in named.items():

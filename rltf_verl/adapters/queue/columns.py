@@ -10,8 +10,10 @@ turns not played. `rm_scores`   [T]     verl's own column, holding this row's *o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import ConfigDict, Field
 from transfer_queue import KVBatchMeta
@@ -19,10 +21,10 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
 from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.sessions import Sessions
-from rltf_verl.feedback import provider_names
+from rltf_verl.runlog.facts import TurnFacts, turn_facts
+from rltf_verl.runlog.numbers import SessionTable
 from rltf_verl.runlog.record import turn_record
-from rltf_verl.runlog.turns import Record, answer, line_to, says_nothing
-from rltf_verl.types import CONTEXT, TECHNICAL_STOPS, Attempt, Episode, Feedback, Row
+from rltf_verl.types import CONTEXT, Attempt, Episode, Row
 
 ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = (
     "rltf_role",
@@ -31,32 +33,8 @@ ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = (
     "rltf_sampler_log_probs",
 )
 
-SESSION_FACTS = (
-    "parent",
-    "correct",
-    "format_ok",
-    "ended",
-    "reward",
-    "response_tokens",
-    "feedback",
-    "feedback_words",
-    "feedback_latency_s",
-    "feedback_fallback",
-    "feedback_failed",
-    "grader_error",
-    "ungraded",
-    "prompt_too_long",
-    "feedback_leak",
-    "feedback_provider",
-    "changed",
-    "repeated",
-    "no_op",
-    "own_feedback_tokens",
-    "not_asked",
-    "graded",
-    "cut",
-    "version",
-)
+SESSION_FACTS = tuple(field.name for field in fields(TurnFacts))
+"""The columns of the facts' tensor."""
 
 
 class RowOutput(AgentLoopOutput):
@@ -91,37 +69,29 @@ def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
     """[M, F] float32 facts of a session in the order of `SESSION_FACTS`, NaN rows for turns not
     played.
     """
-    facts = torch.full((num_nodes, len(SESSION_FACTS)), float("nan"))
-    records = [turn_record(turn) for turn in episode.turns]
-    for k, turn in enumerate(episode.turns):
-        feedback = turn.feedback
-        facts[k] = torch.tensor(
-            [
-                float(-1 if turn.parent is None else turn.parent),
-                float(turn.grade.correct),
-                float(turn.grade.format_ok and turn.attempt.ended),
-                float(turn.attempt.ended),
-                turn.reward,
-                float(len(turn.attempt.response_ids)),
-                float(feedback is not None),
-                float(len(feedback.text.split())) if feedback else 0.0,
-                feedback.latency_s if feedback else 0.0,
-                float(feedback is not None and feedback.fallback),
-                float(turn.stop == "feedback_unavailable"),
-                float(turn.grade.error is not None),
-                float(turn.stop == "ungraded"),
-                float(turn.stop == "prompt_too_long"),
-                *_leak_facts(turn.withheld or feedback),
-                *_answer_facts(line_to(records, k)),
-                float(feedback is not None and says_nothing(feedback.text)),
-                float(len(feedback.attempt.response_ids)) if feedback and feedback.attempt else 0.0,
-                float(turn.stop == "not_asked"),
-                turn.graded,
-                float(turn.stop in TECHNICAL_STOPS),
-                _version(turn.attempt),
-            ]
+    table = torch.full((num_nodes, len(SESSION_FACTS)), float("nan"))
+    recorded = turn_facts([turn_record(turn) for turn in episode.turns])
+    for k, (turn, facts) in enumerate(zip(episode.turns, recorded, strict=True)):
+        written = turn.feedback.attempt if turn.feedback else None
+        facts = replace(
+            facts,
+            own_feedback_tokens=float(len(written.response_ids)) if written else 0.0,
+            graded=turn.graded,
+            version=_version(turn.attempt),
         )
-    return facts
+        table[k] = torch.tensor([getattr(facts, name) for name in SESSION_FACTS])
+    return table
+
+
+def session_table(facts: torch.Tensor) -> SessionTable:
+    """[S, M, F] facts as `runlog.numbers` counts them."""
+    valid = ~torch.isnan(facts[..., SESSION_FACTS.index("parent")])
+    turns = facts[valid].double().numpy()
+    return SessionTable(
+        {name: turns[:, i] for i, name in enumerate(SESSION_FACTS)},
+        valid.nonzero()[:, 0].numpy(),
+        np.full(len(facts), np.inf),
+    )
 
 
 def _version(attempt: Attempt) -> float:
@@ -143,29 +113,6 @@ def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tens
         return None
     version = facts[..., SESSION_FACTS.index("version")]
     return (version >= 0) & (step - 1 - version > limit)
-
-
-def _answer_facts(line: Sequence[Record]) -> tuple[float, float]:
-    """Whether the last answer of a line differs from the one before, and whether it stood anywhere
-    before.
-    """
-    *before, last = map(answer, line)
-    return float(bool(before) and last != before[-1]), float(last in before)
-
-
-def _leak_facts(said: Feedback | None) -> tuple[float, float]:
-    """Whether feedback gave the answer away (-1: nobody looked), and who spoke, as a position in
-    `provider_names()`.
-
-    Of the text that was said first: one that the guard mended or kept back is a leak of its
-    provider all the same.
-    """
-    if said is None or said.leak is None:
-        return -1.0, -1.0
-    names = provider_names()
-    return float(said.leak != ""), (
-        float(names.index(said.provider)) if said.provider in names else -1.0
-    )
 
 
 def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:

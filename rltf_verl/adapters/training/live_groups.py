@@ -131,7 +131,7 @@ def _with(spent: dict[str, float], batch: KVBatchMeta, groups: Sequence[str]) ->
     if not rows:
         return spent
     step = read_rows(batch, rows, scored=False)
-    own = session_metrics(step.batch.sessions, step.facts, horizon=1)
+    own = session_metrics(step.facts, horizon=1)
     return {name: value + own[name] for name, value in spent.items()}
 
 

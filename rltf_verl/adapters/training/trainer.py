@@ -29,14 +29,13 @@ from rltf_verl.adapters.metrics.roles import (
 )
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.metrics.validation import (
-    FACTS,
     SESSION,
     first_answers_only,
     sampled_sessions,
     validation_lost_shares,
     validation_metrics,
 )
-from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS, real_rows, stale_turns
+from rltf_verl.adapters.queue.columns import FACTS, SAMPLER_LOG_PROBS, real_rows, stale_turns
 from rltf_verl.adapters.queue.step_rows import StepRows, read_rows, write_tokens
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.startup.checks import check_config, check_prompt_budget
@@ -168,7 +167,7 @@ class RLTFTrainerMixin:
         batch = write_tokens(batch, rows, {k: v.squeeze(1) for k, v in columns.items()})
         metrics.update(role_metrics(packed, targets, weights, step.lengths))
         replaced = {name: metrics.get(name, 0.0) for name in SPENT}
-        metrics.update(session_metrics(packed.sessions, step.facts, self.rltf.episode.horizon))
+        metrics.update(session_metrics(step.facts, self.rltf.episode.horizon))
         metrics.update({name: metrics[name] + spent for name, spent in replaced.items()})
         metrics.update(stale_metrics(packed, stale))
         self.floor_watch.look(metrics)

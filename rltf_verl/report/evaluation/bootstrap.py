@@ -39,24 +39,23 @@ class Ratio:
 
 
 def mean_over_problems(values: Array, problem: NDArray[np.int64], num_problems: int) -> Ratio:
-    """Every problem counts the same, however many sessions it has; first the mean of its own.
+    """Every problem counts the same, however many cases it has; first the mean of its own.
 
     Args:
-        values: [S], NaN where a session does not count.
-        problem: [S], the problem of each session.
+        values: [C].
+        problem: [C], the problem of each case.
         num_problems: P.
     """
-    counts = ~np.isnan(values)
-    total = np.bincount(problem[counts], values[counts], num_problems).astype(np.float64)
-    number = np.bincount(problem[counts], minlength=num_problems).astype(np.float64)
+    total = np.bincount(problem, values, num_problems).astype(np.float64)
+    number = np.bincount(problem, minlength=num_problems).astype(np.float64)
     return Ratio(total / np.maximum(number, 1.0), np.minimum(number, 1.0))
 
 
-def share(hits: NDArray[np.bool_], problem: NDArray[np.int64], num_problems: int) -> Ratio:
+def share(values: Array, problem: NDArray[np.int64], num_problems: int) -> Ratio:
     """Of all cases together ([C], with the problem of each): problems with more cases count
     more.
     """
-    over = np.bincount(problem, hits.astype(np.float64), num_problems).astype(np.float64)
+    over = np.bincount(problem, values, num_problems).astype(np.float64)
     return Ratio(over, np.bincount(problem, minlength=num_problems).astype(np.float64))
 
 

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from rltf_verl.report.evaluation.bootstrap import Estimate, estimates
-from rltf_verl.report.evaluation.table import SessionTable
+from rltf_verl.report.evaluation.table import (
+    OF_ROUNDS,
+    OF_TURNS,
+    pass_ratios,
+    problem_numbers,
+    round_ratios,
+    turn_ratios,
+)
+from rltf_verl.runlog.numbers import SessionTable
 from rltf_verl.runlog.turns import Record
 
 Found = Mapping[tuple[str, int], Estimate]
@@ -25,12 +33,12 @@ class TurnResult:
     """After `turn` answers (from 1). Means over problems."""
 
     turn: int
-    accuracy: Estimate
+    standing: Estimate
     """Of the answer that stands: a session that ended earlier keeps its last one."""
-    cumulative: Estimate
+    solved: Estimate
     """Some answer so far was right."""
-    gain: Estimate
-    """Accuracy minus that of the first answer, in the same sessions."""
+    improvement: Estimate
+    """`standing` minus that of the first answer, in the same sessions."""
     format: Estimate
     """Of the answers given in this turn: one could be extracted, and the policy ended it itself."""
     played: int
@@ -96,12 +104,13 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
                 f"session {record['session_id']} of problem {record['index']} branches; choose"
                 " validation"
             )
-    table = SessionTable.of(records)
-    named = table.turn_ratios() | table.round_ratios() | table.pass_ratios()
-    found = dict(zip(named, estimates(list(named.values()), seed), strict=True))
-    per_problem = np.bincount(table.problem)
+    table, problem = SessionTable.of(records), problem_numbers(records)
+    ratios = turn_ratios(table, problem) | round_ratios(table, problem)
+    ratios |= pass_ratios(table.answers(0)["acc"], problem)
+    found = dict(zip(ratios, estimates(list(ratios.values()), seed), strict=True))
+    per_problem = np.bincount(problem)
     return Results(
-        problems=table.num_problems,
+        problems=len(per_problem),
         sessions=len(records),
         samples=(int(per_problem.min()), int(per_problem.max())),
         ungraded=sum(turn["stop"] == "ungraded" for record in records for turn in record["turns"]),
@@ -114,21 +123,24 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
 
 
 def _turns(table: SessionTable, found: Found) -> tuple[TurnResult, ...]:
-    names = ("accuracy", "cumulative", "gain", "format")
-    played = (~np.isnan(table.format)).sum(axis=0)
     return tuple(
-        TurnResult(turn=k + 1, played=int(n), **{name: found[name, k] for name in names})
-        for k, n in enumerate(played)
+        TurnResult(
+            turn=k + 1,
+            played=len(table.answers(k)["format"].values),
+            **{name: found[name, k] for name in OF_TURNS},
+        )
+        for k in range(table.num_turns)
     )
 
 
 def _rounds(table: SessionTable, found: Found) -> tuple[RoundResult, ...]:
-    names, rounds = ("plasticity", "corrected", "spoiled"), table.pairs.round
-    return tuple(
+    """All together, then those that were played."""
+    results = (
         RoundResult(
             round=k or None,
-            pairs=len(rounds) if k == 0 else int((rounds == k).sum()),
-            **{name: found[name, k] for name in names},
+            pairs=len(table.revisions(k or None)["gain"].values),
+            **{name: found[name, k] for name in OF_ROUNDS},
         )
-        for k in table.rounds()
+        for k in range(table.num_turns)
     )
+    return tuple(result for result in results if result.pairs)

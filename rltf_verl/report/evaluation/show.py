@@ -14,15 +14,15 @@ BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by the colour-b
 
 def turn_table(results: Results) -> list[tuple[str, ...]]:
     """A header and a line per turn."""
-    header = ("turn", "accuracy", "right so far", "gain", "format", "answers")
+    header = ("turn", "standing", "solved", "improvement", "format", "answers")
     return [
         header,
         *(
             (
                 str(t.turn),
-                shown(t.accuracy),
-                shown(t.cumulative),
-                shown(t.gain, signed=True) if t.turn > 1 else "–",
+                shown(t.standing),
+                shown(t.solved),
+                shown(t.improvement, signed=True) if t.turn > 1 else "–",
                 shown(t.format),
                 str(t.played),
             )
@@ -114,7 +114,7 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
             _line(
                 axes,
                 rounds,
-                [t.cumulative for t in result.turns],
+                [t.solved for t in result.turns],
                 "any answer so far",
                 ORANGE,
                 "s--",
@@ -123,7 +123,7 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
             _line(
                 axes,
                 rounds,
-                [t.accuracy for t in result.turns],
+                [t.standing for t in result.turns],
                 "the answer that stands",
                 BLUE,
                 "o-",

@@ -165,7 +165,7 @@ def _shares(
         ratio = (
             mean_over_problems(values, problem, num_problems)
             if over_problems
-            else share(values > 0, problem, num_problems)
+            else share(values, problem, num_problems)
         )
         ratios.append(ratio)
     values_of = {name: [v for _, v in found.get(name, [])] for name in NAMES}

@@ -37,7 +37,7 @@ def _where(s: Stats) -> str:
 
 
 def _answers(where: str, t: TurnStats) -> tuple[str, ...]:
-    return where, str(t.turn), str(t.num), *map(shown, (t.accuracy, t.format, t.solved, t.standing))
+    return where, str(t.turn), str(t.num), *map(shown, (t.acc, t.format, t.solved, t.standing))
 
 
 def _revisions(where: str, t: TurnStats) -> tuple[str, ...]:
@@ -54,4 +54,5 @@ def _sessions(s: Stats) -> tuple[str, ...]:
 def _feedback(s: Stats) -> tuple[str, ...]:
     f = s.feedback
     words = "–" if f.words is None else f"{f.words:.1f}"
-    return _where(s), str(f.num), words, *map(shown, (f.no_op, f.fallback, f.withheld, f.leaks))
+    shares = (f.no_op, f.fallback_share, f.withheld_share, f.leak_share)
+    return _where(s), str(f.num), words, *map(shown, shares)

@@ -18,7 +18,7 @@ FIRST: Curve = (
     "First answer right",
     "Attempts at turn 1 that are right.",
     True,
-    lambda s: _of_turn(s, 0, "accuracy"),
+    lambda s: _of_turn(s, 0, "acc"),
 )
 OTHERS: tuple[Curve, ...] = (
     (
@@ -56,7 +56,7 @@ OTHERS: tuple[Curve, ...] = (
         "Leaks",
         "Of the texts that the guard looked at: gave the answer away.",
         True,
-        lambda s: s.feedback.leaks,
+        lambda s: s.feedback.leak_share,
     ),
 )
 

@@ -1,11 +1,7 @@
-"""One session, one set of numbers: training, validation, the log's statistics, the viewer and the
-evaluation agree.
-"""
+"""What a validation reports; and the queue's facts are those of the log."""
 
-import math
 from dataclasses import replace
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,10 +15,9 @@ from rltf_verl.adapters.metrics.validation import (
     validation_lost_shares,
     validation_metrics,
 )
-from rltf_verl.adapters.queue.columns import session_facts, sessions_of
-from rltf_verl.report.evaluation.results import evaluate
-from rltf_verl.report.stats import stats
-from rltf_verl.report.view.curves import curves
+from rltf_verl.adapters.queue.columns import session_facts
+from rltf_verl.report.compare.log_steps import flat
+from rltf_verl.report.stats import by_steps
 from rltf_verl.runlog.record import episode_record
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
@@ -67,94 +62,31 @@ def trees(draw):
 
 def metrics_of(episodes, nodes=NODES):
     facts = torch.stack([session_facts(episode, nodes) for episode in episodes])
-    return session_metrics(
-        sessions_of(facts, torch.zeros(len(episodes), dtype=torch.int64)), facts, HORIZON
-    )
+    return session_metrics(facts, HORIZON)
 
 
-def records_of(episodes, split="train"):
-    place = {"step": 1, "split": split, "question": "q"}
-    return [
-        place | {"uid": f"u{i}", "question": f"q{i}"} | episode_record(e)
-        for i, e in enumerate(episodes)
-    ]
-
-
-def expected(s):
-    """The numbers of `report.stats` under the names of training."""
-    numbers = {
-        "rltf/session/friction": s.friction,
-        "rltf/feedback/leak_share": s.feedback.leaks,
-        "rltf/feedback/no_op": s.feedback.no_op,
-        "rltf/feedback/words": s.feedback.words,
-    }
-    for t in s.turns:
-        r, name = t.revisions, f"rltf/turn_{t.turn}"
-        numbers |= {f"{name}/acc": t.accuracy, f"{name}/format": t.format}
-        if t.turn > 1:
-            numbers |= {
-                f"{name}/{n}": getattr(r, n)
-                for n in ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")
-            }
-            numbers |= {f"{name}/solved": t.solved, f"{name}/standing": t.standing}
-    return {name: value for name, value in numbers.items() if value is not None}
-
-
-def assert_agree(episodes):
-    ours, theirs = metrics_of(episodes), expected(stats(records_of(episodes), "train"))
-    assert {name: ours.get(name, math.nan) for name in theirs} == pytest.approx(theirs, abs=1e-6)
-    extra = {
-        n
-        for n in ours
-        if n.startswith("rltf/turn_")
-        and n.rpartition("/")[2]
-        in ("acc", "gain", "fixed", "plasticity", "corrected", "solved", "standing")
-    } - set(theirs)
-    assert not extra
+def records_of(episodes):
+    return [{"step": 1, "split": "train"} | episode_record(episode) for episode in episodes]
 
 
 @given(st.lists(st.one_of(lines(), trees()), min_size=1, max_size=6))
-def test_training_says_what_the_log_says(episodes):
-    assert_agree(episodes)
-
-
-@given(st.lists(lines(), min_size=1, max_size=6))
-def test_validation_and_evaluation_say_it_too(episodes):
-    """An evaluation takes means over problems; here each has one session."""
-    episodes = [replace(e, problem=replace(e.problem, index=i)) for i, e in enumerate(episodes)]
-    told = [told_info(e, HORIZON, None)["rltf_facts"] for e in episodes]
-    val = {
-        k.removeprefix("rltf_val/sums/"): v
-        for k, v in validation_metrics(["sums"] * len(told), told, HORIZON).items()
-    }
-    assert {f"rltf/{name}": value for name, value in val.items()} == pytest.approx(
-        metrics_of(episodes), abs=1e-6
-    )
-    result = evaluate(records_of(episodes, "val"))
-    assert_same(result.turns[0].accuracy.value, val.get("turn_1/acc"))
-    for t in result.turns[1:]:
-        assert_same(t.accuracy.value, val.get(f"turn_{t.turn}/standing"))
-        assert_same(t.cumulative.value, val.get(f"turn_{t.turn}/solved"))
-    for r in result.rounds:
-        if r.round is not None:
-            assert_same(r.plasticity.value, val.get(f"turn_{r.round + 1}/plasticity"))
-            assert_same(r.corrected.value, val.get(f"turn_{r.round + 1}/corrected"))
-
-
-def assert_same(one, other):
-    missing = [value is None or math.isnan(value) for value in (one, other)]
-    assert missing in ([True, True], [False, False])
-    if not missing[0]:
-        assert one == pytest.approx(other, abs=1e-6)
-
-
-@given(st.lists(lines(), min_size=1, max_size=6))
-def test_the_viewer_draws_it(episodes):
-    ours = metrics_of(episodes)
-    drawn = {c["label"]: c["train"][0][1] for c in curves(records_of(episodes)) if c["train"]}
-    assert_same(drawn.get("First answer right"), ours.get("rltf/turn_1/acc"))
-    assert_same(drawn.get("Right after turn 2"), ours.get("rltf/turn_2/standing"))
-    assert_same(drawn.get("Friction"), ours.get("rltf/session/friction"))
+def test_the_queue_and_the_log_give_the_same_numbers(episodes):
+    """Of a tensor padded to the run's number of turns, and of records."""
+    metrics = metrics_of(episodes)
+    (found,) = by_steps(records_of(episodes), 1)
+    of_log = {name.removeprefix("log/train/"): value for name, value in flat(found).items()}
+    for k in range(1, len(found.turns) + 1):
+        for name in ("acc", "format"):
+            assert metrics.get(f"rltf/turn_{k}/{name}") == of_log.get(f"turn_{k}/{name}")
+        for name in ("fixed", "spoiled", "repeated"):
+            of_turn = of_log.get(f"turn_{k}/revisions/{name}")
+            assert metrics.get(f"rltf/turn_{k}/{name}") == of_turn
+        if k > 1:
+            for name in ("solved", "standing"):
+                assert metrics.get(f"rltf/turn_{k}/{name}") == of_log.get(f"turn_{k}/{name}")
+    assert metrics.get("rltf/session/friction") == of_log.get("friction")
+    for name in ("words", "no_op", "leak_share", "fallback_share"):
+        assert metrics.get(f"rltf/feedback/{name}") == of_log.get(f"feedback/{name}")
 
 
 def test_verls_own_averages_are_those_of_ours():
