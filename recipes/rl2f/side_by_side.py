@@ -40,14 +40,22 @@ def table(arms: Mapping[str, Results]) -> list[tuple[str, ...]]:
 
 
 def _column(found: Results) -> list[str]:
-    accuracy = [_shown(turn["accuracy"]) for turn in found["turns"]]
-    gain = _shown(found["turns"][-1]["gain"], signed=True) if len(accuracy) > 1 else "–"
+    turns = [_with_names_of_today(turn) for turn in found["turns"]]
+    standing = [_shown(turn["standing"]) for turn in turns]
+    gain = _shown(turns[-1]["improvement"], signed=True) if len(turns) > 1 else "–"
     rounds = found["rounds"][:1]  # all together
     return [
-        *accuracy,
+        *standing,
         gain,
         *(_shown(rounds[0][name]) if rounds else "–" for name in ("plasticity", "corrected")),
     ]
+
+
+def _with_names_of_today(turn: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Files of earlier versions say `accuracy` and `gain`."""
+    if "standing" in turn:
+        return turn
+    return {"standing": turn["accuracy"], "improvement": turn["gain"]}
 
 
 def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
@@ -56,7 +64,10 @@ def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
 
 def main() -> None:
     named = dict(word.split("=", 1) for word in sys.argv[1:])
-    read = {name: json.loads(Path(path).read_text(encoding="utf-8"))["results"] for name, path in named.items()}
+    read = {
+        name: json.loads(Path(path).read_text(encoding="utf-8"))["results"]
+        for name, path in named.items()
+    }
     for source in sorted(set().union(*read.values())):
         print(source)
         show_table(table({name: found[source] for name, found in read.items() if source in found}))

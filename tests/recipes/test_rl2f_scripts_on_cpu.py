@@ -229,11 +229,13 @@ def test_the_gate_lets_pass(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def results(accuracy: list[float]) -> dict[str, Any]:
+def results(
+    accuracy: list[float], names: tuple[str, str] = ("standing", "improvement")
+) -> dict[str, Any]:
     def estimate(value: float) -> dict[str, Any]:
         return {"value": value, "low": None, "high": None, "problems": 1}
 
-    turns = [{"accuracy": estimate(a), "gain": estimate(a - accuracy[0])} for a in accuracy]
+    turns = [{names[0]: estimate(a), names[1]: estimate(a - accuracy[0])} for a in accuracy]
     rounds = [
         {"plasticity": estimate(0.9), "corrected": estimate(0.25)},
         {"plasticity": estimate(0.1)},
@@ -242,8 +244,10 @@ def results(accuracy: list[float]) -> dict[str, Any]:
 
 
 def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
-    for name, accuracy in (("a", [0.5, 0.625]), ("b", [0.25, 0.125]), ("c", [0.5])):
+    for name, accuracy in (("a", [0.5, 0.625]), ("c", [0.5])):
         (tmp_path / f"{name}.json").write_text(json.dumps(results(accuracy)))
+    earlier = results([0.25, 0.125], ("accuracy", "gain"))
+    (tmp_path / "b.json").write_text(json.dumps(earlier))
     said = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
     assert said.returncode == 0, said.stderr
     lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.stdout.splitlines() if "│" in line]

@@ -77,6 +77,8 @@ def test_other_metrics_by_name(tmp_path):
         "--metric",
         "log/train/turn_2/standing",
         "--metric",
+        "log/train/turn_2/accuracy",  # of an earlier version
+        "--metric",
         "perf/total_num_tokens",
         "--x",
         "step,rollouts",
@@ -84,6 +86,7 @@ def test_other_metrics_by_name(tmp_path):
     result = rltf(tmp_path / "a", *words, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert (out / "log_train_turn_2_standing.rollouts.svg").exists()
+    assert (out / "log_train_turn_2_acc.rollouts.svg").exists()
     assert (out / "perf_total_num_tokens.step.png").exists()
     assert not (out / "first_turn.step.png").exists()
 

@@ -82,7 +82,7 @@ def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
         here = found.log[s.first_step].values
         assert here[f"log/{s.split}/sessions"] == s.sessions
         for t in s.turns:
-            for name in ("accuracy", "format", "solved", "standing", "num"):
+            for name in ("acc", "format", "solved", "standing", "num"):
                 assert here.get(f"log/{s.split}/turn_{t.turn}/{name}") == getattr(t, name)
             for name in ("fixed", "broken", "gain", "plasticity", "corrected", "repeated"):
                 assert here.get(f"log/{s.split}/turn_{t.turn}/revisions/{name}") == getattr(
@@ -90,7 +90,7 @@ def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
                 )
                 assert here.get(f"log/{s.split}/revisions/{name}") == getattr(s.revisions, name)
         assert here.get(f"log/{s.split}/friction") == s.friction
-        for name in ("words", "no_op", "fallback", "withheld", "leaks"):
+        for name in ("words", "no_op", "fallback_share", "withheld_share", "leak_share"):
             assert here.get(f"log/{s.split}/feedback/{name}") == getattr(s.feedback, name)
 
 

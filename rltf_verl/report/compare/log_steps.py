@@ -39,7 +39,7 @@ def read_log(folder: Path) -> dict[int, LogStep]:
 
 
 def flat(s: Stats) -> dict[str, float]:
-    """The numbers by name, e.g. `log/val/turn_1/accuracy`, `log/train/turn_2/revisions/fixed`,
+    """The numbers by name, e.g. `log/val/turn_1/acc`, `log/train/turn_2/revisions/fixed`,
     `log/val/friction`.
     """
     named = dict(_numbers(s, f"{PREFIX}{s.split}/"))

@@ -7,10 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from rltf_verl.report.compare.log_steps import PREFIX
 from rltf_verl.report.compare.run import Arm, Run, Series
 
 FIRST_TURN = "first_turn"
-LOGGED = "log/val/turn_1/accuracy"
+LOGGED = "log/val/turn_1/acc"
+EARLIER_NAMES = {
+    "accuracy": "acc",
+    "fallback": "fallback_share",
+    "withheld": "withheld_share",
+    "leaks": "leak_share",
+}
+"""Last parts of `log/…` names of earlier versions -> today's."""
 _CORE = re.compile(r"val-core/(?P<source>.+)/acc/mean@\d+")
 
 
@@ -100,6 +108,9 @@ def _sources(run: Run) -> dict[str, str]:
 
 
 def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
+    head, _, last = name.rpartition("/")
+    if name.startswith(PREFIX) and last in EARLIER_NAMES:
+        name = f"{head}/{EARLIER_NAMES[last]}"
     of = {run.name: run.series(name) for run in runs}
     for run in runs:
         if not of[run.name]:

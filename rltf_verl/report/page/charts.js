@@ -29,9 +29,9 @@ function totals() {
   const head = ["", "sessions", "steps", "first right", "solved", "fixed", "broken", "changed", "friction", "words", "no\u2011op", "leaks"];
   const lines = index.totals.map((s) => {
     const last = s.turns[s.turns.length - 1];
-    return [s.split, s.sessions, `${s.first_step}–${s.last_step}`, shown(s.turns[0]?.accuracy, true), shown(last?.solved, true),
+    return [s.split, s.sessions, `${s.first_step}–${s.last_step}`, shown(s.turns[0]?.acc, true), shown(last?.solved, true),
       shown(s.revisions.fixed, true), shown(s.revisions.broken, true), shown(s.revisions.plasticity, true),
-      shown(s.friction, true), shown(s.feedback.words, false), shown(s.feedback.no_op, true), shown(s.feedback.leaks, true)];
+      shown(s.friction, true), shown(s.feedback.words, false), shown(s.feedback.no_op, true), shown(s.feedback.leak_share, true)];
   });
   return table(head, lines, "The whole run");
 }
