@@ -14,16 +14,8 @@ import numpy as np
 from rltf_verl.report.evaluation.bootstrap import Estimate, estimates, mean_over_problems, share
 from rltf_verl.report.evaluation.table import problem_of
 from rltf_verl.report.probe.groups import chance_all_equal, group_of
-from rltf_verl.runlog.turns import (
-    Record,
-    answer,
-    format_ok,
-    graded,
-    pairs,
-    right,
-    says_nothing,
-    wrong,
-)
+from rltf_verl.runlog.numbers import Cases, SessionTable
+from rltf_verl.runlog.turns import Record, answer, graded, pairs, right, says_nothing, wrong
 
 Case = tuple[str, float]
 """Name of a measure, and the value of one case of it."""
@@ -141,6 +133,9 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         groups[group_of(record)].append(record)
         for name, value in _cases(record, run, reader):
             found[name].append((problem, value))
+    for name, cases in _counted(SessionTable.of(records)).items():
+        problems = (number[problem_of(records[session])] for session in cases.session)
+        found[name] = list(zip(problems, cases.values.tolist(), strict=True))
     for sessions in groups.values():
         for name, value in _group_cases(sessions, run.sessions):
             found[name].append((number[problem_of(sessions[0])], value))
@@ -178,7 +173,9 @@ def _shares(
 def _cases(record: Record, run: TrainingRun, reader: Reader) -> Iterator[Case]:
     turns = record["turns"]
     yield from _answers(turns, run, reader)
-    yield from _turn_cases(turns)
+    for before, after in pairs(turns):
+        if wrong(before):
+            yield "changed", float(answer(before) != answer(after))
     for turn in turns:
         yield from _feedback(record, turn, reader)
     later = sum(turn["parent"] is not None for turn in turns)
@@ -198,23 +195,17 @@ def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Itera
                 yield "over_budget", float(tokens > run.prompt_tokens)
 
 
-def _turn_cases(turns: Sequence[Record]) -> Iterator[Case]:
-    first = turns[0]
-    if graded(first):
-        yield "first_right", float(right(first))
-        yield "first_format", float(format_ok(first))
-        seconds = [turn for turn in turns if turn["parent"] == 0]
-        if all(map(graded, seconds)):
-            stands = [float(right(turn)) for turn in seconds or [first]]
-            second = sum(stands) / len(stands)
-            yield "second_right", second
-            yield "gain", second - float(right(first))
-    for before, after in pairs(turns):
-        if wrong(before):
-            yield "changed", float(answer(before) != answer(after))
-        yield (
-            ("corrected", float(right(after))) if wrong(before) else ("broken", float(wrong(after)))
-        )
+def _counted(table: SessionTable) -> dict[str, Cases]:
+    """What all tools count alike, under the probe's names."""
+    first, second, revisions = table.answers(0), table.answers(1), table.revisions()
+    return {
+        "first_right": first["acc"],
+        "first_format": first["format"],
+        "second_right": second["standing"],
+        "gain": second["improvement"],
+        "corrected": revisions["corrected"],
+        "broken": revisions["spoiled"],
+    }
 
 
 def _feedback(record: Record, turn: Record, reader: Reader) -> Iterator[Case]:
