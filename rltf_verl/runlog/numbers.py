@@ -167,10 +167,16 @@ class SessionTable:
 
     def _at(self, k: int) -> Integers:
         """[L] turn k of each line; the last one of a shorter line."""
-        at = self._ends
-        while (below := self.depth[at] > k).any():
-            at = np.where(below, self.parent[at], at)
-        return at
+        return self._lines[min(k, len(self._lines) - 1)]
+
+    @cached_property
+    def _lines(self) -> list[Integers]:
+        """`_at` of every k: from the ends up, one turn at a time."""
+        lines = [self._ends]
+        for k in reversed(range(self.num_turns - 1)):
+            at = lines[-1]
+            lines.append(np.where(self.depth[at] > k, self.parent[at], at))
+        return lines[::-1]
 
     def _standing(self, k: int) -> Cases:
         """The last answer by turn k is right."""
