@@ -59,3 +59,39 @@ class Policy(Protocol):
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         """Sample one answer."""
         ...
+
+
+class NoPolicy:
+    """In place of a sampler where nothing is sampled and no text is encoded."""
+
+    prompt_budget = 0
+    special_tokens: tuple[str, ...] | None = None
+
+    async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Raises RuntimeError, as all of its methods."""
+        raise self._none()
+
+    async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Raises RuntimeError."""
+        raise self._none()
+
+    async def extend(
+        self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
+    ) -> tuple[int, ...]:
+        """Raises RuntimeError."""
+        raise self._none()
+
+    async def encode_answer(self, text: str) -> tuple[int, ...]:
+        """Raises RuntimeError."""
+        raise self._none()
+
+    def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+        """Raises RuntimeError."""
+        raise self._none()
+
+    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
+        """Raises RuntimeError."""
+        raise self._none()
+
+    def _none(self) -> RuntimeError:
+        return RuntimeError("there is no policy here: nothing can be sampled or encoded")

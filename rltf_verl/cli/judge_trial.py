@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
 
 from rltf_verl.envs.base import Env
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
@@ -15,7 +14,7 @@ from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.judge_provider import JudgeProvider
 from rltf_verl.judge.runtime import runtime_of
-from rltf_verl.policy import Policy
+from rltf_verl.policy import NoPolicy
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 
 
@@ -56,7 +55,7 @@ def request_about(
     """A request about one attempt outside of a session: there is no policy."""
     turn = Turn(Attempt((), (), None, text, ended=True), grade, 0.0)
     messages = [{"role": "user", "content": question}]
-    return FeedbackRequest(env, problem, messages, [turn], 0, cast(Policy, None), seed=0)
+    return FeedbackRequest(env, problem, messages, [turn], 0, NoPolicy(), seed=0)
 
 
 async def try_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest]) -> list[Trial]:

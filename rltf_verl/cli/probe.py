@@ -149,7 +149,9 @@ def _probe(plan: Any, sessions: list[Any], gap: Any, seed: int) -> Any:
 
     terms = plan.terms
     load = None if terms is None else judge_load(sessions, plan.run, terms)
-    found = measure(sessions, plan.run, reader(plan.rltf, plan.phrases), seed)
+    found = measure(
+        sessions, plan.run, reader(plan.env, plan.rltf.feedback.guard, plan.phrases), seed
+    )
     return Probe(found, plan.run, plan.setting, load, gap)
 
 

@@ -48,7 +48,8 @@ class Env(Protocol):
     Instances are cheap, stateless and safe to share between threads; options are constructor
     arguments with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. An
     environment whose `grade` waits for other processes (a sandbox, a worker pool, a judge) has a
-    class attribute `blocking = True`: sessions then call it in a thread, and the others go on.
+    class attribute `blocking = True`: sessions then call it in a thread, and the others go on. One
+    that asks judges declares them as `judges` (`judge.gateway.judges_of`).
     """
 
     name: str

@@ -6,21 +6,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rltf_verl.config import ConfigError, FeedbackConfig, RLTFConfig
-from rltf_verl.envs import make_env
-from rltf_verl.envs.base import Env
+from rltf_verl.config import ConfigError, FeedbackConfig
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider, tells_answer_of
 from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
-
-
-def judged_parts(config: RLTFConfig) -> tuple[Env, FeedbackProvider]:
-    """Everything of a run that may ask a model over the network. Raises ValueError, as the makers
-    of both.
-    """
-    return make_env(config.env.name, **config.env.options), build_provider(config.feedback)
 
 
 def build_provider(config: FeedbackConfig) -> FeedbackProvider:

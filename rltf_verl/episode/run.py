@@ -10,52 +10,25 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rltf_verl.config import Ask, EpisodeConfig, OnError, RewardConfig, RLTFConfig
-from rltf_verl.envs.base import Env, GradeUnavailable
+from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.waiting import grade as grade_of
 from rltf_verl.episode import lost
+from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
-from rltf_verl.episode.templates import with_template
-from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.feedback.correctness import CorrectnessProvider
 from rltf_verl.feedback.group import Group
 from rltf_verl.policy import Policy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, Turn
 
-
-@dataclass(frozen=True)
-class EpisodeRules:
-    """What a session is played by; the same object for every session of a run."""
-
-    env: Env
-    provider: FeedbackProvider
-    episode: EpisodeConfig
-    on_error: OnError = "stop_session"
-    reward: RewardConfig = field(default_factory=RewardConfig)
-    ask: Ask = "always"
-    ask_wait_s: float = 600.0
-
-    @classmethod
-    def of(cls, config: RLTFConfig, env: Env, provider: FeedbackProvider) -> EpisodeRules:
-        """What the configuration says, with the parts that it names. Raises ConfigError, as
-        `with_template`.
-        """
-        config, feedback = with_template(config, env, provider), config.feedback
-        return cls(
-            env,
-            provider,
-            config.episode,
-            feedback.on_error,
-            config.reward,
-            feedback.ask,
-            feedback.ask_wait_s,
-        )
+_FALLBACK = CorrectnessProvider()
+"""Speaks where `rltf.feedback.on_error=correctness` and the provider has nothing."""
 
 
 async def run_episode(
-    rules: EpisodeRules,
+    parts: Parts,
     policy: Policy,
     problem: Problem,
     messages: Sequence[Message],
@@ -69,7 +42,7 @@ async def run_episode(
     """Play one session.
 
     Args:
-        rules: environment, provider, horizon, failure policy.
+        parts: environment, provider, and the configuration: horizon, failure policy.
         policy: the sampler.
         problem: what is asked.
         messages: the first prompt as chat messages, as the dataset holds it.
@@ -87,9 +60,9 @@ async def run_episode(
     Raises:
         FeedbackUnavailable: only with `on_error="raise"`.
     """
-    most = rules.episode.horizon
+    most = parts.config.episode.horizon
     session = _Session(
-        rules,
+        parts,
         policy,
         problem,
         tuple(messages),
@@ -105,7 +78,7 @@ async def run_episode(
     finally:
         if group is not None:
             group.ended(session_id)
-    turns = shaped(_flat(root), rules.reward)
+    turns = shaped(_flat(root), parts.config.reward)
     cut_to = session.horizon if session.horizon < most else None
     return Episode(problem, session_id, tuple(turns), session.num_shortened, cut_to)
 
@@ -122,7 +95,7 @@ class _Node:
 class _Session:
     """What all turns of one session share."""
 
-    rules: EpisodeRules
+    parts: Parts
     policy: Policy
     problem: Problem
     question: tuple[Message, ...]
@@ -143,7 +116,7 @@ class _Session:
     ) -> _Node:
         """Sample the next attempt and, unless the session ends there, what follows it."""
         attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(len(before), branch)))
-        turn = replace(await _graded(self.rules, self.problem, attempt), prompt=prompt)
+        turn = replace(await _graded(self.parts, self.problem, attempt), prompt=prompt)
         if self.group is not None:
             self.group.graded(
                 self.session_id, len(before), attempt.text, correct=turn.grade.correct
@@ -159,7 +132,7 @@ class _Session:
         try:
             turn, revision = await self._revision(turn, before, messages, branch)
         except FeedbackUnavailable as error:
-            if self.rules.on_error == "raise":
+            if self.parts.config.feedback.on_error == "raise":
                 raise
             return _Node(
                 replace(
@@ -177,22 +150,23 @@ class _Session:
         return _Node(turn, await _together(plays))
 
     def _stop_when_solved(self) -> bool:
-        episode = self.rules.episode
+        episode = self.parts.config.episode
         return episode.stop_when_solved_val if self.validate else episode.stop_when_solved_train
 
     async def _is_asked(self, turn: Turn, depth: int) -> bool:
         """Whether feedback is wanted (`FeedbackConfig.ask`). A session that plays alone is its own
         group.
         """
-        if self.validate or self.rules.ask == "always":
+        feedback = self.parts.config.feedback
+        if self.validate or feedback.ask == "always":
             return True
         if self.group is None:
             return not turn.grade.correct
-        return await self.group.failed(depth, self.rules.ask_wait_s)
+        return await self.group.failed(depth, feedback.ask_wait_s)
 
     def _width(self, turn: int) -> int:
         """How many revisions the attempt of 0-based `turn` gets."""
-        episode = self.rules.episode
+        episode = self.parts.config.episode
         return episode.branch_width if episode.branch_turn == turn + 1 and not self.validate else 1
 
     async def _revision(
@@ -205,7 +179,7 @@ class _Session:
         """
         seed = self.seed_of(place_of(len(before), branch, "feedback"))
         request = FeedbackRequest(
-            self.rules.env,
+            self.parts.env,
             self.problem,
             self.question,
             (*before, turn),
@@ -213,18 +187,17 @@ class _Session:
             self.policy,
             seed,
             self.group,
-            self.rules.episode.quote,
+            self.parts.config.episode.quote,
         )
         start = time.monotonic()
         try:
-            return await self._revised(
-                turn, await ask(self.rules.provider, request), messages, start
-            )
+            feedback = await ask(self.parts.provider, request)
+            return await self._revised(turn, feedback, messages, start)
         except FeedbackUnavailable as error:
-            if self.rules.on_error != "correctness":
+            if self.parts.config.feedback.on_error != "correctness":
                 raise
             turn = replace(turn, withheld=error.withheld)
-            fallback = replace(await make_provider("correctness").feedback(request), fallback=True)
+            fallback = replace(await _FALLBACK.feedback(request), fallback=True)
             return await self._revised(turn, fallback, messages, start)
 
     async def _revised(
@@ -234,7 +207,7 @@ class _Session:
         feedback = replace(feedback, latency_s=time.monotonic() - start)
         try:
             revision = await revise(
-                self.policy, self.rules.episode, messages, self.question, turn, feedback
+                self.policy, self.parts.config.episode, messages, self.question, turn, feedback
             )
         except (
             Exception
@@ -257,16 +230,16 @@ async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
             task.cancel()
 
 
-async def _graded(rules: EpisodeRules, problem: Problem, attempt: Attempt) -> Turn:
+async def _graded(parts: Parts, problem: Problem, attempt: Attempt) -> Turn:
     try:
-        grade = await grade_of(rules.env, problem, attempt.text)
+        grade = await grade_of(parts.env, problem, attempt.text)
     except GradeUnavailable as error:
         return Turn(
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
         )
     except Exception as error:  # a grader is user code; its failure must not cost the session
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
-    return Turn(attempt, grade, graded_reward(grade, attempt, rules.reward))
+    return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))
 
 
 def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:

@@ -93,7 +93,7 @@ class EndpointPolicy:
         try:
             reply = await self._gateway.complete(Call(messages, seed))
         except JudgeUnavailable as error:
-            self.unavailable = error.cause.replace("rltf.feedback.", "")
+            self.unavailable = error.cause
             raise
         ids = await self.encode_answer(reply.text)
         counted = {

@@ -57,9 +57,6 @@ async def scored_answers(
     ][:most]
     if not chosen:
         raise NotKnownError("no session has a second answer")
-    answers = [
-        await _answer(evaluation, s, line, questions[int(s["uid"])].messages) for s, line in chosen
-    ]
     endpoint = evaluation.policy.endpoint
     asks = json.dumps({**json.loads(endpoint.extra_body), **ASKS})
     policy = replace(
@@ -67,7 +64,13 @@ async def scored_answers(
         endpoint=replace(endpoint, max_tokens=1, temperature=1.0, extra_body=asks),
     )
     runtime = JudgeRuntime(policy)
+    encodes = EndpointPolicy(runtime, evaluation.prompt_budget)
+    config = evaluation.parts.config.episode
     try:
+        answers = [
+            await _answer(encodes, config, s, line, questions[int(s["uid"])].messages)
+            for s, line in chosen
+        ]
         first = await _scored(runtime, answers[0])  # one answer tells whether the endpoint can
         rest = await asyncio.gather(*(_scored(runtime, answer) for answer in answers[1:]))
     finally:
@@ -82,15 +85,16 @@ async def scored_answers(
 
 
 async def _answer(
-    evaluation: Evaluation, session: Record, line: Sequence[Record], question: tuple[Message, ...]
+    policy: EndpointPolicy,
+    config: EpisodeConfig,
+    session: Record,
+    line: Sequence[Record],
+    question: tuple[Message, ...],
 ) -> _Answer:
     """The last answer, and the prompt that it was sampled from, made again."""
-    policy = EndpointPolicy(_Nobody(), evaluation.prompt_budget)
     conversation, prompt = question, question
     for before in line[:-1]:
-        conversation, prompt = await _next(
-            policy, evaluation.rltf.episode, conversation, question, before
-        )
+        conversation, prompt = await _next(policy, config, conversation, question, before)
     return _Answer(session, line[-1]["text"], question, prompt)
 
 
@@ -123,9 +127,7 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
         ]
         replies = await asyncio.gather(*map(runtime.complete, calls))
     except JudgeUnavailable as error:
-        raise NotKnownError(
-            f"the endpoint refuses prompt_logprobs: {error.cause.replace('rltf.feedback.', '')}"
-        ) from None
+        raise NotKnownError(f"the endpoint refuses prompt_logprobs: {error.cause}") from None
     first, own = (_of_the_answer(reply, answer.text) for reply in replies)
     if first is None or own is None or len(first) != len(own):
         return None
@@ -147,14 +149,3 @@ def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:
             found = tuple(value for _, value in reply.prompt[k:])
             return found if spelled.strip() == text else None
     return None
-
-
-class _Nobody:
-    """A gateway for a policy that only encodes."""
-
-    async def complete(self, call: Call) -> Reply:
-        """Nothing is sampled."""
-        raise JudgeUnavailable("nothing is sampled here")
-
-    def note(self, event: str) -> None:
-        """Nothing to count."""

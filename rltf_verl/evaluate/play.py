@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.data.questions import Question
-from rltf_verl.envs import make_env
 from rltf_verl.envs.base import NeedsMachine
-from rltf_verl.episode.provider import build_provider
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import seeds_of_session
 from rltf_verl.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.evaluate.settings import Evaluation
@@ -56,8 +54,7 @@ class Player:
         ended: told of each session that has ended; None for one that has no answer.
 
     Raises:
-        ValueError: an environment or provider that cannot be made, or that cannot work on this
-            machine.
+        ValueError: an environment that cannot work on this machine.
     """
 
     evaluation: Evaluation
@@ -69,22 +66,17 @@ class Player:
     """Why sessions have no answer, one line each."""
 
     def __post_init__(self) -> None:
-        rltf = self.evaluation.rltf
-        env = make_env(rltf.env.name, **rltf.env.options)
+        env = self.evaluation.parts.env
         trouble = env.trouble() if isinstance(env, NeedsMachine) else None
         if trouble is not None:
             raise ValueError(trouble)
-        self._rules = EpisodeRules.of(rltf, env, build_provider(rltf.feedback))
         self._log = EpisodeLog(self.folder, worker="eval")
 
     async def play(self, known: Mapping[Place, Record]) -> None:
         """Play all sessions but the known ones, as many at once as the endpoint may be asked at
         once.
         """
-        try:
-            self._runtime = JudgeRuntime(self.evaluation.policy)
-        except ValueError as error:
-            raise ValueError(str(error).replace("rltf.feedback.", "")) from None
+        self._runtime = JudgeRuntime(self.evaluation.policy)
         self._slots = asyncio.Semaphore(self.evaluation.policy.limits.max_concurrency)
         tasks = []
         for row in range(len(self.questions)):
@@ -111,7 +103,7 @@ class Player:
         return group
 
     async def _session(self, row: int, session_id: int, group: Group) -> None:
-        question, config = self.questions[row], self.evaluation.rltf
+        question, config = self.questions[row], self.evaluation.parts.config
         seed_of = seeds_of_session(
             config.seed,
             validate=True,
@@ -125,7 +117,7 @@ class Player:
             policy = EndpointPolicy(self._runtime, self.evaluation.prompt_budget)
             try:
                 episode = await run_episode(
-                    self._rules,
+                    self.evaluation.parts,
                     policy,
                     question.problem,
                     question.messages,

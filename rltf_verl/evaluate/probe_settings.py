@@ -15,6 +15,9 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from rltf_verl.config import MentionsConfig, RLTFConfig
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import Env
+from rltf_verl.episode.parts import Parts
 from rltf_verl.evaluate.play import Record
 from rltf_verl.evaluate.settings import (
     OF_THE_ENDPOINT,
@@ -23,7 +26,6 @@ from rltf_verl.evaluate.settings import (
     policy_endpoint,
     rltf_block,
     training_blocks,
-    with_parts,
 )
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.registry import build_block, require_choice
@@ -47,6 +49,7 @@ class Plan:
 
     run: TrainingRun
     rltf: RLTFConfig
+    env: Env
     phrases: tuple[str, ...]
     """`rltf.mentions.phrases`."""
 
@@ -115,11 +118,10 @@ def plan_to_play(
             " instead"
         )
     told["endpoint"] = {**endpoint, "max_tokens": run.answer_tokens}
-    plan = Plan(
-        run, with_parts(_as_training(told, training_blocks(config), rounds, env)), _phrases(config)
-    )
+    parts = Parts.of(_as_training(told, training_blocks(config), rounds, env))
+    plan = Plan(run, parts.config, parts.env, _phrases(config))
     _ = plan.terms
-    return plan, Evaluation(policy_endpoint(told), plan.rltf, 0, prompt_budget)
+    return plan, Evaluation(policy_endpoint(told), parts, 0, prompt_budget)
 
 
 def plan_of_log(
@@ -151,7 +153,8 @@ def plan_of_log(
     rltf = rltf_block(
         told, blocks, {"name": records[0]["env"]}, {"horizon": 2, "branch_turn": None}, provider
     )
-    plan = Plan(_training_run(sizes, config), rltf, _phrases(config))
+    env = make_env(rltf.env.name, **rltf.env.options)
+    plan = Plan(_training_run(sizes, config), rltf, env, _phrases(config))
     _ = plan.terms
     return plan
 

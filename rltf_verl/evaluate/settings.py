@@ -13,8 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from rltf_verl.config import RLTFConfig
-from rltf_verl.episode.provider import judged_parts
-from rltf_verl.episode.templates import with_template
+from rltf_verl.episode.parts import Parts
 from rltf_verl.evaluate.endpoint_policy import PolicyEndpoint
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.registry import require_choice
@@ -35,7 +34,7 @@ class Evaluation:
 
     policy: JudgeSettings
     """The endpoint that is evaluated."""
-    rltf: RLTFConfig
+    parts: Parts
     step: int = 0
     """Training step whose validation has the same sampling seeds."""
     prompt_budget: int | None = None
@@ -48,7 +47,7 @@ class Evaluation:
             for k, v in asdict(self.policy.endpoint).items()
             if k not in ("base_url", "api_key_env")
         }
-        rltf = {k: v for k, v in asdict(self.rltf).items() if k in OF_THE_EPISODE}
+        rltf = {k: v for k, v in asdict(self.parts.config).items() if k in OF_THE_EPISODE}
         return {
             "endpoint": endpoint,
             **rltf,
@@ -82,10 +81,8 @@ def evaluation(
     """
     for key in told:
         require_choice("rltf eval", key, (*OF_THE_ENDPOINT, *OF_THE_EPISODE))
-    rltf = with_parts(
-        rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
-    )
-    return Evaluation(policy_endpoint(told), rltf, step, prompt_budget)
+    rltf = rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    return Evaluation(policy_endpoint(told), Parts.of(rltf), step, prompt_budget)
 
 
 def rltf_block(
@@ -123,23 +120,13 @@ def rltf_block(
     return RLTFConfig.from_mapping(values)
 
 
-def with_parts(rltf: RLTFConfig) -> RLTFConfig:
-    """The block with the template that fits its parts. Raises ValueError: a part that cannot be
-    made.
-    """
-    return with_template(rltf, *judged_parts(rltf))
-
-
 def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
     """The endpoint that is evaluated, from its blocks `endpoint` and `limits`. Raises
     ValueError.
     """
     options = {key: told[key] for key in OF_THE_ENDPOINT if key in told}
     options["limits"] = {**PATIENCE, **(options.get("limits") or {})}
-    try:
-        return judge_settings(options, endpoint=PolicyEndpoint)
-    except ValueError as error:
-        raise ValueError(str(error).replace("rltf.feedback.", "")) from None
+    return judge_settings(options, endpoint=PolicyEndpoint)
 
 
 def _component(

@@ -73,8 +73,9 @@ for a fresh start), or the answer, which it states."""
 class FeedbackProvider(Protocol):
     """Turns an attempt into text feedback. One instance per process, shared by all its sessions.
 
-    Two more attributes are optional: `subject` (`subject_of`) and `tells_answer`
-    (`tells_answer_of`).
+    Three more attributes are optional: `subject` (`subject_of`), `tells_answer`
+    (`tells_answer_of`) and `judges`, the judges that it or a provider inside it asks
+    (`judge.gateway.judges_of`).
     """
 
     name: str

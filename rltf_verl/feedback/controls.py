@@ -13,6 +13,7 @@ from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.blocks import provider_of_block
 from rltf_verl.feedback.cohort import Remark
 from rltf_verl.feedback.correctness import CORRECT
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.types import Feedback
 
 
@@ -47,6 +48,7 @@ class _Control:
                 " judge, …"
             )
         self.sees_reference, self.constant = self.inner.sees_reference, self.inner.constant
+        self.judges = judges_of(self.inner)
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """A text about another problem. Raises FeedbackUnavailable, also if nothing was said of any

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 from rltf_verl.feedback.base import (
@@ -18,6 +19,7 @@ from rltf_verl.feedback.base import (
     tells_answer_of,
 )
 from rltf_verl.feedback.blocks import common_subject, provider_of_block
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback
 
@@ -66,6 +68,7 @@ class EnsembleProvider:
         self.tells_answer = any(map(tells_answer_of, self.members))
         self.subject: Subject | None = common_subject(map(subject_of, self.members))
         self.constant = all(member.constant for member in self.members)
+        self.judges = tuple(chain.from_iterable(map(judges_of, self.members)))
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The members' feedback by the rule. Raises FeedbackUnavailable with the causes of all of

@@ -8,9 +8,8 @@ from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.judge_prompt import STYLES, judge_messages
-from rltf_verl.judge.gateway import Gateway, open_gateway
+from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.parsing import Parsed, parse_reply
-from rltf_verl.judge.settings import judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback, Message
@@ -47,10 +46,12 @@ class JudgeProvider:
         self.constant = style == "verdict"  # one of two sentences: nothing to model
         self.subject: Subject = STYLES[style].subject
         self.sees_reference = STYLES[style].reference if reference is None else reference
-        self.settings = judge_settings(
-            {"endpoint": endpoint, "limits": limits, "price": price, "cache_dir": cache_dir}
+        self._judge = Judge(
+            {"endpoint": endpoint, "limits": limits, "price": price, "cache_dir": cache_dir},
+            "rltf.feedback",
         )
-        self._gateway: Gateway = open_gateway(self.settings)
+        self.judges = (self._judge,)
+        self.settings = self._judge.settings
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The judge's words on the last of the turns.
@@ -62,7 +63,7 @@ class JudgeProvider:
         for seed in (request.seed, request.seed + 1):
             reply, parsed = await self.ask(messages, seed)
             for event in parsed.noted:
-                self._gateway.note(event)
+                self._judge.note(event)
             if parsed.text:
                 return Feedback(
                     parsed.text,
@@ -82,7 +83,7 @@ class JudgeProvider:
     async def ask(self, messages: tuple[Message, ...], seed: int) -> tuple[Reply, Parsed]:
         """One reply, and what it holds. Raises FeedbackUnavailable."""
         try:
-            reply = await self._gateway.complete(Call(messages, seed))
+            reply = await self._judge.complete(Call(messages, seed))
         except JudgeUnavailable as error:
             raise FeedbackUnavailable(self.name, error.cause) from None
         style = STYLES[self.style]

@@ -5,10 +5,12 @@ expert, one itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest, Subject, subject_of, tells_answer_of
 from rltf_verl.feedback.blocks import common_subject, provider_of_block
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.types import Feedback
 
 
@@ -29,6 +31,7 @@ class PairedProvider:
         self.pair = (provider_of_block("even", even), provider_of_block("odd", odd))
         self.sees_reference = any(provider.sees_reference for provider in self.pair)
         self.tells_answer = any(map(tells_answer_of, self.pair))
+        self.judges = tuple(chain.from_iterable(map(judges_of, self.pair)))
         self.subject: Subject | None = common_subject(map(subject_of, self.pair))
         self.constant = all(
             provider.constant for provider in self.pair if provider.name != "policy"

@@ -13,6 +13,7 @@ from typing import Any
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.calls import call_key, settings_key
 from rltf_verl.jsonl import append_line
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.types import Feedback
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class RecordedProvider:
     def __init__(self, inner: FeedbackProvider, folder: Path, options: Mapping[str, Any]) -> None:
         self.inner, self.name = inner, inner.name
         self.sees_reference, self.constant = inner.sees_reference, inner.constant
+        self.judges = judges_of(inner)
         self._settings = settings_key(inner.name, options)
         self._folder = folder
         self._path: Path | None = None

@@ -12,6 +12,7 @@ from rltf_verl.feedback.blocks import provider_of_block
 from rltf_verl.feedback.calls import call_key
 from rltf_verl.feedback.record import FILES
 from rltf_verl.jsonl import read_lines
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.types import Feedback
 
 NEEDED = {"key", "settings", "seed", "time", "provider"}
@@ -41,6 +42,7 @@ class ReplayProvider:
     ) -> None:
         self._folder = folder
         self._miss = None if miss is None else provider_of_block("miss", miss)
+        self.judges = judges_of(self._miss)
         records = _chosen(folder, _records(folder), settings)
         self._exact = {
             (r["key"], r["seed"]): r for r in records

@@ -1,15 +1,14 @@
-"""Who answers a judge's questions: a runtime in this process, or (in training) the job's one
-runtime elsewhere.
+"""A judge as those see it who ask it: a declared handle. Who answers is decided by who opens it: a
+runtime in this process, or (in training) the job's one runtime elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
-from rltf_verl.judge.settings import JudgeSettings
-from rltf_verl.judge.wire import Call, Reply
+from rltf_verl.judge.settings import JudgeSettings, SettingError, judge_settings
+from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 
 
 class Gateway(Protocol):
@@ -27,47 +26,76 @@ class Gateway(Protocol):
 Opener = Callable[[JudgeSettings], Gateway]
 
 
-def _runtime_here(settings: JudgeSettings) -> Gateway:
+def runtime_here(settings: JudgeSettings) -> Gateway:
+    """A runtime of this process, one per event loop and settings."""
     from rltf_verl.judge.runtime import RuntimeOfLoop
 
     return RuntimeOfLoop(settings)
 
 
-@dataclass
-class _Process:
-    """How this process opens gateways."""
+class Judge:
+    """A judge that a provider or an environment asks, and declares as one of its `judges`.
 
-    opener: Opener = field(default=_runtime_here)
+    Until `open` says otherwise, a runtime of this process answers.
 
+    Args:
+        options: `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`.
+        block: where they are in the config, e.g. `rltf.feedback`; for errors.
 
-_process = _Process()
-
-
-def open_gateway(settings: JudgeSettings) -> Gateway:
-    """The gateway for these settings, as this process opens them."""
-    return _process.opener(settings)
-
-
-def use_opener(opener: Opener) -> None:
-    """Open gateways of this process this way from now on; a worker of a job asks the job's one
-    runtime.
+    Raises:
+        ValueError: a bad option; names the config key.
     """
-    _process.opener = opener
+
+    def __init__(self, options: Mapping[str, Any], block: str) -> None:
+        self.block = block
+        try:
+            self.settings = judge_settings(options)
+        except SettingError as error:
+            raise error.under(block) from None
+        self._gateway = runtime_here(self.settings)
+
+    def open(self, opener: Opener) -> None:
+        """Calls go through `opener(settings)` from now on."""
+        self._gateway = opener(self.settings)
+
+    async def complete(self, call: Call) -> Reply:
+        """The reply.
+
+        Raises:
+            JudgeUnavailable: none could be had; the cause names the block.
+            ValueError: a package or the API key is missing.
+        """
+        try:
+            return await self._gateway.complete(call)
+        except JudgeUnavailable as error:
+            raise JudgeUnavailable(f"{self.block}: {error.cause}") from None
+        except SettingError as error:
+            raise error.under(self.block) from None
+
+    def note(self, event: str) -> None:
+        """Count what the reader of a reply found in it."""
+        self._gateway.note(event)
 
 
-def gateways_of(make: Callable[[], object]) -> list[JudgeSettings]:
-    """Settings of the judges that are opened while `make` builds a provider, each once; nobody is
-    asked.
+def judges_of(part: object) -> tuple[Judge, ...]:
+    """The judges that a provider or an environment declares; one that declares none asks none.
+
+    Raises:
+        ValueError: its `judges` are something else.
     """
-    opened: list[JudgeSettings] = []
+    judges = getattr(part, "judges", ())
+    if not isinstance(judges, tuple) or not all(isinstance(judge, Judge) for judge in judges):
+        raise ValueError(
+            f"{type(part).__name__}.judges: must be a tuple of rltf_verl.judge.gateway.Judge, which"
+            " the run opens; call the attribute something else if it is something else"
+        )
+    return judges
 
-    def remember(settings: JudgeSettings) -> Gateway:
-        opened.append(settings)
-        return _runtime_here(settings)
 
-    before, _process.opener = _process.opener, remember
-    try:
-        make()
-    finally:
-        _process.opener = before
-    return list(dict.fromkeys(opened))
+def __getattr__(name: str) -> object:
+    if name == "open_gateway":
+        raise ImportError(
+            "rltf_verl.judge.gateway.open_gateway is now Judge: hold Judge(options, block), declare"
+            " it as self.judges = (judge,), and ask it by judge.complete(call)"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

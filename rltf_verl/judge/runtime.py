@@ -310,24 +310,22 @@ class _Trying:
         if self.num_requests == 0:
             return (
                 f"waited {limits.deadline_s:g} s for its turn at {url}; raise"
-                f" rltf.feedback.limits.max_concurrency={limits.max_concurrency}, its rates or"
-                " deadline_s, or serve a faster judge"
+                f" limits.max_concurrency={limits.max_concurrency}, its rates or deadline_s, or"
+                " serve a faster judge"
             )
         last = f", lastly {self._last}" if self._last else ""
         return (
             f"{url} gave no reply within deadline_s={limits.deadline_s:g} in {self.num_requests}"
-            f" tries{last}; raise rltf.feedback.limits.deadline_s, or look at the endpoint"
+            f" tries{last}; raise limits.deadline_s, or look at the endpoint"
         )
 
 
 FIXES = {
-    "refused": "mend rltf.feedback.endpoint (model, api_key_env, base_url, extra_body)",
-    "rate_limited": (
-        "lower rltf.feedback.limits.requests_per_minute, tokens_per_minute or max_concurrency"
-    ),
-    "connection": "start the endpoint or mend rltf.feedback.endpoint.base_url",
-    "timeout": "raise rltf.feedback.limits.request_timeout_s or lower max_concurrency",
-    "empty": "raise rltf.feedback.endpoint.max_tokens, or look at the model's chat template",
+    "refused": "correct endpoint (model, api_key_env, base_url, extra_body)",
+    "rate_limited": "lower limits.requests_per_minute, tokens_per_minute or max_concurrency",
+    "connection": "start the endpoint or correct endpoint.base_url",
+    "timeout": "raise limits.request_timeout_s or lower max_concurrency",
+    "empty": "raise endpoint.max_tokens, or look at the model's chat template",
 }
 """Kind of the last fault -> what to change."""
 

@@ -14,6 +14,16 @@ from rltf_verl.registry import build_block
 from rltf_verl.texts import clean_text
 
 
+class SettingError(ValueError):
+    """A setting of a judge that cannot be. The text begins with its key, seen from the judge's
+    block, e.g. `endpoint.model`.
+    """
+
+    def under(self, block: str) -> SettingError:
+        """The same, seen from where `block` is."""
+        return SettingError(f"{block}.{self}")
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """An OpenAI-compatible chat-completions endpoint."""
@@ -69,7 +79,7 @@ class Endpoint:
         """The key, from the environment.
 
         Raises:
-            ValueError: the variable is not set, or holds what cannot be sent.
+            SettingError: the variable is not set, or holds what cannot be sent.
         """
         if self.api_key_env is None:
             return "none"
@@ -205,22 +215,22 @@ class JudgeSettings:
 
 
 def judge_settings(
-    options: Mapping[str, Any], block: str = "rltf.feedback", endpoint: type[Endpoint] = Endpoint
+    options: Mapping[str, Any], endpoint: type[Endpoint] = Endpoint
 ) -> JudgeSettings:
     """Settings from a config block with `endpoint`, `limits`, `price` and `cache_dir`.
 
     Raises:
-        ValueError: a bad option; names the config key, seen from `block`.
+        SettingError: a bad option.
     """
     try:
         return JudgeSettings(
-            endpoint=build_block("rltf.feedback.endpoint", endpoint, _block("endpoint", options)),
-            limits=build_block("rltf.feedback.limits", Limits, _block("limits", options)),
-            price=build_block("rltf.feedback.price", Price, _block("price", options)),
+            endpoint=build_block("endpoint", endpoint, _block("endpoint", options)),
+            limits=build_block("limits", Limits, _block("limits", options)),
+            price=build_block("price", Price, _block("price", options)),
             cache_dir=_folder(options.get("cache_dir")),
         )
     except ValueError as error:
-        raise ValueError(str(error).replace("rltf.feedback", block, 1)) from None
+        raise SettingError(str(error)) from None
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -267,7 +277,7 @@ def _block(key: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _require(ok: bool, key: str, value: object, fix: str) -> None:
     if not ok:
-        raise ValueError(f"rltf.feedback.{key}={value}: {fix}")
+        raise SettingError(f"{key}={value}: {fix}")
 
 
 def _number(
@@ -314,7 +324,6 @@ def _canonical(body: Any) -> str:
         not taken,
         "endpoint.extra_body",
         plain(body),
-        f"must not hold {', '.join(taken)}, which rltf.feedback.endpoint.* and the questions"
-        " decide",
+        f"must not hold {', '.join(taken)}, which endpoint.* and the questions decide",
     )
     return json.dumps(dict(fields or {}), sort_keys=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.sessions import Sessions
@@ -16,7 +15,7 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.rows import session_rows
 from rltf_verl.parity.modes import padding_excuse
 from rltf_verl.parity.report import Excuse, Json
-from rltf_verl.policy import Policy
+from rltf_verl.policy import NoPolicy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Row, Turn
 
 BEHIND_FIRST_PROMPT = (Role.DISTILL, Role.IMITATE)
@@ -94,8 +93,8 @@ def _excuse(case: Case, session: int, row: Row, config: RLTFConfig) -> Excuse | 
 
 
 async def _session_rows(episodes: Sequence[Episode], config: RLTFConfig) -> list[list[Row]]:
-    unused = cast(Policy, None)  # none of the compared modes encodes text
-    return [await session_rows(unused, (), episode, config) for episode in episodes]
+    policy = NoPolicy()  # none of the compared modes encodes text
+    return [await session_rows(policy, (), episode, config) for episode in episodes]
 
 
 def _release_order(session: int, row: Row) -> tuple[bool, int, bool, int, bool]:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rltf_verl.config import EpisodeConfig, RewardConfig
+from rltf_verl.config import EpisodeConfig, RewardConfig, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.knights_knaves.text import read_release_roles
 from rltf_verl.envs.math.env import Math
 from rltf_verl.envs.shortest_path.text import read_release_path, spell
 from rltf_verl.envs.text.boxed import extract_boxed
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.parity.release_fm import END_OF_TURN, release_critique
 from rltf_verl.parity.report import Check, Json, Report
@@ -135,9 +136,7 @@ def _metrics(turn: Turn, k: int, horizon: int) -> dict[str, float]:
 
 async def _play(item: Json) -> Episode:
     """The session again, with the answers of the file."""
-    rules = EpisodeRules(
-        env=make_env(item["env"], mode="official"),
-        provider=make_provider("correctness"),
+    config = RLTFConfig(
         episode=EpisodeConfig(
             horizon=item["horizon"],
             stop_when_solved_train=item["early_termination"],
@@ -146,11 +145,12 @@ async def _play(item: Json) -> Episode:
         ),
         reward=RewardConfig(intermediate=item["reward_y1"]),
     )
+    parts = Parts(config, make_env(item["env"], mode="official"), make_provider("correctness"))
     policy = _Scripted([turn["response"] for turn in item["turns"]])
     question = [{"role": "user", "content": ""}]
     problem = _problem(item["env"], item)
     return await run_episode(
-        rules, policy, problem, question, session_id=0, validate=False, seed_of=lambda place: 0
+        parts, policy, problem, question, session_id=0, validate=False, seed_of=lambda place: 0
     )
 
 

@@ -89,12 +89,8 @@ def _run_checks(config_name: str, overrides: Sequence[str]) -> list[Check]:
     words = " ".join(
         [config_name, *overrides, *(f"{word} (because VERL_PLATFORM=cpu)" for word in added)]
     )
-    return [
-        _settings(config, words),
-        platform,
-        _rollout(config, platform.status == "note"),
-        _judge(config),
-    ]
+    settings, judge = _settings(config, words)
+    return [settings, platform, _rollout(config, platform.status == "note"), judge]
 
 
 def _cpu_overrides(overrides: Sequence[str]) -> list[str]:
@@ -109,14 +105,22 @@ def _compose(config_name: str, overrides: list[str]) -> DictConfig:
         return compose(config_name, overrides)
 
 
-def _settings(config: DictConfig, words: str) -> Check:
-    from rltf_verl.adapters.startup.checks import check_config
+def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
+    """Of the whole config, and of the judges that it names."""
+    from rltf_verl.adapters.doctor.judge import judge_check
+    from rltf_verl.adapters.startup.checks import check_combinations, parts_of
 
     try:
-        check_config(config)
+        parts = parts_of(config)
     except Exception as error:  # also what OmegaConf raises for a broken interpolation
-        return Check("config", "failed", words, str(error))
-    return Check("config", "ok", words)
+        not_looked = Check("judge", "note", "not looked at", "correct the config first")
+        return Check("config", "failed", words, str(error)), not_looked
+    judge = judge_check(parts)
+    try:
+        check_combinations(config, parts)
+    except Exception as error:
+        return Check("config", "failed", words, str(error)), judge
+    return Check("config", "ok", words), judge
 
 
 def _platform(config: DictConfig) -> Check:
@@ -155,15 +159,3 @@ def _rollout(config: DictConfig, not_run_here: bool) -> Check:
         status: Status = "note" if not_run_here else "failed"
         return Check("rollout engine", status, f"{name}: {describe(error)}", fix)
     return Check("rollout engine", "ok", name)
-
-
-def _judge(config: DictConfig) -> Check:
-    from rltf_verl.adapters.doctor.judge import judge_check
-    from rltf_verl.config import ConfigError, RLTFConfig
-
-    block = OmegaConf.select(config, "rltf")
-    try:
-        rltf = RLTFConfig.from_mapping(OmegaConf.to_container(block, resolve=True))
-    except (ConfigError, ValueError):  # told by the check of the whole config
-        return Check("judge", "note", "not looked at", "mend the config first")
-    return judge_check(rltf)

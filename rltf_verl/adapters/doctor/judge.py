@@ -7,37 +7,41 @@ import urllib.request
 from http.client import HTTPException
 
 from rltf_verl.adapters.doctor.process import Check, describe
-from rltf_verl.config import RLTFConfig
-from rltf_verl.episode.provider import judged_parts
+from rltf_verl.episode.parts import Parts
 from rltf_verl.judge.client import require_packages
-from rltf_verl.judge.gateway import gateways_of
-from rltf_verl.judge.settings import Endpoint
+from rltf_verl.judge.gateway import Judge
+from rltf_verl.judge.settings import Endpoint, SettingError
 from rltf_verl.redaction import secrets_here
 
 PATIENCE_S = 10.0
 
 
-def judge_check(config: RLTFConfig) -> Check:
+def judge_check(parts: Parts) -> Check:
     """One line about the judges that a run's provider, leak guard and environment ask."""
-    provider = config.feedback.provider
+    provider = f"rltf.feedback.provider={parts.config.feedback.provider.name}"
+    judges = {judge.settings: judge for judge in parts.judges}.values()
+    if not judges:
+        return Check("judge", "ok", f"none configured ({provider} asks no model)")
     try:
-        endpoints = [s.endpoint for s in gateways_of(lambda: judged_parts(config))]
-        if not endpoints:
-            return Check(
-                "judge",
-                "ok",
-                f"none configured (rltf.feedback.provider={provider.name} asks no model)",
-            )
         require_packages()
-        secrets = secrets_here(endpoint.api_key() for endpoint in endpoints)
-        told = [_reached(endpoint) for endpoint in endpoints]
+        secrets = secrets_here(map(_key, judges))
+        answers = [_reached(judge.settings.endpoint) for judge in judges]
     except ValueError as error:
-        return Check("judge", "failed", f"rltf.feedback.provider={provider.name}", str(error))
+        return Check("judge", "failed", provider, str(error))
     except (OSError, HTTPException) as error:
-        fix = "start it, or mend rltf.feedback.endpoint (base_url, api_key_env)"
+        blocks = " or ".join(dict.fromkeys(f"{judge.block}.endpoint" for judge in judges))
+        urls = ", ".join(judge.settings.endpoint.base_url for judge in judges)
         what = secrets.quote(describe(error))  # an endpoint may quote the key
-        return Check("judge", "failed", f"{', '.join(e.base_url for e in endpoints)}: {what}", fix)
-    return Check("judge", "ok", "; ".join(told))
+        fix = f"start it, or correct {blocks} (base_url, api_key_env)"
+        return Check("judge", "failed", f"{urls}: {what}", fix)
+    return Check("judge", "ok", "; ".join(answers))
+
+
+def _key(judge: Judge) -> str:
+    try:
+        return judge.settings.endpoint.api_key()
+    except SettingError as error:
+        raise error.under(judge.block) from None
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -53,7 +57,7 @@ def _reached(endpoint: Endpoint) -> str:
     Raises:
         OSError: nobody answers, the key is refused, or it is elsewhere: a run does not follow
             redirects either.
-        ValueError: no key.
+        SettingError: no key.
     """
     request = urllib.request.Request(f"{endpoint.base_url.rstrip('/')}/models")
     request.add_unredirected_header("Authorization", f"Bearer {endpoint.api_key()}")

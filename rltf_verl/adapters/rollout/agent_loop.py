@@ -1,8 +1,8 @@
 """The agent loop `rltf`: plays a session against verl's rollout engine and hands its rows to the
 trainer.
 
-verl builds one loop object per session, so the constructor is a hot path and everything shared
-lives per process.
+verl builds one loop object per session, so the constructor is a hot path and the worker holds
+everything shared.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.rollout.chat_form import ChatForm, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_from_row, text_of
-from rltf_verl.envs import make_env
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import attempt_rows, session_rows
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import seeds_of_session
 from rltf_verl.feedback.group import Groups
+from rltf_verl.judge.gateway import Opener
 from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Row
@@ -42,15 +42,13 @@ warn_once(
 )  # it would warn in every session's constructor
 
 
-class _Shared:
-    """What all sessions of one worker process share."""
+class SessionsOfWorker:
+    """What all sessions of one worker process share; the worker makes it and hands it to each."""
 
-    def __init__(self, trainer_config: DictConfig) -> None:
-        self.config = RLTFConfig.from_mapping(
-            OmegaConf.to_container(trainer_config.rltf, resolve=True)
-        )
-        env = make_env(self.config.env.name, **self.config.env.options)
-        self.rules = EpisodeRules.of(self.config, env, build_provider(self.config.feedback))
+    def __init__(self, trainer_config: DictConfig, opener: Opener) -> None:
+        config = OmegaConf.to_container(trainer_config.rltf, resolve=True)
+        self.parts = Parts.of(RLTFConfig.from_mapping(config)).open(opener)
+        self.config = self.parts.config
         self.groups = Groups()
         log = self.config.episode_log
         self.log = (
@@ -60,21 +58,6 @@ class _Shared:
             if log.dir
             else None
         )
-
-
-_shared: dict[int, _Shared] = {}
-
-
-def _shared_of(trainer_config: DictConfig) -> _Shared:
-    key = id(trainer_config)
-    if key not in _shared:
-        _shared[key] = _Shared(trainer_config)
-    return _shared[key]
-
-
-def announce(trainer_config: DictConfig, uids: Sequence[str], size: int) -> None:
-    """Groups of `size` sessions each that are about to be played together in this process."""
-    _shared_of(trainer_config).groups.announce(uids, size)
 
 
 @cache
@@ -100,14 +83,19 @@ def _first_prompt(raw: Sequence[Mapping[str, Any]], index: int) -> list[Message]
 
 
 @cache
-def _end_tokens_of_model(path: str, trust_remote_code: bool) -> frozenset[int]:
-    """`eos_token_id` of the model's generation config, which engines stop at beside the
-    tokenizer's.
+def _end_tokens_of(
+    tokenizer: Any, of_template: tuple[int, ...], path: str, trust_remote_code: bool
+) -> frozenset[int]:
+    """An answer that ends with one of these has ended: an engine that stops at its own limits
+    reports both the same way.
+
+    The tokenizer's, the chat template's, and `eos_token_id` of the model's generation config, which
+    engines stop at beside the tokenizer's.
     """
-    ids = getattr(
-        get_generation_config(copy_to_local(path), trust_remote_code), "eos_token_id", None
-    )
-    return frozenset(ids if isinstance(ids, list) else () if ids is None else (ids,))
+    generation = get_generation_config(copy_to_local(path), trust_remote_code)
+    ids = getattr(generation, "eos_token_id", None)
+    of_model = ids if isinstance(ids, list) else () if ids is None else (ids,)
+    return frozenset((tokenizer.eos_token_id, *of_template, *of_model))
 
 
 @cache
@@ -126,12 +114,13 @@ class RLTFAgentLoop(AgentLoopBase):
         Args:
             sampling_params: verl's sampling parameters.
             kwargs: the dataset row, with `uid`, `session_id`, `global_steps` and, from our worker,
-                `rltf_validate`.
+                `rltf_validate` and `rltf_shared`.
 
         Returns:
             The rows, the last attempt last.
         """
-        shared, start = _shared_of(self.config), time.monotonic()
+        shared: SessionsOfWorker = kwargs["rltf_shared"]
+        start = time.monotonic()
         step, session_id = int(kwargs["global_steps"]), int(kwargs["session_id"])
         validate = bool(kwargs["rltf_validate"])
         problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
@@ -155,7 +144,7 @@ class RLTFAgentLoop(AgentLoopBase):
         size = rollout.val_kwargs.n if validate else rollout.n
         horizon = self._horizon(shared.config.episode, step, validate)
         episode = await run_episode(
-            shared.rules,
+            shared.parts,
             policy,
             problem,
             messages,
@@ -270,7 +259,7 @@ class VerlPolicy:
             self._loop.continuous_token_builder.merge_context_tokens,
             self._chat_form.end_of_turn,
         )
-        said, ended = list(messages), [*ids, *(() if self._is_stop(ids[-1]) else end)]
+        said, ended = list(messages), [*ids, *(() if ids[-1] in self._end_tokens else end)]
         merged = await self._loop.loop.run_in_executor(None, merge, said, [*said, message], ended)
         return tuple(int(i) for i in merged.token_ids)
 
@@ -279,9 +268,16 @@ class VerlPolicy:
         builder = self._loop.continuous_token_builder
         return chat_form(self._loop.tokenizer, builder.chat_template_kwargs)
 
-    def _is_stop(self, token: int) -> bool:
-        """Whether an answer that ends with the token has ended."""
-        return token in (self._loop.tokenizer.eos_token_id, *self._chat_form.end_of_turn[-1:])
+    @property
+    def _end_tokens(self) -> frozenset[int]:
+        model = self._loop.config.actor_rollout_ref.model
+        path = str(model.get("hf_config_path") or model.path)
+        return _end_tokens_of(
+            self._loop.tokenizer,
+            self._chat_form.end_of_turn[-1:],
+            path,
+            bool(model.get("trust_remote_code")),
+        )
 
     async def encode_answer(self, text: str) -> tuple[int, ...]:
         """Plain text as an answer, ended by the end token, cut off at
@@ -316,7 +312,7 @@ class VerlPolicy:
             response_ids=ids,
             log_probs=tuple(output.log_probs) if output.log_probs else None,
             text=self._loop.tokenizer.decode(ids, skip_special_tokens=True),
-            ended=ids[-1] in self._end_tokens(),
+            ended=ids[-1] in self._end_tokens,
             info={k: output.extra_fields.get(k) for k in ("min_global_steps", "max_global_steps")},
         )
 
@@ -329,13 +325,3 @@ class VerlPolicy:
         same in every run.
         """
         return f"{seed:016x}" if self._loop.rollout_config.full_determinism else self._session
-
-    def _end_tokens(self) -> set[int]:
-        """What the engine stops at. It stops at its own limits too and reports both the same
-        way.
-        """
-        model = self._loop.config.actor_rollout_ref.model
-        path = str(model.get("hf_config_path") or model.path)
-        of_model = _end_tokens_of_model(path, bool(model.get("trust_remote_code")))
-        asked = self._sampling_params.get("stop_token_ids") or ()
-        return {self._loop.tokenizer.eos_token_id, *of_model, *asked}

@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rltf_verl.judge.gateway import use_opener
+from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
-from rltf_verl.judge.settings import JudgeSettings
+from rltf_verl.judge.settings import JudgeSettings, SettingError
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 
 logger = logging.getLogger(__name__)
@@ -124,28 +125,29 @@ class JobGateway:
         self._server.note.remote(self._settings, event)
 
 
-def ask_through_the_job() -> None:
-    """Judges that are made in this process from now on ask the job's one runtime."""
-    use_opener(JobGateway)
-
-
 class JudgeOfTheJob:
     """The trainer's side: it owns the actor and reads its metrics.
 
     Args:
-        wanted: settings of the judges that the run's provider will ask; none, and there is no
-            actor.
+        judges: what a session may ask; with none there is no actor.
 
     Raises:
         ValueError: a package or the API key is missing where the actor runs.
     """
 
-    def __init__(self, wanted: list[JudgeSettings]) -> None:
-        self._server = _actor() if wanted else None
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        self._server = _actor() if judges else None
+        for judge in judges:
+            self._prepare(judge)
+
+    def _prepare(self, judge: Judge) -> None:
         try:
-            ray.get([self._server.prepare.remote(settings) for settings in wanted], timeout=START_S)
+            ray.get(self._server.prepare.remote(judge.settings), timeout=START_S)
         except RayTaskError as error:
-            raise ValueError(str(error.cause)) from None
+            cause = error.cause
+            if isinstance(cause, SettingError):
+                raise cause.under(judge.block) from None
+            raise ValueError(str(cause)) from None
 
     def metrics(self) -> dict[str, float]:
         """Metrics since the last look; none if the actor is busy starting again."""

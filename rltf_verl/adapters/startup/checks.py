@@ -29,11 +29,8 @@ from rltf_verl.data.schema import (
     problem_from_row,
     text_of,
 )
-from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env, NeedsMachine
-from rltf_verl.episode.provider import build_provider
-from rltf_verl.episode.templates import with_template
-from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.episode.parts import Parts
 from rltf_verl.prompts import is_file, render, require_template, template_of
 from rltf_verl.types import Message, Problem
 
@@ -58,15 +55,14 @@ def check_driver(config: DictConfig) -> None:
     config.trainer.experiment_name = str(
         config.trainer.experiment_name
     )  # the config's name is known here only
-    rltf = check_config(config)
+    parts = checked_parts(config)
     check_platform(config)
-    env = make_env(rltf.env.name, **rltf.env.options)
-    check_machine(env)
+    check_machine(parts.env)
     for key in ("data.train_files", "data.val_files"):
         for path in files_of(OmegaConf.select(config, key)):
-            check_dataset(key, path, env.name)
-    check_folders(rltf)
-    check_resume(config, rltf)
+            check_dataset(key, path, parts.env.name)
+    check_folders(parts.config)
+    check_resume(config, parts.config)
 
 
 def resolve_files(config: DictConfig) -> None:
@@ -151,28 +147,44 @@ def _folders(key: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def check_config(config: DictConfig) -> RLTFConfig:
-    """Read the `rltf:` block and hold it against verl's settings.
+    """The `rltf:` block of `checked_parts`."""
+    return checked_parts(config).config
+
+
+def checked_parts(config: DictConfig) -> Parts:
+    """What the `rltf:` block names, held against verl's settings.
 
     Raises:
         ConfigError: names the key, its value and what to set instead.
     """
+    parts = parts_of(config)
+    check_combinations(config, parts)
+    return parts
+
+
+def parts_of(config: DictConfig) -> Parts:
+    """What the `rltf:` block names. Raises ValueError, ConfigError."""
     if config.get("rltf") is None:
         raise ConfigError(
             "no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd"
         )
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
-    env = make_env(rltf.env.name, **rltf.env.options)
-    provider = build_provider(rltf.feedback)
-    rltf = with_template(rltf, env, provider)
+    parts = Parts.of(rltf)
     require_template("rltf.feedback_modeling.critic", "critic", rltf.feedback_modeling.critic)
+    return parts
+
+
+def check_combinations(config: DictConfig, parts: Parts) -> None:
+    """Raise ConfigError where verl's settings and ours do not go together; warn where they may
+    not.
+    """
+    rltf = parts.config
     if not verl_is_tested():
         logger.warning(
             "verl %s is outside the tested range %s; run `rltf doctor`", verl_version(), TESTED_VERL
         )
     combinations = (
-        verl_combinations(config)
-        + mode_combinations(config)
-        + _own_combinations(config, rltf, provider)
+        verl_combinations(config) + mode_combinations(config) + _own_combinations(config, parts)
     )
     if rltf.logit_distill.enabled:
         combinations += _logit_combinations(config)
@@ -181,13 +193,11 @@ def check_config(config: DictConfig) -> RLTFConfig:
             raise ConfigError(message)
     for message in ignored_settings(config) + trust_region_warnings(config, rltf):
         logger.warning(message)
-    return rltf
 
 
-def _own_combinations(
-    config: DictConfig, rltf: RLTFConfig, provider: FeedbackProvider
-) -> list[tuple[bool, str]]:
+def _own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]]:
     """The same for settings of ours that only the whole config can judge."""
+    rltf, provider = parts.config, parts.provider
     rollout, episode, name = (
         config.actor_rollout_ref.rollout,
         rltf.episode,
@@ -410,7 +420,7 @@ def check_machine(env: Env) -> None:
         raise ConfigError(trouble)
 
 
-def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, tokenizer: Any) -> None:
+def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any) -> None:
     """Refuse a `data.max_prompt_length` that cannot hold a second prompt even if the attempt had no
     tokens at all.
 
@@ -418,7 +428,7 @@ def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, toke
     answer. A first prompt above the limit is refused too: nothing cuts it, so its answer would be
     cut by as much.
     """
-    limit, env = int(config.data.max_prompt_length), make_env(rltf.env.name, **rltf.env.options)
+    limit, rltf = int(config.data.max_prompt_length), parts.config
     options = dict(config.data.get("apply_chat_template_kwargs") or {})
     longest, worst = 0, None
 
@@ -443,7 +453,7 @@ def check_prompt_budget(config: DictConfig, rltf: RLTFConfig, dataset: Any, toke
             )
         if rltf.episode.horizon == 1:
             continue
-        needed = length(_second_prompt(rltf, question, _sample_feedback(rltf, env, problem)))
+        needed = length(_second_prompt(rltf, question, _sample_feedback(parts, problem)))
         if needed > longest:
             longest, worst = needed, problem.index
     if longest > limit:
@@ -464,11 +474,11 @@ def _second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> 
     return [*question[:-1], revise]
 
 
-def _sample_feedback(rltf: RLTFConfig, env: Env, problem: Problem) -> str:
+def _sample_feedback(parts: Parts, problem: Problem) -> str:
     """The environment's explanation of an empty answer; a provider is not asked, it may cost money
     or be down.
     """
-    level = rltf.feedback.provider.options.get("level", "verdict")
+    env, level = parts.env, parts.config.feedback.provider.options.get("level", "verdict")
     grade = env.grade(problem, "")
     levels = [level] if isinstance(level, str) else level
     return max((env.explain(problem, "", grade, each) for each in levels), key=len)

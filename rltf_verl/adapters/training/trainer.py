@@ -38,7 +38,7 @@ from rltf_verl.adapters.metrics.validation import (
 from rltf_verl.adapters.queue.columns import FACTS, SAMPLER_LOG_PROBS, real_rows, stale_turns
 from rltf_verl.adapters.queue.step_rows import StepRows, read_rows, write_tokens
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
-from rltf_verl.adapters.startup.checks import check_config, check_prompt_budget
+from rltf_verl.adapters.startup.checks import check_prompt_budget, checked_parts
 from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
 from rltf_verl.adapters.training.correction import rollout_correction
 from rltf_verl.adapters.training.live_groups import LiveGroups
@@ -53,8 +53,6 @@ from rltf_verl.algos.targets import (
     role_weights,
     sampled_tokens,
 )
-from rltf_verl.episode.provider import judged_parts
-from rltf_verl.judge.gateway import gateways_of
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.types import Role
 
@@ -74,8 +72,9 @@ class RLTFTrainerMixin:
     """verl's own mode that this trainer extends; verl looks its settings up by that name."""
 
     def __init__(self, config: DictConfig, *args: Any, **kwargs: Any) -> None:
-        self.rltf = check_config(config)
-        self.judge = JudgeOfTheJob(gateways_of(lambda: judged_parts(self.rltf)))
+        self.parts = checked_parts(config)
+        self.rltf = self.parts.config
+        self.judge = JudgeOfTheJob(self.parts.judges)
         with open_dict(config):
             config.trainer.v1.trainer_mode = self.verl_mode
         super().__init__(config, *args, **kwargs)
@@ -97,7 +96,7 @@ class RLTFTrainerMixin:
             self.config
         ):  # the agent loops want to know which validation is the last one
             self.config.trainer.total_training_steps = self.total_training_steps
-        check_prompt_budget(self.config, self.rltf, self.train_dataset, self.tokenizer)
+        check_prompt_budget(self.config, self.parts, self.train_dataset, self.tokenizer)
 
     def _setup(self) -> None:
         super()._setup()

@@ -79,6 +79,7 @@ class Writing:
             ScoringJudge(block, f"rltf.env.judges[{i}]", self._scale)
             for i, block in enumerate(judges)
         ]
+        self.judges = tuple(scoring.judge for scoring in self._judges)
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Read the assignments, in a random order; the first `num_test` are the test split.

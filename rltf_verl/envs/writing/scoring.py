@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.judge.gateway import Gateway, open_gateway
+from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.parsing import parse_reply
-from rltf_verl.judge.settings import judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable
 from rltf_verl.prompts import render
 from rltf_verl.prompts.quote import defused, fence_around
@@ -74,9 +73,8 @@ class ScoringJudge:
     """
 
     def __init__(self, options: Mapping[str, Any], block: str, scale: Scale) -> None:
-        self.settings = judge_settings(options, block)
-        self._gateway: Gateway = open_gateway(self.settings)
-        self._block, self._scale = block, scale
+        self.judge = Judge(options, block)
+        self._scale = scale
 
     async def score(self, question: str, text: str, rubric: Sequence[str], seed: int) -> Scored:
         """Score and critique of a text. A reply without a score is asked for once more.
@@ -87,18 +85,20 @@ class ScoringJudge:
         messages = ({"role": "user", "content": score_prompt(question, text, rubric, self._scale)},)
         for again in range(2):
             try:
-                reply = await self._gateway.complete(Call(messages, seed + again))
+                reply = await self.judge.complete(Call(messages, seed + again))
             except JudgeUnavailable as error:
-                raise GradeUnavailable(f"{self._block}: {error.cause}") from None
+                raise GradeUnavailable(error.cause) from None
             score = read_score(reply.text, self._scale)
             if score is not None:
                 before = reply.text[: list(_SCORE.finditer(reply.text))[-1].start()]
                 return Scored(
                     score, parse_reply(before, marker="Critique:", words=WORDS, complete=True).text
                 )
-            self._gateway.note("no_score")
+            self.judge.note("no_score")
         wanted = f"a number from {self._scale.low:g} to {self._scale.high:g} after `Score:`"
-        raise GradeUnavailable(f"{self._block}: no score in the reply, twice; {wanted} is read")
+        raise GradeUnavailable(
+            f"{self.judge.block}: no score in the reply, twice; {wanted} is read"
+        )
 
 
 def score_prompt(question: str, text: str, rubric: Sequence[str], scale: Scale) -> str:

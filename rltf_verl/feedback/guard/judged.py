@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.judge.gateway import open_gateway
+from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.parsing import parse_reply
-from rltf_verl.judge.settings import judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable
 from rltf_verl.prompts import render
 from rltf_verl.prompts.quote import defused, fence_around
@@ -30,8 +29,8 @@ class JudgedLeak:
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self.settings = judge_settings(options, BLOCK)
-        self._gateway = open_gateway(self.settings)
+        self.judge = Judge(options, BLOCK)
+        self.judges = (self.judge,)
 
     async def __call__(self, request: FeedbackRequest, text: str) -> bool:
         """Whether the model says so.
@@ -43,15 +42,15 @@ class JudgedLeak:
         said = ""
         for seed in (request.seed, request.seed + 1):
             try:
-                reply = await self._gateway.complete(Call(leak_messages(request, text), seed))
+                reply = await self.judge.complete(Call(leak_messages(request, text), seed))
             except JudgeUnavailable as error:
-                raise FeedbackUnavailable("guard", f"{BLOCK}: {error.cause}") from None
+                raise FeedbackUnavailable("guard", error.cause) from None
             said = parse_reply(
                 reply.text, marker="Verdict:", words=20, complete=reply.complete
             ).text
             if verdict := re.match(r"\W*(yes|no)\b", said, re.IGNORECASE):
                 return verdict[1].lower() == "yes"
-            self._gateway.note("no_verdict")
+            self.judge.note("no_verdict")
         raise FeedbackUnavailable(
             "guard", f"{BLOCK}: no verdict in the reply, twice: {said[:80]!r}"
         )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from rltf_verl.envs.waiting import call_env
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback
 
@@ -20,7 +21,9 @@ GAP = "[…]"
 """What stands in place of a redacted passage."""
 
 LeakCheck = Callable[[FeedbackRequest, str], Awaitable[bool]]
-"""An additional check, e.g. by a language model: does this text give the answer away?"""
+"""An additional check, e.g. by a language model (with `judges`): does this text
+give the answer away?
+"""
 
 
 class GuardedProvider:
@@ -55,6 +58,7 @@ class GuardedProvider:
         self._action, self._check_all = action, check_all
         self._regenerations = regenerations if action == "regenerate" else 0
         self._settings, self._also = settings or GuardSettings(), also
+        self.judges = (*judges_of(inner), *judges_of(also))
         self._warned = False
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
