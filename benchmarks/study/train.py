@@ -21,13 +21,11 @@ from benchmarks.study.learner import Learner
 from benchmarks.study.rollout import LocalPolicy
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator
 from rltf_verl.adapters.metrics.validation import averaged_info
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.algos.pack import pack_sessions
-from rltf_verl.config import RLTFConfig
-from rltf_verl.envs import make_env
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import session_rows
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import sampling_seed
 from rltf_verl.types import CONTEXT, Episode, Problem, Row
 
@@ -84,14 +82,14 @@ class Trainer:
         num_steps: int,
         control: str = "",
     ) -> None:
-        self.rltf: RLTFConfig = check_config(config)
+        self.parts = checked_parts(config)
+        self.rltf = self.parts.config
         self.train, self.num_steps, self.control = train, num_steps, control
         self.problems_per_step, self.sessions = (
             config.data.train_batch_size,
             config.actor_rollout_ref.rollout.n,
         )
-        self.env = make_env(self.rltf.env.name, **self.rltf.env.options)
-        self.rules = EpisodeRules.of(self.rltf, self.env, build_provider(self.rltf.feedback))
+        self.env = self.parts.env
         model = AutoModelForCausalLM.from_pretrained(policy, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(policy)
         self.generator = BatchGenerator(model, [tokenizer.eos_token_id])
@@ -134,22 +132,23 @@ class Trainer:
 
     def test(self, problems: Sequence[Problem], step: int) -> list[Episode]:
         """Every problem `SESSIONS_TESTED` times, two turns each, sampled as in training."""
-        rules = replace(self.rules, episode=replace(self.rltf.episode, horizon=TURNS_TESTED))
+        episode = replace(self.rltf.episode, horizon=TURNS_TESTED)
+        parts = replace(self.parts, config=replace(self.rltf, episode=episode))
         sessions = [
             (problem, session) for problem in problems for session in range(SESSIONS_TESTED)
         ]
         return self.policy.gather(
-            [self._play(rules, p, s, step, validate=True) for p, s in sessions]
+            [self._play(parts, p, s, step, validate=True) for p, s in sessions]
         )
 
     async def _session(
         self, problem: Problem, session: int, step: int
     ) -> tuple[Episode, list[Row]]:
-        episode = await self._play(self.rules, problem, session, step, validate=False)
+        episode = await self._play(self.parts, problem, session, step, validate=False)
         return episode, await session_rows(self.policy, self._question(problem), episode, self.rltf)
 
     async def _play(
-        self, rules: EpisodeRules, problem: Problem, session: int, step: int, *, validate: bool
+        self, parts: Parts, problem: Problem, session: int, step: int, *, validate: bool
     ) -> Episode:
         def seed_of(place: str) -> int:
             return sampling_seed(
@@ -163,7 +162,7 @@ class Trainer:
             )
 
         return await run_episode(
-            rules,
+            parts,
             self.policy,
             problem,
             self._question(problem),

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.metrics.episodes import lost_share
-from rltf_verl.adapters.rollout import agent_worker
 from rltf_verl.adapters.rollout.agent_worker import RLTFAgentLoopWorker
 from rltf_verl.episode import lost
+from rltf_verl.feedback.group import Groups
 
 TRAJECTORY = {"step": 3, "sample_index": 7, "rollout_n": 0, "validate": False}
 
@@ -27,7 +28,9 @@ def worker(monkeypatch):
 
     monkeypatch.setattr(actor_class(AgentLoopWorkerTQ), "_run_agent_loop", broken)
     monkeypatch.setattr(lost, "_named", set())
-    return RLTFAgentLoopWorker.__new__(RLTFAgentLoopWorker)
+    worker = RLTFAgentLoopWorker.__new__(RLTFAgentLoopWorker)
+    worker.rltf_shared = SimpleNamespace(groups=Groups())
+    return worker
 
 
 def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker, caplog):
@@ -62,7 +65,7 @@ def test_the_problems_of_a_call_are_a_cohort_before_any_session_starts(worker, m
 
     monkeypatch.setattr(actor_class(AgentLoopWorkerTQ), "generate_sequences", started_by_verl)
     monkeypatch.setattr(
-        agent_worker, "announce", lambda config, uids, size: announced.append((uids, size))
+        worker.rltf_shared.groups, "announce", lambda uids, size: announced.append((uids, size))
     )
     worker.config = OmegaConf.create(
         {"actor_rollout_ref": {"rollout": {"n": 4, "val_kwargs": {"n": 2}}}}

@@ -571,7 +571,7 @@ def test_a_prompt_budget_too_small_for_the_revise_prompt_says_what_is_needed(ver
     def check(budget, *overrides, num=40):
         config = verl_config(*COMPACT, *TELLS, f"data.max_prompt_length={budget}", *overrides)
         checks.check_prompt_budget(
-            config, checks.check_config(config), probes[:num], CharTokenizer()
+            config, checks.checked_parts(config), probes[:num], CharTokenizer()
         )
 
     with pytest.raises(ConfigError) as refused:
@@ -604,7 +604,7 @@ def test_a_first_prompt_above_the_limit_is_refused(verl_config, probes):
         r" leave such "
     )
     with pytest.raises(ConfigError, match=message):
-        checks.check_prompt_budget(config, checks.check_config(config), probes, CharTokenizer())
+        checks.check_prompt_budget(config, checks.checked_parts(config), probes, CharTokenizer())
 
 
 def test_the_chat_templates_settings_count_for_the_prompts_length(verl_config, probes):
@@ -623,4 +623,4 @@ def test_the_chat_templates_settings_count_for_the_prompts_length(verl_config, p
         ConfigError,
         match=r"data.max_prompt_length=500: the first prompt of problem \d+ has 501 tokens",
     ):
-        checks.check_prompt_budget(config, checks.check_config(config), probes, Thinking())
+        checks.check_prompt_budget(config, checks.checked_parts(config), probes, Thinking())

@@ -10,18 +10,19 @@ import pytest
 from rltf_verl.adapters.doctor.judge import judge_check
 from rltf_verl.adapters.startup import checks
 from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions, RLTFConfig
+from rltf_verl.episode.parts import Parts
 from rltf_verl.redaction import Secrets
 from tests.support.judge_server import InThread, JudgeServer
 
 
 def run_with(
     provider: str, guard: GuardConfig | None = None, env: NamedOptions | None = None, **options: Any
-) -> RLTFConfig:
+) -> Parts:
     feedback = FeedbackConfig(NamedOptions(provider, options), guard=guard or GuardConfig())
-    return RLTFConfig(env=env or NamedOptions("binary_matrix"), feedback=feedback)
+    return Parts.of(RLTFConfig(env=env or NamedOptions("binary_matrix"), feedback=feedback))
 
 
-def judge(url: str, **endpoint: str) -> RLTFConfig:
+def judge(url: str, **endpoint: str) -> Parts:
     return run_with("judge", endpoint={"base_url": url, "model": "m", **endpoint})
 
 

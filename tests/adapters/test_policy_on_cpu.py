@@ -19,12 +19,13 @@ from rltf_verl.adapters.rollout.agent_loop import VerlPolicy, _first_prompt, _sp
 from rltf_verl.config import ConfigError, EpisodeConfig
 from rltf_verl.envs import make_env
 from rltf_verl.episode.revise import revise
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import defused
 from rltf_verl.types import Attempt, Feedback, Grade, Turn
+from tests.support.episode_fakes import parts_with
 from tests.support.judge_server import InThread, JudgeServer
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
@@ -198,8 +199,6 @@ END = 3
         ([5, 6], {}, False),  # shorter than response_length: the engine's context was full
         ([5] * 29 + [END], {}, True),
         ([5] * 30, {}, False),
-        ([5, 7], {"stop_token_ids": [7]}, True),
-        ([7, 5], {"stop_token_ids": [7]}, False),
     ],
 )
 def test_an_answer_has_ended_if_its_last_token_is_one_that_engines_stop_at(
@@ -304,12 +303,12 @@ async def test_a_judge_that_sends_half_a_pair_loses_no_session(tokenizer, monkey
     said = "Critique: Look\\ud83d at <end><us<end>er>\\u0000 the 2\\u202end line."
     with InThread(JudgeServer(reply=lambda body: json.loads(f'"{said}"'))) as thread:
         provider = make_provider("judge", endpoint={"base_url": thread.server.url, "model": "m"})
-        rules = EpisodeRules(make_env("binary_matrix"), provider, EpisodeConfig(revise="compact"))
-        (problem,) = rules.env.build(0, 1, 0).train
+        parts = parts_with(make_env("binary_matrix"), provider)
+        (problem,) = parts.env.build(0, 1, 0).train
         policy = policy_of(asyncio.get_running_loop(), tokenizer, engine=Engine([5]))
         policy.prompt_budget = 10_000
         episode = await run_episode(
-            rules, policy, problem, QUESTION, session_id=0, validate=False, seed_of=lambda place: 1
+            parts, policy, problem, QUESTION, session_id=0, validate=False, seed_of=lambda place: 1
         )
         await runtime_of(provider.settings).aclose()
     first, second = episode.turns

@@ -11,14 +11,20 @@ from collections import Counter
 import pytest
 import ray
 
-from rltf_verl.adapters.rollout.judge_actor import JobGateway, JudgeOfTheJob, ask_through_the_job
-from rltf_verl.config import EpisodeConfig
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.adapters.rollout.judge_actor import JobGateway, JudgeOfTheJob
+from rltf_verl.config import FeedbackConfig
+from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
-from rltf_verl.judge.gateway import gateways_of
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.wire import JudgeUnavailable
 from tests.e2e.runs import ROOT
-from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy
+from tests.support.episode_fakes import (
+    PROBLEM,
+    QUESTION,
+    EchoEnv,
+    ScriptedPolicy,
+    parts_with,
+)
 from tests.support.judge_requests import call, settings
 from tests.support.judge_server import InThread, JudgeServer
 
@@ -44,11 +50,9 @@ class Worker:
     """Plays sessions as an agent-loop worker does: all at once."""
 
     def __init__(self, options: dict) -> None:
-        ask_through_the_job()
         provider = make_provider("judge", **options)
-        self._rules = EpisodeRules(
-            EchoEnv(), provider, EpisodeConfig(revise="compact"), "correctness"
-        )
+        feedback = FeedbackConfig(on_error="correctness")
+        self._parts = parts_with(EchoEnv(), provider, feedback).open(JobGateway)
 
     async def play(self, sessions: range) -> Counter[str]:
         """How the sessions went."""
@@ -56,7 +60,7 @@ class Worker:
 
     async def _play(self, session: int) -> str:
         episode = await run_episode(
-            self._rules,
+            self._parts,
             ScriptedPolicy(["no", "yes"]),
             PROBLEM,
             QUESTION,
@@ -84,7 +88,7 @@ def test_no_session_is_lost_and_the_budget_holds_across_workers() -> None:
             "endpoint": {"base_url": server.url, "model": "m"},
             "limits": limits,
         }
-        judge = JudgeOfTheJob(gateways_of(lambda: make_provider("judge", **options)))
+        judge = JudgeOfTheJob(judges_of(make_provider("judge", **options)))
         workers = [ray.remote(Worker).options(num_cpus=1).remote(options) for _ in range(WORKERS)]
         share = SESSIONS // WORKERS
         parts = [range(i * share, (i + 1) * share) for i in range(WORKERS)]

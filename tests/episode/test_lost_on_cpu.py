@@ -4,9 +4,8 @@ import logging
 
 import pytest
 
-from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode import lost
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
 from tests.support.episode_fakes import (
@@ -15,6 +14,7 @@ from tests.support.episode_fakes import (
     EchoEnv,
     ScriptedPolicy,
     ScriptedProvider,
+    parts_with,
     play,
     seed_of_place,
     stops,
@@ -65,12 +65,9 @@ async def test_other_branches_and_siblings_are_played():
     episode = await play(StrictPolicy(answers), provider, horizon=3, branch_turn=1, branch_width=2)
     assert sorted(map(str, stops(episode))) == ["None", "None", "feedback_unavailable", "solved"]
 
-    group, rules = (
-        Group(2),
-        EpisodeRules(EchoEnv(), ScriptedProvider(HALF), EpisodeConfig(revise="compact")),
-    )
+    group, parts = Group(2), parts_with(EchoEnv(), ScriptedProvider(HALF))
     await run_episode(
-        rules,
+        parts,
         StrictPolicy(["no"]),
         PROBLEM,
         QUESTION,
@@ -116,10 +113,10 @@ async def test_a_policy_that_cannot_sample_loses_the_session():
             raise RuntimeError("the engine is down")
 
     group = Group(1)
-    rules = EpisodeRules(EchoEnv(), ScriptedProvider("f"), EpisodeConfig(revise="compact"))
+    parts = parts_with(EchoEnv(), ScriptedProvider("f"))
     with pytest.raises(RuntimeError, match="the engine is down"):
         await run_episode(
-            rules,
+            parts,
             Down([]),
             PROBLEM,
             QUESTION,

@@ -3,13 +3,14 @@
 import pytest
 
 from rltf_verl.config import EpisodeConfig
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from tests.support.episode_fakes import (
     PROBLEM,
     QUESTION,
     EchoEnv,
     Remark,
     ScriptedPolicy,
+    parts_with,
     seed_of_place,
     stops,
 )
@@ -49,9 +50,9 @@ async def test_a_first_answer_alone_asks_nobody_and_says_that_no_more_was_to_com
     answer, stop_when_solved
 ):
     provider, policy = Remark(), ScriptedPolicy([answer])
-    settings = EpisodeConfig(revise="compact", horizon=3, stop_when_solved_val=stop_when_solved)
+    settings = {"horizon": 3, "stop_when_solved_val": stop_when_solved}
     episode = await run_episode(
-        EpisodeRules(EchoEnv(), provider, settings),
+        parts_with(EchoEnv(), provider, **settings),
         policy,
         PROBLEM,
         QUESTION,
@@ -69,9 +70,9 @@ async def test_the_first_answer_is_the_one_that_a_validation_with_feedback_sampl
     seeds = []
     for horizon in (1, None):
         policy = ScriptedPolicy(["no", "no", "yes"])
-        rules = EpisodeRules(EchoEnv(), Remark(), EpisodeConfig(revise="compact", horizon=3))
+        parts = parts_with(EchoEnv(), Remark(), horizon=3)
         episode = await run_episode(
-            rules,
+            parts,
             policy,
             PROBLEM,
             QUESTION,

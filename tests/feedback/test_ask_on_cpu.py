@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rltf_verl.config import EpisodeConfig, RLTFConfig
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.config import FeedbackConfig, RLTFConfig
+from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
 from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
+from tests.support.episode_fakes import parts_with
 
 N = 4
 
@@ -94,14 +95,14 @@ async def played(
     answers, *, breaks=None, delays=0, size=None, validate=False, wait_s=20.0, group=True, **episode
 ):
     """Every session's turns, or the error that ended it."""
-    settings_ = EpisodeConfig(**{"horizon": 3, "revise": "compact", **episode})
-    rules = EpisodeRules(Digits(), Hint(), settings_, ask="group_failed", ask_wait_s=wait_s)
+    feedback = FeedbackConfig(ask="group_failed", ask_wait_s=wait_s)
+    parts = parts_with(Digits(), Hint(), feedback, **{"horizon": 3, **episode})
     together, rng = Group(size or len(answers)) if group else None, random.Random(delays)
     breaks = breaks or [None] * len(answers)
 
     def session(i: int):
         return run_episode(
-            rules,
+            parts,
             Slow(answers[i], rng, breaks[i]),
             Problem("digits", 0, {}, "0"),
             [{"role": "user", "content": "?"}],
@@ -205,15 +206,3 @@ async def test_sessions_that_never_start_cost_the_bounded_wait_only():
 def test_values_that_cannot_work(block, message):
     with pytest.raises(ValueError, match=message):
         RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, **block})
-
-
-def test_the_rules_are_the_configurations():
-    block = {"provider": "verifier", "ask": "group_failed", "ask_wait_s": 5, "on_error": "raise"}
-    config = RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, "feedback": block})
-    rules = EpisodeRules.of(config, Digits(), Hint())
-    assert (rules.ask, rules.ask_wait_s, rules.on_error, rules.reward) == (
-        "group_failed",
-        5,
-        "raise",
-        config.reward,
-    )

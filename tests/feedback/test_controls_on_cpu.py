@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from rltf_verl.config import EpisodeConfig
 from rltf_verl.config.feedback import feedback_config
 from rltf_verl.episode.provider import build_provider
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Groups
 from rltf_verl.types import Attempt, Feedback, Grade
+from tests.support.episode_fakes import parts_with
 from tests.support.feedback_fakes import PROBLEM, Scripted, asked, turn
 
 SIZE = 2
@@ -88,10 +88,10 @@ async def played(provider, sessions, seed=0, problems=None, horizon=3):
     problems = problems or [replace(PROBLEM, index=i, data={"i": i}) for i in range(len(sessions))]
     uids = [f"uid{rng.random()}" for _ in sessions]
     groups.announce(uids, SIZE)
-    rules = EpisodeRules(Env(), provider, EpisodeConfig(horizon=horizon, revise="compact"))
+    parts = parts_with(Env(), provider, horizon=horizon)
     runs = [
         run_episode(
-            rules,
+            parts,
             Policy(answers, rng),
             problem,
             QUESTION,

@@ -12,8 +12,9 @@ import pytest
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.judge.gateway import gateways_of
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.runtime import runtime_of
+from rltf_verl.judge.settings import JudgeSettings
 from tests.support.judge_requests import QUICK, request
 from tests.support.judge_server import JudgeServer
 
@@ -108,12 +109,12 @@ def test_judges_with_equal_settings_share_a_runtime_and_others_do_not() -> None:
         }
         return {"provider": "judge", "style": style, "endpoint": endpoint}
 
-    one = gateways_of(
-        lambda: make_provider("paired", even=judge("hint", "m"), odd=judge("short", "m"))
-    )
-    two = gateways_of(
-        lambda: make_provider("paired", even=judge("hint", "m"), odd=judge("hint", "n"))
-    )
+    def settings(even: dict[str, Any], odd: dict[str, Any]) -> list[JudgeSettings]:
+        judges = judges_of(make_provider("paired", even=even, odd=odd))
+        return list({judge.settings for judge in judges})
+
+    one = settings(judge("hint", "m"), judge("short", "m"))
+    two = settings(judge("hint", "m"), judge("hint", "n"))
     assert (len(one), len(two)) == (1, 2)
     assert json.loads(one[0].endpoint.extra_body) == {"a": {"c": 2}, "b": [1]}
-    assert gateways_of(lambda: make_provider("verifier")) == []
+    assert judges_of(make_provider("verifier")) == ()

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rltf_verl.config import EpisodeConfig
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group, Groups
 from rltf_verl.types import Attempt, Grade, Problem, Turn
+from tests.support.episode_fakes import parts_with
 from tests.support.feedback_fakes import asked, turn
 
 PEER = make_provider("peer", wait_s=5)
@@ -156,15 +156,13 @@ async def played(
     answers: list[list[int]], breaks: list[int | None], delays: int, n: int, wait_s: float = 20.0
 ):
     """Every session's turns, or the error that ended it."""
-    rules = EpisodeRules(
-        Parity(), make_provider("peer", wait_s=wait_s), EpisodeConfig(horizon=3, revise="compact")
-    )
+    parts = parts_with(Parity(), make_provider("peer", wait_s=wait_s), horizon=3)
     group, rng = Group(n), random.Random(delays)
 
     def session(i: int):
         policy = Slow(i, answers[i], rng, breaks[i])
         return run_episode(
-            rules,
+            parts,
             policy,
             Problem("parity", 0, {}, "0"),
             [{"role": "user", "content": "?"}],

@@ -12,9 +12,10 @@ import torch
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets, compute_targets, role_weights
 from rltf_verl.config import RLTFConfig
+from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.provider import build_provider
 from rltf_verl.episode.rows import session_rows
-from rltf_verl.episode.run import EpisodeRules, run_episode
+from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
 from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
@@ -73,12 +74,12 @@ def play(
         validate: whether they are a validation's.
         old: log π_old of every token under its row's prompt.
     """
-    rules = EpisodeRules.of(config, env or Explained(), build_provider(config.feedback))
+    parts = Parts(config, env or Explained(), build_provider(config.feedback))
     policies = [ScriptedPolicy(own) for own in answers]
 
     async def session_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
         episode = await run_episode(
-            rules,
+            parts,
             policies[i],
             problem,
             QUESTION,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rltf_verl.config import EpisodeConfig, RewardConfig
-from rltf_verl.episode.run import EpisodeRules, run_episode
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.config import EpisodeConfig, FeedbackConfig, RewardConfig, RLTFConfig
+from rltf_verl.envs.base import Env
+from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.run import run_episode
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem
 
 PROBLEM = Problem(env="echo", index=7, data={}, reference="yes")
@@ -121,6 +123,22 @@ class SelfCritic(ScriptedProvider):
         )
 
 
+def parts_with(
+    env: Env,
+    provider: FeedbackProvider,
+    feedback: FeedbackConfig | None = None,
+    reward: Mapping[str, object] | None = None,
+    **episode,
+) -> Parts:
+    """Parts that are objects of the test, and keys of the block `rltf.episode`."""
+    config = RLTFConfig(
+        episode=EpisodeConfig(**{"revise": "compact", **episode}),
+        feedback=feedback or FeedbackConfig(),
+        reward=RewardConfig(**(reward or {})),
+    )
+    return Parts(config, env, provider)
+
+
 async def play(
     policy: ScriptedPolicy,
     provider: ScriptedProvider,
@@ -134,12 +152,11 @@ async def play(
     **episode,
 ) -> Episode:
     """Play one session at `PROBLEM`."""
-    settings = EpisodeConfig(**{"revise": "compact", **episode})
-    rules = EpisodeRules(
-        env or EchoEnv(), provider, settings, on_error, RewardConfig(**(reward or {}))
+    parts = parts_with(
+        env or EchoEnv(), provider, FeedbackConfig(on_error=on_error), reward, **episode
     )
     return await run_episode(
-        rules,
+        parts,
         policy,
         PROBLEM,
         QUESTION,
