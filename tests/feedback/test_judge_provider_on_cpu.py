@@ -90,7 +90,8 @@ async def test_an_endpoint_that_is_gone_is_no_feedback_within_the_deadline() -> 
     async with judging(JudgeServer(), **options) as provider:
         pass
     with pytest.raises(
-        FeedbackUnavailable, match=r"judge: http.* gave no reply in 2 tries, lastly connection"
+        FeedbackUnavailable,
+        match=r"judge: rltf.feedback: http.* gave no reply in 2 tries, lastly connection",
     ) as info:
         await provider.feedback(request("13"))
     again = pickle.loads(pickle.dumps(info.value))

@@ -82,7 +82,7 @@ async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog
     with caplog.at_level(logging.DEBUG):
         async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
             with pytest.raises(
-                JudgeUnavailable, match=r"1 tries, lastly refused: HTTP 401.*mend rltf\.feedback"
+                JudgeUnavailable, match=r"1 tries, lastly refused: HTTP 401.*correct endpoint "
             ) as info:
                 await runtime.complete(call())
     assert "sk-mine" not in str(info.value)
@@ -116,7 +116,7 @@ async def test_an_absurd_retry_after_ends_the_call_at_once() -> None:
         start = time.monotonic()
         with pytest.raises(
             JudgeUnavailable,
-            match=r"rate_limited.*lower rltf\.feedback\.limits\.requests_per_minute",
+            match=r"rate_limited.*lower limits\.requests_per_minute",
         ):
             await runtime.complete(call())
         assert time.monotonic() - start < 25
