@@ -81,3 +81,23 @@ def test_the_problems_of_a_call_are_a_cohort_before_any_session_starts(worker, m
         asyncio.run(worker.generate_sequences(batch.chunk(1)[0]))
     assert announced == [(["a", "b"], 4), (["a", "b"], 2)]
     assert started == [announced[:1], announced]
+
+
+def test_a_loop_gets_what_its_worker_shares_and_verl_s_queue_does_not(worker, monkeypatch):
+    """verl gives the loop the rest of the keywords, and puts the same ones into the queue."""
+    of_loop, of_queue = {}, {}
+
+    async def played(self, sampling_params, trajectory, *, agent_name, **kwargs):
+        of_loop.update(kwargs)
+        await self._agent_loop_postprocess([], trajectory["validate"], **kwargs)
+
+    async def queued(self, output, validate, **kwargs):
+        of_queue.update(kwargs)
+
+    base = actor_class(AgentLoopWorkerTQ)
+    monkeypatch.setattr(base, "_run_agent_loop", played)
+    monkeypatch.setattr(base, "_agent_loop_postprocess", queued)
+    asyncio.run(worker._run_agent_loop({}, TRAJECTORY, agent_name="rltf", session_id=0))
+    assert of_loop["rltf_shared"] is worker.rltf_shared
+    assert of_loop["rltf_validate"] is False
+    assert of_queue == {"session_id": 0}
