@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rltf_verl.envs.base import Env, TakesRows
 from rltf_verl.types import Problem
 
 AGENT_NAME = "rltf"
@@ -73,7 +74,34 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
         env=str(_field(extra_info, "extra_info", "env")),
         index=_index(_field(extra_info, "extra_info", "index")),
         data=data,
-        reference=reference_text(_field(reward_model, "reward_model", "ground_truth")),
+        reference=str(data["reference"])
+        if "reference" in data
+        else reference_text(_field(reward_model, "reward_model", "ground_truth")),
+    )
+
+
+def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
+    """The problem of a row: one that `row_of` wrote, or any in verl's form where the environment
+    takes it (`TakesRows`).
+
+    Args:
+        env: grades it.
+        row: with `extra_info`, `reward_model`, and a chat as `raw_prompt` or `prompt`.
+
+    Raises:
+        ValueError: a field is missing or cannot be used; names it and the fix.
+    """
+    info, reward_model = row.get("extra_info") or {}, row.get("reward_model") or {}
+    if info.get("task") is not None or not isinstance(env, TakesRows):
+        return problem_from_row(info, reward_model)
+    prompt = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
+    data = env.data_of(text_of(prompt[-1]["content"]), row)
+    truth = _field(reward_model, "reward_model", "ground_truth")
+    return Problem(
+        env=env.name,
+        index=_index(_field(info, "extra_info", "index")),
+        data=data,
+        reference=str(data["reference"]) if "reference" in data else reference_text(truth),
     )
 
 
@@ -123,9 +151,12 @@ def files_of(value: Any) -> list[str]:
     return [str(Path(path).expanduser()) for path in ([value] if isinstance(value, str) else value)]
 
 
-def check_parquet(path: str | Path) -> None:
-    """Check that a file holds rows of ours: its columns, its first row, and in all rows what a
-    prompt is made of.
+def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
+    """Check that a file holds rows of ours, or in verl's form if `env` takes them: its columns, its
+    first row, and in all rows what a prompt is made of.
+
+    Returns:
+        The first problem.
 
     Raises:
         ValueError: not parquet, empty, a column or field is missing, or a prompt is not text; names
@@ -136,29 +167,37 @@ def check_parquet(path: str | Path) -> None:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a parquet file ({error}): {FIX}") from error
+    needed = [*REQUIRED] if env is None or not isinstance(env, TakesRows) else REQUIRED[:-1]
     with file:
-        missing = [name for name in REQUIRED if name not in file.schema_arrow.names]
+        missing = [name for name in needed if name not in file.schema_arrow.names]
         if missing:
             raise ValueError(f"{path} has no column {', '.join(missing)}: {FIX}")
         _check_prompts(file, path)
-        first = next(file.iter_batches(batch_size=1, columns=["extra_info", "reward_model"]), None)
+        first = next(file.iter_batches(batch_size=1, columns=list(REQUIRED[:-1])), None)
     if first is None or first.num_rows == 0:
         raise ValueError(f"{path} has no rows: {FIX}")
     row = first.to_pylist()[0]
     try:
-        problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
+        if env is not None:
+            return problem_of(env, row)
+        return problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
     except ValueError as error:
         raise ValueError(f"{path}, first row: {error}") from error
 
 
 def environments_of(path: str | Path) -> set[str]:
-    """The environments that the rows of a checked file were made for (`extra_info.env`)."""
+    """The environments that the rows of a checked file were made for (`extra_info.env`); none for
+    one in verl's form.
+    """
     with pq.ParquetFile(path) as file:
+        if file.schema_arrow.field("extra_info").type.get_field_index("env") < 0:
+            return set()
         batches = file.iter_batches(columns=["extra_info.env"])
         return {
             str(name)
             for batch in batches
             for name in batch.column(0).field("env").unique().to_pylist()
+            if name is not None
         }
 
 

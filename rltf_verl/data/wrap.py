@@ -122,13 +122,14 @@ def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
     if reference is None:
         raise ValueError(f"{where}, row {i}: reward_model.ground_truth is missing")
     try:
-        reference_text(reference)
-        question = question_of(row["prompt"])
+        data = dict(env.data_of(question_of(row["prompt"]), row))
+        if "reference" not in data:
+            reference_text(reference)
     except ValueError as error:
         raise ValueError(f"{where}, row {i}: {error}") from error
     except (TypeError, LookupError, AttributeError) as error:
         raise ValueError(f"{where}, row {i}: prompt is no list of chat messages") from error
-    return json.dumps(dict(env.data_of(question, row)), sort_keys=True, ensure_ascii=False)
+    return json.dumps(data, sort_keys=True, ensure_ascii=False)
 
 
 def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> pa.Array:

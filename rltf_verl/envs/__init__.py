@@ -12,6 +12,7 @@ _ENVS = {
     "knights_knaves": "rltf_verl.envs.knights_knaves:KnightsKnaves",
     "math": "rltf_verl.envs.math:Math",
     "reasoning_gym": "rltf_verl.envs.reasoning_gym:ReasoningGym",
+    "reward_function": "rltf_verl.envs.reward_function:RewardFunction",
     "shortest_path": "rltf_verl.envs.shortest_path:ShortestPath",
     "writing": "rltf_verl.envs.writing:Writing",
     "code": "rltf_verl.envs.code:Code",

@@ -156,14 +156,23 @@ class HasSubsets(Protocol):
 
 @runtime_checkable
 class TakesRows(Protocol):
-    """An environment that can grade a dataset which was made for something else (`rltf data wrap`).
-    Optional.
-    """
+    """An environment that can grade a dataset which was made for something else. Optional."""
 
     def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """`Problem.data` for a row with a question and, in `reward_model.ground_truth`, a reference
-        answer.
+        answer. It holds `reference`, the answer as a text, where the ground truth may be none.
         """
+        ...
+
+
+@runtime_checkable
+class KnowsTrouble(Protocol):
+    """An environment that cannot grade every problem. Optional: asked about the first problem of
+    each file before training starts.
+    """
+
+    def trouble_with(self, problem: Problem) -> str | None:
+        """Why its answers cannot be graded and what to do, in one line; None if they can."""
         ...
 
 

@@ -26,7 +26,7 @@ from rltf_verl.adapters.queue.columns import RowOutput, row_columns, session_fac
 from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.rollout.chat_form import ChatForm, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
-from rltf_verl.data.schema import problem_from_row, text_of
+from rltf_verl.data.schema import problem_of, text_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import attempt_rows, session_rows
 from rltf_verl.episode.run import run_episode
@@ -123,7 +123,7 @@ class RLTFAgentLoop(AgentLoopBase):
         start = time.monotonic()
         step, session_id = int(kwargs["global_steps"]), int(kwargs["session_id"])
         validate = bool(kwargs["rltf_validate"])
-        problem = problem_from_row(kwargs["extra_info"], kwargs["reward_model"])
+        problem = problem_of(shared.rules.env, kwargs)
         seed_of = seeds_of_session(
             shared.config.seed,
             validate=validate,

@@ -26,10 +26,10 @@ from rltf_verl.data.schema import (
     check_parquet,
     environments_of,
     files_of,
-    problem_from_row,
+    problem_of,
     text_of,
 )
-from rltf_verl.envs.base import Env, NeedsMachine
+from rltf_verl.envs.base import Env, KnowsTrouble, NeedsMachine
 from rltf_verl.episode.parts import Parts
 from rltf_verl.prompts import is_file, render, require_template, template_of
 from rltf_verl.types import Message, Problem
@@ -60,7 +60,7 @@ def check_driver(config: DictConfig) -> None:
     check_machine(parts.env)
     for key in ("data.train_files", "data.val_files"):
         for path in files_of(OmegaConf.select(config, key)):
-            check_dataset(key, path, parts.env.name)
+            check_dataset(key, path, parts.env)
     check_folders(parts.config)
     check_resume(config, parts.config)
 
@@ -73,30 +73,55 @@ def resolve_files(config: DictConfig) -> None:
         template = OmegaConf.select(config, key)
         if template is not None and is_file(str(template)):
             OmegaConf.update(config, key, str(Path(str(template)).expanduser().resolve()))
-    for key in ("rltf.feedback.provider", "rltf.env.name"):
+    take_reward_function(config)
+    for key in ("rltf.feedback.provider", "rltf.env.name", "rltf.env.function"):
         path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
         if separator and path.endswith(".py"):
             OmegaConf.update(config, key, f"{Path(path).expanduser().resolve()}:{name}")
 
 
-def check_dataset(key: str, path: str, env_name: str) -> None:
+def take_reward_function(config: DictConfig) -> None:
+    """Give the environment `reward_function` what verl's config says of it, and leave nothing to
+    verl, which would load it once more to grade nothing.
+    """
+    if OmegaConf.select(config, "rltf.env.name") != "reward_function":
+        return
+    for block in ("custom_reward_function", "reward.custom_reward_function"):
+        path = OmegaConf.select(config, f"{block}.path")
+        if path is None:
+            continue
+        name = OmegaConf.select(config, f"{block}.name") or "compute_score"
+        source = str(path).removeprefix("pkg://")
+        if source == str(path):
+            source = str(Path(source).expanduser().resolve())
+        OmegaConf.update(config, "rltf.env.function", f"{source}:{name}")
+        kwargs = OmegaConf.select(config, f"{block}.reward_kwargs")
+        if kwargs is not None:
+            OmegaConf.update(config, "rltf.env.kwargs", kwargs, force_add=True)
+        OmegaConf.update(config, f"{block}.path", None)
+
+
+def check_dataset(key: str, path: str, env: Env) -> None:
     """Raise ConfigError unless the file of config `key` holds rows that the environment can
     grade.
     """
     try:
-        check_parquet(path)
+        first = check_parquet(path, env)
         names = environments_of(path)
     except FileNotFoundError as error:
         raise ConfigError(f"{key}={path}: no such file, seen from {Path.cwd()}; {FIX}") from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"{key}: {error}") from error
-    others = sorted(names - {env_name})
+    others = sorted(names - {env.name})
     if others:
         raise ConfigError(
             f"{key}={path}: its rows were made for the environment {', '.join(others)}"
-            f" (extra_info.env), and rltf.env.name is {env_name}; add rltf/env={others[0]}, or name"
-            f" a file of {env_name}"
+            f" (extra_info.env), and rltf.env.name is {env.name}; add rltf/env={others[0]}, or name"
+            f" a file of {env.name}"
         )
+    trouble = env.trouble_with(first) if isinstance(env, KnowsTrouble) else None
+    if trouble is not None:
+        raise ConfigError(f"{key}={path}: {trouble}")
 
 
 def check_folders(rltf: RLTFConfig) -> None:
@@ -441,7 +466,7 @@ def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenize
 
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
-        problem = problem_from_row(row["extra_info"], row["reward_model"])
+        problem = problem_of(env, row)
         question = [
             {"role": str(m["role"]), "content": text_of(m["content"])} for m in row["raw_prompt"]
         ]

@@ -36,10 +36,10 @@ TOKEN_SUM_MARK = "rltf_token_sum"
 
 USELESS: dict[str, str] = {
     "custom_reward_function.path": (
-        GRADES + "set it to null and write an environment (docs/environments.md)"
+        GRADES + "add rltf/env=reward_function, which grades with it"
     ),
     "reward.custom_reward_function.path": (
-        GRADES + "set it to null and write an environment (docs/environments.md)"
+        GRADES + "add rltf/env=reward_function, which grades with it"
     ),
     "reward.custom_reward_function.module": (
         GRADES + "set it to null and write an environment (docs/environments.md)"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rltf_verl.envs.base import Env, FindsCandidates, HasWorkedSolution
+from rltf_verl.envs.base import Env, FindsCandidates, GradesAsync, HasWorkedSolution
 from rltf_verl.envs.math.leaks import answer_candidates
 from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.envs.text.readings import readings
@@ -135,8 +135,10 @@ def _answers(
         or problem.reference.strip().lower() in COMMON  # without it no number is known to be new
         else answer_candidates(question, problem.reference, text, attempt)
     )
+    # A grader that waits for others is not asked about a hundred passages.
+    asks = not isinstance(env, GradesAsync)
     for c in (*usual_candidates(text), *told):
-        if same_answer(c.answer, problem.reference) or is_correct(c.answer):
+        if same_answer(c.answer, problem.reference) or (asks and is_correct(c.answer)):
             yield Leak("answer", c.start, c.end)
     repeated = find_reference(text, problem.reference)
     if repeated is not None:

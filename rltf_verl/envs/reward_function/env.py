@@ -1,0 +1,178 @@
+"""A reward function as every verl user has one, as an environment: it grades, and its words are
+the verifier's feedback.
+
+The function is verl's `compute_score(data_source, solution_str, ground_truth, extra_info)`. It
+returns a number, or a dict with `score` and whatever else it knows: `acc` (right or not), `pred`
+(the answer that it read) and, under `feedback_key`, a text about what is wrong. It may be a
+coroutine function. Prompts and answer formats stay those of the dataset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from rltf_verl.envs.base import FeedbackLevel, Splits
+from rltf_verl.kinds import Within
+from rltf_verl.registry import load
+from rltf_verl.types import Grade, Problem
+
+VERL_SCORER = "verl.utils.reward_score:default_compute_score"
+"""verl's own: it knows GSM8K, MATH and more by their `data_source`."""
+
+CORRECT = "Your previous answer is correct."
+INCORRECT = "Your previous answer is incorrect."
+
+
+class RewardFunction:
+    """The environment `reward_function`. `Problem.data` holds `question`, `data_source`,
+    `ground_truth`, `extra_info` and `reference`, the ground truth as a text.
+
+    Args:
+        function: `./reward.py:compute_score` or `module:function`. `custom_reward_function.path`
+            and `.name` of verl's config set it.
+        kwargs: further arguments of every call (verl's `reward_kwargs`).
+        correct_from: least score of a right answer, where the function returns no `acc`.
+        feedback_key: key of the returned dict that holds feedback.
+        timeout_s: seconds for one call; then the answer is graded wrong, with the cause in
+            `Grade.error`.
+
+    Raises:
+        ValueError: `function` names nothing that can be called.
+    """
+
+    name = "reward_function"
+    blocking = True
+
+    def __init__(
+        self,
+        function: str = VERL_SCORER,
+        kwargs: Mapping[str, Any] | None = None,
+        correct_from: float = 1.0,
+        feedback_key: str = "feedback",
+        timeout_s: Annotated[float, Within(above=0, most=3600)] = 60.0,
+    ) -> None:
+        found = load("rltf.env.function", function)
+        if not callable(found) or isinstance(found, type):
+            kind = type(found).__name__
+            raise ValueError(f"rltf.env.function={function}: is a {kind}; name a function")
+        self._function: Callable[..., Any] = found
+        self._kwargs = dict(kwargs or {})
+        self._correct_from, self._feedback_key = correct_from, feedback_key
+        self._timeout_s = float(timeout_s)
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        """Raises ValueError: the problems are those of a dataset that is there."""
+        raise ValueError(
+            "rltf.env.name=reward_function makes no problems: name your parquet files as"
+            " data.train_files and data.val_files"
+        )
+
+    def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`Problem.data` for a row in verl's form."""
+        truth = _plain((row.get("reward_model") or {}).get("ground_truth"))
+        info = {k: v for k, v in (row.get("extra_info") or {}).items() if k not in ("env", "task")}
+        return {
+            "question": question,
+            "data_source": row.get("data_source"),
+            "ground_truth": truth,
+            "extra_info": _plain(info),
+            "reference": truth if isinstance(truth, str) else json.dumps(truth, ensure_ascii=False),
+        }
+
+    def prompt(self, problem: Problem) -> str:
+        """The question, which is the last message of the dataset's own prompt."""
+        return str(problem.data["question"])
+
+    def worked_solution(self, problem: Problem) -> str:
+        """`extra_info.answer` or `.solution`, where verl's datasets keep it; empty if it is no
+        text.
+        """
+        info = problem.data["extra_info"]
+        found = next((info[key] for key in ("solution", "answer") if info.get(key)), "")
+        return found if isinstance(found, str) else ""
+
+    def grade(self, problem: Problem, text: str) -> Grade:
+        """The function's verdict. Must not be called where an event loop runs, see `agrade`."""
+        return asyncio.run(self.agrade(problem, text))
+
+    async def agrade(self, problem: Problem, text: str) -> Grade:
+        """The function's verdict; a function that raises, returns nonsense or takes too long grades
+        wrong, with the cause in `Grade.error`.
+        """
+        try:
+            returned = await asyncio.wait_for(self._call(problem, text), self._timeout_s)
+            return self._grade(returned)
+        except asyncio.TimeoutError:
+            error = f"no score within rltf.env.timeout_s={self._timeout_s:g} s"
+        except Exception as raised:  # user code
+            error = " ".join(f"{type(raised).__name__}: {raised}".split())
+        return Grade(correct=False, format_ok=True, error=f"rltf.env.function: {error[:500]}")
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
+        """The function's feedback, from level `hint` on; `full` adds the ground truth."""
+        if grade.correct:
+            return CORRECT
+        words = [INCORRECT]
+        if level in ("hint", "full"):
+            words.append(str(grade.details.get("feedback", "")))
+        if level == "full" and problem.reference:
+            words.append(f"The answer is {problem.reference}.")
+        return " ".join(filter(None, words))
+
+    def trouble_with(self, problem: Problem) -> str | None:
+        """Why answers to a problem cannot be graded; None if they can."""
+        grade = self.grade(problem, problem.reference)
+        return grade.error and (
+            f"data_source={problem.data['data_source']}: {grade.error}; name a function that scores"
+            " it: custom_reward_function.path=./reward.py custom_reward_function.name=compute_score"
+        )
+
+    async def _call(self, problem: Problem, text: str) -> Any:
+        arguments = {
+            "data_source": problem.data["data_source"],
+            "solution_str": text,
+            "ground_truth": problem.data["ground_truth"],
+            "extra_info": problem.data["extra_info"],
+            **self._kwargs,
+        }
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(**arguments)
+        # In a thread of its own: a scorer of verl's kind may compute for seconds.
+        return await asyncio.to_thread(self._function, **arguments)
+
+    def _grade(self, returned: Any) -> Grade:
+        """Raises ValueError, TypeError: it is no score."""
+        said = returned if isinstance(returned, Mapping) else {"score": returned}
+        if "score" not in said:
+            raise ValueError(f"returned a dict without `score`: {sorted(map(str, said))}")
+        score = float(said["score"])
+        if not math.isfinite(score):
+            raise ValueError(f"returned the score {score}")
+        right = bool(said["acc"]) if said.get("acc") is not None else score >= self._correct_from
+        pred = said.get("pred")
+        feedback = said.get(self._feedback_key)
+        return Grade(
+            correct=right,
+            format_ok="pred" not in said or pred not in (None, ""),
+            parsed=None if pred is None else str(pred),
+            score=score,
+            details={} if feedback is None else {"feedback": str(feedback)},
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A value of a dataset's column as JSON has it: arrays as lists, what JSON has no word for as
+    text.
+    """
+    if hasattr(value, "tolist"):  # numpy, which verl's dataloader makes of lists
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
