@@ -33,7 +33,9 @@ def test_an_example_is_what_the_command_prints(
 
 
 def test_every_environment_has_an_example() -> None:
-    assert {shlex.split(command)[3] for command, _ in EXAMPLES} == set(env_names())
+    assert {shlex.split(command)[3] for command, _ in EXAMPLES} == set(env_names()) - {
+        "reward_function"
+    }, "which makes no problems"
 
 
 def test_a_wrong_answer_has_to_be_wrong() -> None:

@@ -36,6 +36,7 @@ ENVS = {
     "code": "code:Code",
     "writing": "writing:Writing",
     "reasoning_gym": "reasoning_gym:ReasoningGym",
+    "reward_function": "reward_function:RewardFunction",
 }
 PROVIDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "verifier": ("verifier:VerifierProvider", {}),

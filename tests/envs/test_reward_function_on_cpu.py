@@ -1,0 +1,245 @@
+"""A reward function of verl's kind as an environment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from omegaconf import OmegaConf
+
+from rltf_verl.adapters.startup.checks import check_dataset, resolve_files
+from rltf_verl.config import ConfigError
+from rltf_verl.contract import hostile_texts
+from rltf_verl.data.schema import check_parquet, problem_of
+from rltf_verl.data.wrap import wrap_parquet
+from rltf_verl.envs.reward_function import RewardFunction
+from rltf_verl.feedback.guard.find import find_leaks
+
+FILE = """
+import asyncio, time
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info, bonus=0.0):
+    right = solution_str.endswith(ground_truth)
+    return {"score": right + bonus, "acc": right, "pred": solution_str[-3:],
+            "feedback": f"{data_source}: the year comes first"}
+
+
+async def slowly(data_source, solution_str, ground_truth, extra_info):
+    await asyncio.sleep(float(solution_str))
+    return 1
+
+
+def returns(data_source, solution_str, ground_truth, extra_info):
+    return eval(solution_str, {"nan": float("nan")})
+
+
+def asks(data_source, solution_str, ground_truth, extra_info):
+    return float(extra_info["index"] == 3 and extra_info["parts"][1] == ground_truth["target"][0])
+
+
+def sleeps(data_source, solution_str, ground_truth, extra_info):
+    time.sleep(1)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "reward.py"
+    path.write_text(FILE)
+    return path
+
+
+def row(truth: Any = "7", **extra: Any) -> dict[str, Any]:
+    """As `examples/data_preprocess/gsm8k.py` of verl makes them."""
+    question = 'What is 3 + 4? Let\'s think step by step and output the final answer after "####".'
+    return {
+        "data_source": "openai/gsm8k",
+        "prompt": [{"role": "user", "content": question}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "extra_info": {
+            "split": "train",
+            "index": 3,
+            "answer": "3 and 4 is 7\n#### 7",
+            "question": "What is 3 + 4?",
+            **extra,
+        },
+    }
+
+
+def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    path = folder / "train.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def test_the_scorer_of_verl_grades_its_own_dataset(tmp_path: Path) -> None:
+    env = RewardFunction()
+    problem = check_parquet(written(tmp_path, [row()]), env)
+    assert (problem.env, problem.index, problem.reference) == ("reward_function", 3, "7")
+    assert env.prompt(problem).endswith('after "####".')
+    grades = [env.grade(problem, text) for text in ("it is 7\n#### 7", "#### 8", "\\boxed{7}")]
+    assert [(g.correct, g.score, g.error) for g in grades] == [
+        (True, 1.0, None),
+        (False, 0.0, None),
+        (False, 0.0, None),
+    ]
+    assert env.explain(problem, "", grades[1], "hint") == "Your previous answer is incorrect."
+    assert env.worked_solution(problem).startswith("3 and 4")
+    assert env.trouble_with(problem) is None
+
+
+def test_its_words_are_the_feedback(file: Path) -> None:
+    env = RewardFunction(f"{file}:compute_score", kwargs={"bonus": 0.25})
+    problem = problem_of(env, row())
+    grade = env.grade(problem, "8")
+    assert (grade.correct, grade.score, grade.parsed) == (False, 0.25, "8")
+    assert [env.explain(problem, "8", grade, level) for level in ("location", "hint", "full")] == [
+        "Your previous answer is incorrect.",
+        "Your previous answer is incorrect. openai/gsm8k: the year comes first",
+        "Your previous answer is incorrect. openai/gsm8k: the year comes first The answer is 7.",
+    ]
+    other_key = RewardFunction(f"{file}:compute_score", feedback_key="why")
+    assert "feedback" not in other_key.grade(problem, "8").details
+    assert json.loads(json.dumps(dict(grade.details))) == grade.details
+
+
+@pytest.mark.parametrize(
+    ("returned", "correct", "score", "error"),
+    [
+        ("0.5", False, 0.5, None),
+        ("True", True, 1.0, None),
+        ("-1", False, -1.0, None),
+        ("{'score': 1, 'acc': False}", False, 1.0, None),
+        ("{'score': 0.2, 'acc': True, 'pred': None}", True, 0.2, None),
+        ("nan", False, None, "ValueError: returned the score nan"),
+        ("{'acc': 1}", False, None, "ValueError: returned a dict without `score`: ['acc']"),
+        ("'good'", False, None, "ValueError: could not convert string to float: 'good'"),
+        ("None", False, None, "TypeError: float() argument must be"),
+        ("1/0", False, None, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_whatever_it_returns(
+    file: Path, returned: str, correct: bool, score: float | None, error: str | None
+) -> None:
+    env = RewardFunction(f"{file}:returns")
+    grade = env.grade(problem_of(env, row()), returned)
+    assert (grade.correct, grade.score) == (correct, score)
+    assert (grade.error or "").startswith("" if error is None else f"rltf.env.function: {error}")
+    assert (grade.error is None) == (error is None)
+
+
+async def test_coroutine_functions_run_beside_each_other(file: Path) -> None:
+    env = RewardFunction(f"{file}:slowly", timeout_s=1.0)
+    problem = problem_of(env, row())
+    quick, slow = await asyncio.gather(env.agrade(problem, "0"), env.agrade(problem, "60"))
+    assert (quick.correct, slow.correct) == (True, False)
+    assert slow.error == "rltf.env.function: no score within rltf.env.timeout_s=1 s"
+
+
+async def test_a_function_that_does_not_end_ends_its_own_answer_only(file: Path) -> None:
+    env = RewardFunction(f"{file}:sleeps", timeout_s=0.05)
+    grade = await env.agrade(problem_of(env, row()), "7")
+    assert grade.error is not None
+
+
+def test_the_function_sees_what_the_row_holds(file: Path) -> None:
+    """Truths and fields that are no text; verl's dataloader makes arrays of lists."""
+    env = RewardFunction(f"{file}:asks")
+    asked = row({"target": np.array(["b"])}, parts=np.array(["a", "b"]))
+    problem = problem_of(env, asked)
+    assert env.grade(problem, "").correct
+    assert problem.reference == '{"target": ["b"]}'
+    assert json.loads(json.dumps(dict(problem.data))) == problem.data
+
+
+def test_any_text_is_graded(file: Path) -> None:
+    env = RewardFunction(f"{file}:compute_score")
+    problem = problem_of(env, row())
+    for text in hostile_texts(0, 50):
+        grade = env.grade(problem, text)
+        assert env.explain(problem, text, grade, "hint")
+
+
+def test_the_guard_finds_the_answer_and_does_not_ask_the_function(file: Path) -> None:
+    env = RewardFunction(f"{file}:slowly")
+    problem = problem_of(env, row())
+    assert find_leaks(env, problem, "The answer is 7.")
+    assert not find_leaks(env, problem, "The answer is no even number.")
+
+
+def test_a_wrapped_row_is_the_same_problem(tmp_path: Path, file: Path) -> None:
+    path, out = written(tmp_path, [row()]), tmp_path / "out.parquet"
+    wrap_parquet(path, "reward_function", out, function=f"{file}:compute_score")
+    env = RewardFunction(f"{file}:compute_score")
+    assert check_parquet(out, env) == problem_of(env, row())
+    assert check_parquet(out).reference == "7"
+
+
+def config(**block: Any) -> Any:
+    return OmegaConf.create(
+        {"rltf": {"env": {"name": "reward_function", "function": "a:b", "kwargs": None}}, **block}
+    )
+
+
+def test_the_reward_function_of_a_recipe_is_taken(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    own = {"path": "reward.py", "name": "compute_score", "reward_kwargs": {"bonus": 1}}
+    made = config(reward={"custom_reward_function": own})
+    resolve_files(made)
+    assert made.rltf.env.function == f"{file}:compute_score"
+    assert made.rltf.env.kwargs == {"bonus": 1}
+    assert made.reward.custom_reward_function.path is None, "verl must not load it once more"
+    made = config(custom_reward_function={"path": "pkg://mine.reward", "name": "f"})
+    resolve_files(made)
+    assert made.rltf.env.function == "mine.reward:f"
+    made = config()
+    OmegaConf.update(made, "rltf.env.function", "./reward.py:compute_score")
+    resolve_files(made)
+    assert made.rltf.env.function == f"{file}:compute_score"
+
+
+def test_a_data_source_without_a_scorer_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, [{**row(), "data_source": "mine"}])
+    with pytest.raises(ConfigError, match=r"data.train_files=.*data_source=mine: .*custom_reward"):
+        check_dataset("data.train_files", str(path), RewardFunction())
+
+
+def test_rows_of_another_environment_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, [{**row(env="math", task="{}"), "agent_name": "rltf"}])
+    with pytest.raises(ConfigError, match="made for the environment math"):
+        check_dataset("data.train_files", str(path), RewardFunction())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"extra_info": {"split": "train"}}, "extra_info.index is missing"),
+        ({"reward_model": {"style": "rule"}}, "reward_model.ground_truth is missing"),
+        ({"prompt": "What?"}, "a prompt is no list of chat messages"),
+    ],
+)
+def test_rows_that_cannot_be_asked(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = written(tmp_path, [row() | change])
+    with pytest.raises(ConfigError, match=message):
+        check_dataset("data.train_files", str(path), RewardFunction())
+
+
+@pytest.mark.parametrize("function", ["./none.py:f", "math:pi", "json:JSONDecoder", "json:none"])
+def test_what_names_no_function(function: str) -> None:
+    with pytest.raises(ValueError, match=f"^rltf.env.function='?{function}"):
+        RewardFunction(function)
+
+
+def test_it_makes_no_problems() -> None:
+    with pytest.raises(ValueError, match=r"name your parquet files as data\.train_files"):
+        RewardFunction().build(0, 1, 1)
