@@ -35,9 +35,7 @@ TOKEN_SUM_MARK = "rltf_token_sum"
 """
 
 USELESS: dict[str, str] = {
-    "custom_reward_function.path": (
-        GRADES + "add rltf/env=reward_function, which grades with it"
-    ),
+    "custom_reward_function.path": (GRADES + "add rltf/env=reward_function, which grades with it"),
     "reward.custom_reward_function.path": (
         GRADES + "add rltf/env=reward_function, which grades with it"
     ),
