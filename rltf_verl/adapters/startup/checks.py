@@ -466,7 +466,7 @@ def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenize
 
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
-        problem = problem_of(env, row)
+        problem = problem_of(parts.env, row)
         question = [
             {"role": str(m["role"]), "content": text_of(m["content"])} for m in row["raw_prompt"]
         ]
