@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.jsonl import PatientWriter, append_line, parse_lines, read_lines
@@ -21,7 +21,6 @@ JSON = st.dictionaries(
 
 
 @given(records=st.lists(JSON, max_size=6))
-@settings(deadline=None)
 def test_any_text_comes_back(tmp_path_factory, records):
     path = tmp_path_factory.mktemp("lines") / "a.jsonl"
     path.touch()

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import pytest
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.parity.modes import release_config
+from tests.support.configs import composed
 
 SCRIPTS = {
     "gamma": 0.1,
@@ -33,16 +32,14 @@ PRESETS = {
 }
 
 
-def composed(name):
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        words = [f"rltf/method=release/{name}", "actor_rollout_ref.model.path=/nowhere"]
-        return compose("rltf", words)
+def release(name):
+    return composed("rltf", f"rltf/method=release/{name}", "actor_rollout_ref.model.path=/nowhere")
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_what_parity_computes(name):
     mode, loss = PRESETS[name]
-    config = composed(name)
+    config = release(name)
     preset = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
     parity = release_config(mode, "second_turn_padded", SCRIPTS, loss)
     assert LOSSES[config.actor_rollout_ref.actor.policy_loss.loss_mode] == loss
@@ -61,4 +58,4 @@ def test_a_preset_is_what_parity_computes(name):
 
 def test_a_resume_restarts_the_ramp_as_in_the_release():
     for name in ("sd", "sd_second_turn"):
-        assert composed(name).rltf.distill.restart_on_resume
+        assert release(name).rltf.distill.restart_on_resume

@@ -6,24 +6,21 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
 
 from rltf_verl.adapters.startup import checks
 from rltf_verl.config import ConfigError
 from rltf_verl.envs import make_env
 from rltf_verl.envs.sandbox import bubblewrap
+from tests.support.configs import composed
 
 FILE = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "env" / "code.yaml"
 
 
 @pytest.fixture(scope="module")
 def rltf():
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose(
-            "rltf_sd",
-            ["rltf/hardware=cpu", "rltf/env=code", "actor_rollout_ref.model.path=/nowhere"],
-        )
+    config = composed(
+        "rltf_sd", "rltf/hardware=cpu", "rltf/env=code", "actor_rollout_ref.model.path=/nowhere"
+    )
     return checks.check_config(config)
 
 

@@ -33,6 +33,7 @@ def doctor(folder: Path, *words: str, **env: str) -> tuple[int, list[dict[str, s
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.nightly  # green in an installed copy: tests/plugin/test_packaging_e2e.py
 def test_green_on_the_cpu_here_and_in_a_worker(tmp_path: Path) -> None:
     code, checks = doctor(tmp_path, VERL_PLATFORM="cpu")
     assert [check for check in checks if check["status"] != "ok"] == []

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_module
 
 from rltf_verl import feedback
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback import provider_names
+from tests.support.configs import composed
 
 FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "feedback"
 OURS = {"provider", "ask", "ask_wait_s", "on_error", "guard", "acknowledge_leaks", "record_dir"}
@@ -77,8 +77,7 @@ def test_start_up_accepts_it(name: str, record: Path) -> None:
     ]
     if name == "replay":
         overrides.append(f"rltf.feedback.folder={record}")
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("rltf_sd", overrides)
+    config = composed("rltf_sd", *overrides)
     rltf = check_config(config)
     assert isinstance(rltf, RLTFConfig)
     assert rltf.feedback.provider.name == name
@@ -120,15 +119,12 @@ ALONE = {
 @pytest.mark.parametrize("case", ALONE)
 def test_a_control_is_refused_where_no_other_problem_is_played(case: str, name: str) -> None:
     overrides, message = ALONE[case]
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose(
-            "rltf_sd",
-            [
-                f"rltf/feedback={name}",
-                "actor_rollout_ref.model.path=x",
-                "rltf/hardware=cpu",
-                *overrides,
-            ],
-        )
+    config = composed(
+        "rltf_sd",
+        f"rltf/feedback={name}",
+        "rltf/hardware=cpu",
+        "actor_rollout_ref.model.path=x",
+        *overrides,
+    )
     with pytest.raises(ConfigError, match="^" + re.escape(message.format(name))):
         check_config(config)

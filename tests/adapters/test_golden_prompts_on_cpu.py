@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from rltf_verl.adapters.startup.presets import load_presets
 from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
@@ -19,6 +18,7 @@ from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback import make_provider
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Problem
+from tests.support.configs import presets
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts.txt"
 MATRIX = ((0, 1), (1, 1))
@@ -84,7 +84,7 @@ def resolved(config: RLTFConfig, env: Env) -> RLTFConfig:
 def of_presets() -> tuple[list[str], dict[tuple[str, str, str], None]]:
     """A line for each preset, and the prompts that they have."""
     lines, prompts = [], {}
-    for preset in load_presets():
+    for preset in presets():
         provider = preset.rltf.feedback.provider
         options = {**provider.options, **(URL if provider.name == "judge" else {})}
         feedback = replace(preset.rltf.feedback, provider=NamedOptions(provider.name, options))

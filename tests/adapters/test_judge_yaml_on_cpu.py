@@ -5,26 +5,19 @@ default.
 from dataclasses import asdict
 
 import pytest
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup import checks
 from rltf_verl.feedback import make_provider
+from tests.support.configs import composed
 
 URL = ["rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1", "rltf.feedback.endpoint.model=m"]
 
 
 @pytest.mark.parametrize(("group", "style"), [("judge", "hint"), ("teacher", "teacher")])
 def test_the_yaml_holds_the_defaults(group: str, style: str) -> None:
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        words = [
-            "rltf/hardware=cpu",
-            "actor_rollout_ref.model.path=/nowhere",
-            f"rltf/feedback={group}",
-            *URL,
-        ]
-        config = compose("rltf_sd", words)
+    model = "actor_rollout_ref.model.path=/nowhere"
+    config = composed("rltf_sd", "rltf/hardware=cpu", model, f"rltf/feedback={group}", *URL)
     provider = checks.check_config(config).feedback.provider
     plain = make_provider(
         "judge", style=style, endpoint={"base_url": "http://127.0.0.1:9/v1", "model": "m"}

@@ -7,7 +7,6 @@ import re
 
 import pytest
 import torch
-from hydra import compose, initialize_config_module
 from tensordict import TensorDict
 
 from rltf_verl.adapters.queue.columns import ragged
@@ -16,25 +15,25 @@ from rltf_verl.adapters.training.logit_loss import TEACHER_CALL, response_positi
 from rltf_verl.adapters.training.teacher import Lesson, first_and_second, teacher_batch
 from rltf_verl.config import ConfigError, LogitDistillConfig
 from rltf_verl.types import CONTEXT, Role
+from tests.support.configs import composed
 
 ACTOR = "actor_rollout_ref.actor"
 SD_LOGIT = ("rltf/method=sd_logit", "actor_rollout_ref.model.path=/nowhere")
 
 
-def composed(*overrides):
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose("rltf", [*SD_LOGIT, *overrides])
+def logit(*overrides):
+    return composed("rltf", *SD_LOGIT, *overrides)
 
 
 def test_the_preset_is_multi_turn_grpo_and_the_defaults():
-    config = checks.check_config(composed())
+    config = checks.check_config(logit())
     assert config.logit_distill == dataclasses.replace(LogitDistillConfig(), weight=1.0)
     assert (config.attempt.weight, config.distill.enabled, config.episode.horizon) == (
         1.0,
         False,
         2,
     )
-    assert checks.check_config(composed("rltf.attempt.weight=0")).attempt.weight == 0
+    assert checks.check_config(logit("rltf.attempt.weight=0")).attempt.weight == 0
 
 
 REFUSED = {  # what is set, and how the message starts
@@ -82,14 +81,14 @@ REFUSED = {  # what is set, and how the message starts
 def test_what_cannot_work_is_refused_with_key_value_and_fix(case):
     overrides, message = REFUSED[case]
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
-        checks.check_config(composed(*overrides))
+        checks.check_config(logit(*overrides))
 
 
 @pytest.mark.parametrize(
     "case", ["megatron", "fused", "sequence parallel", "static shapes", "appended context"]
 )
 def test_without_the_objective_it_is_not_refused(case):
-    checks.check_config(composed(*REFUSED[case][0], "rltf.logit_distill.weight=0"))
+    checks.check_config(logit(*REFUSED[case][0], "rltf.logit_distill.weight=0"))
 
 
 def test_first_attempts_that_a_second_turn_follows():

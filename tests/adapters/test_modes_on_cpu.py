@@ -3,6 +3,7 @@
 import pytest
 
 from rltf_verl.adapters.startup.modes import mode_combinations
+from tests.support.configs import composed
 
 SEPARATE = [
     "trainer.v1.trainer_mode=rltf_separate_async",
@@ -13,11 +14,7 @@ SEPARATE = [
 
 
 def refused(*overrides: str) -> list[str]:
-    import verl  # noqa: F401  loads the plugin, which adds the search path
-    from hydra import compose, initialize_config_module
-
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("rltf_sd", overrides=["rltf/hardware=cpu", *overrides])
+    config = composed("rltf_sd", "rltf/hardware=cpu", *overrides)
     return [message for ok, message in mode_combinations(config) if not ok]
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.adapters.startup.checks import check_config
-from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
+from rltf_verl.adapters.startup.presets import markdown, preset_table
 from rltf_verl.types import Role
+from tests.support import configs
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 OF_THE_ISSUE = {
@@ -29,7 +30,7 @@ RELEASED = ("grpo", "sd", "sd_second_turn", "sd_ppo", "sd_cispo", "sft", "fm")
 
 @pytest.fixture(scope="module")
 def presets():
-    return load_presets()
+    return configs.presets()
 
 
 def test_the_methods_of_paper_and_release_are_there(presets):

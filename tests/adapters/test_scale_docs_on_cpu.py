@@ -7,10 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
 
 from rltf_verl.adapters.startup.checks import check_config
+from tests.support.configs import composed
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
 COMMANDS = [
@@ -19,23 +18,22 @@ COMMANDS = [
 ]
 
 
-def composed(command: str):
+def config_of(command: str):
     words = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)]
     assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
     name, *overrides = words[3:]
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose(name.removeprefix("--config-name="), overrides)
+    return composed(name.removeprefix("--config-name="), *overrides)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_page(command: str) -> None:
-    rltf = check_config(composed(command))
+    rltf = check_config(config_of(command))
     assert rltf.distill.enabled
 
 
 def test_all_kinds_are_there() -> None:
-    engines = {composed(command).actor_rollout_ref.actor.strategy for command in COMMANDS}
-    modes = {composed(command).trainer.v1.trainer_mode for command in COMMANDS}
+    engines = {config_of(command).actor_rollout_ref.actor.strategy for command in COMMANDS}
+    modes = {config_of(command).trainer.v1.trainer_mode for command in COMMANDS}
     assert {"fsdp2", "megatron"} <= engines
     assert modes == {"rltf_sync", "rltf_colocate_async", "rltf_separate_async"}
 
@@ -43,4 +41,4 @@ def test_all_kinds_are_there() -> None:
 def test_logit_distillation_says_why_it_needs_another_engine() -> None:
     megatron = next(command for command in COMMANDS if "megatron" in command)
     with pytest.raises(ValueError, match=r"strategy=megatron: .* set it to fsdp or fsdp2"):
-        check_config(composed(megatron + " rltf/method=sd_logit"))
+        check_config(config_of(megatron + " rltf/method=sd_logit"))

@@ -16,6 +16,7 @@ from rltf_verl.adapters.startup import stamp
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
+from tests.support.configs import composed
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +29,15 @@ def run(tmp_path, data):
     """A config by name and overrides, in one folder of checkpoints."""
 
     def make(name, *overrides):
-        with initialize_config_module("verl.trainer.config", version_base=None):
-            return compose(
-                name,
-                [
-                    "rltf/hardware=cpu",
-                    "actor_rollout_ref.model.path=/model",
-                    f"trainer.default_local_dir={tmp_path}",
-                    f"data.train_files={data.train}",
-                    f"data.val_files={data.test}",
-                    *overrides,
-                ],
-            )
+        return composed(
+            name,
+            "rltf/hardware=cpu",
+            "actor_rollout_ref.model.path=/model",
+            f"trainer.default_local_dir={tmp_path}",
+            f"data.train_files={data.train}",
+            f"data.val_files={data.test}",
+            *overrides,
+        )
 
     return make
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.algos.losses import importance_sampling
@@ -15,6 +15,7 @@ from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch, compute_targets, sampled_tokens
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.types import CONTEXT, Role
+from tests.support.effort import examples
 
 CONFIGS = {
     "AWR": RLTFConfig(gamma=0.3, distill=DistillConfig(weight=1.0)),
@@ -89,7 +90,7 @@ def rows(batch, index):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(batches(), st.sampled_from(list(Role)))
 def test_rows_of_one_role_change_nothing_for_the_others(config, mix, role):
     """Without the role's tokens, or with the rows that hold any taken out, the rest of the gradient
@@ -106,7 +107,7 @@ def test_rows_of_one_role_change_nothing_for_the_others(config, mix, role):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(batches(), st.sampled_from(list(Role)), st.floats(0, 8, width=16))
 def test_a_roles_weight_scales_its_own_gradient_and_no_other(config, mix, role, factor):
     batch, log_prob = mix
@@ -120,7 +121,7 @@ def test_a_roles_weight_scales_its_own_gradient_and_no_other(config, mix, role, 
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf"), 1e30])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(batches())
 def test_context_gets_exactly_zero_gradient_whatever_stands_there(bad, mix):
     batch, log_prob = mix
@@ -136,7 +137,7 @@ def test_context_gets_exactly_zero_gradient_whatever_stands_there(bad, mix):
         assert not actual[context].any()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(batches())
 def test_what_each_role_gets(mix):
     """One token at a time, from the definition: the sign, the weight, the floor and the ratio of

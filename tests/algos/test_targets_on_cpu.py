@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
@@ -18,6 +18,7 @@ from rltf_verl.config import (
 )
 from rltf_verl.episode.rows import attempt_rows, critique_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
+from tests.support.effort import examples
 from tests.support.golden_batch import GROUP, SESSIONS, batch, config, of_role
 
 
@@ -201,7 +202,7 @@ def test_the_estimator_of_attempts_is_the_one_that_was_asked_for():
     assert first_row(norm_by_std=True) == pytest.approx(2 / 3 / deviation)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.permutations(range(16)))
 def test_the_order_of_rows_does_not_matter(order):
     plain, shuffled = batch(), batch(order=order)

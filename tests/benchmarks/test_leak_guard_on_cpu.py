@@ -23,6 +23,7 @@ def scores(name: str) -> Scores:
     return measure([(SETS[name].env, item) for item in SETS[name].texts()])
 
 
+@pytest.mark.nightly
 @each_set
 def test_direct_leaks_are_found_and_innocent_texts_pass(texts: TextSet):
     found = scores(texts.name)
@@ -31,6 +32,7 @@ def test_direct_leaks_are_found_and_innocent_texts_pass(texts: TextSet):
     assert found.share("innocent") <= 0.02
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in SETS if name.startswith("binary_matrix")])
 @pytest.mark.parametrize("kind", ["paraphrased", "spelled", "partial"])
 def test_so_are_the_other_leaks_of_a_matrix(name: str, kind: str):
@@ -38,12 +40,13 @@ def test_so_are_the_other_leaks_of_a_matrix(name: str, kind: str):
 
 
 @each_set
-def test_so_it_is_with_other_problems(texts: TextSet):
+def test_direct_leaks_are_found_and_innocent_texts_pass_in_a_sample(texts: TextSet):
     other = measure([(texts.env, item) for item in texts.texts(seed=1234, num=SMALL)])
     assert other.share("direct") >= 0.99
     assert other.share("innocent") <= 0.02
 
 
+@pytest.mark.nightly
 @each_set
 def test_the_table_in_the_docs_is_what_is_measured(texts: TextSet):
     lines = DOCS.read_text("utf-8").splitlines()

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 import verl  # noqa: F401  loads the plugin, which adds the search path
-from hydra import compose, initialize_config_module
 
 from rltf_verl.adapters.startup.checks import check_config
+from tests.support.configs import composed
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
@@ -43,6 +43,7 @@ def test_none_of_them_is_forgotten() -> None:
     assert all((Path(__file__).parent / name).exists() for name in ELSEWHERE.values())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_runs_by_its_command(name: str, tmp_path: Path) -> None:
     command = [sys.executable, f"benchmarks/{name}.py", *SMALL[name].format(out=tmp_path).split()]
@@ -69,8 +70,7 @@ class Runs:
                 for o in overrides
                 if o.startswith("--config-name=")
             ]
-            with initialize_config_module("verl.trainer.config", version_base=None):
-                config = compose(name, [o for o in overrides if not o.startswith("--")])
+            config = composed(name, *(o for o in overrides if not o.startswith("--")))
             if "rltf" in config:
                 check_config(config)
             assert Path(config.data.train_files).exists()

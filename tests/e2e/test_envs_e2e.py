@@ -15,7 +15,7 @@ from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
 from tests.support.judge_server import InThread, JudgeServer
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 GROUP, BATCH = 2, 4
 ONE_STEP = [
     "trainer.total_training_steps=1",
@@ -54,7 +54,6 @@ def said(episodes: list[Any]) -> set[str]:
     }
 
 
-@pytest.mark.nightly
 def test_a_puzzle(tmp_path: Path) -> None:
     episodes = trained(tmp_path, "shortest_path", {"style": "compact"}, "rltf.env.style=compact")
     texts = said(episodes)
@@ -62,7 +61,6 @@ def test_a_puzzle(tmp_path: Path) -> None:
     assert all(set(text) <= set("=xXRLUDN<>?~") for text in texts), "marks of moves"
 
 
-@pytest.mark.nightly
 def test_a_task_of_reasoning_gym(tmp_path: Path) -> None:
     episodes = trained(
         tmp_path, "reasoning_gym", {"task": "chain_sum"}, "rltf.feedback.level=location"
@@ -94,7 +92,6 @@ def test_programs(tmp_path: Path) -> None:
     assert any("```python" in text or "program" in text for text in said(episodes))
 
 
-@pytest.mark.nightly
 def test_a_dialogue_with_a_teacher(tmp_path: Path) -> None:
     server = JudgeServer(reply=lambda body: "Thinking: no.\n\nHint: 010")
     with InThread(server):
@@ -115,7 +112,6 @@ def test_a_dialogue_with_a_teacher(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.nightly
 def test_a_text_scored_by_a_judge_that_goes_down(tmp_path: Path) -> None:
     """A judge that is there for some answers only: those that it did not see train nothing, and the
     run goes on.

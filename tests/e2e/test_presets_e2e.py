@@ -1,6 +1,4 @@
-"""Every preset takes two steps through the real `main_ppo`. A few in each CI run, all of them with
-`make nightly`.
-"""
+"""Every preset takes two steps through the real `main_ppo`."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 METHODS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "method"
 PRESETS = sorted(
     str(file.relative_to(METHODS).with_suffix(""))
@@ -20,11 +18,6 @@ PRESETS = sorted(
     # The first needs a judge, the second programs: recipes/, test_envs_e2e.py. The last is a part.
     if file.stem not in ("rl2f", "rlef", "base")
 )
-IN_EVERY_RUN = ("fm_inline", "dual_critique", "sd_ppo")
-"""Between them: an appended context, the policy's own critiques, rows with a ratio to another
-prompt.
-"""
-
 SMALL = [
     "trainer.total_training_steps=2",
     "trainer.save_freq=-1",
@@ -85,10 +78,7 @@ def expected_objectives(preset: str) -> set[str]:
     return {"attempt", *(objective for word in words for objective in OBJECTIVES.get(word, []))}
 
 
-@pytest.mark.parametrize(
-    "preset",
-    [pytest.param(p, marks=[] if p in IN_EVERY_RUN else [pytest.mark.nightly]) for p in PRESETS],
-)
+@pytest.mark.parametrize("preset", PRESETS)
 def test_two_steps(preset: str, tmp_path: Path) -> None:
     mixed = MIXED if preset in COLLAPSING else []
     run = played(tmp_path, preset, *mixed, *SPECIAL.get(preset, []))
@@ -102,7 +92,6 @@ def test_two_steps(preset: str, tmp_path: Path) -> None:
         assert any(step["actor/grad_norm"] > 0 for step in steps)
 
 
-@pytest.mark.nightly
 def test_a_tree_of_revisions(tmp_path: Path) -> None:
     run = played(tmp_path, "sd_fm", "rltf.episode.branch_turn=1", "rltf.episode.branch_width=3")
     assert all(step["actor/grad_norm"] > 0 for step in training_steps(run))
@@ -113,7 +102,6 @@ def test_a_tree_of_revisions(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.nightly
 def test_several_updates_per_batch(tmp_path: Path) -> None:
     run = played(
         tmp_path,

@@ -10,7 +10,7 @@ import pytest
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 STEPS, SAVED_AT, SIZE, SESSIONS = 4, 2, 12, 3
 TIMEOUT = 600

@@ -1,5 +1,5 @@
 """What a user sees who starts the real driver with something wrong: one line that names it, before
-Ray starts.
+Ray starts. The other refusals are tested in process (`tests/adapters/test_checks_on_cpu.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.e2e import runs
@@ -42,17 +41,3 @@ def refused(tmp_path: Path, *overrides: str, **env: str) -> str:
 
 def test_a_cpu_config_without_the_cpu_platform(tmp_path: Path) -> None:
     assert "start with VERL_PLATFORM=cpu in the environment" in refused(tmp_path)
-
-
-def test_a_dataset_without_our_columns(tmp_path: Path) -> None:
-    data = runs.build_data(tmp_path / "data")
-    path = tmp_path / "no_extra_info.parquet"
-    pq.write_table(pq.read_table(data["data.train_files"]).drop_columns(["extra_info"]), path)
-    said = refused(tmp_path, f"data.train_files={path}", VERL_PLATFORM="cpu")
-    assert "extra_info" in said
-    assert "rltf data build" in said
-
-
-def test_a_key_that_does_not_exist(tmp_path: Path) -> None:
-    said = refused(tmp_path, "+rltf.distill.wieght=1", VERL_PLATFORM="cpu")
-    assert "rltf.distill.wieght=1: unknown key; did you mean rltf.distill.weight?" in said

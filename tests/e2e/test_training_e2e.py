@@ -1,5 +1,5 @@
 """The real verl trainer on the CPU, end to end: agreement of log-probs, the gradient, one update,
-kill and resume.
+kill and resume, a replay of what was recorded; its feedback is a user's own file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from rltf_verl.report.audit import audit
 from rltf_verl.report.compare.history import read_history
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.metrics_file import processes_of
@@ -24,25 +25,124 @@ STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 6, 4, 3, 400
 GAMMA, FLOOR = 0.1, -5.0
 DISTILL, FEEDBACK, IMITATE = 0.5, 0.02, 0.3
 """Weights of the objectives, as in `runs.RECORDED`."""
+REPLAYED = 2
+"""Steps of the replay."""
+
+MINE = """
+from dataclasses import replace
+
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.verifier import VerifierProvider
+
+
+class Mine(VerifierProvider):
+    name = "mine"
+
+    def __init__(self, every: int = 0) -> None:
+        super().__init__(level="full")
+        self.every = every
+
+    async def feedback(self, request):
+        index = request.problem.index % self.every
+        if index == 0 or (index == 1 and len(request.turns) == 2):
+            raise FeedbackUnavailable(self.name, "not for this problem")
+        return replace(await super().feedback(request), provider=self.name)
+"""
+"""Unavailable for every third problem, and on the second turn for another third, so that sessions
+are ragged."""
+
+OWN = ["rltf.feedback.provider=./mine.py:Mine", "+rltf.feedback.every=3"]
+WHOLE = [*runs.RECORDED, *OWN, "rltf.feedback.guard.action=warn"]
+
+
+def start(folder: Path, data: dict[str, str], *overrides: str) -> runs.Run:
+    """A run with the provider's file beside it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "mine.py").write_text(MINE)
+    return runs.start(folder, data, [*WHOLE, *overrides])
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def both(root: Path) -> tuple[runs.Run, runs.Run]:
     """(uninterrupted run, run that was killed in step 4 and resumed from the checkpoint of step
     3).
     """
-    root = tmp_path_factory.mktemp("runs")
     data, steps = runs.build_data(root / "data"), f"trainer.total_training_steps={STEPS}"
-    whole = runs.start(root / "whole", data, [*runs.RECORDED, steps, "trainer.save_freq=1"])
-    broken_settings = [*runs.RECORDED, steps, f"trainer.save_freq={SAVED_AT}"]
-    broken = runs.start(root / "broken", data, broken_settings)
+    record = f"rltf.feedback.record_dir={root / 'record'}"
+    whole = start(root / "whole", data, steps, "trainer.save_freq=1", record)
+    broken_settings = [steps, f"trainer.save_freq={SAVED_AT}"]
+    broken = start(root / "broken", data, *broken_settings)
     runs.wait_for(lambda: any(broken.episodes.glob(f"{KILLED_IN:08d}.train.*")), broken, TIMEOUT)
     broken.kill()
     assert broken.wait(1) == -9, "it ended before it was killed"
-    resumed = runs.start(root / "broken", data, broken_settings)
+    resumed = start(root / "broken", data, *broken_settings)
     assert whole.wait(TIMEOUT) == 0, whole.log[-3000:]
     assert resumed.wait(TIMEOUT) == 0, resumed.log[-3000:]
     return whole, resumed
+
+
+@pytest.fixture(scope="module")
+def replayed(root: Path, both: tuple[runs.Run, runs.Run]) -> runs.Run:
+    """The first steps of the uninterrupted run once more, with the feedback that it recorded."""
+    replay = [
+        "rltf/feedback=replay",
+        f"rltf.feedback.folder={root / 'record'}",
+        "rltf.feedback.guard.action=warn",
+        f"trainer.total_training_steps={REPLAYED}",
+        "trainer.save_freq=-1",
+    ]
+    settings = [word for word in runs.RECORDED if not word.startswith("rltf/feedback=")]
+    settings = [word for word in settings if not word.startswith("rltf.feedback.")]
+    run = runs.start(root / "replayed", runs.build_data(root / "data"), [*settings, *replay])
+    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
+    return run
+
+
+def test_a_replayed_run_gives_the_same_episodes(
+    both: tuple[runs.Run, runs.Run], replayed: runs.Run
+) -> None:
+    """To the token in the first step; the second may differ by rounding."""
+    whole, again = (_everything(run) for run in (both[0], replayed))
+    assert len(again) == REPLAYED * 12 * 3
+    differing = [key for key, turns in again.items() if whole[key] != turns]
+    assert [key for key in differing if key[0] == 1] == []
+    assert len(differing) <= 1
+
+
+def _everything(run: runs.Run) -> dict[tuple[int, int, int], list[Any]]:
+    """(step, problem, session) -> every turn with its feedback."""
+    return {
+        (r["step"], r["index"], r["session_id"]): [
+            (t["text"], t["reward"], t["error"], t["feedback"] and _without_clock(t["feedback"]))
+            for t in r["turns"]
+        ]
+        for r in read_episodes(run.episodes)
+        if r["split"] == "train"
+    }
+
+
+def _without_clock(feedback: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in feedback.items() if key != "latency_s"}
+
+
+def test_an_own_file_s_feedback_and_what_the_guard_found_are_in_metrics_and_log(
+    both: tuple[runs.Run, runs.Run],
+) -> None:
+    whole, _ = both
+    steps = [line["data"] for line in whole.metrics() if "rltf/turn_1/acc" in line["data"]]
+    assert len(steps) == STEPS
+    for step in steps:
+        assert step["rltf/feedback/leak_share"] > 0.9, "level full states the answer"
+        assert step["rltf/feedback/leak_share/mine"] == step["rltf/feedback/leak_share"]
+    (mine,) = audit(read_episodes(whole.episodes))
+    assert mine.provider == "mine"
+    assert mine.leaks is not None
+    assert mine.leaks > 0.9
 
 
 def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(

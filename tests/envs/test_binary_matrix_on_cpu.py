@@ -8,13 +8,14 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs import env_names, make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
+from tests.support.effort import examples
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "binary_matrix.json").read_text())
 BELOW_FULL = LEVELS[:-1]
@@ -179,14 +180,14 @@ def test_explanations_of_what_cannot_be_compared(mode: str, text: str, said: str
 
 
 @given(env=envs, seed=st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_reference_is_graded_correct(env: BinaryMatrix, seed: int) -> None:
     problem = BinaryMatrix(n_max=7).build(seed, 1, 0).train[0]
     assert env.grade(problem, f"\\boxed{{{problem.reference}}}").correct
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_compact_reference_is_graded_correct(seed: int) -> None:
     env = BinaryMatrix(style="compact", n_min=2, n_max=12)
     problem = one_problem(env, seed)
@@ -194,7 +195,7 @@ def test_compact_reference_is_graded_correct(seed: int) -> None:
 
 
 @given(env=envs, seed=st.integers(0, 99), text=texts, level=st.sampled_from(BELOW_FULL))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_no_text_raises_and_no_explanation_below_full_answers(
     env, seed: int, text: str, level: str
 ) -> None:
@@ -235,7 +236,7 @@ def _fixes(told: str) -> list[tuple[int, int, int]]:
 
 
 @given(case=answers())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_full_explanation_applied_is_the_answer(
     case: tuple[BinaryMatrix, Problem, list[list[int]]],
 ) -> None:
@@ -262,7 +263,7 @@ def test_a_full_explanation_of_no_answer_holds_every_cell(mode: str, text: str) 
 
 
 @given(seed=st.integers(0, 2**32), n_max=st.integers(2, 5))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_strict_splits_are_disjoint_and_repeatable(seed: int, n_max: int) -> None:
     env = BinaryMatrix(n_min=2, n_max=n_max)
     splits = env.build(seed, 100, 5)

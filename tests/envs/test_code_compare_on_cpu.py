@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs.code.compare import same_text, same_value
@@ -71,7 +71,6 @@ def test_values(got, expected, same):
 
 
 @given(st.text(), st.text())
-@settings(deadline=None)
 def test_any_two_texts_can_be_compared_and_each_is_itself(one, other):
     assert same_text(one, one, 1e-6)
     assert same_text(one, other, 1e-6) in (True, False)
@@ -83,6 +82,5 @@ def test_any_two_texts_can_be_compared_and_each_is_itself(one, other):
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda v: st.lists(v)
     )
 )
-@settings(deadline=None)
 def test_every_value_is_itself(value):
     assert same_value(value, value, 1e-6)

@@ -10,7 +10,7 @@ from pathlib import Path
 import datasets
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.data.schema import problem_from_row, row_of
@@ -139,7 +139,6 @@ def test_the_answer_is_the_last_block_that_can_be_python(text, source):
 
 
 @given(st.text() | st.lists(st.sampled_from(["```", "python", "\n", "~~~", "a", " "])).map("".join))
-@settings(deadline=None)
 def test_any_text_can_be_read(text):
     source = last_program(text)
     assert source is None or source in text

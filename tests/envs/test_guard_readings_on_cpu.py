@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.leak_texts.hard import hard_rows
@@ -21,6 +21,7 @@ from rltf_verl.envs.text.number_reading import with_digits
 from rltf_verl.envs.text.plain_text import MAX_TEXT, as_written, characters, without_markup
 from rltf_verl.envs.text.readings import readings
 from rltf_verl.feedback.guard import find_leaks
+from tests.support.effort import examples
 from tests.support.hostile_texts import PIECES, texts
 
 ENVS = {name: make_env(name) for name in ("binary_matrix", "knights_knaves", "shortest_path")}
@@ -107,7 +108,7 @@ def test_what_a_reader_sees(text, plain):
         "backwards",
     )
 )
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_every_reading_points_into_the_text(text):
     for view in readings(text):
         assert len(view.text) == len(view.starts) == len(view.ends)
@@ -121,7 +122,7 @@ def test_every_reading_points_into_the_text(text):
         st.sampled_from([*PIECES, "row", "column", "should be", "(1,1)", "9" * 4400, "th"])
     ).map(" ".join)
 )
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_no_candidates_raise_on_huge_numbers(text):
     for env in ENVS.values():
         problem = env.build(3, 1, 0).train[0]

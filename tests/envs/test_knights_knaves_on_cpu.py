@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import permutations, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.data.schema import problem_from_row, row_of
@@ -32,6 +32,7 @@ from rltf_verl.envs.knights_knaves.puzzles import Puzzle, _reordered
 from rltf_verl.envs.knights_knaves.text import read_release_roles
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
+from tests.support.effort import examples, many
 from tests.support.hostile_texts import hostile_texts, texts
 
 # SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
@@ -288,7 +289,7 @@ def test_constant_words_solve_hardly_any_puzzle() -> None:
 
 
 @given(seed=st.integers(0, 2**32), n_people=st.integers(2, 4))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_strict_splits_are_apart_under_any_names_and_repeatable(seed: int, n_people: int) -> None:
     env = KnightsKnaves(style="compact", n_people=n_people, depth=2, width=2)
     splits = env.build(seed, 60, 5)
@@ -309,7 +310,6 @@ def test_strict_says_what_to_change_when_there_are_too_few_puzzles() -> None:
 
 
 @given(seed=st.integers(0, 2**32), roles=st.lists(st.booleans(), min_size=3, max_size=3))
-@settings(deadline=None)
 def test_people_in_another_order_are_the_same_puzzle(seed: int, roles: list[bool]) -> None:
     rng = random.Random(seed)
     found = PROBLEMS[id(COMPACT)][seed % 100].data
@@ -357,16 +357,16 @@ def test_problems_come_back_from_a_file_as_they_were(env: KnightsKnaves) -> None
 
 
 @given(env=st.sampled_from(ENVS), i=st.integers(0, 99), text=texts(), level=st.sampled_from(LEVELS))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_text(env: KnightsKnaves, i: int, text: str, level: str) -> None:
     check_any_text(env, PROBLEMS[id(env)][i], text, level)
 
 
 @pytest.mark.parametrize("env", ENVS)
-def test_a_thousand_hostile_texts(env: KnightsKnaves) -> None:
+def test_hostile_texts(env: KnightsKnaves) -> None:
     problem = PROBLEMS[id(env)][0]
     own = [*problem.data["names"], *problem.data["roles"], problem.reference]
-    for i, text in enumerate(hostile_texts(1000, *own)):
+    for i, text in enumerate(hostile_texts(many(1000), *own)):
         check_any_text(env, problem, text, LEVELS[i % 4])
 
 
@@ -387,7 +387,7 @@ def answers(draw: st.DrawFn) -> tuple[KnightsKnaves, Problem, str]:
 
 
 @given(answers(), st.sampled_from(LEVELS))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_explanations_of_wrong_roles(case: tuple[KnightsKnaves, Problem, str], level: str) -> None:
     env, problem, text = case
     check_any_text(env, problem, text, level)

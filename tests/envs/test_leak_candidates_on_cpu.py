@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs.base import FindsCandidates
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.envs.text.number_words import spell_digits, spell_ordinals
 from rltf_verl.feedback.guard import find_leaks
+from tests.support.effort import examples
 
 ENV = BinaryMatrix()
 PROBLEM = next(
@@ -38,7 +39,6 @@ SEPARATORS = [
 
 
 @given(st.sampled_from(SEPARATORS), st.text(max_size=60), st.text(max_size=60), st.booleans())
-@settings(deadline=None)
 def test_a_grid_between_any_words_is_found(separators, before, after, in_words):
     cell, row = separators
     names = (
@@ -57,7 +57,7 @@ def test_a_grid_between_any_words_is_found(separators, before, after, in_words):
 
 
 @given(st.text(alphabet=st.sampled_from("0123 \n,;()[]&\\|/=<>rowclumnshuldbeist."), max_size=200))
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_no_text_raises_and_every_candidate_lies_in_it(text):
     for candidate in ENV.candidates(PROBLEM, text, WRONG):
         assert 0 <= candidate.start < candidate.end <= len(text)
@@ -66,7 +66,6 @@ def test_no_text_raises_and_every_candidate_lies_in_it(text):
 
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=4, max_size=4), min_size=4, max_size=4))
-@settings(deadline=None)
 def test_another_matrix_is_never_the_answer(grid):
     assert ("answer" in kinds(f"It is {grid}.")) == (grid == SOLUTION)
 
@@ -82,7 +81,6 @@ CLAIMS = [
 
 
 @given(st.sampled_from(CLAIMS), st.integers(1, 4), st.integers(1, 4), st.integers(0, 9))
-@settings(deadline=None)
 def test_a_claim_about_a_cell_leaks_if_it_is_right_and_news(claim, r, c, v):
     if "r0" in claim and 1 not in (r, c):
         return  # counted from 0 only where a 0 says so
@@ -154,7 +152,6 @@ def test_a_hostile_text_takes_no_long_time(hostile):
 
 
 @given(st.integers(0, 999))
-@settings(deadline=None)
 def test_number_words_come_back_as_their_number(value):
     words = spelled(value)
     assert spell_digits(words).split() == [str(value)]
@@ -187,7 +184,6 @@ def spelled(value: int) -> str:
 
 
 @given(st.text(max_size=200))
-@settings(deadline=None)
 def test_reading_words_as_digits_moves_no_character(text):
     assert len(spell_digits(text)) == len(spell_ordinals(text)) == len(text)
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs import make_env
@@ -19,6 +19,7 @@ from rltf_verl.envs.math.env import Math
 from rltf_verl.envs.math.sources import SOURCES, TEST_SETS
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
+from tests.support.effort import examples
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "parity_cases.json").read_text())[
     "env_checks"
@@ -125,7 +126,7 @@ def test_threads_share_the_processes() -> None:
         assert list(threads.map(ask, range(2, 42))) == [bool(k % 2) for k in range(2, 42)]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     reference=references,
     text=texts,
@@ -141,7 +142,7 @@ def test_any_text_is_graded_and_explained(reference: str, text: str, level: str,
         assert 0 <= candidate.start < candidate.end <= len(text)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(reference=references.filter(lambda text: not set(text) & set("{}\\") or text in LATEX))
 def test_the_reference_is_correct(reference: str) -> None:
     assert STRICT.grade(problem(reference), f"\\boxed{{{reference}}}").correct

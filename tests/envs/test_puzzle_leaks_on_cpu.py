@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs.base import Env, FindsCandidates
@@ -15,6 +15,7 @@ from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
+from tests.support.effort import examples, many
 from tests.support.hostile_texts import hostile_texts, texts
 
 NAMES, ROLES = ["Emma", "Noah", "Mia"], ["a knight", "a knave"]
@@ -294,13 +295,13 @@ def test_compact_answers() -> None:
         "Emma", "Noah is a knave", "Mia", "knight", "role of", "is wrong", "right x 9", "no path"
     )
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_no_text_raises_and_every_candidate_lies_in_it(text: str) -> None:
     check_candidates(text)
 
 
-def test_nor_does_one_of_a_thousand_hostile_ones() -> None:
-    for text in hostile_texts(1000, *NAMES, "knight", "is", "must be"):
+def test_nor_does_a_hostile_one() -> None:
+    for text in hostile_texts(many(1000), *NAMES, "knight", "is", "must be"):
         check_candidates(text)
 
 

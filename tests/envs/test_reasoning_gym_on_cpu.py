@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs import make_env
@@ -25,6 +25,7 @@ from rltf_verl.envs.reasoning_gym.worker import (
     plain_expression,
 )
 from rltf_verl.types import Problem
+from tests.support.effort import examples
 
 TASKS = [name for name in names() if name not in REFUSED]
 ENV = ReasoningGym(timeout_s=60, num_workers=2)
@@ -215,7 +216,7 @@ texts = st.text(max_size=40) | st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(problem=st.sampled_from(PROBLEMS), text=texts, level=st.sampled_from(LEVELS))
 def test_any_text_is_graded_and_explained(problem: Problem, text: str, level: str) -> None:
     grade = ENV.grade(problem, text)
@@ -223,7 +224,6 @@ def test_any_text_is_graded_and_explained(problem: Problem, text: str, level: st
     assert ENV.explain(problem, text, grade, level)
 
 
-@settings(deadline=None)
 @given(values)
 def test_json_gives_back_what_it_was_given(value: object) -> None:
     assert decode(json.loads(json.dumps(encode(value)))) == value

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs import make_env
@@ -246,7 +246,6 @@ def test_bad_options_of_the_environment_name_the_key(options, message):
     st.binary()
     | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: repr(v).encode())
 )
-@settings(deadline=None)
 def test_whatever_comes_out_of_a_sandbox_is_an_outcome(frame):
     assert isinstance(outcome_of(frame, None), Outcome)
     for entry in (None, "f"):

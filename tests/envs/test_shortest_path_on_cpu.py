@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.data.schema import problem_from_row, row_of
@@ -19,6 +19,7 @@ from rltf_verl.envs.shortest_path.mazes import STEPS, Maze, is_path, shortest_pa
 from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, read_path, read_release_path
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
+from tests.support.effort import examples, many
 from tests.support.hostile_texts import hostile_texts, texts
 
 # SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
@@ -213,7 +214,8 @@ def test_strict_splits_hold_the_share_of_infeasible_problems(share: float) -> No
 
 
 def test_no_constant_answer_pays_in_strict_mode() -> None:
-    problems = STRICT.build(0, 3000, 0).train
+    num = many(3000)
+    problems = STRICT.build(0, num, 0).train
     constants = [
         "infeasible",
         "banana",
@@ -222,7 +224,7 @@ def test_no_constant_answer_pays_in_strict_mode() -> None:
     ]
     scores = Counter(
         {
-            text: sum(STRICT.grade(p, boxed(text)).correct for p in problems) / 3000
+            text: sum(STRICT.grade(p, boxed(text)).correct for p in problems) / num
             for text in constants
         }
     )
@@ -232,7 +234,7 @@ def test_no_constant_answer_pays_in_strict_mode() -> None:
 
 
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 4), cols=st.integers(3, 4))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_strict_splits_are_apart_and_repeatable(seed: int, rows: int, cols: int) -> None:
     env = ShortestPath(rows_min=rows, rows_max=4, cols_min=cols, cols_max=4)
     splits = env.build(seed, 100, 5)
@@ -318,14 +320,14 @@ def test_problems_come_back_from_a_file_as_they_were(env: ShortestPath) -> None:
 @given(
     env=st.sampled_from(ENVS), i=st.integers(0, 299), text=texts(), level=st.sampled_from(LEVELS)
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_text(env: ShortestPath, i: int, text: str, level: str) -> None:
     check_any_text(env, PROBLEMS[id(env)][i], text, level)
 
 
 @pytest.mark.parametrize("env", ENVS)
-def test_a_thousand_hostile_texts(env: ShortestPath) -> None:
-    for i, text in enumerate(hostile_texts(1000)):
+def test_hostile_texts(env: ShortestPath) -> None:
+    for i, text in enumerate(hostile_texts(many(1000))):
         check_any_text(env, PROBLEMS[id(env)][i % 300], text, LEVELS[i % 4])
 
 
@@ -345,7 +347,7 @@ def check_any_text(env: ShortestPath, problem: Problem, text: str, level: str) -
     moves=st.text("RDLU", max_size=12),
     none=st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_explanations_are_true_and_a_full_one_holds_the_answer(
     env, i: int, moves: str, none: bool
 ) -> None:

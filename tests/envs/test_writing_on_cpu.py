@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.contract import check_env
@@ -110,7 +110,6 @@ def test_scores_are_read_within_bounds(reply: str, score: float | None) -> None:
     assert read_score(reply, Scale(1, 10)) == score
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_reply_breaks_the_reader_and_no_text_leaves_its_block(text: str) -> None:
     score = read_score(text, Scale(0, 1))

@@ -1,12 +1,13 @@
 """The appended context: one growing chat, one row, and the feedback's place in it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.types import CONTEXT, Role
+from tests.support.effort import examples
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
     Remark,
@@ -136,7 +137,7 @@ async def test_a_later_turn_may_be_the_one_that_does_not_fit():
 IDS = st.lists(st.integers(0, 2), max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(IDS, IDS, IDS)
 def test_the_span_of_what_was_inserted_has_its_length_and_leaves_the_rest(before, inserted, after):
     """Where the inserted ids repeat what stands beside them the span may be one of several that say
@@ -148,7 +149,7 @@ def test_the_span_of_what_was_inserted_has_its_length_and_leaves_the_rest(before
     assert whole[:start] + whole[end:] == without
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.integers(0, 9), max_size=6), st.lists(st.integers(10, 19), min_size=1), IDS)
 def test_what_is_found_nowhere_else_is_found_exactly(before, inserted, after):
     start, end = inserted_span([*before, *after], [*before, *inserted, *after])

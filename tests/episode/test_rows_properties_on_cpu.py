@@ -1,9 +1,10 @@
 """What holds for the rows of any episode, line or tree."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.types import CONTEXT, Episode, Role
+from tests.support.effort import examples
 from tests.support.episode_rows import PROBLEM, attempt, rows_of, turn
 
 IDS = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
@@ -27,7 +28,7 @@ def episodes(draw):
     return Episode(PROBLEM, 0, tuple(turns))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(episodes())
 def test_every_field_is_as_long_as_the_response_and_context_holds_nothing(played):
     for row in rows_of(played, distill=True, imitate="all"):
@@ -37,7 +38,7 @@ def test_every_field_is_as_long_as_the_response_and_context_holds_nothing(played
         assert all(row.log_probs[j] == row.rewards[j] == 0.0 for j in gaps)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(episodes())
 def test_every_attempt_stands_in_exactly_one_row_as_it_was_sampled(played):
     rows, turns, seen = rows_of(played, distill=True, imitate="all"), played.turns, []
@@ -61,7 +62,7 @@ def test_every_attempt_stands_in_exactly_one_row_as_it_was_sampled(played):
     assert sorted(seen) == list(range(len(turns)))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(episodes(), st.booleans(), st.sampled_from([None, "revised", "all"]))
 def test_lines_are_distilled_and_imitated_by_their_last_answers(played, distill, imitate):
     rows, turns = rows_of(played, distill=distill, imitate=imitate), played.turns
@@ -82,7 +83,7 @@ def test_lines_are_distilled_and_imitated_by_their_last_answers(played, distill,
     check(Role.IMITATE, [k for k in right if k > 0 or imitate == "all"])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(episodes())
 def test_every_critique_is_credited_with_each_turn_that_it_led_to(played):
     turns = played.turns

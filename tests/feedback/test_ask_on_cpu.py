@@ -7,7 +7,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config import FeedbackConfig, RLTFConfig
@@ -15,6 +15,7 @@ from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
 from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
 from tests.support.episode_fakes import parts_with
+from tests.support.effort import examples
 
 N = 4
 
@@ -158,7 +159,7 @@ GAMES = st.tuples(
 
 
 @given(game=GAMES, delays=st.tuples(st.integers(0, 99), st.integers(0, 99)))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
     answers, breaks = game
     start = time.monotonic()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.feedback.guard import find_leaks
@@ -88,19 +88,16 @@ def test_not_the_same(passage, reference):
 
 
 @given(st.fractions(max_denominator=1000))
-@settings(deadline=None)
 def test_a_fraction_is_read_as_it_is_written(value: Fraction):
     assert as_number(str(value)) == value
 
 
 @given(st.integers(-(10**9), 10**9))
-@settings(deadline=None)
 def test_a_number_with_thousands_separators(value: int):
     assert as_number(f"{value:,}") == value
 
 
 @given(st.text(max_size=300))
-@settings(deadline=None)
 def test_any_text_has_candidates_inside_it(text: str):
     for candidate in usual_candidates(text):
         assert 0 <= candidate.start < candidate.end <= len(text)

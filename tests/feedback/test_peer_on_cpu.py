@@ -7,7 +7,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.episode.run import run_episode
@@ -16,6 +16,7 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group, Groups
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 from tests.support.episode_fakes import parts_with
+from tests.support.effort import examples
 from tests.support.feedback_fakes import asked, turn
 
 PEER = make_provider("peer", wait_s=5)
@@ -191,7 +192,7 @@ GAMES = st.integers(2, 5).flatmap(
 
 
 @given(game=GAMES, delays=st.tuples(st.integers(0, 99), st.integers(0, 99)))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
     answers, breaks = game
     start = time.monotonic()

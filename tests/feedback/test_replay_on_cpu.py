@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.feedback import make_provider
@@ -102,7 +102,6 @@ def test_what_the_key_depends_on():
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-@settings(deadline=None)
 def test_different_attempts_have_different_keys(one, other):
     assert (call_key(asked(turn(one))) == call_key(asked(turn(other)))) == (one == other)
 

@@ -156,7 +156,7 @@ PLUGIN = {
 }
 
 
-@pytest.mark.parametrize("how", PLUGIN)
+@pytest.mark.parametrize("how", ["discovered", pytest.param("named", marks=pytest.mark.nightly)])
 def test_every_recipe_composes_from_a_copied_folder(
     installed: Path, tmp_path: Path, how: str
 ) -> None:

@@ -120,18 +120,15 @@ def test_every_name_is_in_its_registry_and_nothing_of_verl_is_lost(without_us) -
 
 def test_a_config_without_our_block_passes_through(monkeypatch) -> None:
     """Stock verl configs get verl's own verdict, whatever it is, and none of our checks."""
-    import verl  # noqa: F401  (loads the plugin)
-    from hydra import compose, initialize_config_module
     from verl.utils.config import validate_config
 
     from rltf_verl.adapters.startup import checks
+    from tests.support.configs import composed
 
     monkeypatch.delattr(checks, "check_driver")
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose(
-            "ppo_trainer",
-            ["data.train_batch_size=7", "actor_rollout_ref.actor.ppo_mini_batch_size=9"],
-        )
+    config = composed(
+        "ppo_trainer", "data.train_batch_size=7", "actor_rollout_ref.actor.ppo_mini_batch_size=9"
+    )
     before = str(config)
     assert verdict(validate_config, config) == verdict(validate_config.__wrapped__, config)
     assert str(config) == before

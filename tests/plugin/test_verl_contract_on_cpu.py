@@ -314,10 +314,9 @@ def test_a_forward_pass_takes_a_batch_that_is_not_in_the_transfer_queue() -> Non
 
 
 def test_verl_still_has_the_config_keys_that_we_read() -> None:
-    from hydra import compose, initialize_config_module
+    from tests.support.configs import composed
 
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("ppo_trainer")
+    config = composed("ppo_trainer")
     absent = object()
     lost = []
     for key in KEYS:

@@ -1,7 +1,7 @@
 """Comparisons of hand-made runs whose numbers are plain to see."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.report.compare.comparison import compare
@@ -268,7 +268,6 @@ def seed_of(pairs):
     return [Point(s, 2.0 * s, y) for s, y in sorted(pairs)]
 
 
-@settings(deadline=None)
 @given(st.lists(POINTS, min_size=1, max_size=4))
 def test_a_mean_lies_between_its_seeds_and_is_of_real_evaluations(seeds):
     seeds = [seed_of(pairs) for pairs in seeds]
@@ -279,7 +278,6 @@ def test_a_mean_lies_between_its_seeds_and_is_of_real_evaluations(seeds):
         assert {point.low, point.high} <= set(here)
 
 
-@settings(deadline=None)
 @given(POINTS, st.floats(0, 80), st.floats(0, 80))
 def test_the_height_of_a_curve_lies_between_its_evaluations(pairs, start, budget):
     seed = seed_of(pairs)

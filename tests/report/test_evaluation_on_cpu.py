@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.report.evaluation.bootstrap import Estimate
@@ -184,7 +184,6 @@ def test_branches_are_refused() -> None:
         evaluate([])
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 )

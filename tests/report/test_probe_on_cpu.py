@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config import RLTFConfig
@@ -113,7 +113,6 @@ def test_budgets_by_hand(tmp_path: Path) -> None:
     )
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=7), st.data())
 def test_smaller_groups_by_enumeration(rewards: list[float], data: st.DataObject) -> None:
     num = data.draw(st.integers(2, len(rewards)))
@@ -123,7 +122,6 @@ def test_smaller_groups_by_enumeration(rewards: list[float], data: st.DataObject
     )
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1), st.integers(1, 400))
 def test_agreement_is_no_certainty(value: float, problems: int) -> None:
     low, high = bounds(Estimate(value, value, value, problems))

@@ -1,12 +1,13 @@
 """What sessions say about learning from feedback, on sessions whose numbers are plain to see."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.report.stats import by_steps, stats
 from rltf_verl.report.view.curves import curves
 from rltf_verl.runlog.episodes import read_episodes
+from tests.support.effort import examples
 from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn, write
 
 TREE = (
@@ -207,7 +208,7 @@ ANSWERS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(ANSWERS)
 def test_what_holds_of_any_sessions(tmp_path_factory, answers):
     s = of(tmp_path_factory.mktemp("log"), *(line(*said) for said in answers))

@@ -26,6 +26,7 @@ from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.judge.settings import Endpoint, Limits, Price
 from rltf_verl.kinds import PROSE, Form, Url, Within, hints_of
 from rltf_verl.registry import load
+from tests.support import configs
 
 JUDGE = {"endpoint": {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}}
 ENVS = {
@@ -326,11 +327,9 @@ def composed() -> DictConfig:
     """A preset as verl composes it; resolved once, since every block is read beside the same
     settings of verl.
     """
-    import verl  # noqa: F401  # registers our search path with Hydra
-    from hydra import compose, initialize_config_module
-
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("rltf_sd", ["rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere"])
+    config = configs.composed(
+        "rltf_sd", "rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere"
+    )
     OmegaConf.set_struct(config, False)
     return config
 

@@ -5,17 +5,15 @@ buckets it sizes.
 import pytest
 import torch
 
+from tests.support.configs import composed
 
-def compose(hardware: str):
-    import verl  # noqa: F401  loads the plugin, which adds the search path
-    from hydra import compose, initialize_config_module
 
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose("ppo_trainer", overrides=[f"+rltf/hardware={hardware}"] if hardware else [])
+def stock(hardware: str):
+    return composed("ppo_trainer", *([f"+rltf/hardware={hardware}"] if hardware else []))
 
 
 def test_cpu_turns_every_gpu_default_off():
-    config = compose("cpu")
+    config = stock("cpu")
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     assert (config.trainer.device, rollout.name, rollout.n_gpus_per_node) == (
         "cpu",
@@ -30,7 +28,7 @@ def test_cpu_turns_every_gpu_default_off():
 
 
 def test_cpu_vllm_changes_the_rollout_and_nothing_else():
-    plain, ours = compose("cpu"), compose("cpu_vllm")
+    plain, ours = stock("cpu"), stock("cpu_vllm")
     rollout = ours.actor_rollout_ref.rollout
     assert (rollout.name, rollout.enforce_eager, rollout.enable_sleep_mode) == ("vllm", True, False)
     del rollout.enable_sleep_mode
@@ -42,7 +40,7 @@ def test_cpu_vllm_changes_the_rollout_and_nothing_else():
 
 
 def test_gpu_changes_nothing():
-    assert compose("gpu") == compose("")
+    assert stock("gpu") == stock("")
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(1, [1, 1, 1]), (16, [2, 1]), (1000, [3])])
