@@ -21,7 +21,7 @@ from rltf_verl.types import Role
 from tests.e2e import runs
 
 pytestmark = pytest.mark.e2e
-STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 6, 4, 3, 400
+STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 6, 4, 3, 900
 GAMMA, FLOOR = 0.1, -5.0
 DISTILL, FEEDBACK, IMITATE = 0.5, 0.02, 0.3
 """Weights of the objectives, as in `runs.RECORDED`."""

