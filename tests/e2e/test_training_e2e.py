@@ -138,7 +138,8 @@ def test_an_own_file_s_feedback_and_what_the_guard_found_are_in_metrics_and_log(
     assert len(steps) == STEPS
     for step in steps:
         assert step["rltf/feedback/leak_share"] > 0.9, "level full states the answer"
-        assert step["rltf/feedback/leak_share/mine"] == step["rltf/feedback/leak_share"]
+        # `other`: no provider of ours
+        assert step["rltf/feedback/leak_share/other"] == step["rltf/feedback/leak_share"]
     (mine,) = audit(read_episodes(whole.episodes))
     assert mine.provider == "mine"
     assert mine.leaks is not None
