@@ -14,8 +14,8 @@ from rltf_verl.config import FeedbackConfig, RLTFConfig
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
 from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
-from tests.support.episode_fakes import parts_with
 from tests.support.effort import examples
+from tests.support.episode_fakes import parts_with
 
 N = 4
 

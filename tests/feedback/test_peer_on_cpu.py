@@ -15,8 +15,8 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group, Groups
 from rltf_verl.types import Attempt, Grade, Problem, Turn
-from tests.support.episode_fakes import parts_with
 from tests.support.effort import examples
+from tests.support.episode_fakes import parts_with
 from tests.support.feedback_fakes import asked, turn
 
 PEER = make_provider("peer", wait_s=5)
