@@ -37,7 +37,6 @@ from rich.console import Console
 from rich.table import Table
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.metrics.roles import FloorWatch
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import (
     FACTS,
@@ -50,9 +49,12 @@ from rltf_verl.adapters.queue.columns import (
 )
 from rltf_verl.adapters.queue.step_rows import read_rows, write_tokens
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
-from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
+from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
-from rltf_verl.episode.rows import attempt_rows, distill_rows
+from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives import objective_weights, objectives_of
+from rltf_verl.objectives.distill import distill_rows
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 
 GAMMA, WEIGHT, FLOOR, GROUP = 0.1, 0.1, -5.0, 8
@@ -241,7 +243,7 @@ def ours(batch: KVBatchMeta) -> None:
     """The trainer's steps from columns to columns."""
     rows = real_rows(batch)
     packed = read_rows(batch, rows).batch
-    targets = compute_targets(packed, CONFIG, role_weights(CONFIG, step=0, num_steps=1))
+    targets = compute_targets(packed, CONFIG, objective_weights(CONFIG, step=0, num_steps=1))
     columns = {"advantages": targets.advantages, "returns": targets.advantages}
     columns[SAMPLER_LOG_PROBS] = packed.sampler_log_probs
     sampled = sampled_tokens(packed.role)
@@ -259,7 +261,7 @@ def real_trainer(num_groups: int) -> RLTFTrainerMixin:
     trainer.rltf, trainer.global_steps, trainer.total_training_steps = CONFIG, 1, 1
     trainer.judge = SimpleNamespace(metrics=dict)
     trainer.row_log = RowLog(EpisodeLogConfig(dir=None), None)
-    trainer.floor_watch = FloorWatch(CONFIG.distill)
+    trainer.objectives = objectives_of(CONFIG)
     trainer.parameter_sync_step = 1
     trainer.config = OmegaConf.create(
         {

@@ -27,6 +27,7 @@ FLOORS = (
     "envs",
     "feedback",
     "episode",
+    "objectives",
     "runlog",
     "data",
     # verl
@@ -43,6 +44,7 @@ FLOORS = (
 
 THIRD_PARTY = {
     "algos": {"torch"},
+    "objectives": {"torch"},
     "envs": {"numpy", "reasoning_gym", "datasets", "math_verify", "sympy"},  # where they are needed
     "prompts": {"jinja2"},
     "judge": {"httpx", "tenacity"},

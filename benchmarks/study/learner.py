@@ -20,14 +20,10 @@ from rltf_verl.algos.losses import TOKEN_LOSSES
 from rltf_verl.algos.pack import pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.sessions import Sessions
-from rltf_verl.algos.targets import (
-    RowBatch,
-    RowTargets,
-    compute_targets,
-    role_weights,
-    sampled_tokens,
-)
+from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
+from rltf_verl.objectives import objective_weights, token_objectives
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Role, Row
 
 ROWS_PER_FORWARD = 48
@@ -70,14 +66,14 @@ class Learner:
             for values, row in zip(log_prob.detach(), rows, strict=True)
         ]
         batch = pack_rows(rows, session, sessions, old)
-        weights = role_weights(self.rltf, step - 1, self.num_steps)
+        weights = objective_weights(self.rltf, step - 1, self.num_steps)
         targets = compute_targets(batch, self.rltf, weights)
         denominator = sessions.group.shape[0] * self.response_budget
         self.optimizer.zero_grad()
         (self._token_sum(log_prob, batch, targets) / denominator).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_grad)
         self.optimizer.step()
-        return role_metrics(batch, targets, weights)
+        return role_metrics(token_objectives(self.rltf), batch, targets, weights)
 
     def _token_sum(
         self, log_prob: torch.Tensor, batch: RowBatch, targets: RowTargets

@@ -24,9 +24,9 @@ from rltf_verl.adapters.metrics.validation import averaged_info
 from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.algos.pack import pack_sessions
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.rows import session_rows
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import sampling_seed
+from rltf_verl.objectives.rows import session_rows
 from rltf_verl.types import CONTEXT, Episode, Problem, Row
 
 SESSIONS_TESTED, TURNS_TESTED = 4, 2

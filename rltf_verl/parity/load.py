@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.sessions import Sessions
-from rltf_verl.algos.targets import RowBatch, RowTargets, compute_targets, role_weights
+from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
-from rltf_verl.episode.rows import session_rows
+from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.parity.modes import padding_excuse
 from rltf_verl.parity.report import Excuse, Json
 from rltf_verl.policy import NoPolicy
@@ -82,7 +84,7 @@ def load_rows(case: Case, name: str, config: RLTFConfig) -> ModeRows:
     old = [_old_log_probs(row, case.records[s]) for s, row in ordered]
     new = [_new_log_probs(row, case.records[s]) for s, row in ordered]
     batch = pack_rows(rows, session, case.sessions, old)
-    targets = compute_targets(batch, config, role_weights(config, step=0, num_steps=1))
+    targets = compute_targets(batch, config, objective_weights(config, step=0, num_steps=1))
     excuses = [_excuse(case, s, row, config) for s, row in ordered]
     return ModeRows(case, name, config, rows, session, batch, old, new, targets, excuses)
 

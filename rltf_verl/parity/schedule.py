@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rltf_verl.algos.targets import role_weights
 from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.objectives import objective_weights
 from rltf_verl.parity.report import Check, Json
-from rltf_verl.types import Role
 
 
 def compare_schedule(item: Json, check: Check) -> None:
@@ -26,6 +25,6 @@ def _weight(item: Json, start_step: int, resumed_at: int) -> float:
         weight=coef, start_step=start_step, restart_on_resume=item["relative_schedule"]
     )
     config = RLTFConfig(distill=distill)
-    return role_weights(config, item["current_batch"], item["total_batches"], resumed_at)[
-        Role.DISTILL
+    return objective_weights(config, item["current_batch"], item["total_batches"], resumed_at)[
+        "distill"
     ]

@@ -12,7 +12,6 @@ from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
 from rltf_verl.adapters.training.live_groups import LiveGroups
-from rltf_verl.algos.targets import live_groups, role_weights
 from rltf_verl.config import (
     AttemptConfig,
     DistillConfig,
@@ -20,6 +19,8 @@ from rltf_verl.config import (
     ImitateConfig,
     RLTFConfig,
 )
+from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives.targets import live_groups
 from rltf_verl.types import Role
 
 GRPO = RLTFConfig(gamma=1.0)
@@ -109,8 +110,8 @@ def sampled(monkeypatch):
         queue.refill(size)
 
         def is_live(step):
-            weights = role_weights(config, step=0, num_steps=1)
-            return live_groups(step.batch, config, weights, logit_weight=0.0)
+            weights = objective_weights(config, step=0, num_steps=1)
+            return live_groups(step.batch, config, weights)
 
         batch, metrics = LiveGroups(queue.sample, queue.refill, is_live, rounds)(1, partition, size)
         groups = list(dict.fromkeys(key.partition("_")[0] for key in batch.keys))
@@ -263,6 +264,6 @@ def test_logit_distillation_lives_on_second_turns(sampled):
     from rltf_verl.adapters.queue.step_rows import read_rows
 
     *_, batch = sampled([NONE_MENDED, WRONG], rounds=0)
-    step, weights = read_rows(batch, real_rows(batch), scored=False), role_weights(GRPO, 0, 1)
-    assert live_groups(step.batch, GRPO, weights, 0.0).tolist() == [False, False]
-    assert live_groups(step.batch, GRPO, weights, 0.5).tolist() == [True, False]
+    step, weights = read_rows(batch, real_rows(batch), scored=False), objective_weights(GRPO, 0, 1)
+    assert live_groups(step.batch, GRPO, weights).tolist() == [False, False]
+    assert live_groups(step.batch, GRPO, weights | {"logit_distill": 0.5}).tolist() == [True, False]

@@ -8,10 +8,11 @@ from verl.utils.tensordict_utils import assign_non_tensor
 
 from rltf_verl.adapters.metrics.roles import FORBIDDEN_SUBSTRINGS, with_grad_shares
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
-from rltf_verl.algos.grad_share import shared_targets
 from rltf_verl.algos.sessions import in_line
-from rltf_verl.algos.targets import RowBatch, role_shares, role_weights
+from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
+from rltf_verl.objectives import objective_shares, objective_weights
+from rltf_verl.objectives.targets import shared_targets
 from rltf_verl.types import CONTEXT, Role
 
 A, D, C, F, M = (
@@ -235,7 +236,7 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
         column(old),
         column(old) - 0.05,
     )
-    weights, shares = role_weights(rltf, 0, 1), role_shares(rltf, 0, 1)
+    weights, shares = objective_weights(rltf, 0, 1), objective_shares(rltf, 0, 1)
     targets, used = shared_targets(rows, rltf, weights, shares)
     lengths = [len(roles) for _, roles in ROWS]
     batch.fields["advantages"] = list(targets.advantages.squeeze(1).double().split(lengths))
@@ -253,7 +254,7 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
     reported = with_grad_shares(metrics)
     assert reported["rltf/distill/grad_share"] == pytest.approx(0.3, abs=1e-4)
     assert reported["rltf/feedback_modeling/grad_share"] == pytest.approx(0.2, abs=1e-4)
-    assert used[Role.DISTILL] != weights[Role.DISTILL]
+    assert used["distill"] != weights["distill"]
 
 
 def test_the_default_loss_has_the_gradient_of_importance_sampling_where_no_ratio_has_moved(actor):

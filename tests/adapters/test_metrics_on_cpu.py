@@ -12,7 +12,6 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from rltf_verl.adapters.metrics.episodes import session_metrics
 from rltf_verl.adapters.metrics.roles import (
     FORBIDDEN_SUBSTRINGS,
-    FloorWatch,
     role_metrics,
     stale_metrics,
     with_grad_shares,
@@ -33,10 +32,12 @@ from rltf_verl.adapters.queue.columns import (
     token_roles,
 )
 from rltf_verl.algos.pack import pack_rows, pack_sessions
-from rltf_verl.algos.targets import compute_targets, role_weights
 from rltf_verl.config import DistillConfig, RLTFConfig
-from rltf_verl.episode.rows import attempt_rows, distill_rows
+from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback import provider_names
+from rltf_verl.objectives import objective_weights, token_objectives
+from rltf_verl.objectives.distill import distill_rows
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
 
@@ -252,6 +253,9 @@ def test_turns_of_a_tree_count_each_revision():
     assert metrics["rltf/session/turns"] == 2.5
 
 
+OWNERS = token_objectives(RLTFConfig())
+
+
 def rows_of(episode):
     *first, last = attempt_rows(episode)
     return [*first, *distill_rows(episode), last]
@@ -271,8 +275,9 @@ def packed(sessions, group, student=-3.0):
 
 def metrics_of_roles(batch, gamma=0.1, weight=0.1):
     config = RLTFConfig(gamma=gamma, distill=DistillConfig(weight=weight))
-    weights = role_weights(config, step=0, num_steps=1)
-    return role_metrics(batch, compute_targets(batch, config, weights), weights)
+    weights = objective_weights(config, step=0, num_steps=1)
+    owners = token_objectives(config)
+    return role_metrics(owners, batch, compute_targets(batch, config, weights), weights)
 
 
 def test_role_metrics_with_known_answers():
@@ -467,7 +472,7 @@ BLOCKED = {"rltf/distill/floor_masked_right": 0.2, "rltf/turn_1/acc": 0.0}
 def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_then(
     caplog, config, steps, num_warnings
 ):
-    watch = FloorWatch(DistillConfig(weight=0.1, **config))
+    watch = Distill("distill", Role.DISTILL, DistillConfig(weight=0.1, **config), RLTFConfig())
     for metrics in steps:
         watch.look(metrics)
     warnings = [
@@ -510,5 +515,5 @@ def test_stale_tokens_are_counted():
         [0, 0],
     )
     stale = torch.tensor([[True, True], [True, False]])
-    assert stale_metrics(batch, stale) == {"rltf/distill/stale_share": pytest.approx(4 / 6)}
-    assert stale_metrics(batch, None) == {}
+    assert stale_metrics(OWNERS, batch, stale) == {"rltf/distill/stale_share": pytest.approx(4 / 6)}
+    assert stale_metrics(OWNERS, batch, None) == {}

@@ -13,8 +13,10 @@ from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged, real_rows
 from rltf_verl.adapters.queue.step_rows import read_rows, session_numbers, write_tokens
-from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
+from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
+from rltf_verl.objectives import objective_weights, token_objectives
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.runlog.rows import read_rows as read_logged
 from rltf_verl.types import CONTEXT, Role
 
@@ -81,6 +83,9 @@ def queue(monkeypatch):
     return batch, written, dtypes
 
 
+OWNERS = token_objectives(CONFIG)
+
+
 def test_sessions_and_groups_are_numbered_in_order_of_appearance():
     session, group = session_numbers(["x_y_1_0", "u_0_0", "x_y_1_1", "x_y_0_0"])
     assert session.tolist() == [0, 1, 0, 2]
@@ -90,7 +95,7 @@ def test_sessions_and_groups_are_numbered_in_order_of_appearance():
 def test_tokens_have_the_targets_and_the_metrics_of_padded_rows(queue):
     batch, *_ = queue
     rows = real_rows(batch)
-    step, weights = read_rows(batch, rows), role_weights(CONFIG, step=0, num_steps=1)
+    step, weights = read_rows(batch, rows), objective_weights(CONFIG, step=0, num_steps=1)
     assert step.batch.sessions.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
     assert step.batch.sessions.group.tolist() == [0, 0, 1]
     padded = step.padded()
@@ -102,8 +107,8 @@ def test_tokens_have_the_targets_and_the_metrics_of_padded_rows(queue):
     )
     assert torch.equal(apart.advantages, step.unpadded(together.advantages))
     assert torch.equal(apart.floor_masked, step.unpadded(together.floor_masked))
-    assert role_metrics(step.batch, apart, weights, step.lengths) == pytest.approx(
-        role_metrics(padded, together, weights)
+    assert role_metrics(OWNERS, step.batch, apart, weights, step.lengths) == pytest.approx(
+        role_metrics(OWNERS, padded, together, weights)
     )
 
 
@@ -113,13 +118,13 @@ def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(
     rows = real_rows(batch)
     exact = read_rows(batch, rows)
     dtypes.update(dict.fromkeys(("old_log_probs", "rollout_log_probs", "entropy"), torch.bfloat16))
-    step, weights = read_rows(batch, rows), role_weights(CONFIG, step=0, num_steps=1)
+    step, weights = read_rows(batch, rows), objective_weights(CONFIG, step=0, num_steps=1)
     assert step.batch.old_log_probs.dtype == step.entropy.dtype == torch.float32
     torch.testing.assert_close(
         step.batch.old_log_probs, exact.batch.old_log_probs, rtol=4e-3, atol=0
     )
     targets = compute_targets(step.batch, CONFIG, weights)
-    metrics = role_metrics(step.batch, targets, weights, step.lengths)
+    metrics = role_metrics(OWNERS, step.batch, targets, weights, step.lengths)
     metrics |= sampling_metrics(step.batch, step.entropy, sampled_tokens(step.batch.role))
     assert all(math.isfinite(value) for value in metrics.values())
     write_tokens(batch, rows, {"advantages": targets.advantages.squeeze(1)})

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltf_verl.algos.grad_share import role_pull, shared_targets
-from rltf_verl.algos.targets import compute_targets, role_shares, role_weights
 from rltf_verl.config import AttemptConfig, DistillConfig, ImitateConfig, RLTFConfig
+from rltf_verl.objectives import objective_shares, objective_weights
+from rltf_verl.objectives.targets import compute_targets, gradient_pulls, shared_targets
 from rltf_verl.types import Role
 from tests.support.golden_batch import batch
 
@@ -42,13 +42,13 @@ def settings(distill=0.25, imitate=None, weight=0.1, **attempt):
 def shared(packed, config, step=0, num_steps=1, trust=None):
     now = (step, num_steps)
     return shared_targets(
-        packed, config, role_weights(config, *now), role_shares(config, *now), trust=trust
+        packed, config, objective_weights(config, *now), objective_shares(config, *now), trust=trust
     )
 
 
-def share(packed, targets, config, role, trust=None):
-    pulls = {r: role_pull(packed, targets, config, r, trust) for r in Role}
-    return pulls[role] / sum(pulls.values())
+def share(packed, targets, config, name, trust=None):
+    pulls = gradient_pulls(packed, targets, config, trust)
+    return pulls[name] / sum(pulls.values())
 
 
 def test_one_share_by_hand():
@@ -58,11 +58,11 @@ def test_one_share_by_hand():
     config = settings()
     packed = batch(config)
     targets, weights = shared(packed, config)
-    assert weights[Role.DISTILL] == pytest.approx(
+    assert weights["distill"] == pytest.approx(
         (ATTEMPTS + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5
     )
-    assert (weights[Role.ATTEMPT], weights[Role.IMITATE]) == (1.0, 0.1)
-    assert share(packed, targets, config, Role.DISTILL) == pytest.approx(0.25, abs=1e-6)
+    assert (weights["attempt"], weights["imitate"]) == (1.0, 0.1)
+    assert share(packed, targets, config, "distill") == pytest.approx(0.25, abs=1e-6)
     same = compute_targets(packed, config, weights)
     torch.testing.assert_close(targets.advantages, same.advantages)
 
@@ -71,9 +71,9 @@ def test_two_shares_by_hand():
     config = settings(0.25, 0.5)
     packed = batch(config)
     targets, weights = shared(packed, config)
-    assert weights[Role.DISTILL] == pytest.approx(ATTEMPTS / DISTILLED, rel=1e-5)
-    assert weights[Role.IMITATE] == pytest.approx(2 * ATTEMPTS / IMITATED, rel=1e-5)
-    assert share(packed, targets, config, Role.IMITATE) == pytest.approx(0.5, abs=1e-6)
+    assert weights["distill"] == pytest.approx(ATTEMPTS / DISTILLED, rel=1e-5)
+    assert weights["imitate"] == pytest.approx(2 * ATTEMPTS / IMITATED, rel=1e-5)
+    assert share(packed, targets, config, "imitate") == pytest.approx(0.5, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
     """Ratios, clipping and shaping included: the gradient at π_old, here by differences."""
     config = RLTFConfig(distill=DistillConfig(**{"weight": 1.0, **distill}))
     packed = batch(config)
-    targets = compute_targets(packed, config, role_weights(config, 0, 1))
+    targets = compute_targets(packed, config, objective_weights(config, 0, 1))
     tokens = packed.tokens(Role.DISTILL)
     log_prob, ref, a = (
         packed.old_log_probs.double(),
@@ -106,7 +106,7 @@ def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
         "ppo": torch.where((ratio.clamp(0.8, 1.2) * a < ratio * a), 0.0, ratio * a),
         "shaped": 0.1 * log_prob.exp() / (log_prob.exp() + 0.1) ** 2 * a,
     }[config.distill.loss]
-    pull = role_pull(packed, targets, config, Role.DISTILL)
+    pull = gradient_pulls(packed, targets, config)["distill"]
     assert pull == pytest.approx(expected[tokens].abs().sum().item(), rel=1e-4)
     assert pull > 0
 
@@ -118,7 +118,7 @@ def test_where_attempts_have_no_gradient_the_weight_itself_is_used():
     config = RLTFConfig(distill=DistillConfig(weight=0.3, grad_share=0.25))
     packed = batch(config, group=list(range(6)))
     targets, weights = shared(packed, config)
-    assert weights[Role.DISTILL] == 0.3
+    assert weights["distill"] == 0.3
     assert torch.equal(targets.advantages, compute_targets(packed, config, weights).advantages)
 
 
@@ -129,8 +129,8 @@ def test_a_role_without_a_gradient_takes_no_share_from_the_others():
     wrong = replace(packed.sessions, correct=torch.zeros_like(packed.sessions.correct))
     packed = replace(packed, sessions=wrong)
     targets, weights = shared(packed, config)
-    assert weights[Role.IMITATE] == 0.1
-    assert share(packed, targets, config, Role.DISTILL) == pytest.approx(0.25, abs=1e-6)
+    assert weights["imitate"] == 0.1
+    assert share(packed, targets, config, "distill") == pytest.approx(0.25, abs=1e-6)
 
 
 def test_a_share_ramps_on_the_objectives_schedule():
@@ -139,7 +139,7 @@ def test_a_share_ramps_on_the_objectives_schedule():
     packed = batch(config)
     for step, expected in ((0, 0.0), (1, 0.0), (2, 0.0), (4, 0.2), (6, 0.4), (50, 0.4)):
         targets, _ = shared(packed, config, step, 100)
-        assert share(packed, targets, config, Role.DISTILL) == pytest.approx(expected, abs=1e-6)
+        assert share(packed, targets, config, "distill") == pytest.approx(expected, abs=1e-6)
 
 
 def test_weights_of_rollout_correction_are_part_of_the_pull():
@@ -147,15 +147,15 @@ def test_weights_of_rollout_correction_are_part_of_the_pull():
     packed = batch(config)
     trust = torch.where(packed.tokens(Role.ATTEMPT), 0.5, 1.0)
     targets, weights = shared(packed, config, trust=trust)
-    assert weights[Role.DISTILL] == pytest.approx(
+    assert weights["distill"] == pytest.approx(
         (ATTEMPTS / 2 + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5
     )
-    assert share(packed, targets, config, Role.DISTILL, trust) == pytest.approx(0.25, abs=1e-6)
+    assert share(packed, targets, config, "distill", trust) == pytest.approx(0.25, abs=1e-6)
 
 
 def test_without_a_share_nothing_changes():
     config = settings(None)
     packed = batch(config)
     targets, weights = shared(packed, config)
-    assert weights == role_weights(config, 0, 1)
+    assert weights == objective_weights(config, 0, 1)
     assert torch.equal(targets.advantages, compute_targets(packed, config, weights).advantages)

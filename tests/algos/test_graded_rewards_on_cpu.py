@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
-from rltf_verl.algos.targets import compute_targets, role_weights
 from rltf_verl.config import DistillConfig, RewardConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline
 from rltf_verl.episode.reward import shaped
-from rltf_verl.episode.rows import attempt_rows, distill_rows
+from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives.distill import distill_rows
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 from tests.support.hand_cases import close
 
@@ -68,7 +70,7 @@ def targets(sessions, reward, **distill):
         [row.log_probs for row, _ in rows],
     )
     advantages = compute_targets(
-        packed, config, role_weights(config, step=0, num_steps=1)
+        packed, config, objective_weights(config, step=0, num_steps=1)
     ).advantages[:, 0]
     distilled = packed.role[:, 0] == Role.DISTILL
     return (

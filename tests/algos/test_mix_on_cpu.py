@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from rltf_verl.algos.losses import importance_sampling
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.sessions import in_line
-from rltf_verl.algos.targets import RowBatch, compute_targets, sampled_tokens
+from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
 

@@ -6,7 +6,6 @@ import itertools
 import pytest
 
 from rltf_verl.algos.schedule import scheduled_weight
-from rltf_verl.algos.targets import role_weights
 from rltf_verl.config import (
     AttemptConfig,
     CritiqueConfig,
@@ -15,6 +14,7 @@ from rltf_verl.config import (
     ImitateConfig,
     RLTFConfig,
 )
+from rltf_verl.objectives import objective_weights
 from rltf_verl.types import Role
 
 RAMP = (0.0, 0.1)
@@ -74,7 +74,7 @@ def ramps(role, steps, resumed_at=0, **settings):
     """The role's coefficient at these steps of a process that started at `resumed_at`."""
     block, kind = OBJECTIVES[role]
     config = RLTFConfig(**{block: kind(**{"weight": RAMP, **settings})})
-    return [role_weights(config, k, NUM, resumed_at)[role] for k in steps]
+    return [objective_weights(config, k, NUM, resumed_at)[block] for k in steps]
 
 
 def test_every_role_has_its_own_coefficient():
@@ -86,25 +86,27 @@ def test_every_role_has_its_own_coefficient():
         critique=CritiqueConfig(weight=2.0),
     )
     expected = {
-        Role.ATTEMPT: 0.5,
-        Role.DISTILL: 0.0,
-        Role.FEEDBACK: 0.0,
-        Role.IMITATE: 0.3,
-        Role.CRITIQUE: 2.0,
+        "attempt": 0.5,
+        "distill": 0.0,
+        "feedback_modeling": 0.0,
+        "imitate": 0.3,
+        "critique": 2.0,
+        "logit_distill": 0.0,
     }
-    assert role_weights(config, step=0, num_steps=11) == expected
-    later = {**expected, Role.DISTILL: 0.1, Role.FEEDBACK: pytest.approx(0.1)}
-    assert role_weights(config, step=5, num_steps=11) == later
+    assert objective_weights(config, step=0, num_steps=11) == expected
+    later = {**expected, "distill": 0.1, "feedback_modeling": pytest.approx(0.1)}
+    assert objective_weights(config, step=5, num_steps=11) == later
 
 
 def test_by_default_attempts_and_critiques_count_and_nothing_else():
-    weights = role_weights(RLTFConfig(), step=3, num_steps=10)
+    weights = objective_weights(RLTFConfig(), step=3, num_steps=10)
     assert weights == {
-        Role.ATTEMPT: 1.0,
-        Role.CRITIQUE: 1.0,
-        Role.DISTILL: 0.0,
-        Role.FEEDBACK: 0.0,
-        Role.IMITATE: 0.0,
+        "attempt": 1.0,
+        "critique": 1.0,
+        "distill": 0.0,
+        "feedback_modeling": 0.0,
+        "imitate": 0.0,
+        "logit_distill": 0.0,
     }
 
 

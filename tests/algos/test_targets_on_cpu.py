@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
-from rltf_verl.algos.targets import RowBatch, compute_targets, role_weights, sampled_tokens
+from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import (
     AttemptConfig,
     CritiqueConfig,
@@ -16,14 +16,17 @@ from rltf_verl.config import (
     ImitateConfig,
     RLTFConfig,
 )
-from rltf_verl.episode.rows import attempt_rows, critique_rows
+from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives.critique import critique_rows
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 from tests.support.effort import examples
 from tests.support.golden_batch import GROUP, SESSIONS, batch, config, of_role
 
 
 def targets_of(packed, settings):
-    return compute_targets(packed, settings, role_weights(settings, step=0, num_steps=1))
+    return compute_targets(packed, settings, objective_weights(settings, step=0, num_steps=1))
 
 
 def test_the_sessions_are_packed_as_they_were_played():
@@ -108,7 +111,7 @@ def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     packed = batch()
     stale = torch.zeros(6, 2, dtype=torch.bool)
     stale[1], stale[3, 0] = True, True  # session 1's second answer; of session 3 only the first
-    targets = compute_targets(packed, config(), role_weights(config(), 0, 1), stale)
+    targets = compute_targets(packed, config(), objective_weights(config(), 0, 1), stale)
     plain = targets_of(packed, config())
     distilled = of_role(packed, targets.advantages, Role.DISTILL)
     assert distilled == [[0.0] * 4, *of_role(packed, plain.advantages, Role.DISTILL)[1:]]
@@ -116,7 +119,9 @@ def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     assert torch.equal(targets.advantages[attempts], plain.advantages[attempts])
     modelled = replace(packed, role=torch.where(attempts, int(Role.FEEDBACK), packed.role))
     settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
-    rows = compute_targets(modelled, settings, role_weights(settings, 0, 1), stale).advantages[:, 0]
+    rows = compute_targets(modelled, settings, objective_weights(settings, 0, 1), stale).advantages[
+        :, 0
+    ]
     # attempt rows of sessions 0, 1, 1, 2, 2, 3, 3, …
     assert rows[modelled.role[:, 0] == Role.FEEDBACK][:7].tolist() == [
         0.5,

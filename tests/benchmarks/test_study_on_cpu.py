@@ -17,7 +17,7 @@ from benchmarks.study.report import interval, write_report
 from benchmarks.study.runs import result_file, run_all
 from benchmarks.study.settings import ARMS, QUICK, Run, compose_config, problems
 from benchmarks.study.train import Trainer
-from rltf_verl.algos.targets import compute_targets
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Role, Row
 
 SHORT = {name: replace(recipe, steps=2) for name, recipe in RECIPES.items()}

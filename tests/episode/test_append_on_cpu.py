@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives.feedback_modeling import with_feedback
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
 from tests.support.episode_fakes import (
@@ -64,11 +65,15 @@ async def test_all_turns_share_one_row_and_the_feedback_is_context():
     assert row.rewards[-1] == 1.0
 
 
+def inline_rows(episode):
+    return [with_feedback(row, episode) for row in attempt_rows(episode)]
+
+
 async def test_inline_feedback_tokens_get_a_role_and_nothing_else_changes():
     episode = await play(
         ScriptedPolicy(["no", "ne", "yes"]), ScriptedProvider("f1", "f22"), horizon=3, **APPEND
     )
-    (plain,), (inline,) = attempt_rows(episode), attempt_rows(episode, inline_feedback=True)
+    (plain,), (inline,) = attempt_rows(episode), inline_rows(episode)
     changed = [
         j
         for j, (before, now) in enumerate(zip(plain.role, inline.role, strict=True))
@@ -92,7 +97,7 @@ async def test_fixed_sentences_are_not_modelled_inline():
     episode = await play(
         ScriptedPolicy(["no", "ne", "yes"]), provider, horizon=3, on_error="correctness", **APPEND
     )
-    (row,) = attempt_rows(episode, inline_feedback=True)
+    (row,) = inline_rows(episode)
     text = "".join(
         text_of(row.response_ids)[j] for j, r in enumerate(row.role) if r == Role.FEEDBACK
     )
@@ -103,7 +108,7 @@ async def test_the_policys_own_critique_is_not_modelled_inline():
     """It learns from that by reinforcement, as a critique row."""
     episode = await play(ScriptedPolicy(["no", "yes"]), SelfCritic("mine"), horizon=2, **APPEND)
     assert episode.turns[0].feedback.span is not None
-    (row,) = attempt_rows(episode, inline_feedback=True)
+    (row,) = inline_rows(episode)
     assert Role.FEEDBACK not in row.role
 
 
@@ -118,7 +123,7 @@ async def test_a_conversation_that_does_not_fit_ends_the_session(room):
     assert stops(episode) == (["prompt_too_long"] if room < 0 else [None, "solved"])
     assert episode.num_shortened == 0
     assert episode.turns[0].feedback.text == "f1"
-    (row,) = attempt_rows(episode, inline_feedback=True)
+    (row,) = inline_rows(episode)
     assert (Role.FEEDBACK in row.role) == (
         room == 0
     )  # nothing was said to anybody, so nothing is modelled

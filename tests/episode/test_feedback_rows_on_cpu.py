@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config import FeedbackModelingConfig, RLTFConfig
-from rltf_verl.episode.rows import session_rows
+from rltf_verl.objectives.rows import session_rows
 from rltf_verl.texts import clean_text
 from rltf_verl.types import Role
 from tests.support.episode_fakes import (

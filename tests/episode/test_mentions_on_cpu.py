@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.config import DistillConfig, ImitateConfig, MentionsConfig, RLTFConfig
 from rltf_verl.episode.mentions import mentioning_tokens, mentions
-from rltf_verl.episode.rows import session_rows
+from rltf_verl.objectives.rows import session_rows
 from rltf_verl.types import CONTEXT, Role
 from tests.support.episode_fakes import QUESTION, ScriptedPolicy, ScriptedProvider, play, text_of
 from tests.support.episode_rows import episode, turn

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from rltf_verl.config import EpisodeConfig, FeedbackModelingConfig, RLTFConfig
-from rltf_verl.episode.rows import session_rows
 from rltf_verl.feedback import make_provider
+from rltf_verl.objectives.rows import session_rows
 from rltf_verl.prompts.quote import UNFINISHED, shown_of
 from rltf_verl.texts import without_thoughts
 from rltf_verl.types import Role

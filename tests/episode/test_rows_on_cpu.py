@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rltf_verl.episode.rows import distill_rows
+from rltf_verl.objectives.distill import distill_rows
 from rltf_verl.types import CONTEXT, Role
 from tests.support.episode_rows import attempt, episode, rows_of, turn
 

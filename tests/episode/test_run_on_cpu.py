@@ -4,8 +4,8 @@ import pytest
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.episode.rows import session_rows
 from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.objectives.rows import session_rows
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
     QUESTION,

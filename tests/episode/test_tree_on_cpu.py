@@ -5,8 +5,11 @@ import asyncio
 import pytest
 
 from rltf_verl.config import EpisodeConfig
-from rltf_verl.episode.rows import attempt_rows, distill_rows, imitate_rows
+from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.objectives.distill import distill_rows
+from rltf_verl.objectives.feedback_modeling import with_feedback
+from rltf_verl.objectives.sft import imitate_rows
 from rltf_verl.types import Role
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
@@ -116,10 +119,14 @@ async def test_one_branch_may_fail_and_the_others_go_on():
     ]
 
 
+def inline_rows(episode):
+    return [with_feedback(row, episode) for row in attempt_rows(episode)]
+
+
 async def test_in_an_appended_context_the_shared_turn_is_trained_once():
     """The first revision continues its row; the siblings have it in their prompt."""
     episode, _, _ = await tree(**APPEND)
-    rows = attempt_rows(episode, inline_feedback=True)
+    rows = inline_rows(episode)
     texts = [(text_of(r.prompt_ids), text_of(r.response_ids)) for r in rows]
     shared = f"{FIRST_PROMPT}a\0<user>!not a"
     assert texts == [

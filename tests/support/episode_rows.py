@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rltf_verl.config import AttemptConfig, CritiqueConfig, DistillConfig, ImitateConfig, RLTFConfig
-from rltf_verl.episode.rows import session_rows
+from rltf_verl.objectives.rows import session_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 PROBLEM = Problem("echo", 0, {}, "yes")

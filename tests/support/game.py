@@ -19,9 +19,11 @@ import torch
 from rltf_verl.algos.losses import TOKEN_LOSSES
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
-from rltf_verl.algos.targets import compute_targets, role_weights, sampled_tokens
+from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import RLTFConfig
-from rltf_verl.episode.rows import session_rows
+from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
 GAMMA = 0.3
@@ -270,7 +272,7 @@ def expected_gradients(
     batch = pack_rows(
         rows, row_session, pack_sessions(episodes, group_of), [v.tolist() for v in own]
     )
-    targets = compute_targets(batch, config, role_weights(config, step=0, num_steps=1))
+    targets = compute_targets(batch, config, objective_weights(config, step=0, num_steps=1))
     advantages = targets.advantages.double() * torch.tensor(weight, dtype=torch.float64).unsqueeze(
         1
     )

@@ -6,7 +6,7 @@ import asyncio
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.config import DistillConfig, RLTFConfig
-from rltf_verl.episode.rows import session_rows
+from rltf_verl.objectives.rows import session_rows
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 
 # (rewards, sampler log-probs of each turn, log-probs of the last answer under the first prompt)

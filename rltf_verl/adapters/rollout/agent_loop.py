@@ -28,11 +28,12 @@ from rltf_verl.adapters.rollout.chat_form import ChatForm, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.rows import attempt_rows, session_rows
+from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import seeds_of_session
 from rltf_verl.feedback.group import Groups
 from rltf_verl.judge.gateway import Opener
+from rltf_verl.objectives.rows import session_rows
 from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Row

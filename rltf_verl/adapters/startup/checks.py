@@ -8,6 +8,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from rltf_verl.data.schema import (
 )
 from rltf_verl.envs.base import Env, KnowsTrouble, NeedsMachine
 from rltf_verl.episode.parts import Parts
-from rltf_verl.prompts import is_file, render, require_template, template_of
+from rltf_verl.objectives import objectives_of
+from rltf_verl.prompts import is_file, render, template_of
 from rltf_verl.types import Message, Problem
 
 logger = logging.getLogger(__name__)
@@ -194,9 +196,7 @@ def parts_of(config: DictConfig) -> Parts:
             "no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd"
         )
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
-    parts = Parts.of(rltf)
-    require_template("rltf.feedback_modeling.critic", "critic", rltf.feedback_modeling.critic)
-    return parts
+    return Parts.of(rltf)
 
 
 def check_combinations(config: DictConfig, parts: Parts) -> None:
@@ -211,8 +211,8 @@ def check_combinations(config: DictConfig, parts: Parts) -> None:
     combinations = (
         verl_combinations(config) + mode_combinations(config) + _own_combinations(config, parts)
     )
-    if rltf.logit_distill.enabled:
-        combinations += _logit_combinations(config)
+    for objective in objectives_of(rltf):
+        combinations += objective.refusals(partial(OmegaConf.select, config), parts.provider)
     for ok, message in combinations:
         if not ok:
             raise ConfigError(message)
@@ -229,14 +229,6 @@ def _own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]
         rltf.feedback.provider.name,
     )
     return [
-        (
-            not (rltf.feedback_modeling.enabled and (provider.constant or name == "policy")),
-            (
-                f"rltf.feedback_modeling.weight={rltf.feedback_modeling.weight}: provider {name}"
-                " always says the same or is the policy itself, there is nothing to predict;"
-                " choose one that says what is wrong, or set the weight to 0"
-            ),
-        ),
         *_control_combinations(config, rltf),
         (
             episode.branch_turn is None or name not in ("policy", "paired"),
@@ -344,53 +336,6 @@ def _refill_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[boo
             (
                 f"skip.rollout_tq.enable=True: a batch of {key} is not what was recorded; set it to"
                 f" False, {off}"
-            ),
-        ),
-    ]
-
-
-def _logit_combinations(config: DictConfig) -> list[tuple[bool, str]]:
-    """The same for `rltf.logit_distill`, which reads the logits of whole packed micro-batches."""
-    model, switch = config.actor_rollout_ref.model, "or rltf.logit_distill.weight=0"
-
-    def actor(*keys: str) -> list[Any]:  # other engines have other keys
-        return [OmegaConf.select(config.actor_rollout_ref.actor, key) for key in keys]
-
-    (strategy,) = actor("strategy")
-    ranks = max(
-        n or 1
-        for n in actor(
-            "ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size"
-        )
-    )
-    return [
-        (
-            strategy in ("fsdp", "fsdp2"),
-            (
-                f"actor_rollout_ref.actor.strategy={strategy}: rltf.logit_distill reads logits over"
-                " the whole vocabulary, which other engines split; set it to fsdp or fsdp2,"
-                f" {switch}"
-            ),
-        ),
-        (
-            not any([*actor("use_fused_kernels"), model.use_fused_kernels]),
-            (
-                "actor_rollout_ref.model.use_fused_kernels=True: the fused kernels never make the"
-                f" logits that rltf.logit_distill reads; set it to False, {switch}"
-            ),
-        ),
-        (
-            ranks == 1,
-            (
-                f"actor_rollout_ref.actor.ulysses_sequence_parallel_size={ranks}:"
-                f" rltf.logit_distill needs whole sequences on a rank; set it to 1, {switch}"
-            ),
-        ),
-        (
-            not any(actor("pad_to_length", "fsdp_config.pad_to_length")),
-            (
-                "actor_rollout_ref.actor.pad_to_length=True: verl refuses it together with top-k"
-                f" distillation; set it to False, {switch}"
             ),
         ),
     ]

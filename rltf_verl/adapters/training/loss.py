@@ -17,13 +17,11 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.config import ActorConfig
 from verl.workers.utils.padding import no_padding_2_padding
 
-from rltf_verl.adapters.metrics.roles import role_name
 from rltf_verl.adapters.queue.columns import ROLE, token_roles
 from rltf_verl.adapters.training.logit_loss import DIVERGENCE, logit_loss
-from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import has_role, sampled_tokens
 from rltf_verl.config import RLTFConfig
-from rltf_verl.types import Role
+from rltf_verl.objectives import Objective, token_objectives
 
 DENOMINATOR = "rltf_denominator"
 """Key of the batch's constant: sessions per update × response budget in tokens, over all
@@ -76,7 +74,13 @@ def rltf_loss(
     sampled = sampled_tokens(role)
 
     policy, metrics = _policy_loss(config, log_prob, padded, sampled)
-    parts = {"actor/pg_loss": policy} | _off_policy_losses(rltf, log_prob, padded, role)
+    owners = [own for own in token_objectives(rltf) if own.enabled]
+    parts = {"actor/pg_loss": policy}
+    for own in owners:  # of tokens that this policy did not sample under this prompt
+        if not own.sampled:
+            tokens = has_role(role, own.role)
+            token_sum = own.loss(log_prob, padded[OLD], padded[ADVANTAGES], tokens)
+            parts[f"rltf/{own.name}/loss"] = token_sum
     if DIVERGENCE in model_output:
         parts["rltf/logit_distill/loss"], own = logit_loss(model_output, data)
         metrics.update(own)
@@ -87,18 +91,18 @@ def rltf_loss(
         kl = kl_penalty(logprob=log_prob, ref_logprob=padded[REF], kl_penalty=config.kl_loss_type)
         parts["actor/kl_loss"] = config.kl_loss_coef * _token_sum(kl, sampled)
     loss: torch.Tensor = sum(parts.values()) * scale  # type: ignore[assignment]
-    parts = {k: v * scale for k, v in parts.items()} | role_gradients(
-        loss, log_prob, role, _trained_roles(rltf)
-    )
+    parts = {k: v * scale for k, v in parts.items()} | gradients(loss, log_prob, role, owners)
     metrics.update({k: Metric(value=v, aggregation=AggregationType.SUM) for k, v in parts.items()})
     return loss, metrics
 
 
-def role_gradients(
-    loss: torch.Tensor, log_prob: torch.Tensor, role: torch.Tensor, roles: Sequence[Role]
+def gradients(
+    loss: torch.Tensor,
+    log_prob: torch.Tensor,
+    role: torch.Tensor,
+    owners: Sequence[Objective[Any]],
 ) -> dict[str, torch.Tensor]:
-    """`rltf/<role>/grad`: Σ over the role's tokens of |∂L/∂log π_θ|, how hard the objective pulls
-    at its tokens.
+    """`rltf/<objective>/grad`: Σ over its tokens of |∂L/∂log π_θ|, how hard it pulls at them.
 
     That is the gradient as far as the objectives are concerned; what the network makes of it would
     cost a backward pass per role.
@@ -107,39 +111,13 @@ def role_gradients(
         loss: scalar.
         log_prob: [N, T], what the loss was made of.
         role: [N, T].
-        roles: those to report.
+        owners: the objectives to report.
     """
     if not log_prob.requires_grad:
         return {}
     (gradient,) = torch.autograd.grad(loss, log_prob, retain_graph=True)
-    return {f"{role_name(r)}/grad": (gradient.abs() * has_role(role, r)).sum() for r in roles}
-
-
-def _trained_roles(rltf: RLTFConfig) -> list[Role]:
-    others = {
-        Role.DISTILL: rltf.distill,
-        Role.CRITIQUE: rltf.critique,
-        Role.FEEDBACK: rltf.feedback_modeling,
-        Role.IMITATE: rltf.imitate,
-    }
-    return [Role.ATTEMPT, *(r for r, objective in others.items() if objective.enabled)]
-
-
-def _off_policy_losses(
-    rltf: RLTFConfig, log_prob: torch.Tensor, padded: TensorDict, role: torch.Tensor
-) -> dict[str, torch.Tensor]:
-    """Token sum per objective that is on, of tokens that this policy did not sample under this
-    prompt.
-    """
-    advantages, losses = padded[ADVANTAGES], {}
-    if rltf.distill.enabled:
-        mask = has_role(role, Role.DISTILL)
-        losses[Role.DISTILL] = distill_loss(log_prob, padded[OLD], advantages, mask, rltf.distill)
-    if rltf.feedback_modeling.enabled:
-        losses[Role.FEEDBACK] = supervised_loss(log_prob, advantages, has_role(role, Role.FEEDBACK))
-    if rltf.imitate.enabled:
-        losses[Role.IMITATE] = supervised_loss(log_prob, advantages, has_role(role, Role.IMITATE))
-    return {f"{role_name(r)}/loss": loss for r, loss in losses.items()}
+    pulls = gradient.abs()
+    return {f"rltf/{own.name}/grad": (pulls * has_role(role, own.role)).sum() for own in owners}
 
 
 def _policy_loss(

@@ -21,7 +21,6 @@ from verl.utils.py_functional import rename_dict
 from rltf_verl.adapters.compat import keep_earlier_metrics, required_batch_multiple
 from rltf_verl.adapters.metrics.episodes import SPENT, lost_share, session_metrics
 from rltf_verl.adapters.metrics.roles import (
-    FloorWatch,
     role_metrics,
     sampling_metrics,
     stale_metrics,
@@ -45,16 +44,15 @@ from rltf_verl.adapters.training.live_groups import LiveGroups
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.training.teacher import ask_teacher, teacher_metrics
-from rltf_verl.algos.grad_share import shared_targets
-from rltf_verl.algos.targets import (
-    live_groups,
-    objective_weight,
-    role_shares,
-    role_weights,
-    sampled_tokens,
+from rltf_verl.algos.targets import sampled_tokens
+from rltf_verl.objectives import (
+    objective_shares,
+    objective_weights,
+    objectives_of,
+    token_objectives,
 )
+from rltf_verl.objectives.targets import live_groups, shared_targets
 from rltf_verl.runlog.files import set_aside_after
-from rltf_verl.types import Role
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +99,7 @@ class RLTFTrainerMixin:
     def _setup(self) -> None:
         super()._setup()
         self.row_log = RowLog(self.rltf.episode_log, self.tokenizer)
-        self.floor_watch = FloorWatch(self.rltf.distill)
+        self.objectives = objectives_of(self.rltf)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)
         if self.rltf.logit_distill.enabled:
@@ -147,9 +145,9 @@ class RLTFTrainerMixin:
         metrics.update(sampling_metrics(packed, step.entropy, sampled))
         stale = stale_turns(step.facts, self.global_steps, self.rltf.max_staleness)
         trusted, corrected = self._rollout_correction(step)
-        shares = role_shares(self.rltf, *self._now())
+        shares = objective_shares(self.rltf, *self._now())
         targets, weights = shared_targets(
-            packed, self.rltf, self._role_weights(), shares, stale, trusted
+            packed, self.rltf, self._weights(), shares, stale, trusted
         )
         columns = {"advantages": targets.advantages, "returns": targets.advantages}
         # The sampler's log-probs of what was sampled elsewhere belong to another prompt; under
@@ -158,18 +156,20 @@ class RLTFTrainerMixin:
         columns["rollout_log_probs"] = torch.where(
             sampled, packed.sampler_log_probs, packed.old_log_probs
         )
-        if self.rltf.distill.reference == "sampler":
+        if targets.ref_log_probs is not packed.old_log_probs:
             columns["old_log_probs"] = targets.ref_log_probs
         if trusted is not None:
             columns["rollout_is_weights"] = trusted
             metrics.update(corrected)
         batch = write_tokens(batch, rows, {k: v.squeeze(1) for k, v in columns.items()})
-        metrics.update(role_metrics(packed, targets, weights, step.lengths))
+        owners = token_objectives(self.rltf)
+        metrics.update(role_metrics(owners, packed, targets, weights, step.lengths))
         replaced = {name: metrics.get(name, 0.0) for name in SPENT}
         metrics.update(session_metrics(step.facts, self.rltf.episode.horizon))
         metrics.update({name: metrics[name] + spent for name, spent in replaced.items()})
-        metrics.update(stale_metrics(packed, stale))
-        self.floor_watch.look(metrics)
+        metrics.update(stale_metrics(owners, packed, stale))
+        for objective in self.objectives:
+            objective.look(metrics)
         metrics["rltf/session/lost_share"] = lost_share(
             packed.sessions.group.shape[0], self._num_sessions()
         )
@@ -191,7 +191,7 @@ class RLTFTrainerMixin:
         """The policy before the update, given the feedback, about the first attempts
         (`rltf.logit_distill`).
         """
-        weight = self._logit_weight()
+        weight = self._weights()["logit_distill"]
         if weight == 0:
             return batch
         batch, taught = ask_teacher(
@@ -212,14 +212,11 @@ class RLTFTrainerMixin:
         """What schedules are functions of."""
         return self.global_steps - 1, self.total_training_steps, self.resumed_at
 
-    def _role_weights(self) -> dict[Role, float]:
-        return role_weights(self.rltf, *self._now())
-
-    def _logit_weight(self) -> float:
-        return objective_weight(self.rltf.logit_distill, *self._now())
+    def _weights(self) -> dict[str, float]:
+        return objective_weights(self.rltf, *self._now())
 
     def _live_groups(self, step: StepRows) -> torch.Tensor:
-        return live_groups(step.batch, self.rltf, self._role_weights(), self._logit_weight())
+        return live_groups(step.batch, self.rltf, self._weights())
 
     def _num_sessions(self) -> int:
         """Sessions that a batch has if none is lost."""

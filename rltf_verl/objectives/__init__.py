@@ -1,0 +1,68 @@
+"""Objectives: what the tokens of an episode add to the loss. One module each; `objectives_of` lists
+those of a run, and row maker, targets, loss, checks and metrics iterate over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltf_verl.config import RLTFConfig
+from rltf_verl.objectives.attempt import Attempt
+from rltf_verl.objectives.base import Now, Objective
+from rltf_verl.objectives.critique import Critique
+from rltf_verl.objectives.distill import Distill
+from rltf_verl.objectives.feedback_modeling import FeedbackModeling
+from rltf_verl.objectives.sft import Imitate
+from rltf_verl.objectives.teacher import LogitDistill
+from rltf_verl.types import CONTEXT, Role
+
+__all__ = [
+    "Objective",
+    "objective_shares",
+    "objective_weights",
+    "objectives_of",
+    "token_objectives",
+]
+
+BUILT_IN: Mapping[str, tuple[type[Objective[Any]], int]] = {
+    "attempt": (Attempt, Role.ATTEMPT),
+    "critique": (Critique, Role.CRITIQUE),
+    "distill": (Distill, Role.DISTILL),
+    "imitate": (Imitate, Role.IMITATE),
+    "feedback_modeling": (FeedbackModeling, Role.FEEDBACK),
+    "logit_distill": (LogitDistill, CONTEXT),
+}
+"""Block of the config -> objective, and the role of its tokens; in the order of a session's rows.
+"""
+
+
+def objectives_of(config: RLTFConfig) -> list[Objective[Any]]:
+    """All objectives, enabled or not."""
+    return [
+        kind(name, int(role), getattr(config, name), config)
+        for name, (kind, role) in BUILT_IN.items()
+    ]
+
+
+def token_objectives(config: RLTFConfig) -> list[Objective[Any]]:
+    """Those with tokens of their own, by role."""
+    own = [objective for objective in objectives_of(config) if objective.role != CONTEXT]
+    return sorted(own, key=lambda objective: objective.role)
+
+
+def objective_weights(
+    config: RLTFConfig, step: int, num_steps: int, resumed_at: int = 0
+) -> dict[str, float]:
+    """Name -> coefficient at a step; arguments as `base.Now`."""
+    now = Now(step, num_steps, resumed_at)
+    return {objective.name: objective.weight(now) for objective in objectives_of(config)}
+
+
+def objective_shares(
+    config: RLTFConfig, step: int, num_steps: int, resumed_at: int = 0
+) -> dict[str, float]:
+    """Name -> share of the gradient at a step, of those that have one; arguments as `base.Now`."""
+    now = Now(step, num_steps, resumed_at)
+    shares = {objective.name: objective.share(now) for objective in token_objectives(config)}
+    return {name: share for name, share in shares.items() if share is not None}

@@ -1,0 +1,201 @@
+"""What an objective is, and what all of them have in common: schedule, share of the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+
+from rltf_verl.algos.role_loss import supervised_loss
+from rltf_verl.algos.schedule import scheduled_weight
+from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.targets import RowBatch, RowTargets
+from rltf_verl.config import AttemptConfig, RLTFConfig
+from rltf_verl.config.objectives import Scheduled, Shareable
+from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.policy import Policy
+from rltf_verl.types import Episode, Message, Row
+
+S = TypeVar("S", bound="Scheduled | AttemptConfig")
+
+
+class Now(NamedTuple):
+    """What schedules are functions of."""
+
+    step: int
+    """0-based training step."""
+    num_steps: int
+    """Steps of the whole run, where ramps without an end of their own end."""
+    resumed_at: int = 0
+    """The step from which this process goes on; read by ramps that restart on resume."""
+
+
+@dataclass(frozen=True)
+class Settings(Shareable):
+    """Settings of a user's own objective, the block `rltf.<name>`: extend it with keys."""
+
+    weight: float | tuple[float, float] = 1.0
+    """Coefficient, or [start, end] of a linear ramp; 0 switches the objective off."""
+
+
+class Objective(Generic[S]):
+    """An objective: override what differs. It keeps no state that a step depends on.
+
+    Args:
+        name: its block in the config, `rltf.<name>`, and of its metrics, `rltf/<name>/…`.
+        role: number of its tokens in a row's `role`; CONTEXT: it has no tokens of its own.
+        settings: its block.
+        config: the whole `rltf:` block.
+    """
+
+    Settings: ClassVar[type[Any]] = Settings
+    """Frozen dataclass of the block."""
+    sampled: ClassVar[bool] = False
+    """The policy sampled its tokens under their row's own prompt: verl's registered policy loss
+    trains them, and `loss` is not called."""
+    ages: ClassVar[bool] = False
+    """`rltf.max_staleness` takes the weight of its tokens away."""
+
+    def __init__(self, name: str, role: int, settings: S, config: RLTFConfig) -> None:
+        self.name, self.role, self.settings, self.config = name, role, settings, config
+
+    @property
+    def enabled(self) -> bool:
+        """Whether its rows are made at all."""
+        return isinstance(self.settings, AttemptConfig) or self.settings.enabled
+
+    def weight(self, now: Now) -> float:
+        """The coefficient at a step."""
+        own = self.settings
+        return scheduled(own, now) if isinstance(own, Scheduled) else own.weight
+
+    def share(self, now: Now) -> float | None:
+        """The share of the gradient that it is to have at a step; None without one."""
+        own = self.settings
+        if not isinstance(own, Shareable) or own.grad_share is None:
+            return None
+        return scheduled(replace(own, weight=own.grad_share), now)
+
+    async def rows(
+        self, policy: Policy, messages: Sequence[Message], episode: Episode
+    ) -> list[Row]:
+        """The rows that it makes of a training session.
+
+        Args:
+            policy: encodes text, and knows the text of tokens.
+            messages: the first prompt.
+            episode: what was played.
+        """
+        return []
+
+    def marked(self, row: Row, episode: Episode) -> Row:
+        """An attempt row, with the role of those tokens that train nothing yet and are its own."""
+        return row
+
+    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+        """[S, M] weight, before the coefficient, of its tokens by the turn that they are credited
+        with.
+        """
+        return torch.ones_like(sessions.rewards)
+
+    def damped(
+        self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """The weights of a block of tokens once it is known how likely the policy finds them.
+
+        Args:
+            weights: of all tokens of the block.
+            old_log_probs: log π_old of each.
+            tokens: bool, its own.
+
+        Returns:
+            The weights, and which tokens were damped; None: it damps nothing.
+        """
+        return None
+
+    def reference(self, batch: RowBatch, ref_log_probs: torch.Tensor) -> torch.Tensor:
+        """The denominators of all ratios, log π_old so far, with its own."""
+        return ref_log_probs
+
+    def loss(
+        self,
+        log_prob: torch.Tensor,
+        ref_log_probs: torch.Tensor,
+        weights: torch.Tensor,
+        mask: torch.Tensor,
+    ) -> torch.Tensor:
+        """Token sum of its loss: −w_t log π_θ, if it says nothing else.
+
+        Outside the mask the log-probs belong to others and may be infinite: put
+        `torch.where(mask, …)` before what you compute.
+
+        Args:
+            log_prob: log π_θ of all tokens.
+            ref_log_probs: π_old, or what `reference` made of it.
+            weights: coefficient times `turn_weights`, damped.
+            mask: bool, its own tokens.
+
+        Returns:
+            Scalar, 0 (with a graph) without such tokens.
+        """
+        return supervised_loss(log_prob, weights, mask)
+
+    def lives(self, sessions: Sessions) -> torch.Tensor | None:
+        """[S] bool: sessions that it trains on, where it has no tokens of its own to tell."""
+        return None
+
+    def refusals(
+        self, setting: Callable[[str], Any], provider: FeedbackProvider
+    ) -> list[tuple[bool, str]]:
+        """(holds, message) of what it requires of verl's settings and the provider; asked before
+        Ray starts, enabled or not.
+
+        Args:
+            setting: `a.b.c` -> value in the whole config; None where there is none.
+            provider: who gives the feedback.
+        """
+        return []
+
+    def metrics(
+        self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
+    ) -> dict[str, float]:
+        """Numbers of its own, by the last part of their name.
+
+        Args:
+            batch: the rows.
+            targets: what they are trained on.
+            place: [n] int64, its tokens; n > 0.
+        """
+        return {}
+
+    def look(self, metrics: Mapping[str, float]) -> None:
+        """At the metrics of each step, in the trainer: to warn."""
+
+    def pull(self, batch: RowBatch, targets: RowTargets, trust: torch.Tensor | None) -> float:
+        """Σ over its tokens of |∂L/∂ log π| at π_old. Every policy loss of a sampled token has the
+        derivative −A_t at ratio 1.
+
+        Args:
+            batch: the rows.
+            targets: their advantages and references.
+            trust: weights of the policy loss on sampled tokens (rollout correction); None is 1.
+        """
+        tokens = batch.tokens(self.role)
+        if not bool(tokens.any()):
+            return 0.0
+        if self.sampled:
+            pull = targets.advantages if trust is None else targets.advantages * trust
+        else:
+            log_prob = batch.old_log_probs.detach().clone().requires_grad_()
+            loss = self.loss(log_prob, targets.ref_log_probs, targets.advantages, tokens)
+            (pull,) = torch.autograd.grad(loss, log_prob)
+        return float(torch.where(tokens, pull.abs(), 0.0).double().sum())
+
+
+def scheduled(settings: Scheduled, now: Now) -> float:
+    """The coefficient of a schedule at a step."""
+    start = max(settings.start_step, now.resumed_at if settings.restart_on_resume else 0)
+    end = settings.ramp_steps or now.num_steps
+    return scheduled_weight(settings.weight, now.step, end, start)

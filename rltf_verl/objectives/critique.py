@@ -1,0 +1,42 @@
+"""Self-critique RL: `rltf.critique`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rltf_verl.algos.sessions import Sessions
+from rltf_verl.config import CritiqueConfig
+from rltf_verl.episode.rows import whole_row
+from rltf_verl.objectives.attempt import played_advantages
+from rltf_verl.objectives.base import Objective
+from rltf_verl.policy import Policy
+from rltf_verl.types import Episode, Message, Role, Row
+
+
+class Critique(Objective[CritiqueConfig]):
+    """A critique that the policy wrote has the advantage of the turn that it led to."""
+
+    Settings, sampled = CritiqueConfig, True
+
+    async def rows(
+        self, policy: Policy, messages: Sequence[Message], episode: Episode
+    ) -> list[Row]:
+        """See `critique_rows`."""
+        return critique_rows(episode)
+
+    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+        """[S, M] advantage of each turn."""
+        return played_advantages(sessions, self.config)
+
+
+def critique_rows(episode: Episode) -> list[Row]:
+    """One row per critique that the policy itself wrote, credited with the turn that it led to."""
+    rows = []
+    for k, turn in enumerate(episode.turns):
+        critique = episode.turns[turn.parent].feedback if turn.parent is not None else None
+        if critique is not None and critique.attempt is not None:
+            own = critique.attempt
+            rows.append(whole_row(Role.CRITIQUE, own, own.prompt_ids, k, turn.reward))
+    return rows

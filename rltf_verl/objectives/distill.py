@@ -1,0 +1,149 @@
+"""RLTF-SD, a later answer as if it had been given to the first prompt: `rltf.distill`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+
+from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
+from rltf_verl.algos.returns import discounted_returns
+from rltf_verl.algos.role_loss import distill_loss
+from rltf_verl.algos.sessions import Sessions, by_graded_rewards
+from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns
+from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.episode.rows import first_prompt_row, last_turns
+from rltf_verl.objectives.base import Objective
+from rltf_verl.policy import Policy
+from rltf_verl.types import Episode, Message, Role, Row
+
+logger = logging.getLogger(__name__)
+
+
+class Distill(Objective[DistillConfig]):
+    """(x_0, y_K): the advantage from rewards before shaping, as a first prompt knows no turn
+    before it.
+    """
+
+    Settings, ages = DistillConfig, True
+    SHARE, STEPS, EVERY = 0.1, 5, 50
+    """When `look` warns."""
+
+    def __init__(self, name: str, role: int, settings: DistillConfig, config: RLTFConfig) -> None:
+        super().__init__(name, role, settings, config)
+        self._blocked = 0
+
+    async def rows(
+        self, policy: Policy, messages: Sequence[Message], episode: Episode
+    ) -> list[Row]:
+        """See `distill_rows`."""
+        return distill_rows(episode, self.settings.answer)
+
+    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+        """[S, M] a of each turn (`algos.distill.distill_advantages`)."""
+        unshaped = by_graded_rewards(sessions)
+        returns = discounted_returns(unshaped, self.config.gamma)
+        by_std = self.config.attempt.norm_by_std
+        return distill_advantages(returns, unshaped, self.settings.baseline, by_std)
+
+    def damped(
+        self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """By the log-prob floor, hard or soft; which tokens lie below it."""
+        floor = self.settings.log_prob_floor
+        if floor is None:
+            return None
+        below = tokens & ~floor_mask(old_log_probs, floor)
+        if self.settings.floor == "hard":
+            return weights.masked_fill(below, 0.0), below
+        return torch.where(below, weights * soft_floor(old_log_probs, floor), weights), below
+
+    def reference(self, batch: RowBatch, ref_log_probs: torch.Tensor) -> torch.Tensor:
+        """The sampler, which was given the feedback, if it is the reference."""
+        if self.settings.reference != "sampler":
+            return ref_log_probs
+        return torch.where(batch.tokens(self.role), batch.sampler_log_probs, ref_log_probs)
+
+    def loss(
+        self,
+        log_prob: torch.Tensor,
+        ref_log_probs: torch.Tensor,
+        weights: torch.Tensor,
+        mask: torch.Tensor,
+    ) -> torch.Tensor:
+        """See `algos.role_loss.distill_loss`."""
+        return distill_loss(log_prob, ref_log_probs, weights, mask, self.settings)
+
+    def metrics(
+        self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
+    ) -> dict[str, float]:
+        """What the floor keeps out, and how far the answers are from the first prompt's policy."""
+        gap = batch.sampler_log_probs.take(place) - batch.old_log_probs.take(place)
+        below = targets.floor_masked.take(place).float()
+        right = of_turns(batch, batch.sessions.correct).take(place)
+        kept_out = {"floor_masked_right": float(below[right].mean())} if bool(right.any()) else {}
+        return {
+            "floor_masked": float(below.mean()),
+            **kept_out,
+            "log_prob_gap": float(gap.float().mean()),
+            "ess": _effective_share(-gap),
+        }
+
+    def look(self, metrics: Mapping[str, float]) -> None:
+        """Warn when the log-prob floor keeps out what is to be learnt: `floor_masked_right` above
+        `SHARE` and no first answer right, for `STEPS` steps; again after `EVERY`.
+
+        Distillation then goes on without a word while nothing comes of it: the tokens that make a
+        second answer right are those that the first prompt makes unlikely.
+        """
+        share = metrics.get("rltf/distill/floor_masked_right", 0.0)
+        blocked = (
+            self.settings.floor == "hard"
+            and share > self.SHARE
+            and metrics.get("rltf/turn_1/acc") == 0.0
+        )
+        self._blocked = self._blocked + 1 if blocked else 0
+        if self._blocked % self.EVERY == self.STEPS:
+            logger.warning(
+                "rltf.distill.log_prob_floor=%s keeps out %.0f %% of the tokens of right second"
+                " answers, and no first answer has been right for %d steps: what is to be learnt"
+                " may lie below it. Set rltf.distill.floor=soft, or the floor lower or to null",
+                self.settings.log_prob_floor,
+                100 * share,
+                self._blocked,
+            )
+
+
+def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "last") -> list[Row]:
+    """(x_0, y_K) for every line of two or more turns, right or wrong, but not if nobody could say
+    which.
+
+    With `first_right` y_K is the line's first right answer instead, if there is one. One that lines
+    of a tree share is one row. A first attempt is none: it stands behind the first prompt already.
+    """
+    ends = list(last_turns(episode))
+    if answer == "first_right":
+        ends = list(dict.fromkeys(_first_right(episode, end) for end in ends))
+    kept = [k for k in ends if k > 0 and episode.turns[k].stop != "ungraded"]
+    return [first_prompt_row(episode, k, Role.DISTILL) for k in kept]
+
+
+def _first_right(episode: Episode, end: int) -> int:
+    """The first right turn of the line to `end`; `end` if none is."""
+    first, at = end, end
+    while True:
+        turn = episode.turns[at]
+        first = at if turn.grade.correct else first
+        if turn.parent is None:
+            return first
+        at = turn.parent
+
+
+def _effective_share(log_ratios: torch.Tensor) -> float:
+    """Kish's effective sample size over the sample size, (Σ w)² / (n Σ w²) with w = exp(log ratio),
+    in (0, 1].
+    """
+    weights = torch.exp((log_ratios - log_ratios.max()).double())
+    return float(weights.sum() ** 2 / (weights.numel() * (weights**2).sum()))

@@ -1,0 +1,95 @@
+"""RLTF-FM, the policy learns to predict the feedback: `rltf.feedback_modeling`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from rltf_verl.algos.targets import RowBatch, RowTargets
+from rltf_verl.config import FeedbackModelingConfig
+from rltf_verl.episode.rows import whole_row
+from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.objectives.base import Objective
+from rltf_verl.policy import Policy
+from rltf_verl.prompts import require_template, template_of
+from rltf_verl.prompts.fit import fitted_prompt
+from rltf_verl.prompts.quote import shown_of
+from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Role, Row, Turn
+
+
+class FeedbackModeling(Objective[FeedbackModelingConfig]):
+    """Cross-entropy on the feedback, in rows of its own or where it stands in an attempt row."""
+
+    Settings, ages = FeedbackModelingConfig, True
+
+    async def rows(
+        self, policy: Policy, messages: Sequence[Message], episode: Episode
+    ) -> list[Row]:
+        """(critic prompt with y_k, f_k) for every feedback that led to another turn (paper section
+        4); none in the form `inline`.
+
+        Left out: what the policy wrote itself, which it need not learn to predict, and the fixed
+        sentence of `on_error`.
+        """
+        if self.settings.form == "inline":
+            return []
+        rows, template = [], template_of("critic", self.settings.critic)
+        for k, turn in enumerate(episode.turns):
+            if turn.stop is not None or turn.feedback is None or not _is_modelled(turn):
+                continue
+            attempt = shown_of(turn.attempt.text, self.config.episode.quote)
+            prompt = await fitted_prompt(
+                policy, messages, template, attempt=attempt, unthinking=True
+            )
+            if prompt.ids is not None:
+                text = turn.feedback.text
+                ids = await policy.encode_answer(text)
+                unsampled = Attempt(prompt.ids, ids, (0.0,) * len(ids), text, ended=True)
+                rows.append(whole_row(Role.FEEDBACK, unsampled, prompt.ids, k, turn.reward))
+        return rows
+
+    def marked(self, row: Row, episode: Episode) -> Row:
+        """In the form `inline`: see `with_feedback`."""
+        return with_feedback(row, episode) if self.settings.form == "inline" else row
+
+    def refusals(
+        self, setting: Callable[[str], Any], provider: FeedbackProvider
+    ) -> list[tuple[bool, str]]:
+        """There must be something to predict, and a prompt to predict it at."""
+        require_template("rltf.feedback_modeling.critic", "critic", self.settings.critic)
+        name = self.config.feedback.provider.name
+        return [
+            (
+                not (self.enabled and (provider.constant or name == "policy")),
+                f"rltf.feedback_modeling.weight={self.settings.weight}: provider {name} always says"
+                " the same or is the policy itself, there is nothing to predict; choose one that"
+                " says what is wrong, or set the weight to 0",
+            )
+        ]
+
+    def metrics(
+        self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
+    ) -> dict[str, float]:
+        """Of the feedback, to the policy."""
+        return {"perplexity": math.exp(-float(batch.old_log_probs.take(place).float().mean()))}
+
+
+def with_feedback(row: Row, episode: Episode) -> Row:
+    """An attempt row whose context between two turns trains where it is feedback."""
+    role = list(row.role)
+    start = len(row.prompt_ids)
+    for i, turn in enumerate(row.turn):
+        span = episode.turns[turn].feedback.span if _is_modelled(episode.turns[turn]) else None
+        if role[i] == CONTEXT and span is not None and span[0] <= start + i < span[1]:
+            role[i] = int(Role.FEEDBACK)
+    return replace(row, role=tuple(role))
+
+
+def _is_modelled(turn: Turn) -> bool:
+    """Feedback that is neither the policy's own nor the fixed sentence of `on_error`."""
+    feedback = turn.feedback
+    return feedback is not None and feedback.attempt is None and not feedback.fallback

@@ -1,0 +1,58 @@
+"""From an episode to the rows that are trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rltf_verl.config import MentionsConfig, RLTFConfig
+from rltf_verl.episode.mentions import mentioning_tokens, mentions
+from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives import objectives_of
+from rltf_verl.policy import Policy
+from rltf_verl.types import CONTEXT, Episode, Message, Row
+
+
+async def session_rows(
+    policy: Policy, messages: Sequence[Message], episode: Episode, config: RLTFConfig
+) -> list[Row]:
+    """All rows of one training session, the last attempt last (verl takes a session's verdict from
+    its last row).
+
+    Attempt rows: one per turn, or of the first turn only (`rltf.attempt.turns`); turns whose prompt
+    continues a row token for token share it. Then those of every objective that is enabled.
+
+    Args:
+        policy: encodes feedback, and knows the text of tokens.
+        messages: the first prompt.
+        episode: what was played.
+        config: the objectives.
+    """
+    objectives = [objective for objective in objectives_of(config) if objective.enabled]
+    first_only = config.attempt.turns == "first"
+    attempts = attempt_rows(replace(episode, turns=episode.turns[:1]) if first_only else episode)
+    extra: list[Row] = []
+    for objective in objectives:
+        attempts = [objective.marked(row, episode) for row in attempts]
+        extra += await objective.rows(policy, messages, episode)
+    first_prompt = episode.turns[0].attempt.prompt_ids
+    kept = (_without_mentions(row, first_prompt, policy, config.mentions) for row in extra)
+    return [*attempts[:-1], *(row for row in kept if row is not None), attempts[-1]]
+
+
+def _without_mentions(
+    row: Row, first_prompt: tuple[int, ...], policy: Policy, config: MentionsConfig
+) -> Row | None:
+    """The row by `rltf.mentions.action`; None when it is to be dropped. Concerns later answers
+    behind the first prompt, whoever made the row.
+    """
+    if config.action == "keep" or row.turn[0] == 0 or row.prompt_ids != first_prompt:
+        return row
+    pieces = policy.pieces(row.response_ids)
+    if not mentions("".join(pieces), config.phrases):
+        return row
+    if config.action == "drop":
+        return None
+    touched = mentioning_tokens(pieces, config.phrases)
+    role = tuple(CONTEXT if t else r for r, t in zip(row.role, touched, strict=True))
+    return replace(row, role=role) if any(r != CONTEXT for r in role) else None

@@ -1,0 +1,42 @@
+"""Supervised fine-tuning of the first prompt on right answers: `rltf.imitate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rltf_verl.algos.sessions import Sessions
+from rltf_verl.config import ImitateConfig
+from rltf_verl.episode.rows import first_prompt_row, last_turns
+from rltf_verl.objectives.base import Objective
+from rltf_verl.policy import Policy
+from rltf_verl.types import Episode, Message, Role, Row
+
+
+class Imitate(Objective[ImitateConfig]):
+    """Cross-entropy on right answers, as if they had been given to the first prompt."""
+
+    Settings = ImitateConfig
+
+    async def rows(
+        self, policy: Policy, messages: Sequence[Message], episode: Episode
+    ) -> list[Row]:
+        """See `imitate_rows`."""
+        return imitate_rows(episode, first_turn_too=self.settings.source == "all")
+
+    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+        """[S, M] 1[correct]."""
+        return sessions.correct.to(sessions.rewards.dtype)
+
+
+def imitate_rows(episode: Episode, *, first_turn_too: bool) -> list[Row]:
+    """(x_0, y_K) for every line whose last answer is correct; lines of one turn only if asked
+    for.
+    """
+    ends = [
+        k
+        for k in last_turns(episode)
+        if episode.turns[k].grade.correct and (k > 0 or first_turn_too)
+    ]
+    return [first_prompt_row(episode, k, Role.IMITATE) for k in ends]

@@ -1,0 +1,136 @@
+"""From rows to what the loss sees: advantages and reference log-probs of every token of a batch.
+
+This is the code path of training *and* of `rltf parity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from rltf_verl.algos.grad_share import share_weights
+from rltf_verl.algos.targets import RowBatch, RowTargets, blocks, look_up
+from rltf_verl.config import RLTFConfig
+from rltf_verl.objectives import objectives_of, token_objectives
+
+ROUNDING = 1e-6
+"""Advantages of equal rewards need not be exactly 0."""
+
+
+def compute_targets(
+    batch: RowBatch,
+    config: RLTFConfig,
+    weights: Mapping[str, float],
+    stale: torch.Tensor | None = None,
+    *,
+    scored: bool = True,
+) -> RowTargets:
+    """Weights of every token (paper Algorithm 1: g_RL + g_SD, and the terms of section 4): the
+    coefficient of its objective · `Objective.turn_weights` of its turn, `Objective.damped`.
+
+    Args:
+        batch: the rows.
+        config: the objectives.
+        weights: coefficient of each objective at this step (`objective_weights`).
+        stale: [S, M] bool: turns whose answer is too old for objectives that age.
+        scored: the actor has scored the rows; before that nothing is damped.
+
+    Returns:
+        RowTargets, [N, T] each.
+    """
+    owners = token_objectives(config)
+    # Ahead of the first role the zeros that CONTEXT = −1 finds.
+    rewards = batch.sessions.rewards
+    tables = rewards.new_zeros(rewards.shape[0], len(owners) + 1, rewards.shape[1])
+    present = torch.bincount((batch.role.flatten() + 1), minlength=len(owners) + 1).tolist()
+    for own in owners:
+        if present[own.role + 1]:
+            table = own.turn_weights(batch.sessions)
+            if stale is not None and own.ages:
+                table = table.masked_fill(stale, 0.0)
+            tables[:, own.role + 1] = weights[own.name] * table
+    advantages = torch.empty(batch.role.shape)
+    masked = torch.zeros(batch.role.shape, dtype=torch.bool)
+    for at in blocks(batch.role):
+        role, old = batch.role[at], batch.old_log_probs[at]
+        values = look_up(tables, batch.session[at], role + 1, batch.turn[at])
+        for own in owners if scored else ():
+            damped = own.damped(values, old, role == own.role) if present[own.role + 1] else None
+            if damped is not None:
+                values, below = damped
+                masked[at] |= below
+        advantages[at] = values
+    reference = batch.old_log_probs
+    for own in owners:
+        reference = own.reference(batch, reference)
+    return RowTargets(advantages, reference, masked)
+
+
+def shared_targets(
+    batch: RowBatch,
+    config: RLTFConfig,
+    weights: Mapping[str, float],
+    shares: Mapping[str, float],
+    stale: torch.Tensor | None = None,
+    trust: torch.Tensor | None = None,
+) -> tuple[RowTargets, dict[str, float]]:
+    """As `compute_targets`, where objectives with a share of the gradient get the coefficient that
+    makes it so (`algos.grad_share`).
+
+    Args:
+        batch: the rows.
+        config: the objectives.
+        weights: coefficient of each objective at this step.
+        shares: share of each objective that has one at this step (`objective_shares`), in [0, 1).
+        stale: see `compute_targets`.
+        trust: [N, T] weights of the policy loss on sampled tokens (rollout correction); None is 1.
+
+    Returns:
+        The targets, and the coefficients that are folded into them.
+    """
+    if not shares:
+        return compute_targets(batch, config, weights, stale), dict(weights)
+    targets = compute_targets(batch, config, {**weights, **dict.fromkeys(shares, 1.0)}, stale)
+    used = share_weights(gradient_pulls(batch, targets, config, trust), shares, weights)
+    advantages = targets.advantages
+    for own in token_objectives(config):
+        if own.name in shares:
+            scaled = advantages * used[own.name]
+            advantages = torch.where(batch.tokens(own.role), scaled, advantages)
+    return replace(targets, advantages=advantages), used
+
+
+def gradient_pulls(
+    batch: RowBatch, targets: RowTargets, config: RLTFConfig, trust: torch.Tensor | None = None
+) -> dict[str, float]:
+    """Name -> `Objective.pull`; arguments as there."""
+    return {own.name: own.pull(batch, targets, trust) for own in token_objectives(config)}
+
+
+def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float]) -> torch.Tensor:
+    """Groups that an objective gets something from: some token of their rows has an advantage that
+    is not 0, or `Objective.lives`.
+
+    It can be asked before the actor has scored the rows.
+
+    Args:
+        batch: the rows.
+        config: as of `compute_targets`.
+        weights: as of `compute_targets`.
+
+    Returns:
+        [G] bool.
+    """
+    sessions = batch.sessions
+    advantages = compute_targets(batch, config, weights, scored=False).advantages
+    rows = (advantages.abs() > ROUNDING).any(dim=1).long()
+    num = torch.zeros(sessions.num_groups, dtype=torch.long).index_add_(
+        0, sessions.group[batch.session.long()], rows
+    )
+    for own in objectives_of(config):
+        alive = own.lives(sessions) if weights[own.name] > 0 else None
+        if alive is not None:
+            num.index_add_(0, sessions.group, alive.long())
+    return num > 0

@@ -1,0 +1,67 @@
+"""Logit self-distillation (SDPO): `rltf.logit_distill`.
+
+It has no tokens of its own: attempt rows are pulled towards a teacher's distributions, which verl
+hands to a loss in a call of its own (`adapters.training.logit_loss`, `adapters.training.teacher`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from rltf_verl.algos.sessions import Sessions
+from rltf_verl.config import LogitDistillConfig
+from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.objectives.base import Objective
+
+SWITCH = "or rltf.logit_distill.weight=0"
+
+
+class LogitDistill(Objective[LogitDistillConfig]):
+    """First attempts are pulled towards what the policy says there once it has read feedback."""
+
+    Settings = LogitDistillConfig
+
+    def lives(self, sessions: Sessions) -> torch.Tensor:
+        """[S] bool: where a second turn follows."""
+        return sessions.valid[:, 1:].any(dim=1)
+
+    def refusals(
+        self, setting: Callable[[str], Any], provider: FeedbackProvider
+    ) -> list[tuple[bool, str]]:
+        """It reads the logits of whole packed micro-batches."""
+        if not self.enabled:
+            return []
+
+        def actor(*keys: str) -> list[Any]:  # other engines have other keys
+            return [setting(f"actor_rollout_ref.actor.{key}") for key in keys]
+
+        (strategy,) = actor("strategy")
+        ulysses = "ulysses_sequence_parallel_size"
+        ranks = max(n or 1 for n in actor(ulysses, f"fsdp_config.{ulysses}"))
+        fused = [*actor("use_fused_kernels"), setting("actor_rollout_ref.model.use_fused_kernels")]
+        return [
+            (
+                strategy in ("fsdp", "fsdp2"),
+                f"actor_rollout_ref.actor.strategy={strategy}: rltf.logit_distill reads logits over"
+                " the whole vocabulary, which other engines split; set it to fsdp or fsdp2,"
+                f" {SWITCH}",
+            ),
+            (
+                not any(fused),
+                "actor_rollout_ref.model.use_fused_kernels=True: the fused kernels never make the"
+                f" logits that rltf.logit_distill reads; set it to False, {SWITCH}",
+            ),
+            (
+                ranks == 1,
+                f"actor_rollout_ref.actor.{ulysses}={ranks}: rltf.logit_distill needs whole"
+                f" sequences on a rank; set it to 1, {SWITCH}",
+            ),
+            (
+                not any(actor("pad_to_length", "fsdp_config.pad_to_length")),
+                "actor_rollout_ref.actor.pad_to_length=True: verl refuses it together with top-k"
+                f" distillation; set it to False, {SWITCH}",
+            ),
+        ]
