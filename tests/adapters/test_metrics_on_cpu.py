@@ -36,7 +36,7 @@ from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback import provider_names
 from rltf_verl.objectives import objective_weights, token_objectives
-from rltf_verl.objectives.distill import distill_rows
+from rltf_verl.objectives.distill import Distill, distill_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 

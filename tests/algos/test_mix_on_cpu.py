@@ -14,6 +14,7 @@ from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.objectives import BUILT_IN
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
@@ -24,12 +25,13 @@ CONFIGS = {
         gamma=0.3, distill=DistillConfig(weight=1.0, reference="sampler", loss="ppo")
     ),
 }
+NAMES = {int(role): name for name, (_, role) in BUILT_IN.items()}
 WEIGHTS = {
-    Role.ATTEMPT: 1.0,
-    Role.DISTILL: 0.1,
-    Role.CRITIQUE: 0.5,
-    Role.FEEDBACK: 0.2,
-    Role.IMITATE: 0.3,
+    "attempt": 1.0,
+    "distill": 0.1,
+    "critique": 0.5,
+    "feedback_modeling": 0.2,
+    "imitate": 0.3,
 }
 NUM_SESSIONS, NUM_TURNS, NUM_TOKENS = 5, 3, 4
 
@@ -113,11 +115,13 @@ def test_rows_of_one_role_change_nothing_for_the_others(config, mix, role):
 def test_a_roles_weight_scales_its_own_gradient_and_no_other(config, mix, role, factor):
     batch, log_prob = mix
     one = gradient(batch, log_prob, CONFIGS[config])
-    scaled = gradient(batch, log_prob, CONFIGS[config], {**WEIGHTS, role: factor * WEIGHTS[role]})
+    scaled = gradient(
+        batch, log_prob, CONFIGS[config], {**WEIGHTS, NAMES[role]: factor * WEIGHTS[NAMES[role]]}
+    )
     torch.testing.assert_close(
         scaled, torch.where(batch.tokens(role), factor * one, one), atol=1e-6, rtol=1e-5
     )
-    off = gradient(batch, log_prob, CONFIGS[config], {**WEIGHTS, role: 0.0})
+    off = gradient(batch, log_prob, CONFIGS[config], {**WEIGHTS, NAMES[role]: 0.0})
     assert torch.equal(off, torch.where(batch.tokens(role), 0.0, one))
 
 
@@ -153,8 +157,8 @@ def test_what_each_role_gets(mix):
         Role.ATTEMPT: -ratio * targets.advantages,
         Role.CRITIQUE: -ratio * targets.advantages,
         Role.DISTILL: -torch.where(batch.old_log_probs >= -5.0, targets.advantages, 0.0),
-        Role.FEEDBACK: torch.full_like(ratio, -WEIGHTS[Role.FEEDBACK]),
-        Role.IMITATE: -WEIGHTS[Role.IMITATE] * correct,
+        Role.FEEDBACK: torch.full_like(ratio, -WEIGHTS["feedback_modeling"]),
+        Role.IMITATE: -WEIGHTS["imitate"] * correct,
     }
     for role, values in expected.items():
         at = batch.tokens(role)
