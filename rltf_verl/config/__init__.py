@@ -19,6 +19,7 @@ from rltf_verl.config.objectives import (
     LogitDistillConfig,
     MentionsConfig,
     Scheduled,
+    own_objectives,
 )
 from rltf_verl.config.reading import (
     ConfigError,
@@ -189,6 +190,9 @@ class RLTFConfig:
     critique: CritiqueConfig = field(default_factory=CritiqueConfig)
     logit_distill: LogitDistillConfig = field(default_factory=LogitDistillConfig)
     mentions: MentionsConfig = field(default_factory=MentionsConfig)
+    objectives: Mapping[str, NamedOptions] = field(default_factory=dict)
+    """Your own objectives, each `name: ./mine.py:Class`, with its settings in the block
+    `rltf.<name>` (docs/methods.md)."""
 
     def __post_init__(self) -> None:
         require(
@@ -211,7 +215,8 @@ class RLTFConfig:
             or any(
                 o.enabled
                 for o in (self.distill, self.feedback_modeling, self.imitate, self.logit_distill)
-            ),
+            )
+            or bool(self.objectives),
             "attempt.weight",
             self.attempt.weight,
             "no objective is left; give it or rltf.distill, rltf.feedback_modeling, rltf.imitate,"
@@ -315,6 +320,7 @@ class RLTFConfig:
         """
         values, hints = dict(mapping), get_type_hints(cls)
         values["env"] = named_options("env", block("env", values.get("env")), "name")
+        values["objectives"] = own_objectives(values, [f.name for f in fields(cls)])
         values["feedback"] = feedback_config(block("feedback", values.get("feedback")))
         for f in fields(cls):
             kind = hints[f.name]

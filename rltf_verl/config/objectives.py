@@ -4,11 +4,12 @@ attempt rows."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from rltf_verl.config.reading import require, require_choices
-from rltf_verl.kinds import Within
+from rltf_verl.config.reading import NamedOptions, block, require, require_choices
+from rltf_verl.kinds import Form, Within, shown, trouble
 
 Share = Annotated[float, Within(0, below=1, note=", a share of the whole gradient")]
 Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
@@ -26,6 +27,21 @@ Baseline = Literal[
     "rejection",
 ]
 """What is subtracted from the reward of a distilled answer; see `algos.distill`."""
+
+
+def is_own(where: str) -> bool:
+    """Whether a name is that of a user's own thing: `./mine.py:name` or `module:name`."""
+    source, _, name = where.rpartition(":")
+    return bool(source) and name.isidentifier()
+
+
+OwnBaseline = Annotated[
+    str,
+    Form(
+        lambda where: where in get_args(Baseline) or is_own(where),
+        f"one of {', '.join(get_args(Baseline))}, or your own ./mine.py:function",
+    ),
+]
 
 Reference = Literal["current", "old", "sampler"]
 """π_ref of a distillation row: the policy as it is being trained (ratio 1, AWR) or as it was before
@@ -128,10 +144,9 @@ class DistillConfig(Shareable):
     if none is right.
     """
 
-    baseline: Baseline = "first_turn"
-    """Subtracted from the last answer's reward: the group's mean first-turn reward (paper), or
-    another.
-    """
+    baseline: Baseline | OwnBaseline = "first_turn"
+    """Subtracted from the last answer's reward: the group's mean first-turn reward (paper),
+    another, or what your own `./mine.py:function` makes of the sessions."""
     reference: Reference = "current"
     """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was
     given the feedback.
@@ -153,6 +168,8 @@ class DistillConfig(Shareable):
 
     def __post_init__(self) -> None:
         self.check("distill.")
+        fix = trouble(self.baseline, OwnBaseline)
+        require(fix is None, "distill.baseline", self.baseline, str(fix))
         require(
             0 < self.clip_low <= 1 <= self.clip_high,
             "distill.clip_low",
@@ -285,3 +302,21 @@ class MentionsConfig:
             list(self.phrases),
             "must not be empty",
         )
+
+
+def own_objectives(values: dict[str, Any], taken: Collection[str]) -> dict[str, NamedOptions]:
+    """A user's own objectives: where each is, and its block.
+
+    Args:
+        values: the `rltf:` block; the blocks of own objectives are taken out of it.
+        taken: names that a block cannot have.
+    """
+    own = {}
+    for name, where in block("objectives", values.get("objectives")).items():
+        key = f"objectives.{name}"
+        free = str(name).isidentifier() and name not in taken
+        require(free, key, shown(where), "an own objective needs a name that no other block has")
+        is_path = isinstance(where, str) and is_own(where)
+        require(is_path, key, shown(where), "must name a class, ./mine.py:Class")
+        own[str(name)] = NamedOptions(where, block(name, values.pop(name, None)))
+    return own

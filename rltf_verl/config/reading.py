@@ -94,6 +94,5 @@ def _check_value(key: str, value: object, hint: Any) -> None:
     if dataclasses.is_dataclass(hint):
         return
     fix = trouble(value, hint)
-    require(
-        fix is None, key, plain(value) if get_origin(hint) is Literal else shown(value), str(fix)
-    )
+    choices = any(get_origin(kind) is Literal for kind in (hint, *get_args(hint)))
+    require(fix is None, key, plain(value) if choices else shown(value), str(fix))

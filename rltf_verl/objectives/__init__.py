@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rltf_verl.config import RLTFConfig
+from rltf_verl.config import ConfigError, NamedOptions, RLTFConfig
+from rltf_verl.config.reading import build
 from rltf_verl.objectives.attempt import Attempt
 from rltf_verl.objectives.base import Now, Objective
 from rltf_verl.objectives.critique import Critique
@@ -15,6 +16,7 @@ from rltf_verl.objectives.distill import Distill
 from rltf_verl.objectives.feedback_modeling import FeedbackModeling
 from rltf_verl.objectives.sft import Imitate
 from rltf_verl.objectives.teacher import LogitDistill
+from rltf_verl.registry import load
 from rltf_verl.types import CONTEXT, Role
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "objective_shares",
     "objective_weights",
     "objectives_of",
+    "role_names",
     "token_objectives",
 ]
 
@@ -38,17 +41,41 @@ BUILT_IN: Mapping[str, tuple[type[Objective[Any]], int]] = {
 
 
 def objectives_of(config: RLTFConfig) -> list[Objective[Any]]:
-    """All objectives, enabled or not."""
-    return [
+    """All objectives, enabled or not, a user's own last.
+
+    Raises:
+        ConfigError: an own objective that is none, or a setting of it that cannot work.
+    """
+    built_in = [
         kind(name, int(role), getattr(config, name), config)
         for name, (kind, role) in BUILT_IN.items()
     ]
+    # Numbered behind ours: every process counts the same roles from the same configuration.
+    own = enumerate(config.objectives.items(), start=len(Role))
+    return built_in + [_own(name, role, chosen, config) for role, (name, chosen) in own]
+
+
+def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Objective[Any]:
+    key = f"rltf.objectives.{name}"
+    kind = load(key, chosen.name)
+    if not (isinstance(kind, type) and issubclass(kind, Objective)):
+        base = f"{Objective.__module__}.{Objective.__name__}"
+        raise ConfigError(f"{key}={chosen.name}: must be a class that extends {base}")
+    settings = build(kind.Settings, f"{name}.", chosen.options)
+    settings.check(f"{name}.")
+    return kind(name, role, settings, config)
 
 
 def token_objectives(config: RLTFConfig) -> list[Objective[Any]]:
     """Those with tokens of their own, by role."""
     own = [objective for objective in objectives_of(config) if objective.role != CONTEXT]
     return sorted(own, key=lambda objective: objective.role)
+
+
+def role_names(config: RLTFConfig) -> dict[int, str]:
+    """Role -> what the logs call it."""
+    own = token_objectives(config)[len(Role) :]
+    return {**{int(r): r.name.lower() for r in Role}, **{o.role: o.name for o in own}}
 
 
 def objective_weights(

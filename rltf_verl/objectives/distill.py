@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, cast
 
 import torch
 
@@ -13,10 +13,13 @@ from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.role_loss import distill_loss
 from rltf_verl.algos.sessions import Sessions, by_graded_rewards
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns
-from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
+from rltf_verl.config.objectives import Baseline, is_own
 from rltf_verl.episode.rows import first_prompt_row, last_turns
+from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.objectives.base import Objective
 from rltf_verl.policy import Policy
+from rltf_verl.registry import load
 from rltf_verl.types import Episode, Message, Role, Row
 
 logger = logging.getLogger(__name__)
@@ -46,7 +49,28 @@ class Distill(Objective[DistillConfig]):
         unshaped = by_graded_rewards(sessions)
         returns = discounted_returns(unshaped, self.config.gamma)
         by_std = self.config.attempt.norm_by_std
-        return distill_advantages(returns, unshaped, self.settings.baseline, by_std)
+        if is_own(self.settings.baseline):
+            return unshaped.rewards - self._own_baseline(unshaped)
+        baseline = cast(Baseline, self.settings.baseline)
+        return distill_advantages(returns, unshaped, baseline, by_std)
+
+    def _own_baseline(self, sessions: Sessions) -> torch.Tensor:
+        """[S, M] or [S, 1], from a user's function of the sessions with rewards before shaping."""
+        key, where = "rltf.distill.baseline", self.settings.baseline
+        values = load(key, where)(sessions)
+        try:
+            return torch.as_tensor(values).expand_as(sessions.rewards)
+        except RuntimeError as error:
+            shape = tuple(sessions.rewards.shape)
+            raise ConfigError(f"{key}={where}: must return [S, 1] or [S, M] = {shape}") from error
+
+    def refusals(
+        self, setting: Callable[[str], Any], provider: FeedbackProvider
+    ) -> list[tuple[bool, str]]:
+        """An own baseline must be a function."""
+        where = self.settings.baseline
+        ok = not is_own(where) or callable(load("rltf.distill.baseline", where))
+        return [(ok, f"rltf.distill.baseline={where}: must be a function of `algos.Sessions`")]
 
     def damped(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor

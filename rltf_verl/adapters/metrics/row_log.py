@@ -8,7 +8,7 @@ wait for a disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
@@ -33,6 +33,8 @@ from rltf_verl.types import Role
 logger = logging.getLogger(__name__)
 
 DIGITS = 4
+ROLE_NAMES: Mapping[int, str] = {int(role): role.name.lower() for role in Role}
+"""Of the built-in objectives' roles."""
 
 
 class RowLog:
@@ -41,10 +43,13 @@ class RowLog:
     Args:
         config: where, whose, and of how many sessions each token.
         tokenizer: tells the text of tokens.
+        names: of roles.
     """
 
-    def __init__(self, config: EpisodeLogConfig, tokenizer: Any) -> None:
-        self._config, self._tokenizer = config, tokenizer
+    def __init__(
+        self, config: EpisodeLogConfig, tokenizer: Any, names: Mapping[int, str] = ROLE_NAMES
+    ) -> None:
+        self._config, self._tokenizer, self._names = config, tokenizer, names
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="episode-log")
         self._writer = PatientWriter(f"trained rows in {config.dir}")
         self._broken = False
@@ -107,7 +112,7 @@ class RowLog:
                 for i, key in enumerate(keys)
                 if is_written(session_of(key)[0], self._config.share)
             ]
-            records = session_records(keys, step, targets, text, number, written)
+            records = session_records(keys, step, targets, text, number, written, self._names)
             write_rows(folder, number, records, self._writer.append)
             with suppress(
                 OSError
@@ -133,6 +138,7 @@ def session_records(
     text: dict[int, list[str]],
     number: int,
     written: Sequence[int],
+    names: Mapping[int, str] = ROLE_NAMES,
 ) -> list[dict[str, Any]]:
     """The records of `report.row_log`, one per session.
 
@@ -144,10 +150,11 @@ def session_records(
             tokens.
         number: of the step.
         written: the rows to write.
+        names: of roles.
     """
     columns = _columns(step, targets)
     starts = np.append(0, step.lengths.cumsum(0).numpy())
-    parts = _parts(columns, starts)
+    parts = _parts(columns, starts, names)
     found: dict[str, dict[str, Any]] = {}
     for i in sorted(written, key=lambda i: int(keys[i].rpartition("_")[2])):
         uid, session = session_of(keys[i])
@@ -180,7 +187,9 @@ def _columns(step: StepRows, targets: RowTargets) -> dict[str, np.ndarray[Any, A
 
 
 def _parts(
-    columns: dict[str, np.ndarray[Any, Any]], starts: np.ndarray[Any, Any]
+    columns: dict[str, np.ndarray[Any, Any]],
+    starts: np.ndarray[Any, Any],
+    names: Mapping[int, str],
 ) -> list[list[dict[str, Any]]]:
     """Per row its stretches of one role and turn, without those that train nothing."""
     role, turn = columns["role"], columns["turn"]
@@ -203,7 +212,7 @@ def _parts(
     listed = [
         (
             {
-                "role": Role(r).name.lower(),
+                "role": names[r],
                 "turn": k,
                 "tokens": n,
                 **dict(zip(means, values, strict=True)),

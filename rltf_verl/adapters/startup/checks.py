@@ -76,7 +76,9 @@ def resolve_files(config: DictConfig) -> None:
         if template is not None and is_file(str(template)):
             OmegaConf.update(config, key, str(Path(str(template)).expanduser().resolve()))
     take_reward_function(config)
-    for key in ("rltf.feedback.provider", "rltf.env.name", "rltf.env.function"):
+    own = [f"rltf.objectives.{name}" for name in OmegaConf.select(config, "rltf.objectives") or ()]
+    ours = ("rltf.feedback.provider", "rltf.env.name", "rltf.env.function", "rltf.distill.baseline")
+    for key in (*ours, *own):
         path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
         if separator and path.endswith(".py"):
             OmegaConf.update(config, key, f"{Path(path).expanduser().resolve()}:{name}")
@@ -222,7 +224,7 @@ def check_combinations(config: DictConfig, parts: Parts) -> None:
 
 def _own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]]:
     """The same for settings of ours that only the whole config can judge."""
-    rltf, provider = parts.config, parts.provider
+    rltf = parts.config
     rollout, episode, name = (
         config.actor_rollout_ref.rollout,
         rltf.episode,

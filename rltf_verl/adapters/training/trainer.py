@@ -49,6 +49,7 @@ from rltf_verl.objectives import (
     objective_shares,
     objective_weights,
     objectives_of,
+    role_names,
     token_objectives,
 )
 from rltf_verl.objectives.targets import live_groups, shared_targets
@@ -98,7 +99,7 @@ class RLTFTrainerMixin:
 
     def _setup(self) -> None:
         super()._setup()
-        self.row_log = RowLog(self.rltf.episode_log, self.tokenizer)
+        self.row_log = RowLog(self.rltf.episode_log, self.tokenizer, role_names(self.rltf))
         self.objectives = objectives_of(self.rltf)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)

@@ -1,0 +1,83 @@
+"""A user's own objective and baseline, `docs/examples/unlearn.py`, by what training calls."""
+
+import math
+
+import pytest
+import torch
+
+from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.objectives import objective_weights, objectives_of, role_names
+from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.targets import compute_targets
+from tests.support.episode_rows import episode, turn
+
+FILE = "docs/examples/unlearn.py"
+UNLEARN = {"objectives": {"unlearn": f"{FILE}:Unlearn"}}
+PUT_RIGHT = episode(turn([1, 2], [3, 4], 0.0), turn([1, 9], [5, 6, 7], 1.0))
+RIGHT = episode(turn([1, 2], [5, 6], 1.0))
+
+
+def read(**blocks):
+    feedback = {"provider": "verifier", "level": "full"}
+    return RLTFConfig.from_mapping(
+        {"env": {"name": "binary_matrix"}, "feedback": feedback, **blocks}
+    )
+
+
+async def targets_of(config):
+    played = [PUT_RIGHT, RIGHT]
+    made = [await session_rows(None, (), one, config) for one in played]
+    rows, session = [r for own in made for r in own], [s for s in (0, 1) for _ in made[s]]
+    batch = pack_rows(
+        rows, session, pack_sessions(played, [0, 0]), [[-0.5] * len(r.role) for r in rows]
+    )
+    return rows, batch, compute_targets(batch, config, objective_weights(config, 0, 1))
+
+
+async def test_its_rows_weights_and_loss():
+    config = read(**UNLEARN, unlearn={"weight": 0.2})
+    own = objectives_of(config)[-1]
+    rows, batch, targets = await targets_of(config)
+    assert [(row.prompt_ids, row.response_ids, row.turn) for row in made] == [
+        ((1, 2), (3, 4), (0, 0))
+    ]
+    assert role_names(config)[own.role] == "unlearn"
+    mask = batch.tokens(own.role)
+    assert targets.advantages[mask].tolist() == pytest.approx([0.2, 0.2])
+    log_prob = batch.old_log_probs.clone().requires_grad_()
+    loss = own.loss(log_prob, targets.ref_log_probs, targets.advantages, mask)
+    assert loss.item() == pytest.approx(-2 * 0.2 * math.log(1 - math.exp(-0.5)))
+    (gradient,) = torch.autograd.grad(loss, log_prob)
+    assert torch.equal(gradient != 0, mask)
+    assert own.pull(batch, targets, None) == pytest.approx(float(gradient.abs().sum()))
+
+
+async def test_switched_off_it_makes_no_rows():
+    rows, _, _ = await targets_of(read(**UNLEARN, unlearn={"weight": 0}))
+    assert {r for row in rows for r in row.role} == {0}
+
+
+async def test_its_baseline():
+    """The best first answer of the group earned 1, as did the distilled one."""
+    for baseline, expected in ((f"{FILE}:best_first_answer", 0.0), ("first_turn", 0.5)):
+        config = read(distill={"weight": 1.0, "baseline": baseline, "log_prob_floor": None})
+        _, batch, targets = await targets_of(config)
+        assert set(targets.advantages[batch.tokens(1)].tolist()) == {expected}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ({"objectives": {"u": f"{FILE}:UnlearnSettings"}}, "rltf.objectives.u=.*must be a class"),
+        ({"objectives": {"u": "./no.py:U"}}, "rltf.objectives.u=.*no such file"),
+        ({"objectives": {"distill": f"{FILE}:Unlearn"}}, "needs a name that no other block has"),
+        ({"objectives": {"u": "Unlearn"}}, "must name a class"),
+        ({**UNLEARN, "unlearn": {"mos": 1}}, "rltf.unlearn.mos=1: unknown key; did you mean"),
+        ({**UNLEARN, "unlearn": {"start_step": -1}}, "rltf.unlearn.start_step=-1: must not be"),
+        ({"distill": {"baseline": "best"}}, "rltf.distill.baseline=best: must be one of"),
+    ],
+)
+def test_what_cannot_be_is_refused(blocks, message):
+    with pytest.raises((ConfigError, ValueError), match=message):
+        objectives_of(read(**blocks))
