@@ -145,8 +145,9 @@ class DistillConfig(Shareable):
     """
 
     baseline: Baseline | OwnBaseline = "first_turn"
-    """Subtracted from the last answer's reward: the group's mean first-turn reward (paper),
-    another, or what your own `./mine.py:function` makes of the sessions."""
+    """Subtracted from the last answer's reward: first_turn (paper: the group's mean first-turn
+    reward), leave_one_out, joined, second_turn, second_turn_padded, none, rejection, or what your
+    own `./mine.py:function` makes of the sessions."""
     reference: Reference = "current"
     """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was
     given the feedback.
