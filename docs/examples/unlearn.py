@@ -1,4 +1,4 @@
-"""An objective and a baseline of your own; `tests/e2e/test_own_provider_e2e.py` trains with both.
+"""An objective and a baseline of your own; `tests/objectives/test_own_on_cpu.py` runs both.
 
     +rltf.objectives.unlearn=./unlearn.py:Unlearn +rltf.unlearn.weight=0.1
     rltf.distill.baseline=./unlearn.py:best_first_answer
