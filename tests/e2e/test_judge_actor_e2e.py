@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from dataclasses import asdict
 
 import pytest
 import ray
@@ -15,7 +16,8 @@ from rltf_verl.adapters.rollout.judge_actor import JobGateway, JudgeOfTheJob
 from rltf_verl.config import FeedbackConfig
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
-from rltf_verl.judge.gateway import judges_of
+from rltf_verl.judge.gateway import Judge, judges_of
+from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.wire import JudgeUnavailable
 from tests.e2e.runs import ROOT
 from tests.support.episode_fakes import (
@@ -118,7 +120,7 @@ def test_no_session_is_lost_and_the_budget_holds_across_workers() -> None:
 async def test_an_actor_that_is_killed_costs_calls_and_comes_back() -> None:
     with InThread(JudgeServer(faults=["hang"], script=["hang"])) as thread:
         wanted = settings(thread.server.url)
-        judge = JudgeOfTheJob([wanted])
+        judge = JudgeOfTheJob([judge_with(wanted)])
         gateway = JobGateway(wanted)
         asked = asyncio.create_task(gateway.complete(call()))
         await until(lambda: thread.server.counts["hang"])
@@ -137,6 +139,10 @@ async def test_an_actor_that_is_killed_costs_calls_and_comes_back() -> None:
         assert judge.metrics()
 
 
+def judge_with(settings: JudgeSettings) -> Judge:
+    return Judge(asdict(settings), "rltf.feedback")
+
+
 async def until(condition) -> None:
     for _ in range(600):
         if condition():
@@ -152,6 +158,7 @@ def test_a_run_without_a_judge_has_no_actor() -> None:
 def test_a_missing_key_is_one_error_in_the_trainer() -> None:
     wanted = settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "RLTF_NO_SUCH_KEY"})
     with pytest.raises(
-        ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: this environment variable is not set"
+        ValueError,
+        match=r"^rltf\.feedback\.endpoint\.api_key_env=RLTF_NO_SUCH_KEY: this environment variable",
     ):
-        JudgeOfTheJob([wanted])
+        JudgeOfTheJob([judge_with(wanted)])
