@@ -223,6 +223,26 @@ def test_the_generation_config_may_name_more_end_tokens(tokenizer, tmp_path):
     assert ended == {END: True, 9: True, 8: True, 7: False}
 
 
+def test_an_end_token_that_ends_no_turn_is_followed_by_the_one_that_does(tokenizer, tmp_path):
+    """Qwen answers may end with `<|endoftext|>`; a chat goes on after `<|im_end|>` only."""
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [9]}')
+    model = OmegaConf.create({"actor_rollout_ref": {"model": {"path": str(tmp_path)}}})
+    said = [*QUESTION, {"role": "assistant", "content": "no"}]
+
+    async def work(policy):
+        ids = await policy.encode(QUESTION)
+        return [
+            (await policy.extend((*ids, 5, *end), said, {"role": "user", "content": "!"}))[
+                len(ids) + 1 :
+            ][:2]
+            for end in ((9,), (END,), ())
+        ]
+
+    other, usual, cut = run(work, tokenizer, model=model)
+    assert (other, usual[0], cut[0]) == ((9, END), END, END)
+    assert usual[1] != END
+
+
 def test_a_prompt_with_an_image_is_refused_and_not_written_out_as_python():
     image = [{"role": "user", "content": [{"type": "image", "bytes": b"PNG"}]}]
     with pytest.raises(ConfigError, match="problem 7: the prompt holds more than text"):

@@ -253,14 +253,14 @@ class VerlPolicy:
         """verl's own way of going on with a conversation (its token builder knows the family's
         separators).
 
-        An answer that was cut off is ended first: the builder adds what stands between turns, not
-        the end of one.
+        An answer that was cut off, or that ended with a token which ends no turn in this template
+        (another one of the generation config), is ended first: the builder adds what stands between
+        turns, not the end of one.
         """
-        merge, end = (
-            self._loop.continuous_token_builder.merge_context_tokens,
-            self._chat_form.end_of_turn,
-        )
-        said, ended = list(messages), [*ids, *(() if ids[-1] in self._end_tokens else end)]
+        merge = self._loop.continuous_token_builder.merge_context_tokens
+        end = self._chat_form.end_of_turn
+        ends_turn = ids[-1] in (self._loop.tokenizer.eos_token_id, *end[-1:])
+        said, ended = list(messages), [*ids, *(() if ends_turn else end)]
         merged = await self._loop.loop.run_in_executor(None, merge, said, [*said, message], ended)
         return tuple(int(i) for i in merged.token_ids)
 
