@@ -76,7 +76,9 @@ def resolve_files(config: DictConfig) -> None:
         if template is not None and is_file(str(template)):
             OmegaConf.update(config, key, str(Path(str(template)).expanduser().resolve()))
     take_reward_function(config)
-    own = [f"rltf.objectives.{name}" for name in OmegaConf.select(config, "rltf.objectives") or ()]
+    objectives = OmegaConf.select(config, "rltf.objectives")
+    named = objectives if isinstance(objectives, Mapping | DictConfig) else ()  # refused later
+    own = [f"rltf.objectives.{name}" for name in named]
     ours = ("rltf.feedback.provider", "rltf.env.name", "rltf.env.function", "rltf.distill.baseline")
     for key in (*ours, *own):
         path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
