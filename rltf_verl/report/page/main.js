@@ -1,91 +1,66 @@
-// Where the reader is (#overview, #list, #session-<number>), and the keys.
+// Starts the page; the keys that work everywhere.
 
-const narrow = matchMedia("(max-width: 800px)");
+import { unpacked } from "./data.js";
+import { filter, filterByStep, fillFilters, form } from "./filters.js";
+import { activate, draw, listBox, onListKey } from "./list.js";
+import { drawOverview } from "./overview.js";
+import { readAddress, showList, showOverview, stepSession } from "./places.js";
+import { readTexts } from "./search.js";
+import { showSession } from "./session.js";
+import { state } from "./state.js";
 
-function open(id) {
-  location.hash = `session-${id}`;
-}
-
-function step(by) {
-  const at = listed.indexOf(current), to = at < 0 ? active : at + by;
-  if (to < 0 || to >= listed.length) return;
-  location.replace(`#session-${listed[to]}`);
-}
-
-function follow() {
-  const id = /^#session-(\d+)$/.exec(location.hash)?.[1];
-  current = id !== undefined && Number(id) < index.step.length ? Number(id) : null;
-  document.body.dataset.view = current !== null ? "episode" : location.hash === "#list" ? "list" : "overview";
-  if (current !== null) {
-    if (listed.includes(current)) choose(listed.indexOf(current));
-    else draw();
-    showEpisode(current);
-  } else draw();
-}
-
-// On a wide screen the list is always there.
-function showList(focused) {
-  if (narrow.matches) {
-    location.hash = "list";
-    document.body.dataset.view = "list";  // at once: what is hidden takes no focus
-  }
-  focused.focus();
+function followAddress() {
+  readAddress();
+  const at = state.listed.indexOf(state.current);
+  if (at >= 0) activate(at);
+  else draw();
+  if (state.current !== null) showSession(state.current);
 }
 
 function onStep(step) {
-  form.elements.from.value = form.elements.to.value = step;
-  filter();
-  showList(rows);
-}
-
-function onListKey(event) {
-  const page = Math.max(1, Math.floor(rows.clientHeight / ROW) - 1);
-  const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[event.key];
-  if (by !== undefined) choose(active + by);
-  else if (event.key === "Enter" && listed.length) open(listed[active]);
-  else return;
-  event.preventDefault();
+  filterByStep(step);
+  showList(listBox);
 }
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape") return escape(event);
-  if (event.target.closest("input, select, textarea")) {
+  if (event.key === "Escape") {
+    onEscape(event);
+  } else if (event.target.closest("input, select, textarea")) {
     if (event.key === "Enter") event.preventDefault();
-    return;
-  }
-  if (event.key === "/") {
+  } else if (event.key === "/") {
     event.preventDefault();
     showList(form.elements.text);
-  } else if (event.key === "j") step(1);
-  else if (event.key === "k") step(-1);
+  } else if (event.key === "j") stepSession(1);
+  else if (event.key === "k") stepSession(-1);
 }
 
 // Out of a session or a filter into the list; out of the list to the overview.
-function escape(event) {
+function onEscape(event) {
   event.preventDefault();
-  if (document.activeElement !== rows) return showList(rows);
-  location.hash = "overview";
-  document.getElementById("overview-title").focus();
+  if (document.activeElement === listBox) showOverview();
+  else showList(listBox);
 }
 
 async function start() {
-  index = await unpacked("index");
+  state.index = await unpacked("index");
   fillFilters();
-  overview(onStep);
+  drawOverview(onStep);
   document.getElementById("loading").hidden = true;
   filter();
-  follow();
+  followAddress();
   form.addEventListener("input", filter);
   form.addEventListener("reset", () => setTimeout(filter));
   form.addEventListener("submit", (event) => event.preventDefault());
-  rows.addEventListener("scroll", draw);
-  rows.addEventListener("keydown", onListKey);
+  listBox.addEventListener("scroll", draw);
+  listBox.addEventListener("keydown", onListKey);
   addEventListener("keydown", onKey);
-  addEventListener("hashchange", follow);
+  addEventListener("hashchange", followAddress);
   addEventListener("resize", draw);
   performance.measure("load");
-  requestIdleCallback(() => readTexts());  // so that they are there when somebody searches
+  requestIdleCallback(() => readTexts()); // so that they are there when somebody searches
 }
 
-start().catch((error) => { document.getElementById("loading").textContent = `This page cannot be shown: ${error.message}`; });
+start().catch((error) => {
+  document.getElementById("loading").textContent = `This page cannot be shown: ${error.message}`;
+});

@@ -1,49 +1,55 @@
-// The search in what was said. A browser reads a gigabyte of text in seconds, not in milliseconds; so each session has a
-// signature: a set of bits, one for each stretch of 2, 3 and 5 characters in its text. A text that lacks a stretch of
-// what is looked for need not be read.
+// The search in the texts of sessions. A browser reads a gigabyte of text in seconds, not in
+// milliseconds; so each session has a signature: a set of bits, one for each stretch of 2, 3 and 5
+// characters in its text. A text that lacks a stretch of what is looked for need not be read.
 
-const texts = [];  // per session, in lower case
-const signatures = [];  // per session
-let reading = null;  // promise of all of them
+import { unpacked } from "./data.js";
+import { state } from "./state.js";
 
-function readTexts() {
-  reading = reading || readAll();
-  return reading;
+// Fills state.texts, once.
+export function readTexts() {
+  state.reading = state.reading || readAll();
+  return state.reading;
 }
 
 async function readAll() {
-  for (let number = 0; number < index.starts.length; number++) {
-    for (const record of await unpacked(`block-${number}`)) {
-      const text = searched(record);
-      texts.push(text);
-      signatures.push(signature(text));
+  for (let block = 0; block < state.index.starts.length; block++) {
+    for (const record of await unpacked(`block-${block}`)) {
+      const text = searchedText(record);
+      state.texts.push(text);
+      state.signatures.push(signatureOf(text));
     }
-    await new Promise((done) => setTimeout(done));
+    await new Promise((done) => setTimeout(done)); // the page answers between blocks
   }
 }
 
-function searched(record) {
+function searchedText(record) {
   const parts = [record.question, record.reference, record.uid, record.env];
   for (const turn of record.turns) {
     parts.push(turn.text, turn.error, turn.grade.error, turn.stop);
-    for (const said of [turn.feedback, turn.withheld]) if (said) parts.push(said.text, said.leak, said.original, said.provider);
+    for (const feedback of [turn.feedback, turn.withheld]) {
+      if (!feedback) continue;
+      parts.push(feedback.text, feedback.leak, feedback.original, feedback.provider);
+    }
   }
   return parts.filter(Boolean).join("\n").toLowerCase();
 }
 
-function holds(id, wanted, grams) {
-  const bits = signatures[id], shift = shiftFor(bits);
+// `grams`: gramsOf(wanted).
+export function holds(id, wanted, grams) {
+  const bits = state.signatures[id];
+  const shift = shiftFor(bits);
   for (const gram of grams) {
     const at = gram >>> shift;
-    if (!(bits[at >>> 5] >>> (at & 31) & 1)) return false;
+    if (!((bits[at >>> 5] >>> (at & 31)) & 1)) return false;
   }
-  return texts[id].includes(wanted);
+  return state.texts[id].includes(wanted);
 }
 
-// A hash of the last 2 and 3 characters (8 bits of each in `narrow`) and of the last 5 (6 bits of each in `wide`).
-const two = (narrow) => Math.imul(narrow << 16, 0x9e3779b1);
-const three = (narrow) => Math.imul(narrow << 8, 0x85ebca6b);
-const five = (wide) => Math.imul(wide << 2, 0xc2b2ae35);
+// A hash of the last 2 and 3 characters (8 bits of each in `narrow`) and of the last 5 (6 bits of
+// each in `wide`).
+const hashOfTwo = (narrow) => Math.imul(narrow << 16, 0x9e3779b1);
+const hashOfThree = (narrow) => Math.imul(narrow << 8, 0x85ebca6b);
+const hashOfFive = (wide) => Math.imul(wide << 2, 0xc2b2ae35);
 
 // As many of a hash's upper bits count as a signature has places.
 function shiftFor(bits) {
@@ -51,29 +57,33 @@ function shiftFor(bits) {
 }
 
 // Three to six places per character, so that most are empty.
-function signature(text) {
-  const bits = new Uint32Array(2 ** Math.ceil(Math.log2(3 * text.length / 32 + 2))), shift = shiftFor(bits);
-  const set = (hash) => { bits[hash >>> shift >>> 5] |= 1 << (hash >>> shift & 31); };
+function signatureOf(text) {
+  const bits = new Uint32Array(2 ** Math.ceil(Math.log2((3 * text.length) / 32 + 2)));
+  const shift = shiftFor(bits);
+  const set = (hash) => {
+    bits[(hash >>> shift) >>> 5] |= 1 << ((hash >>> shift) & 31);
+  };
   for (let i = 0, narrow = 0, wide = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
-    narrow = narrow << 8 ^ code;
-    wide = wide << 6 ^ code;
-    set(two(narrow));
-    set(three(narrow));
-    set(five(wide));
+    narrow = (narrow << 8) ^ code;
+    wide = (wide << 6) ^ code;
+    set(hashOfTwo(narrow));
+    set(hashOfThree(narrow));
+    set(hashOfFive(wide));
   }
   return bits;
 }
 
-function gramsOf(text) {
-  const found = new Set();
+// Hashes of the stretches in `text`, the longest ones first: they are the rarest.
+export function gramsOf(text) {
+  const grams = new Set();
   for (let i = 0, narrow = 0, wide = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
-    narrow = narrow << 8 ^ code;
-    wide = wide << 6 ^ code;
-    if (i >= 1) found.add(two(narrow));
-    if (i >= 2) found.add(three(narrow));
-    if (i >= 4) found.add(five(wide));
+    narrow = (narrow << 8) ^ code;
+    wide = (wide << 6) ^ code;
+    if (i >= 1) grams.add(hashOfTwo(narrow));
+    if (i >= 2) grams.add(hashOfThree(narrow));
+    if (i >= 4) grams.add(hashOfFive(wide));
   }
-  return [...found].reverse();  // the long ones are the rarest
+  return [...grams].reverse();
 }

@@ -1,0 +1,110 @@
+// What passes into the list, and in which order.
+
+import { visible } from "./elements.js";
+import { drawFromActive } from "./list.js";
+import { gramsOf, holds, readTexts } from "./search.js";
+import { state } from "./state.js";
+
+const OUTCOMES = ["right at first", "fixed", "broken", "unsolved"];
+export const form = document.getElementById("filters");
+
+const byColumn = (name) => (a, b) => state.index[name][a] - state.index[name][b];
+const ORDERS = {
+  "as logged": (a, b) => a - b,
+  "newest first": (a, b) => b - a,
+  "by problem": (a, b) => byColumn("env")(a, b) || byColumn("problem")(a, b) || a - b,
+  "most turns": (a, b) => byColumn("turns")(b, a) || a - b,
+  "most words of feedback": (a, b) => byColumn("words")(b, a) || a - b,
+};
+
+export function fillFilters() {
+  const { envs, flags, set, trained, trains } = state.index;
+  const number = (sets, bit) => sets.reduce((n, bits) => n + ((bits >> bit) & 1), 0);
+  const withNumber = (name) => [name, `${name} (${number(set, flags.indexOf(name))})`];
+  const events = flags.filter((name) => !OUTCOMES.includes(name));
+  const known = trained
+    .map((name, bit) => [name, number(trains, bit)])
+    .filter(([, sessions]) => sessions);
+  fill(
+    "split",
+    "train and val",
+    ["train", "val"].map((name) => [name, name]),
+  );
+  fill("outcome", "any outcome", OUTCOMES.map(withNumber));
+  fill("event", "whatever happened", events.map(withNumber));
+  fill(
+    "trains",
+    "whatever it trains",
+    known.map(([name, n]) => [name, `${name} (${n})`]),
+  );
+  fill(
+    "env",
+    "any environment",
+    envs.map((name, i) => [i, visible(name)]),
+  );
+  form.elements.sort.append(...Object.keys(ORDERS).map((name) => new Option(name, name)));
+  form.elements.env.hidden = envs.length < 2;
+  form.elements.trains.hidden = !known.length;
+}
+
+function fill(name, all, options) {
+  const select = form.elements[name];
+  select.append(new Option(all, ""), ...options.map(([value, label]) => new Option(label, value)));
+}
+
+export function filter() {
+  performance.mark("filter");
+  const chosen = Object.fromEntries(new FormData(form));
+  const passes = conditionFor(chosen);
+  const number = state.index.step.length;
+  const known = chosen.text ? state.texts.length : number; // the other sessions' texts will follow
+  state.listed = [];
+  for (let id = 0; id < known; id++) if (passes(id)) state.listed.push(id);
+  if (chosen.sort !== "as logged") state.listed.sort(ORDERS[chosen.sort]);
+  showCount(known < number);
+  if (known < number) waitForTexts();
+  state.active = Math.max(0, state.listed.indexOf(state.current));
+  drawFromActive();
+  performance.measure("filter", "filter");
+}
+
+export function filterByStep(step) {
+  form.elements.from.value = form.elements.to.value = step;
+  filter();
+}
+
+// A function of an id: whether the session passes what was chosen.
+function conditionFor(chosen) {
+  const { env, flags, set, split, step, trained, trains } = state.index;
+  const bitsOf = (names, all) =>
+    names.filter(Boolean).reduce((bits, name) => bits | (1 << all.indexOf(name)), 0);
+  const happened = bitsOf([chosen.outcome, chosen.event], flags);
+  const trainedBits = bitsOf([chosen.trains], trained);
+  const from = chosen.from === "" ? -Infinity : Number(chosen.from);
+  const to = chosen.to === "" ? Infinity : Number(chosen.to);
+  const text = chosen.text.toLowerCase();
+  const grams = gramsOf(text);
+  return (id) =>
+    (set[id] & happened) === happened &&
+    (trains[id] & trainedBits) === trainedBits &&
+    step[id] >= from &&
+    step[id] <= to &&
+    (!chosen.split || split[id] === chosen.split) &&
+    (!chosen.env || env[id] === Number(chosen.env)) &&
+    (!text || holds(id, text, grams));
+}
+
+function showCount(stillReading) {
+  const number = state.listed.length;
+  document.getElementById("count").textContent = stillReading
+    ? `Reading the texts … ${number} found so far`
+    : `${number} of ${state.index.step.length} sessions`;
+}
+
+function waitForTexts() {
+  state.waiting =
+    state.waiting ||
+    readTexts().then(() => {
+      if (form.elements.text.value) filter();
+    });
+}

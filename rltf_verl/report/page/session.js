@@ -1,0 +1,87 @@
+// One session as a conversation: its facts, its turns with their branches, and what it trains.
+
+import { turnBoxes } from "./attempt.js";
+import { sessionOf } from "./data.js";
+import { el, textBox, visible } from "./elements.js";
+import { stepSession } from "./places.js";
+import { state } from "./state.js";
+import { trainingRows } from "./training_rows.js";
+
+export async function showSession(id) {
+  const record = await sessionOf(id);
+  if (id !== state.current) return; // another one was opened meanwhile
+  const place = `Step ${record.step} · ${record.split} · ${visible(record.env)} ${record.index}`;
+  const title = el(
+    "h2",
+    { id: "episode-title", tabindex: -1 },
+    `${place} · session ${record.session_id}`,
+  );
+  state.shownId = id;
+  document
+    .getElementById("episode")
+    .replaceChildren(
+      stepBar(id),
+      title,
+      factsOf(record),
+      turnList(record, [0], 0),
+      trainingRows(record, id),
+    );
+  document.querySelector("main").scrollTop = 0;
+  title.focus({ preventScroll: true });
+}
+
+function stepBar(id) {
+  const at = state.listed.indexOf(id);
+  const place =
+    at < 0 ? "not in the list as it is filtered" : `${at + 1} of ${state.listed.length}`;
+  return el(
+    "div",
+    { class: "bar" },
+    stepButton("‹ previous", at - 1, -1),
+    stepButton("next ›", at + 1, 1),
+    el("span", {}, place),
+  );
+}
+
+function stepButton(label, to, by) {
+  const node = el("button", { type: "button" }, label);
+  node.disabled = to < 0 || to >= state.listed.length;
+  node.addEventListener("click", () => stepSession(by));
+  return node;
+}
+
+function factsOf(record) {
+  const shortened = `${record.num_shortened} prompts quote an attempt only in part, to fit`;
+  return el(
+    "dl",
+    { class: "facts" },
+    ...fact("question", textBox(record.question)),
+    ...fact("reference", textBox(record.reference)),
+    ...fact("uid", visible(record.uid)),
+    ...(record.num_shortened ? fact("shortened", shortened) : []),
+  );
+}
+
+function fact(name, value) {
+  return [el("dt", {}, name), el("dd", {}, value)];
+}
+
+// The turns at `places`, each with what follows it: the one revision after it, several ones set in.
+function turnList(record, places, depth) {
+  const label = depth ? `${places.length} branches` : "Turns";
+  const list = el("ol", { class: "turns", "aria-label": label });
+  for (let k of places) {
+    while (k !== undefined && k < record.turns.length) {
+      const item = el("li", {}, ...turnBoxes(record, k));
+      const revisions = revisionsOf(record.turns, k);
+      if (revisions.length > 1) item.append(turnList(record, revisions, depth + 1));
+      list.append(item);
+      k = revisions.length === 1 ? revisions[0] : undefined;
+    }
+  }
+  return list;
+}
+
+function revisionsOf(turns, k) {
+  return turns.map((turn, j) => (turn.parent === k ? j : -1)).filter((j) => j >= 0);
+}
