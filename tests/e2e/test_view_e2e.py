@@ -24,11 +24,13 @@ def session(said: str) -> tuple:
     return turn("1", hint, text=said), turn("42", parent=0, text=f"{said}!", stop="solved")
 
 
+TEXTS = [text[:20_000] for text in HOSTILE]
+"""Hostile texts that the page holds in full."""
 SESSIONS = [
     (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon")),
     (turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="the guard"),),
     line("42", "1"),
-    *map(session, HOSTILE),
+    *map(session, TEXTS),
 ]
 """At positions 0, 1, 2; the hostile ones from 3 on."""
 
@@ -38,6 +40,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """Number of ordinary sessions -> page."""
     folder = tmp_path_factory.mktemp("pages")
     few = records(folder / "log", SESSIONS, question=HOSTILE[0])
+    for record, text in zip(few[3:], TEXTS, strict=True):  # as logs of old versions have it
+        record["turns"][0]["feedback"] |= {"text": text, "leak": text, "original": text}
     few += records(folder / "val", [line("1", "42")], validate=True)
     (model,) = records(folder / "model", [line("1", "42")])
     paths = {}
@@ -101,7 +105,7 @@ def test_the_search_finds_what_is_there_and_nothing_else(tab) -> None:
     one.show("list")
     one.filter("text", "so")
     one.count()  # the texts are read
-    said = one.page.evaluate("texts.map(text => text.slice(0, 3000))")
+    said = one.page.evaluate("modules.state.state.texts.map(text => text.slice(0, 3000))")
     queries = [
         "\u00e9",
         "\u6f22\u5b57",
@@ -118,16 +122,18 @@ def test_the_search_finds_what_is_there_and_nothing_else(tab) -> None:
             start = rng.randrange(max(1, len(text) - size))
             queries += [text[start : start + size], text[start : start + size][::-1]]
     wrong = """queries => queries.filter(query => {
-        const grams = gramsOf(query);
-        return texts.some((text, id) => text.includes(query) !== holds(id, query, grams)); })"""
+        const {gramsOf, holds} = modules.search, grams = gramsOf(query);
+        return modules.state.state.texts.some(
+            (text, id) => text.includes(query) !== holds(id, query, grams)); })"""
     assert one.page.evaluate(wrong, queries) == []
-    spared = "texts.filter((text, id) => !holds(id, 'qqzzqq', gramsOf('qqzzqq'))).length"
-    assert one.page.evaluate(spared) == len(said)
+    spared = """query => { const {gramsOf, holds} = modules.search, grams = gramsOf(query);
+        return modules.state.state.texts.filter((text, id) => !holds(id, query, grams)).length; }"""
+    assert one.page.evaluate(spared, "qqzzqq") == len(said)
 
 
 def test_hostile_text_shows_as_text(tab) -> None:
     one = tab()
-    for k, text in enumerate(HOSTILE, start=3):
+    for k, text in enumerate(TEXTS, start=3):
         one.show(f"session-{k}")
         shown = one.page.evaluate(
             "[...document.querySelectorAll('#episode pre')].map(node => node.textContent)"
@@ -137,7 +143,7 @@ def test_hostile_text_shows_as_text(tab) -> None:
         )
         assert shown[0] == HOSTILE[0]  # the question
         assert shown[2:4] == [expected, expected]  # attempt and feedback
-        facts = one.page.locator("#episode .said").inner_text()
+        facts = one.page.locator("#episode .feedback").inner_text()
         assert "leak: " in facts
         assert "instead of: " in facts
     assert one.page.evaluate("window.hacked") is None
@@ -154,24 +160,48 @@ def test_the_keyboard(tab) -> None:
     assert one.page.locator("#filters [name=text]").input_value() == "j/k"
     assert one.count() == 0
     one.page.get_by_role("button", name="Clear").click()
-    one.until(f"listed.length === {10 + len(SESSIONS) + 1}")
+    one.until(f"modules.state.state.listed.length === {10 + len(SESSIONS) + 1}")
     keys.press("Escape")
     assert one.page.evaluate(focused) == "rows"
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
         keys.press(key)
-    one.until("shownId === 1")
+    one.until("modules.state.state.shownId === 1")
     assert one.page.evaluate(focused) == "episode-title"
     keys.press("j")
-    one.until("shownId === 2")
+    one.until("modules.state.state.shownId === 2")
     keys.press("k")
-    one.until("shownId === 1")
+    one.until("modules.state.state.shownId === 1")
     keys.press("Escape")
     assert one.page.evaluate(focused) == "rows"
     keys.press("End")
-    chosen = "document.getElementById(rows.getAttribute('aria-activedescendant')).textContent"
-    assert one.page.evaluate(chosen).startswith("✗✓")
+    assert one.page.locator(".row.active").text_content().startswith("✗✓")
+    listbox, row = one.page.locator("#rows"), one.page.locator(".row.active")
+    assert listbox.get_attribute("aria-activedescendant") == row.get_attribute("id")
     keys.press("Escape")
     assert one.page.evaluate("document.body.dataset.view") == "overview"
+
+
+def test_order_and_filters_of_the_list(tab) -> None:
+    one = tab()
+    one.show("list")
+    labels = "[...document.querySelectorAll('.row')].map(row => row.getAttribute('aria-label'))"
+    one.filter("sort", "most turns")
+    assert one.page.evaluate(labels)[0].startswith("wrong, branches:")
+    one.filter("sort", "newest first")
+    assert "step 2, train, problem 9;" in one.page.evaluate(labels)[0]
+    one.filter("sort", "as logged")
+    one.filter("split", "val")
+    assert one.count() == 1
+    one.filter("split", "")
+    one.filter("from", "2")
+    assert one.count() == 10
+    one.filter("from", "")
+    one.filter("to", "1")
+    assert one.count() == len(SESSIONS) + 1
+    one.filter("event", "withheld")
+    assert one.count() == 1
+    one.page.get_by_role("button", name="Clear").click()
+    one.until(f"modules.state.state.listed.length === {10 + len(SESSIONS) + 1}")
 
 
 def test_a_tree_and_what_was_withheld(tab) -> None:
@@ -239,7 +269,7 @@ def test_the_word_difference_is_right_and_shortest(tab) -> None:
     for _ in range(200):
         a, b = ([rng.choice("ab,\n é漢") for _ in range(rng.randrange(9))] for _ in range(2))
         before, after = " ".join(a), " ".join(b)
-        edits = one.page.evaluate("([a, b]) => diff(a, b)", [before, after])
+        edits = one.page.evaluate("([a, b]) => modules.diff.difference(a, b)", [before, after])
         assert "".join(text for kind, text in edits if kind <= 0) == before
         assert "".join(text for kind, text in edits if kind >= 0) == after
         kept = sum(
@@ -247,4 +277,9 @@ def test_the_word_difference_is_right_and_shortest(tab) -> None:
         )  # every word here is one character
         assert kept == lcs(list(before), list(after))
     long = " ".join(map(str, range(20_000)))
-    assert one.page.evaluate("([a, b]) => diff(a, b).length", [long, long.replace("7", "8 8")]) == 4
+    assert (
+        one.page.evaluate(
+            "([a, b]) => modules.diff.difference(a, b).length", [long, long.replace("7", "8 8")]
+        )
+        == 4
+    )

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from rltf_verl.report.view.build import page as written_page
+from rltf_verl.report.view.limits import MOST_TOKENS
 from tests.e2e.view_tab import SIZES, SLACK, Tab
 from tests.support.log_records import HOSTILE, line, records, row, turn, with_rows
 
@@ -20,11 +21,11 @@ LEFT_OUT = "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]"
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     """Sessions: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6
-    odd numbers.
+    odd numbers, 7 too long.
     """
     folder = tmp_path_factory.mktemp("tokens")
     revised = (turn("1"), turn("42", parent=0, stop="solved", prompt="<b>Try</b> again: so 1"))
-    found = records(folder / "log", [revised, *([line("1", "42")] * 6)])
+    found = records(folder / "log", [revised, *([line("1", "42")] * 7)])
     with_rows(
         found[0], row("attempt", 0, -0.5, *SAID), row("distill", 1, 0.25, *SAID, masked=(1, 4))
     )
@@ -42,6 +43,7 @@ def path(tmp_path_factory):
     odd = row("attempt", 0, "nan", "a", "b")
     odd["tokens"] |= {"gap": ["nan", 1.0], "log_prob": ["-inf", -1.0], "advantage": ["nan", "nan"]}
     with_rows(found[6], odd)
+    with_rows(found[7], row("attempt", 0, 1.0, *(f" {k}" for k in range(30_000))))
     written = folder / "page.html"
     written.write_text(written_page(found, "a run"), encoding="utf-8")
     return written
@@ -115,7 +117,8 @@ def test_text_can_be_read_on_every_colour(tab, scheme: str) -> None:
         *(f"s{k}" for k in range(6)),
     ]
     found = one.page.evaluate(
-        """levels => levels.map(level => { const node = el('span', {class: `t ${level}`}, 'a');
+        """levels => levels.map(level => {
+            const node = modules.elements.el('span', {class: `t ${level}`}, 'a');
             document.querySelector('.tokens').append(node);
             const {color, backgroundColor} = getComputedStyle(node);
             const paper = getComputedStyle(document.body).backgroundColor;
@@ -165,7 +168,7 @@ def test_colours_follow_the_chosen_number_and_have_a_legend(tab) -> None:
 
 def test_the_keyboard_among_tokens_speaks(tab) -> None:
     one = tab("session-1")
-    told = one.page.locator(".told")
+    told = one.page.locator(".readout")
     assert told.get_attribute("role") == "status"
     one.page.get_by_label("log\u2011prob", exact=True).focus()
     one.page.keyboard.press("Tab")
@@ -199,7 +202,7 @@ def test_hostile_tokens_show_as_text(tab) -> None:
     one.page.locator(".tokens").focus()
     for _ in HOSTILE:
         one.page.keyboard.press("ArrowRight")
-        assert len(one.page.locator(".told").text_content()) < 300
+        assert len(one.page.locator(".readout").text_content()) < 300
     assert one.page.evaluate("window.hacked") is None
     assert one.page.locator("main :is(script, img, b)").count() == 0
     assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -217,7 +220,7 @@ def test_rows_without_tokens_sessions_without_rows_and_odd_numbers(tab) -> None:
     one.until("document.querySelector('.scale') !== null")
     assert "advantage nan" in texts(one, ".numbers")[0]
     one.page.locator(".tokens .t").first.hover()
-    assert "log\u2011prob -inf · gap nan" in one.page.locator(".told").text_content()
+    assert "log\u2011prob -inf · gap nan" in one.page.locator(".readout").text_content()
 
 
 def test_long_rows_open_fast(tab) -> None:
@@ -233,8 +236,27 @@ def test_long_rows_open_fast(tab) -> None:
     assert one.page.locator(".tokens .t").count() == 16_000
     one.page.locator(".tokens").first.focus()
     one.page.keyboard.press("End")
-    assert one.page.locator(".told").first.text_content().startswith("token 8000 of 8000")
+    assert one.page.locator(".readout").first.text_content().startswith("token 8000 of 8000")
     assert one.page.locator(".tokens .t").nth(7999).is_visible()
+
+
+def test_a_row_that_is_too_long_shows_its_ends_and_how_much_is_left_out(tab) -> None:
+    one = tab("session-7")
+    assert one.page.locator(".tokens .t").count() == MOST_TOKENS
+    (note,) = texts(one, ".tokens .left-out")
+    assert note.startswith(f"[… {30_000 - MOST_TOKENS} tokens are not on this page: rltf inspect")
+    one.page.locator(".tokens").focus()
+    readout = one.page.locator(".readout")
+    one.page.keyboard.press("End")
+    assert readout.text_content().startswith('token 30000 of 30000 · " 29999"')
+    half = MOST_TOKENS // 2
+    one.page.locator(".tokens .t").nth(half - 1).click()
+    assert readout.text_content().startswith(f'token {half} of 30000 · " {half - 1}"')
+    one.page.mouse.move(1, 1)  # what scrolls under the pointer is read out too
+    one.page.keyboard.press("ArrowRight")
+    assert readout.text_content().startswith(
+        f'token {30_000 - half + 1} of 30000 · " {30_000 - half}"'
+    )
 
 
 def test_the_list_by_what_is_trained(tab) -> None:
@@ -242,16 +264,16 @@ def test_the_list_by_what_is_trained(tab) -> None:
     options = one.page.locator("#filters [name=trains] option").all_text_contents()
     assert options == [
         "whatever it trains",
-        "tokens known (5)",
-        "trains attempt (6)",
+        "tokens known (6)",
+        "trains attempt (7)",
         "trains distill (2)",
         "trains imitate (1)",
     ]
     for value, number in (
         ("trains distill", 2),
-        ("tokens known", 5),
+        ("tokens known", 6),
         ("trains imitate", 1),
-        ("", 7),
+        ("", 8),
     ):
         one.filter("trains", value)
         assert one.count() == number

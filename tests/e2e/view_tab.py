@@ -40,7 +40,7 @@ class Tab:
     def show(self, place: str) -> None:
         self.page.evaluate("place => { location.hash = place }", place)
         if place.startswith("session-"):
-            self.until(f"shownId === {place[8:]}")
+            self.until(f"modules.state.state.shownId === {place[8:]}")
 
     def filter(self, name: str, value: str) -> None:
         field = self.page.locator(f"#filters [name={name}]")

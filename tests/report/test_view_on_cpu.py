@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from rltf_verl.cli.app import app
 from rltf_verl.report.stats import stats
 from rltf_verl.report.view import build as view
+from rltf_verl.report.view import limits
 from rltf_verl.report.view.build import page
 from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.index import FLAGS, TRAINED
@@ -243,7 +244,7 @@ def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
     found = records(tmp_path, [said], question="q" * 500)
     (shown,) = unpacked(page(found, "t"))[1]["block-0"]
     texts = [one["text"] for one in shown["turns"]]
-    assert sum(map(len, texts)) <= view.MOST_SESSION + 300 * len(texts)
+    assert sum(map(len, texts)) <= limits.MOST_SESSION + 300 * len(texts)
     for k, (length, text) in enumerate(zip(lengths, texts, strict=True)):
         assert text.startswith(f"<{k}")
         assert text.endswith(f"{k}>")
@@ -252,6 +253,37 @@ def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
             len(text) == whole
             or f"characters are not on this page: rltf inspect LOG --step {shown['step']}" in text
         )
-    if sum(lengths) < view.MOST_SESSION - 10_000:
+    if sum(lengths) < limits.MOST_SESSION - 10_000:
         assert "not on this page" not in "".join(texts)
     assert shown["question"] == "q" * 500
+
+
+@pytest.mark.parametrize("lengths", [(5,), (100_000,), (9_000, 15_000, 30), (50_000,) * 4])
+def test_what_the_page_holds_of_the_tokens_is_bounded(lengths, tmp_path):
+    (record,) = records(tmp_path, [line("1")], step=3)
+    rows = [row("attempt", 0, 1.0, *(f" {k}" for k in range(n))) for n in lengths]
+    columns = [*with_rows(record, *rows), None]
+    record["rows"].append({"parts": []})
+    shown = unpacked(page([record], "t"))[1]["tokens-0"]
+    assert shown.pop() is columns.pop() is None
+    assert sum(len(own["text"]) for own in shown) <= limits.MOST_SESSION_TOKENS
+    for own, whole in zip(shown, columns, strict=True):
+        gap = own.pop("left_out", {"at": len(own["text"]), "number": 0})
+        at, number = gap["at"], gap["number"]
+        assert own == {name: column[:at] + column[at + number :] for name, column in whole.items()}
+        assert len(own["text"]) <= limits.MOST_TOKENS
+        if number:
+            assert gap["note"] == (
+                f"[… {number} tokens are not on this page: rltf inspect LOG --step 3 prints them …]"
+            )
+    if sum(lengths) <= limits.MOST_SESSION_TOKENS and max(lengths) <= limits.MOST_TOKENS:
+        assert shown == columns
+
+
+def test_a_token_with_a_text_of_megabytes_is_bounded(tmp_path):
+    (record,) = records(tmp_path, [line("1")])
+    with_rows(record, row("attempt", 0, 1.0, "a", "x" * 2_000_000, "b"))
+    (shown,) = unpacked(page([record], "t"))[1]["tokens-0"]
+    assert shown["text"][0] == "a"
+    assert len(shown["text"][1]) < limits.MOST_TEXT + 200
+    assert "characters are not on this page" in shown["text"][1]

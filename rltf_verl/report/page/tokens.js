@@ -11,7 +11,8 @@ const MOST_READ_OUT = 60; // characters of a token under the pointer
 const PIECE = 300; // tokens after which a new piece of the text begins; the browser lays out only
 // pieces in sight
 
-// `rows`: per box the columns of its tokens, null where the log has none.
+// `rows`: per box the columns of its tokens, null where the log has none. A row that lacks its middle
+// says in `left_out` at which position, how many tokens, and what to show there.
 export function showTokens(section, boxes, rows) {
   const painters = rows.map((row, i) => row && fillRow(boxes[i], row, i)).filter(Boolean);
   const most = largestAdvantage(rows.filter(Boolean));
@@ -40,7 +41,7 @@ function fillRow(box, row, i) {
   const tell = (k) => {
     readout.textContent = inNumbers(row, k);
   };
-  text.append(...textPieces(spans, row.text));
+  text.append(...textPieces(spans, row));
   box.append(readout, text);
   text.addEventListener("pointerover", (event) => {
     const k = positionOf(event.target);
@@ -55,15 +56,17 @@ function fillRow(box, row, i) {
 
 // A piece ends where a line does, or else at some white space: a line that breaks without a ↵ is
 // one that goes on.
-function textPieces(spans, text) {
+function textPieces(spans, { text, left_out: leftOut }) {
   const pieces = [];
   let from = 0;
   for (let k = 1; k <= spans.length; k++) {
     const size = k - from;
     const atLineEnd = size >= PIECE && text[k - 1].endsWith("\n");
     const atSpace = size >= 3 * PIECE && /^\s/.test(text[k] || " ");
-    if (!atLineEnd && !atSpace && k < spans.length) continue;
+    const atGap = k === leftOut?.at;
+    if (!atLineEnd && !atSpace && !atGap && k < spans.length) continue;
     pieces.push(el("div", { dir: "auto" }, ...spans.slice(from, k)));
+    if (atGap) pieces.push(el("p", { class: "left-out" }, leftOut.note));
     from = k;
   }
   return pieces;
@@ -94,11 +97,17 @@ function inNumbers(row, k) {
     `log\u2011prob ${decimal(row.log_prob[k])}`,
     `gap ${signed(row.gap[k])}`,
   ];
-  const facts = [`token ${k + 1} of ${row.text.length}`, quoted(row.text[k])];
+  const facts = [placeOf(row, k), quoted(row.text[k])];
   if (isContext) facts.push("context, trains nothing");
   else facts.push(role, ...numbers);
   if (row.masked[k]) facts.push("masked: below the floor");
   return facts.join(" · ");
+}
+
+function placeOf({ text, left_out: leftOut }, k) {
+  const missing = leftOut?.number ?? 0;
+  const before = missing && k >= leftOut.at ? missing : 0;
+  return `token ${before + k + 1} of ${text.length + missing}`;
 }
 
 function quoted(text) {

@@ -19,30 +19,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
+from rltf_verl.report.view.bundle import bundle
 from rltf_verl.report.view.index import has_tokens, view_index
+from rltf_verl.report.view.limits import bounded_texts, bounded_tokens
 from rltf_verl.report.view.row_words import names, told
 from rltf_verl.runlog.turns import Record
 
-SCRIPTS = (
-    "text.js",
-    "data.js",
-    "search.js",
-    "charts.js",
-    "list.js",
-    "episode.js",
-    "trains.js",
-    "tokens.js",
-    "moves.js",
-    "main.js",
-)
-STYLES = ("page.css", "tokens.css")
+ENTRY = "main"
+"""The module that starts the page."""
+STYLES = ("colours", "page", "list", "overview", "session", "tokens")
+"""In the order of the cascade."""
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""
-MOST_TEXT, MOST_SESSION = 100_000, 300_000
-"""Characters of one text, and of all texts of a session, that the page holds. Of a longer one it
-has beginning and end, and says what is left out: a browser lays a megabyte out for minutes."""
-LEAST_TEXT = 200
-"""What each text has however many there are."""
 UNSHOWN = ("prompt_ids", "response_ids", "log_probs")
 """What the log may hold of a turn (`rltf.episode_log.ids`) and the page has no use for."""
 
@@ -54,7 +42,7 @@ def page(records: Sequence[Record], title: str) -> str:
         records: of an episode log (`episode_log.read_episodes`).
         title: what the page is called.
     """
-    blocks = list(_blocks(_json(_said(record)) for record in records))
+    blocks = list(_blocks(_json(_conversation(record)) for record in records))
     index = view_index(records, title) | {"starts": [start for start, _ in blocks]}
     data = [("index", _json(index)), *((f"block-{i}", text) for i, (_, text) in enumerate(blocks))]
     data += [
@@ -62,12 +50,13 @@ def page(records: Sequence[Record], title: str) -> str:
         for i, record in enumerate(records)
         if has_tokens(record)
     ]
-    script, style = "\n".join(map(_asset, SCRIPTS)), "\n".join(map(_asset, STYLES))
+    script = bundle(lambda name: _asset(f"{name}.js"), ENTRY)
+    style = "\n".join(_asset(f"{name}.css") for name in STYLES)
     parts = {
         "title": html.escape(title),
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'",
-        "style": style,
-        "script": script,
+        "style": f"<style>{style}</style>",
+        "script": f"<script>{script}</script>",
         "data": "\n".join(
             f'<script type="text/plain" id="{name}">{_packed(text)}</script>' for name, text in data
         ),
@@ -76,7 +65,7 @@ def page(records: Sequence[Record], title: str) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
-def _said(record: Record) -> dict[str, Any]:
+def _conversation(record: Record) -> dict[str, Any]:
     """A session as the page's conversation needs it: without the environment's fields and without
     tokens.
     """
@@ -86,54 +75,13 @@ def _said(record: Record) -> dict[str, Any]:
         {key: value for key, value in turn.items() if key not in UNSHOWN} for turn in turns
     ]
     shown["names"] = names(turns)
-    shown = _bounded(shown, record["step"])
+    shown = bounded_texts(shown, record["step"])
     return shown | ({"rows": told(record["rows"], turns)} if "rows" in record else {})
 
 
-def _bounded(shown: dict[str, Any], step: int) -> dict[str, Any]:
-    """A session without the middles of its long texts."""
-    most = _most([len(text) for text in _texts(shown)])
-    where = f"rltf inspect LOG --step {step} prints them"
-    return {key: _cut(value, most, where) for key, value in shown.items()}
-
-
-def _most(lengths: Sequence[int]) -> int:
-    """Characters that each text may have for all of them to fit; short ones leave the others
-    more.
-    """
-    left = MOST_SESSION
-    for k, length in enumerate(sorted(lengths)):
-        share = left // (len(lengths) - k)
-        if length > share:
-            return max(LEAST_TEXT, min(share, MOST_TEXT))
-        left -= length
-    return MOST_TEXT
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for one in inner:
-        yield from _texts(one)
-
-
-def _cut(value: Any, most: int, where: str) -> Any:
-    """`value` with at most about `most` characters of each text in it."""
-    if isinstance(value, str) and len(value) > most:
-        half = most // 2
-        return (
-            f"{value[:half]}\n[… {len(value) - 2 * half} characters are not on this page: {where}"
-            f" …]\n{value[-half:]}"
-        )
-    if isinstance(value, dict):
-        return {key: _cut(one, most, where) for key, one in value.items()}
-    return [_cut(one, most, where) for one in value] if isinstance(value, list) else value
-
-
 def _tokens(record: Record) -> list[Any]:
-    """Per row the columns of its tokens, None where nobody knows them."""
-    return [row.get("tokens") for row in record["rows"]]
+    """Per row the columns of its tokens, None where the log has none."""
+    return bounded_tokens([row.get("tokens") for row in record["rows"]], record["step"])
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
