@@ -124,7 +124,7 @@ class RLTFAgentLoop(AgentLoopBase):
         start = time.monotonic()
         step, session_id = int(kwargs["global_steps"]), int(kwargs["session_id"])
         validate = bool(kwargs["rltf_validate"])
-        problem = problem_of(shared.rules.env, kwargs)
+        problem = problem_of(shared.parts.env, kwargs)
         seed_of = seeds_of_session(
             shared.config.seed,
             validate=validate,
