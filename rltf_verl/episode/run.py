@@ -27,7 +27,7 @@ _FALLBACK = CorrectnessProvider()
 """Speaks where `rltf.feedback.on_error=correctness` and the provider has nothing."""
 
 
-async def run_episode(
+async def run_episode(  # noqa: PLR0913  each is known to another caller
     parts: Parts,
     policy: Policy,
     problem: Problem,
