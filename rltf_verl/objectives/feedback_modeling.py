@@ -18,7 +18,7 @@ from rltf_verl.policy import Policy
 from rltf_verl.prompts import require_template, template_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import shown_of
-from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Role, Row, Turn
+from rltf_verl.types import CONTEXT, Attempt, Episode, Feedback, Message, Role, Row
 
 
 class FeedbackModeling(Objective[FeedbackModelingConfig]):
@@ -39,7 +39,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
             return []
         rows, template = [], template_of("critic", self.settings.critic)
         for k, turn in enumerate(episode.turns):
-            if turn.stop is not None or turn.feedback is None or not _is_modelled(turn):
+            if turn.stop is not None or turn.feedback is None or not _is_modelled(turn.feedback):
                 continue
             attempt = shown_of(turn.attempt.text, self.config.episode.quote)
             prompt = await fitted_prompt(
@@ -83,13 +83,13 @@ def with_feedback(row: Row, episode: Episode) -> Row:
     role = list(row.role)
     start = len(row.prompt_ids)
     for i, turn in enumerate(row.turn):
-        span = episode.turns[turn].feedback.span if _is_modelled(episode.turns[turn]) else None
+        feedback = episode.turns[turn].feedback
+        span = feedback.span if feedback is not None and _is_modelled(feedback) else None
         if role[i] == CONTEXT and span is not None and span[0] <= start + i < span[1]:
             role[i] = int(Role.FEEDBACK)
     return replace(row, role=tuple(role))
 
 
-def _is_modelled(turn: Turn) -> bool:
-    """Feedback that is neither the policy's own nor the fixed sentence of `on_error`."""
-    feedback = turn.feedback
-    return feedback is not None and feedback.attempt is None and not feedback.fallback
+def _is_modelled(feedback: Feedback) -> bool:
+    """It is neither the policy's own nor the fixed sentence of `on_error`."""
+    return feedback.attempt is None and not feedback.fallback

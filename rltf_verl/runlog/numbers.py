@@ -154,7 +154,8 @@ class SessionTable:
 
     @cached_property
     def _graded(self) -> Bools:
-        return self.fact["ungraded"] == 0
+        graded: Bools = self.fact["ungraded"] == 0
+        return graded
 
     @cached_property
     def _right(self) -> Bools:

@@ -1,11 +1,11 @@
 """A dataset and a reward function as verl users have them, in the real trainer: nothing is
-converted, no answer form is asked for.
+converted, no answer form is asked for. Beside them an objective and a baseline of one's own.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,18 +42,22 @@ def in_verls_form(folder: Path, data_source: str) -> dict[str, str]:
     return data
 
 
-def started(folder: Path, data: dict[str, str], *overrides: str) -> list[dict[str, Any]]:
+def started(folder: Path, data: dict[str, str], *overrides: str) -> runs.Run:
     steps = ["trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=1"]
     run = runs.start(folder, data, [*overrides, *steps], env="reward_function")
     assert run.wait(600) == 0, run.log[-3000:]
-    return list(read_episodes(run.episodes))
+    return run
 
 
-def test_an_own_reward_function(tmp_path: Path) -> None:
+def test_an_own_reward_function_objective_and_baseline(tmp_path: Path) -> None:
     (tmp_path / "reward.py").write_text(REWARD)
-    episodes = started(
+    shutil.copy(runs.ROOT / "docs" / "examples" / "unlearn.py", tmp_path)
+    run = started(
         tmp_path,
         in_verls_form(tmp_path / "data", "mine/matrix"),
+        "+rltf.objectives.unlearn=./unlearn.py:Unlearn",
+        "+rltf.unlearn.weight=0.1",
+        "rltf.distill.baseline=./unlearn.py:best_first_answer",
         "custom_reward_function.path=./reward.py",
         "custom_reward_function.name=compute_score",
         "+custom_reward_function.reward_kwargs.weight=0.5",
@@ -61,7 +65,10 @@ def test_an_own_reward_function(tmp_path: Path) -> None:
         "rltf.feedback.guard.action=none",
         "rltf.feedback.acknowledge_leaks=true",
     )
+    episodes = list(read_episodes(run.episodes))
     assert {record["split"] for record in episodes} == {"train", "val"}
+    (losses,) = [m["data"] for m in run.metrics() if "rltf/unlearn/loss" in m["data"]]
+    assert losses["rltf/unlearn/loss"] >= 0
     wrong = [r["turns"][0] for r in episodes if r["turns"][0]["feedback"]]
     assert wrong
     for record in episodes:
@@ -75,9 +82,8 @@ def test_an_own_reward_function(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_verls_own_scorer(tmp_path: Path) -> None:
-    episodes = started(
-        tmp_path, in_verls_form(tmp_path / "data", "openai/gsm8k"), "rltf/feedback=verifier"
-    )
+    data = in_verls_form(tmp_path / "data", "openai/gsm8k")
+    episodes = list(read_episodes(started(tmp_path, data, "rltf/feedback=verifier").episodes))
     texts = {t["feedback"]["text"] for r in episodes for t in r["turns"] if t["feedback"]}
     assert texts == {"Your previous answer is incorrect."}
     assert all(t["grade"]["error"] is None for r in episodes for t in r["turns"])
