@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, Literal
 
@@ -19,6 +20,12 @@ from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested
 from rltf_verl.adapters.cpu import ROLLOUT_NAME
 
 PLUGIN = "rltf_verl.plugin"
+
+
+def _policy_loss(name: str, module: Any) -> Any:
+    return module.get_policy_loss_fn(name)
+
+
 PACKAGES = (
     "rltf-verl",
     "verl",
@@ -106,7 +113,7 @@ PROBES = (
         Probe(
             f"policy loss {name}",
             "verl.trainer.ppo.core_algos",
-            lambda m, name=name: m.get_policy_loss_fn(name),
+            partial(_policy_loss, name),
         )
         for name in ("importance_sampling", "rltf_ppo", "rltf_cispo")
     ),

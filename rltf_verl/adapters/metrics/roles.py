@@ -31,7 +31,10 @@ def sampling_metrics(
     verl's own take in every token of the response mask, so also what nobody sampled under that
     prompt; and its entropy is a sum where the loss is one.
     """
-    columns = {"rollout_log_probs": batch.sampler_log_probs, "old_log_probs": batch.old_log_probs}
+    columns: dict[str, Any] = {
+        "rollout_log_probs": batch.sampler_log_probs,
+        "old_log_probs": batch.old_log_probs,
+    }
     # Of the responses verl reads only the shape.
     columns |= {"responses": batch.old_log_probs, "response_mask": sampled.long()}
     compared: dict[str, float] = calculate_debug_metrics(DataProto.from_single_dict(columns))

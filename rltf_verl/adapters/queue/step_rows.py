@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import torch
@@ -166,8 +167,8 @@ def _in_single(values: torch.Tensor) -> torch.Tensor:
     return values.float() if values.is_floating_point() else values
 
 
-def token_counts(column: torch.Tensor) -> torch.Tensor:
-    """[N] lengths of the rows of a column."""
+def token_counts(column: Any) -> torch.Tensor:
+    """[N] lengths of the rows of a column, a tensor that may be nested."""
     lengths: torch.Tensor = (
         column.offsets().diff()
         if column.is_nested

@@ -47,7 +47,7 @@ class SessionsOfWorker:
     """What all sessions of one worker process share; the worker makes it and hands it to each."""
 
     def __init__(self, trainer_config: DictConfig, opener: Opener) -> None:
-        config = OmegaConf.to_container(trainer_config.rltf, resolve=True)
+        config: Any = OmegaConf.to_container(trainer_config.rltf, resolve=True)
         self.parts = Parts.of(RLTFConfig.from_mapping(config)).open(opener)
         self.config = self.parts.config
         self.groups = Groups()
@@ -109,7 +109,9 @@ def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
 class RLTFAgentLoop(AgentLoopBase):
     """One session: 1..horizon turns, then one training row per role and turn."""
 
-    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
+    async def run(  # type: ignore[override]  # verl takes a list too, its annotation does not
+        self, sampling_params: dict[str, Any], **kwargs: Any
+    ) -> list[AgentLoopOutput]:
         """Play the session of one dataset row.
 
         Args:
@@ -229,11 +231,12 @@ class VerlPolicy:
         send_seeds: bool = True,
     ) -> None:
         self._loop = loop
+        self._tokenizer: Any = loop.tokenizer
         self._sampling_params = sampling_params
         self._session = session
         self._send_seeds = send_seeds and loop.rollout_config.name in ENGINES_WITH_SEEDS
         self.prompt_budget = int(loop.rollout_config.prompt_length)
-        self.special_tokens = _special_tokens(loop.tokenizer)
+        self.special_tokens: tuple[str, ...] | None = _special_tokens(loop.tokenizer)
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """verl's own tokenisation of a first prompt, without its truncation."""
@@ -259,7 +262,7 @@ class VerlPolicy:
         """
         merge = self._loop.continuous_token_builder.merge_context_tokens
         end = self._chat_form.end_of_turn
-        ends_turn = ids[-1] in (self._loop.tokenizer.eos_token_id, *end[-1:])
+        ends_turn = ids[-1] in (self._tokenizer.eos_token_id, *end[-1:])
         said, ended = list(messages), [*ids, *(() if ends_turn else end)]
         merged = await self._loop.loop.run_in_executor(None, merge, said, [*said, message], ended)
         return tuple(int(i) for i in merged.token_ids)
@@ -267,14 +270,14 @@ class VerlPolicy:
     @property
     def _chat_form(self) -> ChatForm:
         builder = self._loop.continuous_token_builder
-        return chat_form(self._loop.tokenizer, builder.chat_template_kwargs)
+        return chat_form(self._tokenizer, builder.chat_template_kwargs)
 
     @property
     def _end_tokens(self) -> frozenset[int]:
         model = self._loop.config.actor_rollout_ref.model
         path = str(model.get("hf_config_path") or model.path)
         return _end_tokens_of(
-            self._loop.tokenizer,
+            self._tokenizer,
             self._chat_form.end_of_turn[-1:],
             path,
             bool(model.get("trust_remote_code")),
@@ -285,7 +288,7 @@ class VerlPolicy:
         `data.max_response_length`.
         """
         tokenizer, limit = (
-            _plain_text_tokenizer(self._loop.tokenizer),
+            _plain_text_tokenizer(self._tokenizer),
             int(self._loop.rollout_config.response_length),
         )
         ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
@@ -293,7 +296,7 @@ class VerlPolicy:
 
     def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
         """Without special tokens."""
-        return tuple(pieces(partial(self._loop.tokenizer.decode, skip_special_tokens=True), ids))
+        return tuple(pieces(partial(self._tokenizer.decode, skip_special_tokens=True), ids))
 
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         """One answer from the engine, with its log-probs as the engine reports them."""
@@ -312,7 +315,7 @@ class VerlPolicy:
             prompt_ids=prompt_ids,
             response_ids=ids,
             log_probs=tuple(output.log_probs) if output.log_probs else None,
-            text=self._loop.tokenizer.decode(ids, skip_special_tokens=True),
+            text=self._tokenizer.decode(ids, skip_special_tokens=True),
             ended=ids[-1] in self._end_tokens,
             info={k: output.extra_fields.get(k) for k in ("min_global_steps", "max_global_steps")},
         )

@@ -4,7 +4,7 @@ thoughts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -57,9 +57,9 @@ class _Held:
 
 @cache
 def _chat_form(tokenizer: Any, key: str, held: _Held) -> ChatForm:
-    def rendered(messages: Sequence[Mapping[str, str]], header: bool) -> str:
+    def rendered(messages: list[dict[str, str]], header: bool) -> str:
         text = apply_chat_template(
-            tokenizer, list(messages), tokenize=False, add_generation_prompt=header, **held.settings
+            tokenizer, messages, tokenize=False, add_generation_prompt=header, **held.settings
         )
         return str(text)
 

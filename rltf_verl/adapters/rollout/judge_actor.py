@@ -67,7 +67,7 @@ class JudgeServer:
 
     async def snapshot(self) -> dict[str, float]:
         """`rltf/feedback/judge/…` since the last snapshot; a second endpoint is `judge_2`."""
-        metrics = {}
+        metrics: dict[str, float] = {}
         for number, runtime in enumerate(self._runtimes.values(), start=1):
             name = "judge" if number == 1 else f"judge_{number}"
             metrics |= {f"rltf/feedback/{name}/{k}": v for k, v in runtime.snapshot().items()}
@@ -141,6 +141,7 @@ class JudgeOfTheJob:
             self._prepare(judge)
 
     def _prepare(self, judge: Judge) -> None:
+        assert self._server is not None, "started, because there are judges"
         try:
             ray.get(self._server.prepare.remote(judge.settings), timeout=START_S)
         except RayTaskError as error:

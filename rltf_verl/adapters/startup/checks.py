@@ -199,8 +199,8 @@ def parts_of(config: DictConfig) -> Parts:
         raise ConfigError(
             "no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd"
         )
-    rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
-    return Parts.of(rltf)
+    block: Any = OmegaConf.to_container(config.rltf, resolve=True)
+    return Parts.of(RLTFConfig.from_mapping(block))
 
 
 def check_combinations(config: DictConfig, parts: Parts) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 
-def check_before_start(verl_config: ModuleType) -> None:
+def check_before_start(verl_config: Any) -> None:
     """Let `validate_config` refuse a wrong `rltf:` block in the driver, before Ray and any worker
     start.
 

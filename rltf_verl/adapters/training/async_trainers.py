@@ -4,6 +4,8 @@ rollouts.
 
 from __future__ import annotations
 
+from typing import cast
+
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
@@ -13,7 +15,7 @@ from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
 
 @register_trainer("rltf_colocate_async")
-class RLTFTrainerColocateAsync(RLTFTrainerMixin, PPOTrainerColocateAsync):  # type: ignore[misc]
+class RLTFTrainerColocateAsync(RLTFTrainerMixin, PPOTrainerColocateAsync):
     """Trainer and rollout share devices; sessions that are unfinished when a batch is full go on
     with new weights.
     """
@@ -22,15 +24,17 @@ class RLTFTrainerColocateAsync(RLTFTrainerMixin, PPOTrainerColocateAsync):  # ty
 
     def get_llm_client(self) -> ResumingClient:
         """The client of the agent loops."""
-        return self.llm_server_manager.get_client(client_cls=ResumingClient)
+        client = self.llm_server_manager.get_client(client_cls=ResumingClient)
+        return cast(ResumingClient, client)
 
 
 @register_trainer("rltf_separate_async")
-class RLTFTrainerSeparateAsync(RLTFTrainerMixin, PPOTrainerSeparateAsync):  # type: ignore[misc]
+class RLTFTrainerSeparateAsync(RLTFTrainerMixin, PPOTrainerSeparateAsync):
     """Rollout replicas have devices of their own and play on while the trainer trains."""
 
     verl_mode = "separate_async"
 
     def get_llm_client(self) -> ResumingClient:
         """The client of the agent loops, of the replicas with devices of their own."""
-        return self.standalone_server_manager.get_client(client_cls=ResumingClient)
+        client = self.standalone_server_manager.get_client(client_cls=ResumingClient)
+        return cast(ResumingClient, client)

@@ -82,15 +82,16 @@ def rltf_loss(
             token_sum = own.loss(log_prob, padded[OLD], padded[ADVANTAGES], tokens)
             parts[f"rltf/{own.name}/loss"] = token_sum
     if DIVERGENCE in model_output:
-        parts["rltf/logit_distill/loss"], own = logit_loss(model_output, data)
-        metrics.update(own)
+        parts["rltf/logit_distill/loss"], of_teacher = logit_loss(model_output, data)
+        metrics.update(of_teacher)
     if config.entropy_coeff != 0:
         entropy = no_padding_2_padding(model_output["entropy"], data)
         parts["actor/entropy_loss"] = -config.entropy_coeff * _token_sum(entropy, sampled)
     if config.use_kl_loss:
-        kl = kl_penalty(logprob=log_prob, ref_logprob=padded[REF], kl_penalty=config.kl_loss_type)
+        # verl names torch.FloatTensor, which no tensor is an instance of for a type checker.
+        kl = kl_penalty(log_prob, padded[REF], config.kl_loss_type)  # type: ignore[arg-type]
         parts["actor/kl_loss"] = config.kl_loss_coef * _token_sum(kl, sampled)
-    loss: torch.Tensor = sum(parts.values()) * scale  # type: ignore[assignment]
+    loss: torch.Tensor = sum(parts.values()) * scale
     parts = {k: v * scale for k, v in parts.items()} | gradients(loss, log_prob, role, owners)
     metrics.update({k: Metric(value=v, aggregation=AggregationType.SUM) for k, v in parts.items()})
     return loss, metrics

@@ -7,12 +7,12 @@ from __future__ import annotations
 import logging
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import DictConfig, open_dict
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
@@ -57,8 +57,13 @@ from rltf_verl.runlog.files import set_aside_after
 
 logger = logging.getLogger(__name__)
 
+if TYPE_CHECKING:
+    _Trainer = PPOTrainer  # what the mixin is put before
+else:
+    _Trainer = object
 
-class RLTFTrainerMixin:
+
+class RLTFTrainerMixin(_Trainer):
     """Overrides of verl's V1 trainer; put before one of its modes in the bases.
 
     Keeps no state of its own between steps: weights, seeds and schedules follow from
@@ -255,7 +260,7 @@ class RLTFTrainerMixin:
         metrics.update(with_grad_shares(_own_names(reduce_metrics(output))))
         return batch
 
-    def _maybe_log_val_generations(self, **_: Any) -> None:
+    def _maybe_log_val_generations(self, **_: Any) -> None:  # type: ignore[override]
         """Nothing here: verl would show a session's last row only. See `_val_metrics_update`."""
 
     def _shutdown_dump_executor(self) -> None:
@@ -308,7 +313,7 @@ def _own_names(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 @register_trainer("rltf_sync")
-class RLTFTrainerSync(RLTFTrainerMixin, PPOTrainerSync):  # type: ignore[misc]
+class RLTFTrainerSync(RLTFTrainerMixin, PPOTrainerSync):
     """Trainer and rollout take turns on the same devices."""
 
     verl_mode = "sync"

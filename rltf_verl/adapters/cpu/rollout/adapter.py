@@ -31,7 +31,7 @@ class TransformersAdapter(BaseRollout):
         device_mesh: DeviceMesh | None,
         replica_rank: int = -1,
     ) -> None:
-        super().__init__(config, model_config, device_mesh)
+        super().__init__(config, model_config, device_mesh)  # type: ignore[arg-type]  # kept only
         self.replica_rank = replica_rank if replica_rank >= 0 else int(os.environ["RANK"])
         self._server: Any = None
 
@@ -49,7 +49,7 @@ class TransformersAdapter(BaseRollout):
         """Do nothing: the server keeps its memory."""
 
     @torch.no_grad()
-    async def update_weights(
+    async def update_weights(  # type: ignore[override]  # verl passes these by name
         self,
         weights: Weights,
         global_steps: int | None = None,

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from omegaconf import DictConfig
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import HFModelConfig, RolloutConfig
@@ -31,9 +32,7 @@ class TransformersServer:
     Ray.
     """
 
-    def __init__(
-        self, config: RolloutConfig, model_config: HFModelConfig, replica_rank: int = 0
-    ) -> None:
+    def __init__(self, config: DictConfig, model_config: DictConfig, replica_rank: int = 0) -> None:
         self.config: RolloutConfig = omega_conf_to_dataclass(config, dataclass_type=RolloutConfig)
         self.model_config: HFModelConfig = omega_conf_to_dataclass(
             model_config, dataclass_type=HFModelConfig
@@ -179,7 +178,10 @@ def load_model(model_config: HFModelConfig, config: RolloutConfig) -> PreTrained
             model_config.hf_config, trust_remote_code=trust, **options
         )
     return AutoModelForCausalLM.from_pretrained(
-        model_config.local_path, config=model_config.hf_config, trust_remote_code=trust, **options
+        str(model_config.local_path),
+        config=model_config.hf_config,
+        trust_remote_code=trust,
+        **options,
     )
 
 

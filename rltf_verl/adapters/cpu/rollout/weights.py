@@ -46,6 +46,7 @@ def load_adapter(
         inject_adapter_in_model(LoraConfig(**peft_config), model)
         model.eval()
     adapter = {name.removeprefix(PEFT_PREFIX): tensor for name, tensor in named_tensors}
-    unknown = set_peft_model_state_dict(model, adapter).unexpected_keys
+    result: Any = set_peft_model_state_dict(model, adapter)
+    unknown = result.unexpected_keys
     if unknown:
         raise KeyError(f"the rollout model has no adapter weight called {unknown[0]!r}")
