@@ -20,6 +20,7 @@ from rltf_verl.data.schema import check_parquet, problem_of
 from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs.reward_function import RewardFunction
 from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.types import Grade
 
 FILE = """
 import asyncio, time
@@ -45,7 +46,7 @@ def asks(data_source, solution_str, ground_truth, extra_info):
 
 
 def sleeps(data_source, solution_str, ground_truth, extra_info):
-    time.sleep(1)
+    time.sleep(3600)
 """
 
 
@@ -144,10 +145,18 @@ async def test_coroutine_functions_run_beside_each_other(file: Path) -> None:
     assert slow.error == "rltf.env.function: no score within rltf.env.timeout_s=1 s"
 
 
-async def test_a_function_that_does_not_end_ends_its_own_answer_only(file: Path) -> None:
-    env = RewardFunction(f"{file}:sleeps", timeout_s=0.05)
-    grade = await env.agrade(problem_of(env, row()), "7")
-    assert grade.error is not None
+def test_functions_that_do_not_end_hold_up_neither_others_nor_the_exit(file: Path) -> None:
+    stuck = RewardFunction(f"{file}:sleeps", timeout_s=0.05)
+    env = RewardFunction(f"{file}:compute_score")
+    problem = problem_of(env, row())
+
+    async def ask() -> tuple[list[Grade], Grade]:
+        late = await asyncio.gather(*(stuck.agrade(problem, "7") for _ in range(100)))
+        return late, await env.agrade(problem, "7")
+
+    late, other = asyncio.run(ask())  # would wait for the threads of a pool
+    assert all("no score within" in str(grade.error) for grade in late)
+    assert other.correct
 
 
 def test_the_function_sees_what_the_row_holds(file: Path) -> None:

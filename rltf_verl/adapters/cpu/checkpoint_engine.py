@@ -44,7 +44,7 @@ class CPUCheckpointEngine(CheckpointEngine):
             "receivers": [[]] * rollout_world_size
         }
 
-    def init_process_group(self, receivers: list[Any]) -> None:  # type: ignore[override]
+    def init_process_group(self, receivers: list[Any]) -> None:  # type: ignore[override]  # by name
         """Note who receives."""
         self._receivers = receivers
 

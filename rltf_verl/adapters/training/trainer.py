@@ -260,7 +260,7 @@ class RLTFTrainerMixin(_Trainer):
         metrics.update(with_grad_shares(_own_names(reduce_metrics(output))))
         return batch
 
-    def _maybe_log_val_generations(self, **_: Any) -> None:  # type: ignore[override]
+    def _maybe_log_val_generations(self, **_: Any) -> None:  # type: ignore[override]  # by name
         """Nothing here: verl would show a session's last row only. See `_val_metrics_update`."""
 
     def _shutdown_dump_executor(self) -> None:

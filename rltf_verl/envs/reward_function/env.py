@@ -13,7 +13,10 @@ import asyncio
 import inspect
 import json
 import math
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import FeedbackLevel, Splits
@@ -142,8 +145,7 @@ class RewardFunction:
         }
         if inspect.iscoroutinefunction(self._function):
             return await self._function(**arguments)
-        # In a thread of its own: a scorer of verl's kind may compute for seconds.
-        return await asyncio.to_thread(self._function, **arguments)
+        return await _in_a_thread(lambda: self._function(**arguments))
 
     def _grade(self, returned: Any) -> Grade:
         """Raises ValueError, TypeError: it is no score."""
@@ -163,6 +165,30 @@ class RewardFunction:
             score=score,
             details={} if feedback is None else {"feedback": str(feedback)},
         )
+
+
+async def _in_a_thread(call: Callable[[], Any]) -> Any:
+    """`call()` in a daemon thread of its own. The pool of `asyncio.to_thread` has few threads, and
+    a loop waits for them when it closes: calls that never end would hold up all others, and exit.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Any] = loop.create_future()
+
+    def work() -> None:
+        try:
+            settle = partial(_settle, ended, ended.set_result, call())
+        except Exception as raised:  # user code
+            settle = partial(_settle, ended, ended.set_exception, raised)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await ended
+
+
+def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], value: Any) -> None:
+    if not future.done():  # else it took too long
+        settle(value)
 
 
 def _plain(value: Any) -> Any:
