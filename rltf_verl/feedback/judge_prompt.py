@@ -11,7 +11,7 @@ from itertools import pairwise
 from rltf_verl.feedback.base import FeedbackRequest, Subject
 from rltf_verl.feedback.correctness import CORRECT, INCORRECT
 from rltf_verl.prompts import render
-from rltf_verl.prompts.quote import defused, fence_around
+from rltf_verl.prompts.quote import defused, fence_around, shown_of
 from rltf_verl.types import Message
 
 
@@ -55,7 +55,7 @@ def judge_messages(
     turns = request.turns if conversation else request.turns[-1:]
     messages = [_said("user", _first(style, request, turns[0].attempt.text, with_reference))]
     for before, turn in pairwise(turns):
-        attempt = defused(turn.attempt.text)
+        attempt = defused(shown_of(turn.attempt.text, request.quote))
         told = before.feedback.text if before.feedback else ""
         text = render(
             "judge/_next",
@@ -76,7 +76,8 @@ def as_text(messages: Sequence[Message]) -> str:
 
 
 def _first(style: str, request: FeedbackRequest, text: str, with_reference: bool) -> str:
-    attempt, question = defused(text), defused(request.messages[-1]["content"])
+    attempt = defused(shown_of(text, request.quote))
+    question = defused(request.messages[-1]["content"])
     solution = request.problem.data.get("solution") if STYLES[style].conversation else None
     reference = defused(str(solution or request.problem.reference)) if with_reference else None
     rubric = request.problem.data.get("rubric") or []

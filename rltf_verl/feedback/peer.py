@@ -9,6 +9,7 @@ from typing import Annotated
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.correctness import CORRECT, INCORRECT
 from rltf_verl.kinds import Within
+from rltf_verl.prompts.quote import shown_of
 from rltf_verl.types import Feedback
 
 INTRODUCTION = f"{INCORRECT} Another attempt at the same question was correct:"
@@ -62,7 +63,7 @@ class PeerProvider:
                 self.name,
                 f"no other session had solved problem {request.problem.index} by turn {turn + 1}",
             )
-        text = found[request.seed % len(found)].text
+        text = shown_of(found[request.seed % len(found)].text, request.quote)
         return Feedback(
             f"{INTRODUCTION}\n\n{_tail(text, self.num_words)}", self.name, sees_reference=True
         )

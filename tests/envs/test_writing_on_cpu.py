@@ -50,7 +50,7 @@ def test_the_mean_of_the_judges_is_the_score_and_their_critiques_the_feedback(
     servers: list[JudgeServer],
 ) -> None:
     env = env_of(*(server.url for server in servers))
-    grade = env.grade(PROBLEM, "It rained.")
+    grade = env.grade(PROBLEM, "<think>Or snowed?</think>It rained.")
     assert (grade.correct, grade.format_ok, grade.parsed) == (True, True, "8.25")
     assert grade.score == pytest.approx((8.25 - 1) / 9)
     assert grade.details["scores"] == [7, 9.5]
@@ -61,6 +61,7 @@ def test_the_mean_of_the_judges_is_the_score_and_their_critiques_the_feedback(
     )
     (body,) = servers[0].bodies
     assert "(1) one image\n  (2) no cliché" in body["messages"][0]["content"]
+    assert "snowed" not in body["messages"][0]["content"], "judges read no thoughts"
 
 
 def test_below_the_threshold_a_text_is_not_correct(servers: list[JudgeServer]) -> None:
@@ -68,7 +69,8 @@ def test_below_the_threshold_a_text_is_not_correct(servers: list[JudgeServer]) -
 
 
 def test_an_empty_text_is_worth_nothing_and_asks_nobody() -> None:
-    grade = make_env("writing").grade(PROBLEM, " \n")
+    grade = make_env("writing").grade(PROBLEM, "<think>no end")
+    assert make_env("writing").grade(PROBLEM, " \n") == grade
     assert (grade.correct, grade.format_ok, grade.score) == (False, False, 0.0)
 
 

@@ -71,6 +71,16 @@ def test_a_teacher_sees_the_whole_conversation_and_the_solution() -> None:
     assert "first try" not in blind[0]["content"]
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_a_judge_is_shown_what_the_setting_shows(style: str) -> None:
+    asked = request("<think>\nis it 41?\n</think>\n\nIt is 13.")
+    shown = judge_prompt(style, asked, with_reference=False)
+    assert "41" not in shown
+    assert "41" in judge_prompt(style, replace(asked, quote="all"), with_reference=False) or (
+        "It is 13." not in shown  # a guide is about the question alone
+    )
+
+
 def test_rubric_items_of_the_problem() -> None:
     text = judge_prompt(
         "rubric", request("no", rubric=["shows its work", "names the unit"]), with_reference=False

@@ -34,6 +34,13 @@ async def test_it_quotes_a_sibling_that_was_right():
     assert said.sees_reference
 
 
+async def test_it_quotes_no_thoughts():
+    group = Group(2)
+    group.graded(1, 0, "<think>41?</think>\n\n6 x 7 = 42", correct=True)
+    said = await PEER.feedback(asked("43", group=group))
+    assert said.text.endswith("correct:\n\n6 x 7 = 42")
+
+
 async def test_it_waits_for_those_behind():
     group = Group(3)
     group.graded(0, 0, "41", correct=False)

@@ -18,6 +18,7 @@ from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.writing.scoring import Scale, Scored, ScoringJudge
 from rltf_verl.kinds import Prose
+from rltf_verl.texts import without_thoughts
 from rltf_verl.types import Grade, Problem
 
 EMPTY = Grade(correct=False, format_ok=False, score=0.0)
@@ -112,11 +113,13 @@ class Writing:
 
     async def agrade(self, problem: Problem, text: str) -> Grade:
         """Ask all judges at the same time; `Grade.score` is their mean as a share of the scale.
+        They read the text without the thoughts before it.
 
         Raises:
             GradeUnavailable: one of them cannot be had. A mean over fewer judges would be another
                 scale.
         """
+        text = without_thoughts(text)
         if not text.strip():
             return EMPTY
         if not self._judges:
