@@ -185,6 +185,18 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
         raise ValueError(f"{path}, first row: {error}") from error
 
 
+def rows_of(path: str | Path) -> int:
+    """How many rows a parquet file has."""
+    return int(pq.read_metadata(path).num_rows)
+
+
+def first_rows(path: str | Path, num: int) -> list[dict[str, Any]]:
+    """The first `num` rows of a checked file, as it has them."""
+    with pq.ParquetFile(path) as file:
+        batch = next(file.iter_batches(batch_size=max(num, 1)), None)
+    return [] if batch is None else batch.to_pylist()[:num]
+
+
 def environments_of(path: str | Path) -> set[str]:
     """The environments that the rows of a checked file were made for (`extra_info.env`); none for
     one in verl's form.

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters.startup.checks import check_dataset, resolve_files
+from rltf_verl.adapters.startup.files import check_dataset, resolve_files
 from rltf_verl.config import ConfigError
 from rltf_verl.contract import hostile_texts
 from rltf_verl.data.schema import check_parquet, problem_of

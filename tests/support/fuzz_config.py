@@ -21,7 +21,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.startup.checks import check_config, resolve_files
+from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.judge.settings import Endpoint, Limits, Price
 from rltf_verl.kinds import PROSE, Form, Url, Within, hints_of

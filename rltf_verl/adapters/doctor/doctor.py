@@ -126,7 +126,7 @@ def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
 def _platform(config: DictConfig) -> Check:
     from verl.utils.device import get_device_name, get_torch_device
 
-    from rltf_verl.adapters.startup.checks import check_platform
+    from rltf_verl.adapters.startup.machine import check_platform
 
     chosen = os.environ.get("VERL_PLATFORM", "")
     try:

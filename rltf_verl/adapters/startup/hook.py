@@ -30,7 +30,8 @@ def check_before_start(verl_config: Any) -> None:
 
             try:
                 check_driver(config)
-            except ValueError as error:  # ConfigError is one
+                return original(config, *args, **kwargs)
+            except (ValueError, AssertionError) as error:  # ConfigError; verl's own refusals
                 if (
                     HydraConfig.initialized()
                 ):  # a program started by a user; Hydra would print where it was raised

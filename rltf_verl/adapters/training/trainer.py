@@ -37,7 +37,8 @@ from rltf_verl.adapters.metrics.validation import (
 from rltf_verl.adapters.queue.columns import FACTS, SAMPLER_LOG_PROBS, real_rows, stale_turns
 from rltf_verl.adapters.queue.step_rows import StepRows, read_rows, write_tokens
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
-from rltf_verl.adapters.startup.checks import check_prompt_budget, checked_parts
+from rltf_verl.adapters.startup.budget import check_prompt_budget
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
 from rltf_verl.adapters.training.correction import rollout_correction
 from rltf_verl.adapters.training.live_groups import LiveGroups

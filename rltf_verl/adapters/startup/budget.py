@@ -1,0 +1,133 @@
+"""Whether the prompts fit, measured with the tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.startup.verl_settings import ACTOR, ROLLOUT
+from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
+from rltf_verl.episode.parts import Parts
+from rltf_verl.prompts import render, template_of
+from rltf_verl.types import Message, Problem
+
+NUM_BUDGET_PROBES = 32
+"""Problems of the training set whose revise prompt is measured at start."""
+
+
+def check_budget(config: DictConfig, parts: Parts, tokenizer: Any) -> None:
+    """`check_prompt_budget` of the first rows of the first training file, as verl will read them.
+    A dataset class of one's own is left to the trainer, which has one.
+    """
+    check_row_budget(config)
+    if OmegaConf.select(config, "data.custom_cls.path") is None:
+        rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)
+        check_prompt_budget(config, parts, rows, tokenizer)
+
+
+def check_row_budget(config: DictConfig) -> None:
+    """Raise ConfigError if the longest row does not fit a micro-batch, which verl notices when such
+    a row is there.
+    """
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    longest = int(config.data.max_prompt_length) + int(config.data.max_response_length)
+    limits = {
+        f"{ACTOR}.ppo_max_token_len_per_gpu": (
+            actor.use_dynamic_bsz,
+            actor.get("ppo_max_token_len_per_gpu"),
+        ),
+        f"{ROLLOUT}.log_prob_max_token_len_per_gpu": (
+            rollout.get("log_prob_use_dynamic_bsz"),
+            rollout.get("log_prob_max_token_len_per_gpu"),
+        ),
+    }
+    ranks = int(actor.get("ulysses_sequence_parallel_size") or 1)
+    for key, (used, limit) in limits.items():
+        if used and limit is not None and int(limit) * ranks < longest:
+            raise ConfigError(
+                f"{key}={limit}: a row can have data.max_prompt_length + data.max_response_length ="
+                f" {longest} tokens; set it to at least {-(-longest // ranks)}"
+            )
+
+
+def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any) -> None:
+    """Refuse a `data.max_prompt_length` that cannot hold a second prompt even if the attempt had no
+    tokens at all.
+
+    Measures the first problems of the training set with what the environment says of an empty
+    answer. A first prompt above the limit is refused too: nothing cuts it, so its answer would be
+    cut by as much.
+    """
+    limit, rltf = int(config.data.max_prompt_length), parts.config
+    options = dict(config.data.get("apply_chat_template_kwargs") or {})
+    longest, worst = 0, None
+
+    def length(messages: list[Message], index: int) -> int:
+        try:
+            ids = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=True, return_dict=False, **options
+            )
+        except Exception as error:  # templates raise what they like
+            roles = " ".join(message["role"] for message in messages)
+            cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise ConfigError(
+                "actor_rollout_ref.model.custom_chat_template: the chat template cannot render"
+                f" problem {index}, whose messages are of {roles} ({cause}); change the prompts, or"
+                " set another template"
+            ) from error
+        return len(ids)
+
+    for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
+        row = dataset[i]
+        problem = problem_of(parts.env, row)
+        question = first_prompt(row)
+        tokens = length(question, problem.index)
+        if tokens > limit and config.data.get("filter_overlong_prompts"):
+            continue
+        if tokens > limit:
+            raise ConfigError(
+                f"data.max_prompt_length={limit}: the first prompt of problem {problem.index} has"
+                f" {tokens} tokens; raise it, or leave such problems out with"
+                " data.filter_overlong_prompts=True"
+            )
+        if rltf.episode.horizon == 1:
+            continue
+        second = second_prompt(rltf, question, _sample_feedback(parts, problem))
+        needed = length(second, problem.index)
+        if needed > longest:
+            longest, worst = needed, problem.index
+    if longest > limit:
+        raise ConfigError(
+            f"data.max_prompt_length={limit}: the revise prompt of template {rltf.episode.revise}"
+            f" needs {longest} tokens for problem {worst} before any attempt is quoted; set it to"
+            f" at least {longest} plus the length of an attempt"
+        )
+
+
+def first_prompt(row: Mapping[str, Any]) -> list[Message]:
+    """The messages of a dataset row."""
+    raw = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
+    return [{"role": str(m["role"]), "content": text_of(m["content"])} for m in raw]
+
+
+def second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> list[Message]:
+    """The conversation of the second turn, after an attempt without text."""
+    template = template_of("revise", rltf.episode.revise or "")
+    text = render(template, question=question[-1]["content"], attempt="", feedback=feedback)
+    revise = {"role": "user", "content": text}
+    if rltf.episode.context == "append":
+        return [*question, {"role": "assistant", "content": ""}, revise]
+    return [*question[:-1], revise]
+
+
+def _sample_feedback(parts: Parts, problem: Problem) -> str:
+    """The environment's explanation of an empty answer; a provider is not asked, it may cost money
+    or be down.
+    """
+    env, level = parts.env, parts.config.feedback.provider.options.get("level", "verdict")
+    grade = env.grade(problem, "")
+    levels = [level] if isinstance(level, str) else level
+    return max((env.explain(problem, "", grade, each) for each in levels), key=len)

@@ -1,0 +1,162 @@
+"""Files and folders that the config names: made absolute, and looked at."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of, rows_of
+from rltf_verl.envs.base import Env, KnowsTrouble
+from rltf_verl.prompts import is_file
+
+TEMPLATE_KEYS = (
+    "rltf.episode.revise",
+    "rltf.feedback_modeling.critic",
+    "rltf.feedback.critic",
+    "rltf.feedback.even.critic",
+    "rltf.feedback.odd.critic",
+)
+"""Settings that can name a template file."""
+
+
+def resolve_files(config: DictConfig) -> None:
+    """Make `./mine.py:Class` and `./mine.j2` absolute: workers of a cluster start in folders of
+    their own.
+    """
+    for key in TEMPLATE_KEYS:
+        template = OmegaConf.select(config, key)
+        if template is not None and is_file(str(template)):
+            OmegaConf.update(config, key, str(Path(str(template)).expanduser().resolve()))
+    take_reward_function(config)
+    objectives = OmegaConf.select(config, "rltf.objectives")
+    named = objectives if isinstance(objectives, Mapping | DictConfig) else ()  # refused later
+    own = [f"rltf.objectives.{name}" for name in named]
+    ours = ("rltf.feedback.provider", "rltf.env.name", "rltf.env.function", "rltf.distill.baseline")
+    for key in (*ours, *own):
+        path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
+        if separator and path.endswith(".py"):
+            OmegaConf.update(config, key, f"{Path(path).expanduser().resolve()}:{name}")
+
+
+def take_reward_function(config: DictConfig) -> None:
+    """Give the environment `reward_function` what verl's config says of it, and leave nothing to
+    verl, which would load it once more to grade nothing.
+    """
+    if OmegaConf.select(config, "rltf.env.name") != "reward_function":
+        return
+    for block in ("custom_reward_function", "reward.custom_reward_function"):
+        path = OmegaConf.select(config, f"{block}.path")
+        if path is None:
+            continue
+        name = OmegaConf.select(config, f"{block}.name") or "compute_score"
+        source = str(path).removeprefix("pkg://")
+        if source == str(path):
+            source = str(Path(source).expanduser().resolve())
+        OmegaConf.update(config, "rltf.env.function", f"{source}:{name}")
+        kwargs = OmegaConf.select(config, f"{block}.reward_kwargs")
+        if kwargs is not None:
+            OmegaConf.update(config, "rltf.env.kwargs", kwargs, force_add=True)
+        OmegaConf.update(config, f"{block}.path", None)
+
+
+DATA = ("data.train_files", "data.val_files")
+
+
+def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
+    """A line for each file of the config that cannot be trained or validated on."""
+    num_rows = 0
+    for key in DATA:
+        named = OmegaConf.select(config, key)
+        if not named:
+            yield f"{key}={named}: no file is named, and verl wants one; {FIX}"
+            return
+        for path in files_of(named):
+            try:
+                check_dataset(key, path, env)
+            except ValueError as error:
+                yield " ".join(str(error).split())
+                num_rows = -1
+            if key == DATA[0] and num_rows >= 0:
+                num_rows += rows_of(path)
+    wanted = config.data.get("gen_batch_size") or config.data.train_batch_size
+    if 0 < num_rows < wanted:
+        yield (
+            f"data.train_batch_size={config.data.train_batch_size}: the training files hold"
+            f" {num_rows} rows, so there is no whole batch; lower it, or add rows"
+        )
+
+
+def check_dataset(key: str, path: str, env: Env) -> None:
+    """Raise ConfigError unless the file of config `key` holds rows that the environment can
+    grade.
+    """
+    try:
+        first = check_parquet(path, env)
+        names = environments_of(path)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{key}={path}: no such file, seen from {Path.cwd()}; {FIX}") from error
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"{key}: {error}") from error
+    others = sorted(names - {env.name})
+    if others:
+        raise ConfigError(
+            f"{key}={path}: its rows were made for the environment {', '.join(others)}"
+            f" (extra_info.env), and rltf.env.name is {env.name}; add rltf/env={others[0]}, or name"
+            f" a file of {env.name}"
+        )
+    trouble = env.trouble_with(first) if isinstance(env, KnowsTrouble) else None
+    if trouble is not None:
+        raise ConfigError(f"{key}={path}: {trouble}")
+
+
+def check_folders(rltf: RLTFConfig) -> None:
+    """Raise ConfigError if a folder that the run writes to cannot be made or written."""
+    feedback = {
+        "record_dir": rltf.feedback.record_dir,
+        "guard": {"judge": rltf.feedback.guard.judge},
+        **rltf.feedback.provider.options,
+    }
+    blocks = {
+        "episode_log": {"dir": rltf.episode_log.dir},
+        "feedback": feedback,
+        "env": rltf.env.options,
+    }
+    for key, folder in _folders("rltf", blocks):
+        trouble = _write_trouble(Path(folder))
+        if trouble is not None:
+            raise ConfigError(f"{key}={folder}: cannot be written ({trouble}); name another folder")
+
+
+def _write_trouble(folder: Path) -> str | None:
+    """Why nothing could be written there; it is made by whoever writes first."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return None
+    except OSError as error:
+        return str(error.strerror)
+
+
+FOLDERS = ("dir", "record_dir", "cache_dir", "inbox")
+"""Keys of the `rltf:` block, at any depth, that name a folder to write to."""
+
+
+def _folders(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    items = (
+        value.items()
+        if isinstance(value, Mapping)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for name, inner in items:
+        inner_key = f"{key}[{name}]" if isinstance(name, int) else f"{key}.{name}"
+        if name in FOLDERS and isinstance(inner, str):
+            yield inner_key, inner
+        else:
+            yield from _folders(inner_key, inner)

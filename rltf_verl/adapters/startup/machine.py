@@ -1,0 +1,92 @@
+"""Whether this machine can do what the config asks of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.cpu import ROLLOUT_NAME
+from rltf_verl.adapters.cpu.vllm.ready import trouble_of
+from rltf_verl.config import ConfigError
+from rltf_verl.envs.base import Env, NeedsMachine
+
+ENGINES = ("vllm", "sglang")
+"""Rollout engines of verl that are packages of their own, of that name."""
+
+
+def is_here(config: DictConfig) -> bool:
+    """Whether the run's processes will be this machine's, and not those of a cluster that runs."""
+    cluster = os.environ.get("RAY_ADDRESS") or OmegaConf.select(
+        config, "ray_kwargs.ray_init.address"
+    )
+    return not cluster
+
+
+def check_platform(config: DictConfig) -> None:
+    """Without an accelerator both VERL_PLATFORM=cpu and the hardware group `cpu` are needed; say
+    which is missing.
+    """
+    from verl.utils.device import get_device_name, get_torch_device
+
+    # main_ppo may already have replaced trainer.device by the platform's; the rollout's name stays.
+    cpu_config = (
+        config.trainer.device == "cpu" or config.actor_rollout_ref.rollout.name == ROLLOUT_NAME
+    )
+    cpu_platform = get_device_name() == "cpu"
+    if cpu_config and not cpu_platform:
+        raise ConfigError(
+            f"rltf/hardware=cpu but VERL_PLATFORM={os.environ.get('VERL_PLATFORM', '')!r}: verl"
+            " would look for a GPU; start with VERL_PLATFORM=cpu in the environment"
+        )
+    if cpu_platform and not cpu_config:
+        raise ConfigError(
+            f"VERL_PLATFORM=cpu but trainer.device={config.trainer.device}: add rltf/hardware=cpu"
+            " to the command line"
+        )
+    trouble = trouble_of(config.actor_rollout_ref.rollout) if cpu_platform else None
+    if trouble is not None:
+        raise ConfigError(trouble)
+    if cpu_platform and config.actor_rollout_ref.actor.use_kl_loss:
+        raise ConfigError(
+            "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned"
+            " memory, which needs an accelerator; on a CPU set it to False"
+        )
+    if not cpu_platform and is_here(config) and not get_torch_device().is_available():
+        raise ConfigError(
+            "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start"
+            " with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a running GPU cluster set"
+            " RAY_ADDRESS"
+        )
+
+
+def check_devices(config: DictConfig) -> None:
+    """Raise ConfigError if this machine lacks devices or the engine, which Ray would notice
+    late.
+    """
+    from verl.utils.device import get_device_name, get_torch_device
+
+    if not is_here(config) or get_device_name() == "cpu" or not get_torch_device().is_available():
+        return
+    wanted, found = int(config.trainer.n_gpus_per_node), int(get_torch_device().device_count())
+    if config.trainer.nnodes == 1 and wanted > found:
+        raise ConfigError(
+            f"trainer.n_gpus_per_node={wanted}: this machine has {found}; set it to {found}, or set"
+            " RAY_ADDRESS to join a running cluster"
+        )
+    name = str(config.actor_rollout_ref.rollout.name)
+    if name in ENGINES and importlib.util.find_spec(name) is None:
+        raise ConfigError(
+            f"actor_rollout_ref.rollout.name={name}: {name} is not installed; pip install {name},"
+            f" or choose another of {', '.join(ENGINES)}"
+        )
+
+
+def check_machine(env: Env) -> None:
+    """Raise ConfigError if the environment cannot grade on this machine (workers elsewhere are not
+    asked).
+    """
+    trouble = env.trouble() if isinstance(env, NeedsMachine) else None
+    if trouble is not None:
+        raise ConfigError(trouble)

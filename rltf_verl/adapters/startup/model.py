@@ -1,0 +1,186 @@
+"""Whether the model can be loaded, by its config and tokenizer: seconds here, minutes in Ray."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from omegaconf import DictConfig, OmegaConf
+from verl.utils.tokenizer import hf_tokenizer
+
+from rltf_verl.config import ConfigError
+
+T = TypeVar("T")
+MODEL = "actor_rollout_ref.model"
+WEIGHTS = ("*.safetensors", "*.bin")
+STRETCHED = ("llama3", "longrope", "su")
+"""Kinds of rotary scaling whose factor `max_position_embeddings` already holds, as in vLLM."""
+CAUSE = 200
+"""Characters of another library's error that are shown."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is known of a model without its weights."""
+
+    path: str
+    tokenizer: Any
+    """With the chat template that the run uses."""
+    kind: str
+    """`model_type` of its config."""
+    context: int | None
+    """Most tokens that it can read; None: its config does not say."""
+
+
+def load_model(config: DictConfig) -> Model:
+    """The model's config and tokenizer, from where verl will load them. Read once per process.
+
+    Raises:
+        ConfigError: names the key, the path and what to do.
+    """
+    model = config.actor_rollout_ref.model
+    path = model.get("path")
+    if path in (None, "", "???"):
+        raise ConfigError(
+            f"{MODEL}.path={path}: no model is named; set it to a folder, or to a name on the"
+            " Hugging Face hub such as Qwen/Qwen3-0.6B"
+        )
+    template = model.get("custom_chat_template")
+    places = [str(model.get(key) or path) for key in ("hf_config_path", "tokenizer_path")]
+    return _loaded(str(path), *places, None if template is None else str(template), _trust(model))
+
+
+def check_context(config: DictConfig, model: Model) -> None:
+    """Raise ConfigError unless the model can read a whole prompt and a whole answer."""
+    prompt, answer = int(config.data.max_prompt_length), int(config.data.max_response_length)
+    given = OmegaConf.select(config, f"{MODEL}.override_config.max_position_embeddings")
+    context = model.context if given is None else int(given)
+    if context is not None and context < prompt + answer:
+        raise ConfigError(
+            f"data.max_prompt_length={prompt}, data.max_response_length={answer}: together"
+            f" {prompt + answer} tokens, and {MODEL}.path={model.path} reads {context}"
+            " (max_position_embeddings); lower them, or take a model that reads more"
+        )
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether verl would copy it from a file system that is not this machine's."""
+    return "://" in path
+
+
+@cache
+def _loaded(
+    path: str, config_path: str, tokenizer_path: str, template: str | None, trust: bool
+) -> Model:
+    _require_folder(f"{MODEL}.path", path, weights=True)
+    from transformers import AutoConfig
+
+    code = {"trust_remote_code": trust, "local_files_only": not _hub_is_there()}
+    found: Any = _from(
+        f"{MODEL}.path", config_path, lambda: AutoConfig.from_pretrained(config_path, **code)
+    )
+    key = f"{MODEL}.path" if tokenizer_path == path else f"{MODEL}.tokenizer_path"
+    tokenizer = _from(key, tokenizer_path, lambda: hf_tokenizer(tokenizer_path, **code))
+    tokenizer.chat_template = template or tokenizer.chat_template
+    if not tokenizer.chat_template:
+        raise ConfigError(
+            f"{key}={tokenizer_path}: its tokenizer has no chat template, as is usual for base"
+            f" models; set {MODEL}.custom_chat_template, or take the model's instruct version"
+        )
+    if tokenizer.eos_token_id is None:
+        raise ConfigError(
+            f"{key}={tokenizer_path}: its tokenizer has no end token (eos_token), so no answer"
+            " would ever end; set one in its tokenizer_config.json"
+        )
+    text = found.get_text_config()
+    return Model(path, tokenizer, str(found.model_type), _context(text))
+
+
+def _require_folder(key: str, path: str, weights: bool) -> None:
+    """What looks like a folder must be one, with a model in it."""
+    folder = Path(path)
+    if not folder.is_dir():
+        if path.startswith("~") and folder.expanduser().is_dir():
+            raise ConfigError(f"{key}={path}: verl does not expand ~; write {folder.expanduser()}")
+        if path.startswith(("/", ".", "~")):
+            raise ConfigError(
+                f"{key}={path}: no such folder, seen from {Path.cwd()}; name a folder with a model"
+                " in Hugging Face form, or a name on the Hugging Face hub"
+            )
+        return
+    if not (folder / "config.json").is_file():
+        raise ConfigError(
+            f"{key}={path}: no config.json in this folder; name one with a model in Hugging Face"
+            " form (a checkpoint of verl becomes one by `python -m verl.model_merger merge`)"
+        )
+    if weights and not any(next(folder.glob(form), None) for form in WEIGHTS):
+        raise ConfigError(
+            f"{key}={path}: no weights in this folder ({' or '.join(WEIGHTS)}); copy them there"
+        )
+
+
+def _from(key: str, path: str, load: Callable[[], T]) -> T:
+    try:
+        return load()
+    except Exception as error:  # transformers and the hub raise many kinds
+        raise ConfigError(f"{key}={path}: {_trouble(path, error)}") from error
+
+
+def _trouble(path: str, error: Exception) -> str:
+    """What went wrong and what to do."""
+    if Path(path).is_dir():
+        return f"cannot be loaded ({_short(error)}); copy the model's missing files there"
+    told = str(error).lower()
+    if "gated" in told or "restricted" in told:
+        return (
+            "is gated on the Hugging Face hub; accept its licence at"
+            f" https://huggingface.co/{path} and log in with `hf auth login`"
+        )
+    if "connect" in told or "offline" in told:
+        return (
+            "no such folder here, and the Hugging Face hub cannot be reached; name a folder, or"
+            f" fetch it where there is a network with `hf download {path}`"
+        )
+    return (
+        f"neither a folder, seen from {Path.cwd()}, nor to be had from the Hugging Face hub"
+        f" ({_short(error)}); correct the name, or log in with `hf auth login` if it is private"
+    )
+
+
+def _short(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:CAUSE]
+
+
+def _context(text: Any) -> int | None:
+    positions = getattr(text, "max_position_embeddings", None)
+    if not isinstance(positions, int) or os.environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1":
+        return None
+    scaling = getattr(text, "rope_scaling", None) or {}
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    factor = 1.0 if kind in STRETCHED else float(scaling.get("factor") or 1.0)
+    return max(positions, int(positions * factor))
+
+
+def _trust(model: DictConfig) -> bool:
+    return bool(model.get("trust_remote_code", False))
+
+
+def _hub_is_there() -> bool:
+    """Whether its name is known here: without a network the hub's client tries for half a
+    minute.
+    """
+    if getproxies():
+        return True
+    host = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co")).hostname
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
