@@ -37,6 +37,7 @@ FLOORS = (
     "contract",
     "parity",
     "report",
+    "export",
     "evaluate",
     "cli",
 )
@@ -52,6 +53,7 @@ THIRD_PARTY = {
     "data": {"pyarrow", "rich", "transformers"},
     "parity": {"torch"},
     "report": {"rich", "numpy", "matplotlib", "pyarrow"},
+    "export": {"torch", "peft", "transformers"},
     "evaluate": {"omegaconf", "yaml"},
     "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},

@@ -19,6 +19,7 @@ from rltf_verl.cli.compare import compare
 from rltf_verl.cli.data import data
 from rltf_verl.cli.env import env
 from rltf_verl.cli.evaluate import evaluate, results
+from rltf_verl.cli.export import export
 from rltf_verl.cli.judge import judge
 from rltf_verl.cli.log import log
 from rltf_verl.cli.probe import probe
@@ -53,6 +54,7 @@ app.command()(results)
 app.command()(compare)
 app.command()(seeds)
 app.command()(probe)
+app.command()(export)
 
 
 @app.command()

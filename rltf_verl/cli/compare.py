@@ -39,6 +39,17 @@ def compare(
             )
         ),
     ] = None,
+    elsewhere: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help=(
+                "Scores on tasks outside training: a results_….json of lm-evaluation-harness or a"
+                " json log of Inspect. The first NAME is the model before training. Can be"
+                " repeated."
+            ),
+        ),
+    ] = None,
 ) -> None:
     """Compare runs: tables, pictures of mean and range over seeds, numbers at equal budgets.
 
@@ -48,10 +59,12 @@ def compare(
     from rltf_verl.report.compare.comparison import compare as compared
     from rltf_verl.report.compare.comparison import file_name
     from rltf_verl.report.compare.draw import draw
+    from rltf_verl.report.compare.elsewhere import MEANING, elsewhere_table, read_scores
     from rltf_verl.report.compare.run import read_arms
     from rltf_verl.report.compare.show import BELOW, budget_table, whole_table, write
     from rltf_verl.report.terminal.console import show_table
 
+    scores = read_scores(elsewhere or [])
     found = compared(
         read_arms(runs), [axis.strip() for axis in x.split(",")], metric or ["first_turn"]
     )
@@ -65,9 +78,13 @@ def compare(
         if panels:
             show_table(budget_table(panels))
             typer.echo(BELOW)
+    if scores:
+        typer.echo("\noutside training")
+        show_table(elsewhere_table(scores))
+        typer.echo(MEANING)
     for what, why in found.left_out.items():
         typer.echo(f"left out: {what}: {why}")
-    write(out, found.wholes, found.panels, found.left_out)
+    write(out, found.wholes, found.panels, found.left_out, scores)
     for panel in found.panels:
         draw(panel, out / file_name(panel))
     typer.echo(f"written to {out}")

@@ -29,6 +29,9 @@ Kind = Literal["train", "val", "rows"]
 _NAME = re.compile(r"(\d{8})\.(train|val|rows)\.(?:[^.]+\.)?jsonl(?:\.gz)?")
 SESSIONS: tuple[Kind, ...] = ("train", "val")
 
+STAMP = "rltf_experiment.json"
+"""Beside the weights of a checkpoint: the settings that decide what was trained."""
+
 
 def log_files(folder: Path, kinds: Iterable[Kind] = SESSIONS) -> list[Path]:
     """The log's own files by step and kind; what else lies in the folder is not ours."""

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
+from typer.testing import CliRunner
 
+from rltf_verl.cli.app import app
 from rltf_verl.report.audit import audit
 from rltf_verl.report.compare.history import read_history
 from rltf_verl.runlog.episodes import read_episodes
@@ -244,6 +246,19 @@ def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(
         for name, parameter in model.named_parameters():
             taken = (before[name] - after[name]) / runs.LEARNING_RATE
             assert (taken - parameter.grad).abs().max() < 1e-5, f"step {step}, {name}"
+
+
+def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_path: Path) -> None:
+    whole, _ = both
+    words = ["export", str(whole.folder / "checkpoints"), str(tmp_path / "own")]
+    said = CliRunner().invoke(app, words)
+    assert said.exit_code == 0, said.output
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own").state_dict()
+    for name, weight in _weights(whole, STEPS).items():
+        assert torch.equal(exported[name], weight.bfloat16()), name
+    card = (tmp_path / "own/README.md").read_text()
+    assert f"trained for {STEPS} steps" in card
+    assert "distill" in card
 
 
 def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:

@@ -18,10 +18,9 @@ from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, read_provenance
+from rltf_verl.runlog.files import STAMP
 
 logger = logging.getLogger(__name__)
-
-STAMP = "rltf_experiment.json"
 
 VERL_KEYS = (
     "actor_rollout_ref.actor.policy_loss.loss_mode",

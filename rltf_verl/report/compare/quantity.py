@@ -47,6 +47,13 @@ def quantities(names: Sequence[str], arms: Sequence[Arm]) -> list[Quantity]:
     return found
 
 
+def first_turn_series(run: Run) -> dict[str, Series]:
+    """Validation set -> first-turn accuracy: verl's metrics, else the episode log's."""
+    logged = run.series(LOGGED)
+    found = {source: run.series(name) for source, name in _sources(run).items()}
+    return found or ({"validation": logged} if logged else {})
+
+
 def _curves_only(quantity: Quantity, arms: Sequence[Arm]) -> None:
     for arm in arms:
         for run in arm.runs:

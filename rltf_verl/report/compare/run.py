@@ -46,10 +46,11 @@ class Arm:
 
 def read_arms(arguments: Sequence[str]) -> list[Arm]:
     """Raises ValueError: a run is not there, or holds nothing."""
-    return [Arm(name, tuple(map(_read, places))) for name, places in arms_of(arguments).items()]
+    return [Arm(name, tuple(map(read_run, places))) for name, places in arms_of(arguments).items()]
 
 
-def _read(place: Place) -> Run:
+def read_run(place: Place) -> Run:
+    """Raises ValueError: it is not there, or holds nothing."""
     name = ",".join(map(str, place))
     files = run_files(place)
     run = Run(name, read_history(files.metrics), read_log(files.log) if files.log else {})

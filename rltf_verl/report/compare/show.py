@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from rltf_verl.report.compare.elsewhere import Score
 from rltf_verl.report.compare.numbers import AtBudget, Panel, Spread, Whole
 
 Table = list[tuple[str, ...]]
@@ -88,12 +89,14 @@ def write(
     wholes: Mapping[str, Sequence[Whole]],
     panels: Sequence[Panel],
     left_out: Mapping[str, str],
+    scores: Sequence[Score] = (),
 ) -> None:
     """compare.json with every point of every seed, compare.csv with the numbers of the tables."""
     facts = {
         "whole": {name: [asdict(w) for w in lines] for name, lines in wholes.items()},
         "panels": [asdict(p) for p in panels],
         "left_out": dict(left_out),
+        "elsewhere": [asdict(score) for score in scores],
     }
     (out / "compare.json").write_text(
         json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"

@@ -1,0 +1,1 @@
+"""A checkpoint of verl as a Hugging Face folder with a model card (`rltf export`)."""

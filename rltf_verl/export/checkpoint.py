@@ -1,0 +1,117 @@
+"""Where verl keeps the policy of a run, and its weights as a Hugging Face folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.runlog.files import STAMP
+
+ADAPTER = "lora_adapter"
+"""Where verl's merger puts a LoRA adapter, inside the folder of the base model."""
+
+LATEST = "latest_checkpointed_iteration.txt"
+BACKENDS = {"fsdp_config.json": "fsdp", "dist_ckpt": "megatron"}
+"""What a checkpoint's `actor` folder holds -> the trainer's backend."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The policy of one step of a run."""
+
+    folder: Path
+    """`…/global_step_N`."""
+    backend: str
+    """`fsdp` or `megatron`, as verl's merger names them."""
+
+    @property
+    def step(self) -> int:
+        """The step after which it was saved."""
+        return int(self.folder.name.rpartition("_")[2])
+
+    @property
+    def actor(self) -> Path:
+        """The shards."""
+        return self.folder / "actor"
+
+    def settings(self) -> dict[str, Any]:
+        """What the run trained, by config key; empty for a run without this package."""
+        try:
+            found = json.loads((self.folder / STAMP).read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def find_checkpoint(place: Path) -> Checkpoint:
+    """The latest checkpoint of a run's folder, or the one that `place` is.
+
+    Raises:
+        ValueError: there is none, or it is not whole.
+    """
+    folder = place.resolve()
+    if (folder / LATEST).is_file():
+        folder /= f"global_step_{(folder / LATEST).read_text('utf-8').strip()}"
+    if folder.name == "actor":
+        folder = folder.parent
+    if not folder.name.rpartition("global_step_")[2].isdecimal():
+        raise ValueError(
+            f"{place}: no checkpoint of verl; name the run's folder (with {LATEST} in it) or one"
+            " of its global_step_N"
+        )
+    found = [kind for name, kind in BACKENDS.items() if (folder / "actor" / name).exists()]
+    if not found:
+        raise ValueError(
+            f"{folder}/actor: neither {' nor '.join(BACKENDS)} in it, so not a whole checkpoint of"
+            " verl's FSDP or Megatron trainer"
+        )
+    return Checkpoint(folder, found[0])
+
+
+def save_weights(checkpoint: Checkpoint, out: Path) -> None:
+    """The policy as bfloat16 weights, config and tokenizer in `out`, which does not exist yet;
+    LoRA is merged.
+
+    Raises:
+        ValueError: verl's merger fails; its last words.
+    """
+    merger = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", checkpoint.backend]
+    done = subprocess.run(
+        [*merger, "--local_dir", str(checkpoint.actor), "--target_dir", str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0 or not (out / "config.json").is_file():
+        words = done.stderr.strip().splitlines() or ["it wrote nothing"]
+        raise ValueError(f"{checkpoint.actor}: verl's model merger failed: {words[-1]}")
+    if (out / ADAPTER).is_dir():
+        _merge_adapter(out)
+
+
+def _merge_adapter(out: Path) -> None:
+    """W + alpha/r · B A, computed in float32: in bfloat16 small updates would be rounded away one
+    by one.
+
+    Raises:
+        ValueError: the adapter's scale is not known, with which it would have no effect.
+    """
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    adapter = out / ADAPTER
+    if not json.loads((adapter / "adapter_config.json").read_text("utf-8"))["lora_alpha"]:
+        raise ValueError(
+            f"{adapter}: the checkpoint has no lora_train_meta.json with lora_alpha, and without"
+            " it the adapter would change nothing"
+        )
+    base = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32)
+    merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload()
+    merged.to(torch.bfloat16).save_pretrained(out)
+    shutil.rmtree(adapter)

@@ -1,0 +1,108 @@
+"""`rltf export`: the folder answers as the policy did, its card says where it comes from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from typer.testing import CliRunner
+
+from rltf_verl.cli.app import app
+from rltf_verl.export.card import card
+from rltf_verl.runlog.files import STAMP
+
+POLICY = Path(__file__).parents[2] / "recipes/demo/policy"
+SETTINGS = {
+    "actor_rollout_ref.model.path": "meta-llama/Llama-3.1-8B-Instruct",
+    "rltf.distill.weight": 1.0,
+    "rltf.feedback_modeling.weight": 0.0,
+    "rltf.env.name": "binary_matrix",
+    "data.train_files": ["400 rows, sha256 ab|cd"],
+}
+
+
+def saved(folder: Path, state: dict[str, torch.Tensor], *, lora_alpha: int) -> Path:
+    """What verl's FSDP trainer leaves after step 3 on one worker."""
+    actor = folder / "global_step_3/actor"
+    (actor / "huggingface").mkdir(parents=True)
+    for file in POLICY.iterdir():
+        if file.suffix in (".json", ".jinja"):
+            (actor / "huggingface" / file.name).write_bytes(file.read_bytes())
+    torch.save(state, actor / "model_world_size_1_rank_0.pt")
+    (actor / "fsdp_config.json").write_text('{"FSDP_version": 2, "world_size": 1}')
+    meta = {"r": 4, "lora_alpha": lora_alpha, "task_type": "CAUSAL_LM"}
+    (actor / "lora_train_meta.json").write_text(json.dumps(meta))
+    (folder / "latest_checkpointed_iteration.txt").write_text("3")
+    (folder / "global_step_3" / STAMP).write_text(json.dumps(SETTINGS))
+    return folder
+
+
+def run(*args: object) -> str:
+    result = CliRunner().invoke(app, ["export", *map(str, args)])
+    assert result.exit_code in (0, 1), result.output
+    return " ".join(result.output.split())
+
+
+def lora_policy() -> torch.nn.Module:
+    torch.manual_seed(0)
+    base = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    model = get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]))
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    return model.eval()
+
+
+def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(tmp_path: Path) -> None:
+    policy = lora_policy()
+    place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"
+    said = run(place, out)
+    assert f"MiB, step 3; how to use it: {out}/README.md" in said
+
+    exported = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
+    tokens = AutoTokenizer.from_pretrained(out)("0110", return_tensors="pt").input_ids
+    with torch.no_grad():
+        wanted, bare = policy(tokens).logits, policy.get_base_model()
+        assert torch.allclose(exported(tokens).logits, wanted, atol=0.1), "bfloat16"
+        with policy.disable_adapter():
+            assert not torch.allclose(bare(tokens).logits, wanted, atol=0.5), "it changes nothing"
+    assert not (out / "lora_adapter").exists()
+    assert not list(out.parent.glob("*.unfinished"))
+
+    text = (out / "README.md").read_text()
+    assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in text
+    assert "| objectives | distill |" in text
+    assert "sha256 ab\\|cd" in text
+
+    assert f"{out}: is there already" in run(place, out)
+
+
+def test_validations_of_the_run_stand_in_the_card(tmp_path: Path) -> None:
+    lines = [
+        {"step": step, "data": {"val-core/puzzles/acc/mean@1": value}}
+        for step, value in ((0, 0.0), (2, 0.25), (4, 0.5))
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text = card("own", 3, {}, tmp_path)
+    assert "| puzzles | 0.000 (step 0) | 0.250 (step 2) |" in text, "not what came after step 3"
+    assert "Validation" not in card("own", 3, {}, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (".", "no checkpoint of verl; name the run's folder"),
+        ("global_step_1", "so not a whole checkpoint of verl's FSDP or Megatron trainer"),
+        ("broken", "verl's model merger failed"),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "global_step_1/actor").mkdir(parents=True)
+    broken = saved(tmp_path / "broken", {}, lora_alpha=8)
+    (broken / "global_step_3/actor/model_world_size_1_rank_0.pt").write_bytes(b"half")
+    assert message in run(tmp_path / name, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
