@@ -55,6 +55,7 @@ from rltf_verl.objectives import (
 )
 from rltf_verl.objectives.targets import live_groups, shared_targets
 from rltf_verl.runlog.files import set_aside_after
+from rltf_verl.runlog.health import Watch, log_changes
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +108,7 @@ class RLTFTrainerMixin(_Trainer):
         super()._setup()
         self.row_log = RowLog(self.rltf.episode_log, self.tokenizer, role_names(self.rltf))
         self.objectives = objectives_of(self.rltf)
+        self.watch = Watch()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)
         if self.rltf.logit_distill.enabled:
@@ -259,6 +261,7 @@ class RLTFTrainerMixin(_Trainer):
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
         metrics.update(with_grad_shares(_own_names(reduce_metrics(output))))
+        metrics.update(log_changes(self.watch, self.global_steps, metrics))
         return batch
 
     def _maybe_log_val_generations(self, **_: Any) -> None:  # type: ignore[override]  # by name

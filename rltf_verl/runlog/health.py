@@ -1,0 +1,335 @@
+"""Whether a run degenerates: rules over the metrics of its steps, for the trainer and for the
+viewer.
+
+A rule fires when it holds in several steps in a row, and is over after `CLEAR` steps in a row in
+which it does not. A step that lacks a rule's metrics counts neither way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, variance
+from typing import NamedTuple
+
+logger = logging.getLogger(__name__)
+
+Metrics = Mapping[str, float]
+METRIC = "rltf/warnings"
+"""How many rules fire at a step."""
+
+# Thresholds. A cold policy, whose groups are all dead while revisions train it, must not fire.
+DEAD = 0.99
+"""Dead groups of all groups: with 1 % alive there is still a gradient."""
+LIVE = 0.8
+"""At most this share dead: first answers did train something. docs/metrics.md calls more bad."""
+SOLVED = 0.95
+"""First answers right: with more, groups are dead because nothing is left to learn."""
+STILL = 1e-6
+"""Mean |advantage| of an objective that trains nothing."""
+FORMAT_LOST = 0.5
+"""Of the best five steps' format: half of it is gone. A share of the run's own best, because a base
+model may begin near 0."""
+FORMAT_HAD = 0.2
+"""A best format below this was never learned, so it is not lost."""
+DIVERGED = 0.8
+"""Of the divergence when accuracy was best: it fell by a fifth."""
+ACC_LOST, ACC_LEAST, ACC_T = 0.5, 0.1, 5.0
+"""Accuracy fell by half of its best ten steps, by 0.1, and by five standard errors: the best
+of many noisy windows is always above the present one."""
+UNUSED = 0.02
+"""Revisions of wrong answers that are right: with 1 in 50 there is nothing to distil."""
+REVISED, TO_REVISE = 0.05, 0.9
+"""At least this share of episodes has a revision, and at most this share of first answers is right:
+else too few wrong answers were revised to tell."""
+DOWN = 0.5
+"""Of the requests, calls or verdicts: failed, where the guard kept nothing back."""
+CUT = 0.5
+"""Of the answers of one turn: cut off. Below, most answers are still graded as the policy meant
+them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
+CLEAR = 3
+"""Steps in a row after which a rule that fired is over."""
+WINDOW, BEST = 10, 5
+"""Steps of a mean of accuracy, and of format."""
+
+ACC, FORMAT = "rltf/turn_1/acc", "rltf/turn_1/format"
+DIVERGENCES = ("rltf/logit_distill/divergence", "rltf/distill/log_prob_gap")
+"""How far the policy is from what teaches it, nats; the first that a run has."""
+_JUDGE = "judge/failed_share"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run has had so far, however long ago."""
+
+    live: bool = False
+    """A step with at most `LIVE` dead groups."""
+    format: float = 0.0
+    """Best mean of `BEST` steps in a row."""
+    accuracies: tuple[float, ...] = ()
+    """The best `WINDOW` steps in a row."""
+    divergence: float | None = None
+    """Mean of those steps."""
+
+
+Bad = Callable[[Sequence[Metrics], Seen], bool | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One way in which a run degenerates."""
+
+    name: str
+    steps: int
+    """In a row, before it fires."""
+    bad: Bad
+    """(the last steps, newest last; what was seen before) -> whether it holds; None: the step does
+    not say."""
+    advice: str
+    why: str
+    """Of `steps`."""
+
+
+class Change(NamedTuple):
+    """A rule that fires, or is over, from a step on."""
+
+    rule: Rule
+    step: int
+    fires: bool
+
+
+def groups_dead(recent: Sequence[Metrics], seen: Seen) -> bool | None:
+    """No group's first answers differ in reward, not because they are all right; and no other
+    objective trains, or the run had live groups before.
+
+    >>> groups_dead([{"rltf/group/dead_share": 1.0, "rltf/distill/adv_abs": 0.9}], Seen())
+    False
+    >>> groups_dead([{"rltf/group/dead_share": 1.0, "rltf/distill/adv_abs": 0.0}], Seen())
+    True
+    """
+    now = recent[-1]
+    dead = now.get("rltf/group/dead_share")
+    if dead is None:
+        return None
+    if dead < DEAD or now.get(ACC, 0.0) >= SOLVED:
+        return False
+    trained = [v for k, v in now.items() if k.startswith("rltf/") and k.endswith("/adv_abs")]
+    trained.append(now.get("rltf/logit_distill/weight", 0.0))
+    return seen.live or all(value <= STILL for value in trained)
+
+
+def format_lost(recent: Sequence[Metrics], seen: Seen) -> bool | None:
+    """First answers lose the form that they had."""
+    now = recent[-1].get(FORMAT)
+    if now is None:
+        return None
+    return seen.format >= FORMAT_HAD and now <= FORMAT_LOST * seen.format
+
+
+def falls_together(recent: Sequence[Metrics], seen: Seen) -> bool | None:
+    """The policy comes closer to what teaches it and is right less often: both collapse."""
+    window = _window(recent)
+    if window is None or not seen.accuracies:
+        return None
+    now, divergence = window
+    if divergence is None or seen.divergence is None or seen.divergence <= 0:
+        return None
+    best = fmean(seen.accuracies)
+    lost = best - fmean(now)
+    error = ((variance(seen.accuracies) + variance(now)) / WINDOW) ** 0.5
+    least = max(ACC_LEAST, ACC_LOST * best)
+    return divergence <= DIVERGED * seen.divergence and lost >= max(least, ACC_T * error)
+
+
+def feedback_unused(recent: Sequence[Metrics], _: Seen) -> bool | None:
+    """Feedback on a wrong answer never leads to a right one."""
+    now = recent[-1]
+    corrected = now.get("rltf/turn_2/corrected")
+    if corrected is None or now.get("rltf/turn_2/share", 1.0) < REVISED:
+        return None
+    return corrected <= UNUSED and now.get(ACC, 0.0) <= TO_REVISE
+
+
+def judge_down(recent: Sequence[Metrics], _: Seen) -> bool | None:
+    """Most feedback or most verdicts fail."""
+    now = recent[-1]
+    failed = [now.get(f"rltf/feedback/{name}_share") for name in ("failed", "fallback")]
+    shares = [now[name] for name in now if name.endswith(_JUDGE)]
+    if any(share is not None for share in failed):
+        withheld = now.get("rltf/feedback/withheld_share", 0.0)
+        shares.append(sum(share or 0.0 for share in failed) - withheld)
+    if "rltf/grader/ungraded_share" in now:
+        shares.append(now["rltf/grader/ungraded_share"])
+    return max(shares) >= DOWN if shares else None
+
+
+def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
+    """Most first answers, or most revisions, end at the token limit."""
+    now = recent[-1]
+    cut = [now[name] for name in map("rltf/turn_{}/truncated".format, (1, 2)) if name in now]
+    return max(cut) >= CUT if cut else None
+
+
+RULES = (
+    Rule(
+        "all groups dead",
+        15,
+        groups_dead,
+        "first answers train nothing: easier problems, a larger rollout.n, rltf.refill_rounds",
+        "small batches are all dead by chance: with 4 groups, each dead nine times in ten, so are"
+        " 15 in a row once in 500 times",
+    ),
+    Rule(
+        "format lost",
+        5,
+        format_lost,
+        "first answers have no readable form any more: lower the learning rate, raise"
+        " rltf.reward.format_coef, resume from an earlier checkpoint",
+        "one step may try something; five are a habit",
+    ),
+    Rule(
+        "divergence and accuracy fall together",
+        5,
+        falls_together,
+        "the policy and what teaches it collapse into one: lower the weight of distillation, resume"
+        " from an earlier checkpoint",
+        "the windows of ten steps overlap, so five more make half a window",
+    ),
+    Rule(
+        "feedback unused",
+        20,
+        feedback_unused,
+        "revisions of wrong answers stay wrong: read them in rltf view; a higher"
+        " rltf.feedback.level, another provider or rltf.episode.revise",
+        "a policy may have to learn the form of a revision first",
+    ),
+    Rule(
+        "judge mostly down",
+        3,
+        judge_down,
+        "read rltf/feedback/judge/failed/…; is its endpoint up?",
+        "an endpoint that restarts is away for a step or two; every step without it is lost",
+    ),
+    Rule(
+        "answers mostly cut off",
+        10,
+        cut_off,
+        "raise data.max_response_length",
+        "a policy that rambles at first may learn to be short",
+    ),
+)
+
+
+@dataclass
+class _Streak:
+    bad: int = 0
+    good: int = 0
+    since: int | None = None
+    """Step at which the rule fired."""
+
+
+@dataclass
+class Watch:
+    """The rules over the steps of one process or one history, in order."""
+
+    rules: Sequence[Rule] = RULES
+    seen: Seen = field(default_factory=Seen)
+    step: int | None = None
+    """The last one that was looked at."""
+
+    def __post_init__(self) -> None:
+        self._recent: deque[Metrics] = deque(maxlen=WINDOW)
+        self._streaks = {rule.name: _Streak() for rule in self.rules}
+
+    @property
+    def firing(self) -> dict[str, int]:
+        """Name of each rule that fires -> the step since which it does."""
+        return {name: s.since for name, s in self._streaks.items() if s.since is not None}
+
+    def look(self, step: int, metrics: Metrics) -> list[Change]:
+        """What changes with this step. Another update of the same step changes nothing."""
+        if step == self.step:
+            return []
+        self.step = step
+        self._recent.append({name: v for name, v in metrics.items() if needed(name)})
+        recent = tuple(self._recent)
+        found = [self._judged(rule, rule.bad(recent, self.seen)) for rule in self.rules]
+        self.seen = seen_with(self.seen, recent)
+        return [change for change in found if change is not None]
+
+    def _judged(self, rule: Rule, bad: bool | None) -> Change | None:
+        streak = self._streaks[rule.name]
+        if bad is None or self.step is None:
+            return None
+        streak.bad, streak.good = (streak.bad + 1, 0) if bad else (0, streak.good + 1)
+        if streak.since is None and streak.bad >= rule.steps:
+            streak.since = self.step
+            return Change(rule, self.step, fires=True)
+        if streak.since is not None and streak.good >= CLEAR:
+            streak.since = None
+            return Change(rule, self.step, fires=False)
+        return None
+
+
+def needed(name: str) -> bool:
+    """Whether a rule reads this metric.
+
+    >>> needed("rltf/distill/adv_abs"), needed("perf/throughput")
+    (True, False)
+    """
+    return name in _NEEDED or (
+        name.startswith("rltf/") and name.endswith(("/adv_abs", _JUDGE)) and "val" not in name
+    )
+
+
+_NEEDED = frozenset(
+    (
+        ACC,
+        FORMAT,
+        *DIVERGENCES,
+        "rltf/group/dead_share",
+        "rltf/logit_distill/weight",
+        "rltf/turn_1/truncated",
+        "rltf/turn_2/truncated",
+        "rltf/turn_2/corrected",
+        "rltf/turn_2/share",
+        "rltf/feedback/failed_share",
+        "rltf/feedback/fallback_share",
+        "rltf/feedback/withheld_share",
+        "rltf/grader/ungraded_share",
+    )
+)
+
+
+def seen_with(seen: Seen, recent: Sequence[Metrics]) -> Seen:
+    """What was seen before, and these last steps."""
+    dead = recent[-1].get("rltf/group/dead_share")
+    formats = [now[FORMAT] for now in recent[-BEST:] if FORMAT in now]
+    best = max(seen.format, fmean(formats)) if len(formats) == BEST else seen.format
+    accuracies, divergence = seen.accuracies, seen.divergence
+    window = _window(recent)
+    if window is not None and (not accuracies or fmean(window[0]) > fmean(accuracies)):
+        accuracies, divergence = window
+    return Seen(seen.live or (dead is not None and dead <= LIVE), best, accuracies, divergence)
+
+
+def _window(recent: Sequence[Metrics]) -> tuple[tuple[float, ...], float | None] | None:
+    """Accuracies of the last `WINDOW` steps, and the mean divergence of those that have one."""
+    accuracies = tuple(now[ACC] for now in recent[-WINDOW:] if ACC in now)
+    if len(accuracies) < WINDOW:
+        return None
+    name = next((name for name in DIVERGENCES if any(name in now for now in recent)), None)
+    values = [now[name] for now in recent[-WINDOW:] if name in now] if name else []
+    return accuracies, fmean(values) if values else None
+
+
+def log_changes(watch: Watch, step: int, metrics: Metrics) -> dict[str, float]:
+    """Look at a step of a training, log a line for each change, and return `rltf/warnings`."""
+    for rule, at, fires in watch.look(step, metrics):
+        if fires:
+            logger.warning("step %d: %s (%d steps): %s", at, rule.name, rule.steps, rule.advice)
+        else:
+            logger.warning("step %d: over: %s", at, rule.name)
+    return {METRIC: float(len(watch.firing))}

@@ -1,0 +1,173 @@
+"""When a run is called degenerate: every rule by hand, and that healthy runs stay quiet."""
+
+import logging
+import random
+
+import pytest
+
+from rltf_verl.runlog import health
+from rltf_verl.runlog.health import RULES, Seen, Watch, log_changes
+
+RULE = {rule.name: rule for rule in RULES}
+HEALTHY = {
+    "rltf/turn_1/acc": 0.4,
+    "rltf/turn_1/format": 0.95,
+    "rltf/turn_1/truncated": 0.02,
+    "rltf/turn_2/truncated": 0.04,
+    "rltf/turn_2/share": 0.6,
+    "rltf/turn_2/corrected": 0.3,
+    "rltf/group/dead_share": 0.5,
+    "rltf/attempt/adv_abs": 0.3,
+    "rltf/distill/adv_abs": 0.2,
+    "rltf/distill/log_prob_gap": 1.0,
+    "rltf/feedback/failed_share": 0.0,
+    "rltf/feedback/fallback_share": 0.0,
+    "rltf/grader/ungraded_share": 0.0,
+}
+COLD = HEALTHY | {
+    "rltf/turn_1/acc": 0.0,
+    "rltf/group/dead_share": 1.0,
+    "rltf/attempt/adv_abs": 0.0,
+    "rltf/distill/adv_abs": 0.9,
+}
+
+
+def played(*steps, watch=None):
+    """[(step, rule, fires)] of steps from 1 on."""
+    watch = watch or Watch()
+    changes = [change for step, now in enumerate(steps, 1) for change in watch.look(step, now)]
+    return [(change.step, change.rule.name, change.fires) for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("all groups dead", COLD | {"rltf/distill/adv_abs": 0.0}),
+        ("feedback unused", HEALTHY | {"rltf/turn_2/corrected": 0.02}),
+        ("judge mostly down", HEALTHY | {"rltf/feedback/failed_share": 0.5}),
+        ("judge mostly down", HEALTHY | {"rltf/grader/ungraded_share": 0.6}),
+        ("judge mostly down", HEALTHY | {"rltf/feedback/judge/failed_share": 0.9}),
+        ("answers mostly cut off", HEALTHY | {"rltf/turn_1/truncated": 0.5}),
+        ("answers mostly cut off", HEALTHY | {"rltf/turn_2/truncated": 0.7}),
+    ],
+)
+def test_a_rule_fires_after_its_steps_in_a_row_and_is_over_after_three(name, bad):
+    n = RULE[name].steps
+    assert played(*[bad] * (n - 1), HEALTHY, *[bad] * (n - 1)) == []
+    assert played(*[bad] * (n + 5), HEALTHY, bad, *[HEALTHY] * 3) == [
+        (n, name, True),
+        (n + 10, name, False),
+    ]
+
+
+def test_a_cold_policy_whose_groups_are_all_dead_is_no_news_while_revisions_train_it():
+    assert played(*[COLD] * 300) == []
+
+
+def test_all_groups_dead_after_some_were_alive_fires_though_revisions_train():
+    assert played(HEALTHY, *[COLD] * 15) == [(16, "all groups dead", True)]
+    assert played(HEALTHY, *[COLD | {"rltf/turn_1/acc": 0.95}] * 30) == []  # solved
+    logits = COLD | {"rltf/distill/adv_abs": 0.0, "rltf/logit_distill/weight": 1.0}
+    assert played(*[logits] * 30) == []
+
+
+def test_format_is_lost_only_if_it_was_there():
+    bad = HEALTHY | {"rltf/turn_1/format": 0.47}
+    assert played(*[bad] * 30) == []  # its best is 0.47
+    assert played(*[HEALTHY] * 4, *[bad] * 20) == []  # (4 × 0.95 + 0.47) / 5 = 0.854, half 0.427
+    assert played(*[HEALTHY] * 5, *[bad] * 5) == [
+        (10, "format lost", True)
+    ]  # half of 0.95 is 0.475
+    never = [{"rltf/turn_1/format": share} for share in (0.19,) * 5 + (0.0,) * 20]
+    assert played(*never) == []
+
+
+def falling(acc_after, gap_after, gap="rltf/distill/log_prob_gap"):
+    before = {"rltf/turn_1/acc": 0.6, gap: 1.0}
+    return [before] * 10 + [{"rltf/turn_1/acc": acc_after, gap: gap_after}] * 14
+
+
+@pytest.mark.parametrize("gap", ["rltf/distill/log_prob_gap", "rltf/logit_distill/divergence"])
+def test_divergence_and_accuracy_falling_together(gap):
+    name = "divergence and accuracy fall together"
+    # After k of its steps the mean accuracy is 0.6 − 0.039 k, with a standard error of
+    # 0.39 √(k (10 − k) / 900). At k = 8 the loss, 0.312, exceeds half of 0.6 and five errors
+    # (0.26); at k = 7, 0.273, it does not. Five steps in a row end at k = 12.
+    assert played(*falling(0.21, 0.5, gap)) == [(22, name, True)]
+    assert played(*falling(0.21, 0.81, gap)) == []  # the gap stays
+    assert played(*falling(0.33, 0.5, gap)) == []  # less than half
+    assert played(*falling(0.9, 0.2, gap)) == []  # what a healthy run does
+
+
+def test_noise_is_no_fall():
+    rng = random.Random(0)
+    steps = [
+        {
+            "rltf/turn_1/acc": sum(rng.random() < 0.5 for _ in range(48)) / 48,
+            "rltf/distill/log_prob_gap": 0.997**k,
+        }
+        for k in range(600)
+    ]
+    assert played(*steps) == []
+
+
+def test_what_the_guard_keeps_back_is_no_outage():
+    kept = HEALTHY | {"rltf/feedback/failed_share": 0.6, "rltf/feedback/withheld_share": 0.6}
+    assert played(*[kept] * 9) == []
+
+
+def test_few_wrong_answers_say_nothing_of_feedback():
+    none = HEALTHY | {"rltf/turn_2/corrected": 0.0}
+    assert played(*[none | {"rltf/turn_1/acc": 0.95}] * 40) == []
+    assert played(*[none | {"rltf/turn_2/share": 0.04}] * 40) == []
+
+
+def test_steps_that_lack_a_metric_count_neither_way():
+    bad, gap = HEALTHY | {"rltf/turn_1/truncated": 0.5}, {"perf/throughput": 1.0}
+    assert played(*[bad, gap] * 10) == [(19, "answers mostly cut off", True)]
+    watch = Watch()
+    played(*[bad] * 10, *[gap] * 50, watch=watch)
+    assert watch.firing == {"answers mostly cut off": 10}
+
+
+def test_a_step_of_several_updates_counts_once():
+    watch, bad = Watch(), HEALTHY | {"rltf/turn_1/truncated": 1.0}
+    for step in range(1, 10):
+        assert not any(watch.look(step, bad) for _ in range(4))
+    assert [change.fires for change in watch.look(10, bad)] == [True]
+
+
+def test_a_healthy_run_from_cold_to_solved_is_quiet():
+    rng, steps = random.Random(1), []
+    for k in range(400):
+        acc = min(0.98, 0.003 * k)
+        dead = 1.0 if acc < 0.03 else max(acc**8, 0.5)
+        steps.append(
+            HEALTHY
+            | {
+                "rltf/turn_1/acc": min(1.0, max(0.0, acc + rng.gauss(0, 0.05))),
+                "rltf/turn_1/format": min(1.0, 0.1 + k / 50),
+                "rltf/turn_1/truncated": max(0.02, 0.9 - k / 10),
+                "rltf/turn_2/corrected": 0.0 if k < 10 else 0.3,
+                "rltf/group/dead_share": dead,
+                "rltf/distill/log_prob_gap": 1.5 * 0.99**k,
+            }
+        )
+    assert played(*steps) == []
+
+
+def test_the_log_has_one_line_when_a_rule_fires_and_one_when_it_is_over(caplog):
+    watch, bad = Watch(), HEALTHY | {"rltf/feedback/fallback_share": 0.8}
+    with caplog.at_level(logging.WARNING, logger=health.__name__):
+        numbers = [log_changes(watch, k, bad if k < 9 else HEALTHY) for k in range(1, 20)]
+    assert [n["rltf/warnings"] for n in numbers] == [0.0] * 2 + [1.0] * 8 + [0.0] * 9
+    fires, over = caplog.messages
+    assert fires.startswith("step 3: judge mostly down (3 steps): ")
+    assert over == "step 11: over: judge mostly down"
+
+
+def test_what_was_seen_is_bounded():
+    watch = Watch()
+    for k in range(1, 500):
+        watch.look(k, HEALTHY | {f"other/{k}": 1.0})
+    assert watch.seen == Seen(True, pytest.approx(0.95), (0.4,) * 10, pytest.approx(1.0))
