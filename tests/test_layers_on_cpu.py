@@ -38,6 +38,7 @@ FLOORS = (
     "parity",
     "report",
     "export",
+    "plan",
     "evaluate",
     "cli",
 )
@@ -54,6 +55,7 @@ THIRD_PARTY = {
     "parity": {"torch"},
     "report": {"rich", "numpy", "matplotlib", "pyarrow"},
     "export": {"torch", "peft", "transformers"},
+    "plan": {"omegaconf"},
     "evaluate": {"omegaconf", "yaml"},
     "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},

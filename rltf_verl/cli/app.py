@@ -22,6 +22,7 @@ from rltf_verl.cli.evaluate import evaluate, results
 from rltf_verl.cli.export import export
 from rltf_verl.cli.judge import judge
 from rltf_verl.cli.log import log
+from rltf_verl.cli.plan import PASSED_ON, plan
 from rltf_verl.cli.probe import probe
 from rltf_verl.cli.seeds import seeds
 from rltf_verl.cli.view import view
@@ -53,6 +54,7 @@ app.command("eval")(evaluate)
 app.command()(results)
 app.command()(compare)
 app.command()(seeds)
+app.command(context_settings=PASSED_ON)(plan)
 app.command()(probe)
 app.command()(export)
 
@@ -84,7 +86,11 @@ def doctor(
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Hydra overrides, e.g. rltf/hardware=cpu.")
     ] = None,
-    config_name: Annotated[str, typer.Option(help="Config to check.")] = "rltf_sd",
+    config_name: Annotated[
+        str, typer.Option("--config-name", "-cn", help="Config to check.")
+    ] = "rltf_sd",
+    config_path: Annotated[str | None, typer.Option("--config-path", "-cp")] = None,
+    config_dir: Annotated[Path | None, typer.Option("--config-dir", "-cd")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")
     ] = False,
@@ -98,7 +104,9 @@ def doctor(
     from rltf_verl.adapters.doctor.doctor import examine
     from rltf_verl.report.terminal.console import show_checks
 
-    checks = [asdict(check) for check in examine(config_name, overrides or [])]
+    checks = [
+        asdict(check) for check in examine(config_name, overrides or [], config_path, config_dir)
+    ]
     if as_json:
         typer.echo(json.dumps(checks, indent=1, ensure_ascii=False))
     else:

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -21,15 +22,20 @@ COMPOSE_FIX = (
 )
 
 
-def examine(config_name: str, overrides: Sequence[str]) -> list[Check]:
+def examine(
+    config_name: str, overrides: Sequence[str], path: str | None = None, folder: Path | None = None
+) -> list[Check]:
     """All checks, in the order in which they should be read.
 
     Args:
         config_name: primary config, as for `main_ppo --config-name`.
         overrides: Hydra overrides of it.
+        path: as for `--config-path`.
+        folder: as for `--config-dir`.
     """
     driver = look_around("driver")
-    return [*driver, *_run_checks(config_name, overrides), *_worker_checks(driver)]
+    run = _run_checks(config_name, overrides, path, folder)
+    return [*driver, *run, *_worker_checks(driver)]
 
 
 def _worker_checks(driver: Sequence[Check]) -> list[Check]:
@@ -78,11 +84,15 @@ def _compared(driver: Sequence[Check], worker: Sequence[Check]) -> list[Check]:
     ]
 
 
-def _run_checks(config_name: str, overrides: Sequence[str]) -> list[Check]:
+def _run_checks(
+    config_name: str, overrides: Sequence[str], path: str | None = None, folder: Path | None = None
+) -> list[Check]:
     """What a run with this config needs."""
+    from rltf_verl.adapters.plan.compose import compose_run
+
     added = _cpu_overrides(overrides)
     try:
-        config = _compose(config_name, [*overrides, *added])
+        config = compose_run(config_name, [*overrides, *added], path, folder)
     except Exception as error:  # Hydra and OmegaConf have a dozen
         return [Check("config", "failed", f"{config_name}: {describe(error)}", COMPOSE_FIX)]
     platform = _platform(config)
@@ -96,13 +106,6 @@ def _run_checks(config_name: str, overrides: Sequence[str]) -> list[Check]:
 def _cpu_overrides(overrides: Sequence[str]) -> list[str]:
     chosen = any(word.lstrip("+").startswith("rltf/hardware=") for word in overrides)
     return ["rltf/hardware=cpu"] if on_cpu_platform() and not chosen else []
-
-
-def _compose(config_name: str, overrides: list[str]) -> DictConfig:
-    from hydra import compose, initialize_config_module
-
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose(config_name, overrides)
 
 
 def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:

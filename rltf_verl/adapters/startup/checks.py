@@ -16,7 +16,13 @@ from rltf_verl.adapters.startup.budget import check_budget
 from rltf_verl.adapters.startup.combinations import own_combinations
 from rltf_verl.adapters.startup.files import check_datasets, check_folders, resolve_files
 from rltf_verl.adapters.startup.logger import check_loggers
-from rltf_verl.adapters.startup.machine import check_devices, check_machine, check_platform, is_here
+from rltf_verl.adapters.startup.machine import (
+    check_devices,
+    check_judges,
+    check_machine,
+    check_platform,
+    is_here,
+)
 from rltf_verl.adapters.startup.model import check_context, is_elsewhere, load_model
 from rltf_verl.adapters.startup.modes import mode_combinations
 from rltf_verl.adapters.startup.stamp import check_resume
@@ -63,6 +69,8 @@ def refusals(config: DictConfig) -> Iterator[str]:
     unusable = False
     if parts is not None:
         yield from _told(check_machine, parts.env)
+        if is_here(config):
+            yield from _told(check_judges, parts.judges)
         for message in check_datasets(config, parts.env):
             unusable = True
             yield message

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -41,3 +43,17 @@ def check_before_start(verl_config: Any) -> None:
 
     validate_config.rltf_checked = True  # type: ignore[attr-defined]
     verl_config.validate_config = validate_config
+
+
+def refused_by_verl(config: DictConfig) -> list[str]:
+    """What verl's own validation says, which stops at the first."""
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    validate = getattr(validate_config, "__wrapped__", validate_config)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            validate(config, need_reference_policy(config), need_critic(config))
+    except Exception as error:  # assertions, and what dataclasses raise
+        return [" ".join(f"verl: {error}".split())]
+    return []

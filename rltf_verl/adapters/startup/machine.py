@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -11,6 +12,9 @@ from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.adapters.cpu.vllm.ready import trouble_of
 from rltf_verl.config import ConfigError
 from rltf_verl.envs.base import Env, NeedsMachine
+from rltf_verl.judge.client import require_packages
+from rltf_verl.judge.gateway import Judge
+from rltf_verl.judge.settings import SettingError
 
 ENGINES = ("vllm", "sglang")
 """Rollout engines of verl that are packages of their own, of that name."""
@@ -90,3 +94,20 @@ def check_machine(env: Env) -> None:
     trouble = env.trouble() if isinstance(env, NeedsMachine) else None
     if trouble is not None:
         raise ConfigError(trouble)
+
+
+def check_judges(judges: Sequence[Judge]) -> None:
+    """Raise ConfigError if a judge's key or the packages that ask it are missing here, where the
+    trainer runs.
+    """
+    if judges:
+        require_packages()
+    for judge in judges:
+        _require_key(judge)
+
+
+def _require_key(judge: Judge) -> None:
+    try:
+        judge.settings.endpoint.api_key()
+    except SettingError as error:
+        raise ConfigError(str(error.under(judge.block))) from None

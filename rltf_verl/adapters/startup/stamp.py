@@ -78,7 +78,7 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
     """Raise ConfigError if the checkpoint that verl is about to load belongs to another
     experiment.
     """
-    folder = _resumed_folder(config)
+    folder = resumed_folder(config)
     if folder is None:
         return
     path = folder / STAMP
@@ -112,7 +112,7 @@ def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
     (folder / STAMP).write_text(text + "\n", "utf-8")
 
 
-def _resumed_folder(config: DictConfig) -> Path | None:
+def resumed_folder(config: DictConfig) -> Path | None:
     """The checkpoint that verl will load, by its own rules; None if it starts anew."""
     if config.trainer.resume_mode == "resume_path":
         return Path(str(config.trainer.resume_from_path)).absolute()

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.math.build import MathData
 from rltf_verl.envs.math.leaks import answer_candidates
-from rltf_verl.envs.pool.pool import CallFailed, shared_pool
+from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, shared_pool
 from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, extract_boxed, last_box, last_hashed
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
@@ -157,6 +157,24 @@ class Math:
             problem.reference,
             text,
             self._answer(problem, attempt) or "",
+        )
+
+    def trouble(self) -> str | None:
+        """What a comparison of equal answers fails with: math-verify may be installed and broken,
+        and would then grade everything wrong.
+        """
+        pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
+        try:
+            found = pool.call("compare", "1/2", "0.5", self._official, deadline_s=TRIAL_S)
+        except CallFailed as error:
+            cause = str(error)
+        else:
+            cause = "" if found["correct"] else "it takes 1/2 and 0.5 for different"
+        if not cause:
+            return None
+        return (
+            f"rltf.env.name=math: math-verify cannot compare answers ({cause}); install it again:"
+            " pip install --force-reinstall math-verify"
         )
 
     def subset(self, problem: Problem) -> str:

@@ -24,6 +24,9 @@ from typing import Any
 START_S = 180.0
 """Longest that a worker may take to import its module."""
 
+TRIAL_S = 60.0
+"""Longest that a first call may take, which only shows whether calls work."""
+
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[3:]; from rltf_verl.envs.pool.worker import main; "
     "main(int(sys.argv[1]), sys.argv[2])"

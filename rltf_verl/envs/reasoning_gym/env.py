@@ -19,7 +19,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import FeedbackLevel, Splits
-from rltf_verl.envs.pool.pool import CallFailed, Pool, shared_pool
+from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, Pool, shared_pool
 from rltf_verl.envs.text.boxed import last_box
 from rltf_verl.kinds import Within
 from rltf_verl.registry import require_choice, unknown
@@ -126,6 +126,18 @@ class ReasoningGym:
             else ()
         )
         return Splits(tuple(train), tuple(test.values()), notes)
+
+    def trouble(self) -> str | None:
+        """What a call fails with: reasoning-gym may be installed and broken."""
+        pool = shared_pool("rltf_verl.envs.reasoning_gym.worker", self._num_workers)
+        try:
+            pool.call("names", deadline_s=TRIAL_S)
+        except CallFailed as error:
+            return (
+                f"rltf.env.name=reasoning_gym: the package does not work ({error}); install it"
+                " again: pip install --force-reinstall reasoning-gym"
+            )
+        return None
 
     def prompt(self, problem: Problem) -> str:
         """The user message of the first turn."""

@@ -1,0 +1,63 @@
+"""verl's tokenisation with answers that are told beforehand: prompts as training makes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from omegaconf import DictConfig
+from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+
+from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.startup.model import Model
+from rltf_verl.types import Attempt
+
+
+class _Loop:
+    """As much of an agent loop as a policy looks at."""
+
+    server_manager = None
+
+    def __init__(self, config: DictConfig, model: Model) -> None:
+        self.config, self.rollout_config = config, config.actor_rollout_ref.rollout
+        self.tokenizer = model.tokenizer
+        self.continuous_token_builder = create_continuous_token_builder(
+            model.tokenizer,
+            hf_model_type=model.kind,
+            chat_template_kwargs=config.data.get("apply_chat_template_kwargs", {}),
+            mm_processor_kwargs={},
+            processor=None,
+        )
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+
+class ToldPolicy(VerlPolicy):
+    """`rltf_verl.plan.play.Teller`: says at each place of a session what it was told to."""
+
+    def __init__(self, config: DictConfig, model: Model) -> None:
+        super().__init__(_Loop(config, model), {}, send_seeds=False)  # type: ignore[arg-type]
+        self.answers: Mapping[int, str] = {}
+        self.asked: dict[int, tuple[int, ...]] = {}
+
+    def tell(self, answers: Mapping[int, str]) -> None:
+        """What it says from now on, by seed."""
+        self.answers, self.asked = answers, {}
+
+    def text(self, ids: tuple[int, ...]) -> str:
+        """What the tokens are, special ones too."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
+        """The answer of that seed."""
+        self.asked[seed] = prompt_ids
+        text = self.answers[seed]
+        ids = await self.encode_answer(text)
+        ended = ids[-1] == self._tokenizer.eos_token_id
+        return Attempt(prompt_ids, ids, None, text, ended)

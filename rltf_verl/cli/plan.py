@@ -1,0 +1,69 @@
+"""`rltf plan`: what a run will do, before it starts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MAIN = "verl.trainer.main_ppo"
+PASSED_ON = {"ignore_unknown_options": True}
+"""Of typer: a command line that was pasted whole has options of Python's."""
+
+
+def plan(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OVERRIDES...", help="As for python -m verl.trainer.main_ppo."),
+    ] = None,
+    config_name: Annotated[str, typer.Option("--config-name", "-cn")] = "rltf",
+    config_path: Annotated[str | None, typer.Option("--config-path", "-cp")] = None,
+    config_dir: Annotated[Path | None, typer.Option("--config-dir", "-cd")] = None,
+    problems: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
+    attempt: Annotated[
+        str | None, typer.Option(help="First answer to each; a wrong one is made up if not given.")
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Show long texts whole.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
+) -> None:
+    """Say what a run will do: its prompts, grades, feedback and rows, its size, what it keeps, and
+    what is wrong with it. Needs no GPU, starts no Ray, asks no model. Exit code 1 if the run would
+    be refused.
+
+    E.g. rltf plan --config-name=rltf rltf/method=sd actor_rollout_ref.model.path=…
+    """
+    with _quiet():
+        from rltf_verl.adapters.plan.compose import compose_run
+        from rltf_verl.plan.looking import look
+        from rltf_verl.plan.making import make_plan
+
+        overrides = words or []
+        if MAIN in overrides:  # a pasted command
+            overrides = overrides[overrides.index(MAIN) + 1 :]
+        config = compose_run(config_name, overrides, config_path, config_dir)
+        found = make_plan(look(config), problems, attempt)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False, default=str))
+    else:
+        from rltf_verl.report.terminal.plan import show_plan
+
+        show_plan(found, whole=whole)
+    raise typer.Exit(int(bool(found["refusals"])))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """verl names every engine that is not installed, and the run's own warnings are in the plan."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)

@@ -1,0 +1,72 @@
+"""A run as the driver sees it before it starts: refusals, parts, tokenizer, the first rows."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.plan.policy import ToldPolicy
+from rltf_verl.adapters.startup.budget import first_prompt
+from rltf_verl.adapters.startup.checks import parts_of, refusals, warnings_of
+from rltf_verl.adapters.startup.files import DATA
+from rltf_verl.adapters.startup.hook import refused_by_verl
+from rltf_verl.adapters.startup.model import load_model
+from rltf_verl.adapters.startup.stamp import resumed_folder
+from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
+from rltf_verl.episode.parts import Parts
+from rltf_verl.plan.inputs import Case, Inputs
+
+NUM_MEASURED = 256
+"""Rows whose lengths are looked at."""
+
+
+def look(config: DictConfig) -> Inputs:
+    """Everything that a plan is made of. What cannot be had is left out, and the refusals say
+    why.
+    """
+    refused = [*refusals(config), *refused_by_verl(config)]
+    parts = policy = None
+    with contextlib.suppress(ValueError):
+        parts = _unrecorded(config)
+    with contextlib.suppress(ValueError):
+        policy = ToldPolicy(config, load_model(config))
+    train, val = (_rows_in(config, key) for key in DATA)
+    resumes = resumed_folder(config)
+    return Inputs(
+        setting=partial(OmegaConf.select, config),
+        refusals=list(dict.fromkeys(refused)),
+        warnings=[] if parts is None else warnings_of(config, parts.config),
+        parts=parts,
+        policy=policy,
+        cases=[] if parts is None else _cases(config, parts),
+        num_train=train,
+        num_val=val,
+        resumes=None if resumes is None else str(resumes),
+    )
+
+
+def _unrecorded(config: DictConfig) -> Parts:
+    """The parts of the run, which write nothing."""
+    quiet = config.copy()
+    if OmegaConf.select(quiet, "rltf.feedback.record_dir") is not None:
+        quiet.rltf.feedback.record_dir = None
+    return parts_of(quiet)
+
+
+def _rows_in(config: DictConfig, key: str) -> int:
+    num = 0
+    for path in files_of(OmegaConf.select(config, key) or []):
+        with contextlib.suppress(OSError, ValueError):
+            num += rows_of(path)
+    return num
+
+
+def _cases(config: DictConfig, parts: Parts) -> list[Case]:
+    try:
+        (file, *_) = files_of(config.data.train_files)
+        rows = first_rows(file, NUM_MEASURED)
+        return [Case(problem_of(parts.env, row), tuple(first_prompt(row))) for row in rows]
+    except (OSError, ValueError, LookupError, TypeError):  # refused above
+        return []

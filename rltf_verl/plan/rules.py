@@ -1,0 +1,68 @@
+"""What each row is trained for, in words with the numbers of the config."""
+
+from __future__ import annotations
+
+from rltf_verl.config import RLTFConfig
+from rltf_verl.config.objectives import Scheduled, is_own
+
+OF_TURN = {
+    "group_mean": "− mean of the group at this turn",
+    "leave_one_out": "− mean of the group's others at this turn",
+    "ragged": "− mean of the group at this turn, ended sessions as 0",
+    "first_turn": "− mean of the group at turn 1",
+    "joined": "− mean over all turns of the group",
+    "none": "",
+}
+"""`rltf.attempt.estimator` -> what is subtracted from a turn's return."""
+OF_LAST = {
+    "first_turn": "− mean first reward of the group",
+    "leave_one_out": "− mean first reward of the group's others",
+    "joined": "− mean over all answers of the group",
+    "second_turn": "− mean second reward of the group",
+    "second_turn_padded": "− mean second reward of the group, ended sessions padded",
+    "none": "",
+    "rejection": "1 if right, else 0",
+}
+"""`rltf.distill.baseline` -> what is subtracted from the distilled answer's reward."""
+
+
+def advantage_of(role: str, config: RLTFConfig) -> str:
+    """What a token of the role weighs."""
+    weight = {
+        "attempt": config.attempt,
+        "critique": config.critique,
+        "distill": config.distill,
+        "feedback": config.feedback_modeling,
+        "imitate": config.imitate,
+    }.get(role)
+    coefficient = None if weight is None else weight_of(weight)
+    if coefficient in ("0", "0.0"):
+        return "0: these tokens train nothing"
+    rule = _rule(role, config)
+    return rule if coefficient is None else f"{coefficient} × {rule}"
+
+
+def _rule(role: str, config: RLTFConfig) -> str:
+    if role in ("attempt", "critique"):
+        baseline = OF_TURN.get(config.attempt.estimator, f"by {config.attempt.estimator}")
+        by = " / std" if config.attempt.norm_by_std else ""
+        return f"(return at γ = {config.gamma:g} {baseline})".replace(" )", ")") + by
+    if role == "distill":
+        own = config.distill.baseline
+        return f"(reward {'− your own baseline' if is_own(own) else OF_LAST.get(own, own)})"
+    if role in ("feedback", "imitate"):
+        return "1, cross-entropy"
+    return "by your objective"
+
+
+def weight_of(settings: object) -> str:
+    """Coefficient of an objective: a number, a ramp, or a share of the gradient."""
+    share = getattr(settings, "grad_share", None)
+    if share is not None:
+        return f"{_shown(share)} of the gradient"
+    start = settings.start_step if isinstance(settings, Scheduled) else 0
+    return _shown(getattr(settings, "weight", 0)) + (f" from step {start}" if start else "")
+
+
+def _shown(value: object) -> str:
+    return " → ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

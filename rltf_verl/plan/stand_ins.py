@@ -1,0 +1,61 @@
+"""In place of those who cannot be asked before a run: judges, people, other sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
+from rltf_verl.judge.settings import JudgeSettings
+from rltf_verl.judge.wire import Call, Reply
+from rltf_verl.types import Feedback
+
+JUDGED = "(what the judge writes about this attempt)"
+CRITIQUE = "(what the policy writes about its attempt)"
+LATER = {
+    "human": "(what a person writes about this attempt)",
+    "peer": "(another session's right answer to this problem, if there is one)",
+    "shuffled": "(feedback on an attempt at another problem)",
+    "marginal": "(words of feedback on other problems, in random order)",
+    "replay": "(the recorded feedback)",
+}
+"""Provider -> what its feedback will be."""
+PATIENCE_S = 10.0
+"""How long a provider may take, in seconds."""
+
+
+@dataclass
+class Asked:
+    """A judge's gateway that answers nothing, and remembers."""
+
+    settings: JudgeSettings
+    calls: list[Call] = field(default_factory=list)
+
+    async def complete(self, call: Call) -> Reply:
+        """A placeholder; with the lowest usual score where one is asked for."""
+        self.calls.append(call)
+        scored = "Score:" in call.messages[-1]["content"]
+        return Reply(f"Critique: {JUDGED}\nScore: 1" if scored else JUDGED)
+
+    def note(self, event: str) -> None:
+        """Nothing is counted here."""
+
+
+class Ahead:
+    """A provider, asked before the run."""
+
+    def __init__(self, inner: FeedbackProvider) -> None:
+        self.inner = inner
+        self.name, self.sees_reference = inner.name, inner.sees_reference
+        self.constant = inner.constant
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The provider's, or a placeholder. Raises FeedbackUnavailable."""
+        later = LATER.get(self.name)
+        if later is not None:
+            return Feedback(later, self.name)
+        try:
+            return await asyncio.wait_for(self.inner.feedback(request), PATIENCE_S)
+        except asyncio.TimeoutError:
+            cause = f"nothing within {PATIENCE_S:g} s"
+        raise FeedbackUnavailable(self.name, cause)

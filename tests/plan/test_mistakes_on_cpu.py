@@ -1,0 +1,399 @@
+"""What people get wrong: each is refused before Ray in one line that says what to change, or warned
+of by `rltf plan`. None reaches a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from omegaconf import DictConfig
+
+from rltf_verl.adapters.plan.compose import compose_run
+from rltf_verl.adapters.startup.checks import refusals
+from rltf_verl.adapters.startup.hook import refused_by_verl
+from rltf_verl.config import ConfigError
+from rltf_verl.data.build import build_parquet
+from rltf_verl.envs.pool.pool import CallFailed, Pool
+from rltf_verl.plan.looking import look
+from rltf_verl.plan.making import make_plan
+from tests.support.configs import composed
+from tests.support.tiny_model import tiny_model
+
+ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
+SAYS = 'Let\'s think step by step and output the final answer after "####".'
+SCORER = """
+def compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    said = solution_str.rpartition("####")[2].strip()
+    return {"score": float(said == ground_truth), "feedback": f"{said or 'nothing'} was read."}
+
+def generous(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    return 1.0
+
+def broken(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    raise KeyError("answer_type")
+"""
+
+
+def rows(asks: str = SAYS, num: int = 12, role: str = "user") -> list[dict[str, Any]]:
+    return [
+        {
+            "data_source": "mine",
+            "prompt": [{"role": role, "content": f"What is {i} + 1? {asks}"}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": str(i + 1)},
+            "extra_info": {"split": "train", "index": i, "answer": f"{i} + 1 = {i + 1}"},
+        }
+        for i in range(num)
+    ]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the cases name: data, models, a reward function."""
+    folder = tmp_path_factory.mktemp("home")
+    pq.write_table(pa.Table.from_pylist(rows()), folder / "train.parquet")
+    boxed = rows("Put the answer in \\boxed{}.")
+    pq.write_table(pa.Table.from_pylist(boxed), folder / "boxed.parquet")
+    odd = rows(role="judge")
+    pq.write_table(pa.Table.from_pylist(odd), folder / "odd.parquet")
+    pq.write_table(pa.Table.from_pylist(rows())[:0], folder / "empty.parquet")
+    (folder / "train.csv").write_text("question,answer\n")
+    (folder / "reward.py").write_text(SCORER)
+    (folder / "mine.py").write_text("class Mine:\n    pass\n")
+    build_parquet("binary_matrix", folder / "matrix", 0, 12, 4, n_min=3, n_max=3, style="compact")
+    tiny_model(folder / "model")
+    tiny_model(folder / "short", context=1000)
+    tiny_model(folder / "untold", template=False)
+    tiny_model(folder / "bare")
+    (folder / "bare" / "model.safetensors").unlink()
+    tiny_model(folder / "mute")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / "mute" / name).unlink()
+    strict = tiny_model(folder / "strict") / "chat_template.jinja"
+    roles = (
+        "{% if m.role not in ('user', 'assistant') %}{{ raise_exception('no role') }}{% endif %}"
+    )
+    strict.write_text("{% for m in messages %}" + roles + "{{ m.content }}{% endfor %}")
+    (folder / "nothing").mkdir()
+    return folder
+
+
+GROUPS = ("rltf/method=sd", "rltf/hardware=cpu", "rltf/env=reward_function")
+GOOD = (
+    f"{MODEL}.path=model",
+    "data.train_files=train.parquet",
+    "data.val_files=train.parquet",
+    "data.train_batch_size=4",
+    "custom_reward_function.path=reward.py",
+    "trainer.logger=[console,file]",
+    "trainer.test_freq=5",
+    "trainer.save_freq=5",
+)
+
+
+@pytest.fixture
+def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DictConfig]:
+    """Overrides, as on the command line -> a config that is right but for them."""
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    for name in ("RAY_ADDRESS", "WANDB_API_KEY", "WANDB_MODE", "NETRC", "HF_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    pretend(monkeypatch, "cpu")
+    return lambda *words: composed("rltf", *_chosen(words), *GOOD, *_values(words))
+
+
+def _chosen(words: tuple[str, ...]) -> list[str]:
+    chosen = [word for word in words if word.startswith("rltf/")]
+    replaced = {word.partition("=")[0] for word in chosen}
+    return [*(word for word in GROUPS if word.partition("=")[0] not in replaced), *chosen]
+
+
+def _values(words: tuple[str, ...]) -> list[str]:
+    return [word for word in words if not word.startswith("rltf/")]
+
+
+def pretend(patch: pytest.MonkeyPatch, device: str, num: int = 0) -> None:
+    """Be another machine."""
+
+    class Device:
+        is_available = staticmethod(lambda: num > 0)
+        device_count = staticmethod(lambda: num)
+
+    patch.setattr("verl.utils.device.get_device_name", lambda: device)
+    patch.setattr("verl.utils.device.get_torch_device", lambda: Device)
+
+
+def test_a_run_without_a_mistake_is_not_refused(run: Callable[..., DictConfig]) -> None:
+    config = run()
+    assert [*refusals(config), *refused_by_verl(config)] == []
+    assert make_plan(look(config), 3)["warnings"] == []
+
+
+COMPOSED = {
+    "wrong method": (["rltf/method=sdd"], "Could not find 'rltf/method/sdd'"),
+    "misspelt key": (
+        ["rltf.distil.weight=0.2"],
+        "rltf.distil.weight=0.2: there is no key distil; did you mean rltf.distill?",
+    ),
+    "key at the wrong level": (["distill.weight=0.2"], "there is no key distill"),
+    "wrong group": (["rltf/env=gsm8k"], "Could not find 'rltf/env/gsm8k'"),
+}
+
+
+@pytest.mark.parametrize("case", COMPOSED)
+def test_a_command_that_cannot_be_composed_is_one_line(case: str) -> None:
+    words, message = COMPOSED[case]
+    with pytest.raises(ConfigError) as refused:
+        compose_run("rltf", words)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_wrong_config_is_one_line() -> None:
+    with pytest.raises(ConfigError, match=r"start from --config-name=rltf$"):
+        compose_run("ppo_trainer", ["rltf/hardware=cpu"])
+    with pytest.raises(ConfigError, match=r"^Cannot find primary config 'rltf_sdd'"):
+        compose_run("rltf_sdd", [])
+
+
+JUDGE = "rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1", "rltf.feedback.endpoint.model=m"
+MATRIX = ["rltf/env=binary_matrix", "custom_reward_function.path=null"]
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "misspelt key with +": (
+        ["+rltf.distil.weight=1"],
+        "rltf.distil={'weight': 1}: unknown key; did you mean rltf.distill?",
+    ),
+    "unknown level": (["rltf.feedback.level=fully"], "rltf.feedback.level='fully' is not known"),
+    "negative weight": (["rltf.distill.weight=-1"], "rltf.distill.weight=-1"),
+    "one turn for SD": (["rltf.episode.horizon=1"], "rltf.episode.horizon=1: distill needs"),
+    "guard off and the answer told": (
+        ["rltf.feedback.level=full", "rltf.feedback.guard.action=none"],
+        "rltf.feedback.provider=verifier: it states the answer on purpose",
+    ),
+    "template that is not there": (
+        ["rltf.episode.revise=./again.j2"],
+        "rltf.episode.revise=",
+    ),
+    "judge without endpoint": (
+        ["rltf/feedback=judge"],
+        "rltf.feedback.endpoint.base_url=???: must be a URL such as",
+    ),
+    "judge without key": (
+        ["rltf/feedback=judge", *JUDGE, "rltf.feedback.endpoint.api_key_env=NO_SUCH_KEY"],
+        "rltf.feedback.endpoint.api_key_env=NO_SUCH_KEY: this environment variable is not set",
+    ),
+    "judge's style misspelt": (
+        ["rltf/feedback=judge", *JUDGE, "rltf.feedback.style=hnit"],
+        "rltf.feedback.style='hnit' is not known",
+    ),
+    "reward function beside another environment": (
+        ["rltf/env=binary_matrix"],
+        "custom_reward_function.path=reward.py: the environment grades, so nothing would read it",
+    ),
+    "reward function misspelt": (
+        ["custom_reward_function.name=score"],
+        "reward.py:score': AttributeError",
+    ),
+    "reward file that is not there": (
+        ["custom_reward_function.path=rewards.py"],
+        "no such file, seen from",
+    ),
+    "reward function that raises": (
+        ["custom_reward_function.name=broken"],
+        "data_source=mine: rltf.env.function: KeyError: 'answer_type'",
+    ),
+    "own environment's file misspelt": (
+        [*MATRIX, "~rltf.env", "+rltf.env.name=./mime.py:Mine"],
+        "mime.py:Mine': FileNotFoundError: no such file",
+    ),
+    "own environment's class misspelt": (
+        [*MATRIX, "~rltf.env", "+rltf.env.name=./mine.py:Mien"],
+        "mine.py:Mien': AttributeError",
+    ),
+    "no training file": (["data.train_files=null"], "data.train_files=None: no file is named"),
+    "missing parquet": (
+        ["data.train_files=trian.parquet"],
+        "data.train_files=trian.parquet: no such file, seen from",
+    ),
+    "empty parquet": (["data.val_files=empty.parquet"], "empty.parquet has no rows"),
+    "no parquet": (["data.val_files=train.csv"], "train.csv is not a parquet file"),
+    "verl's parquet for an environment that needs ours": (
+        MATRIX,
+        "train.parquet has no column agent_name: make the dataset with `rltf data build`, or from a"
+        " file in verl's form with `rltf data wrap`",
+    ),
+    "data of another environment": (
+        ["data.train_files=matrix/train.parquet"],
+        "its rows were made for the environment binary_matrix (extra_info.env)",
+    ),
+    "more problems a batch than rows": (
+        ["data.train_batch_size=32"],
+        "data.train_batch_size=32: the training files hold 12 rows",
+    ),
+    "no model named": ([f"{MODEL}.path=null"], f"{MODEL}.path=None: no model is named"),
+    "model folder misspelt": ([f"{MODEL}.path=./modle"], f"{MODEL}.path=./modle: no such folder"),
+    "model that the hub does not have": (
+        [f"{MODEL}.path=nobody/has-this"],
+        f"{MODEL}.path=nobody/has-this: no such folder here, and the Hugging Face hub cannot be",
+    ),
+    "verl's default model": (
+        [f"{MODEL}.path='~/models/deepseek-llm-7b-chat'"],
+        f"{MODEL}.path=~/models/deepseek-llm-7b-chat: no such folder",
+    ),
+    "home folder as ~": ([f"{MODEL}.path='~/model'"], "verl does not expand ~; write /"),
+    "folder without a model": (
+        [f"{MODEL}.path=nothing"],
+        f"{MODEL}.path=nothing: no config.json in this folder",
+    ),
+    "model without weights": (
+        [f"{MODEL}.path=bare"],
+        f"{MODEL}.path=bare: no weights in this folder",
+    ),
+    "model without tokenizer": ([f"{MODEL}.path=mute"], f"{MODEL}.path=mute: cannot be loaded"),
+    "tokenizer without chat template": (
+        [f"{MODEL}.path=untold"],
+        f"{MODEL}.path=untold: its tokenizer has no chat template",
+    ),
+    "role that the chat template does not know": (
+        [f"{MODEL}.path=strict", "data.train_files=odd.parquet"],
+        f"{MODEL}.custom_chat_template: the chat template cannot render problem 0",
+    ),
+    "model that reads too little": (
+        [f"{MODEL}.path=short"],
+        "together 4096 tokens, and actor_rollout_ref.model.path=short reads 1000",
+    ),
+    "prompts over the limit": (
+        ["data.max_prompt_length=40"],
+        "data.max_prompt_length=40: the first prompt of problem 0 has",
+    ),
+    "second prompts over the limit": (
+        ["data.max_prompt_length=200"],
+        "data.max_prompt_length=200: the revise prompt of template critique needs",
+    ),
+    "rows longer than a micro-batch": (
+        [f"{ACTOR}.ppo_max_token_len_per_gpu=2048"],
+        f"{ACTOR}.ppo_max_token_len_per_gpu=2048: a row can have",
+    ),
+    "engine shorter than prompt and answer": (
+        [f"{ROLLOUT}.max_model_len=2048"],
+        f"{ROLLOUT}.max_model_len=2048: shorter than",
+    ),
+    "wandb without login": (
+        ["trainer.logger=[console,wandb]"],
+        "trainer.logger=[console,wandb]: there is no wandb login on this machine",
+    ),
+    "logger that is not installed": (
+        ["trainer.logger=[swanlab]"],
+        "trainer.logger=[swanlab]: the package swanlab is not installed",
+    ),
+    "logger misspelt": (["trainer.logger=[wandbb]"], "verl has no logger wandbb; known: wandb, "),
+    "folder that cannot be written": (
+        ["trainer.default_local_dir=reward.py/runs"],
+        "rltf.episode_log.dir=reward.py/runs/episodes: cannot be written",
+    ),
+    "verl's estimator": (["algorithm.adv_estimator=grpo"], "algorithm.adv_estimator=grpo: the"),
+    "hardware=cpu left out": (
+        ["rltf/hardware=gpu"],
+        "VERL_PLATFORM=cpu but trainer.device=cuda: add rltf/hardware=cpu",
+    ),
+    "batch that cannot be divided": (
+        [f"{ACTOR}.use_dynamic_bsz=false", "trainer.n_gpus_per_node=3", f"{ROLLOUT}.n=8"],
+        "verl: real_train_batch_size (32) must be divisible by minimal possible batch size (3)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_before_ray_in_one_line(run: Callable[..., DictConfig], case: str) -> None:
+    words, message = REFUSED[case]
+    config = run(*words)
+    found = [*refusals(config), *refused_by_verl(config)]
+    assert [line for line in found if message in line], found
+    assert not [line for line in found if "\n" in line]
+
+
+def test_a_machine_that_lacks_something(
+    run: Callable[..., DictConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first(*words: str) -> str:
+        return next(refusals(run(*words)))
+
+    gpu = "rltf/hardware=gpu"
+    pretend(monkeypatch, "cuda")
+    assert "no accelerator on this machine and VERL_PLATFORM is not set" in first(gpu)
+    assert "start with VERL_PLATFORM=cpu in the environment" in first()
+    pretend(monkeypatch, "cuda", num=1)
+    assert "trainer.n_gpus_per_node=8: this machine has 1; set it to 1" in first(gpu)
+    missing = f"{ROLLOUT}.name=sglang: sglang is not installed; pip install sglang"
+    assert missing in first(gpu, "trainer.n_gpus_per_node=1", f"{ROLLOUT}.name=sglang")
+
+
+def test_a_math_verify_that_is_broken(
+    run: Callable[..., DictConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(*_: object, **__: object) -> object:
+        raise CallFailed("no grader process: ImportError: cannot import name 'LaTeXParser'")
+
+    monkeypatch.setattr(Pool, "call", call)
+    found = list(refusals(run("rltf/env=math", "custom_reward_function.path=null")))
+    assert "rltf.env.name=math: math-verify cannot compare answers (no grader" in "".join(found)
+
+
+WARNED = {
+    "no validation": (["trainer.test_freq=-1"], "trainer.test_freq=-1: only the untrained model"),
+    "no checkpoint": (["trainer.save_freq=-1"], "trainer.save_freq=-1: no checkpoint is written"),
+    "metrics printed only": (["trainer.logger=[console]"], "trainer.logger=[console]: metrics are"),
+    "no episodes kept": (["rltf.episode_log.dir=null"], "rltf.episode_log.dir=null: no episodes"),
+    "a group of one": ([f"{ROLLOUT}.n=1"], f"{ROLLOUT}.n=1: a group of one is its own baseline"),
+    "answers all the same": (
+        [f"{ROLLOUT}.temperature=0"],
+        f"{ROLLOUT}.temperature=0.0: all answers of a group are the same",
+    ),
+    "prompt and grader want other forms": (
+        ["data.train_files=boxed.parquet"],
+        "problem 0: its prompt asks for \\boxed{}, and the grader takes '\\\\boxed{1}' for wrong,"
+        " and reads ####",
+    ),
+    "answers cut": (
+        ["data.max_response_length=8"],
+        "data.max_response_length=8: 12 of 12 reference solutions are longer",
+    ),
+    "little room to quote": (
+        ["data.max_prompt_length=800", "data.max_response_length=2000"],
+        "data.max_prompt_length=800: a second prompt has room for",
+    ),
+    "every answer right": (
+        ["custom_reward_function.name=generous"],
+        "the grader takes 'I do not know.' for right: every answer would be rewarded",
+    ),
+    "feedback that tells the answer": (
+        ["rltf/feedback=verifier_full"],
+        "the feedback tells the answer at 3 of 3 problems, as acknowledge_leaks=true says",
+    ),
+    "feedback that says nothing": (
+        ["rltf.feedback.level=location"],
+        "the feedback is 'Your previous answer is incorrect.' at all 3 problems",
+    ),
+    "a setting without effect": (
+        [f"{ACTOR}.ppo_mini_batch_size=2"],
+        f"{ACTOR}.ppo_mini_batch_size=2: has no effect with an rltf: block",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_warned_of_by_the_plan(run: Callable[..., DictConfig], case: str) -> None:
+    words, message = WARNED[case]
+    found = make_plan(look(run(*words)), 3)["warnings"]
+    assert [line for line in found if line.startswith(message)], found
+    assert not [line for line in found if "\n" in line]
+
+
+def test_there_are_more_than_thirty() -> None:
+    assert len(COMPOSED) + len(REFUSED) + len(WARNED) > 50
