@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from rltf_verl.cli.adopt import adopt
 from rltf_verl.cli.common import episodes_of
 from rltf_verl.cli.compare import compare
 from rltf_verl.cli.data import data
@@ -51,6 +52,7 @@ app.add_typer(env, name="env")
 app.add_typer(log, name="log")
 app.command("view")(view)
 app.command("eval")(evaluate)
+app.command()(adopt)
 app.command()(results)
 app.command()(compare)
 app.command()(seeds)

@@ -22,6 +22,24 @@ def parse_options(words: list[str]) -> dict[str, Any]:
     return {key: _literal(value) for key, _, value in pairs}
 
 
+def quiet() -> None:
+    """No warnings of verl's imports: which engines are not installed matters to a run only."""
+    import logging
+    import warnings
+
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+
+
+def words_as_text(words: list[str]) -> dict[str, str]:
+    """`NAME=VALUE` words, values as they are written."""
+    pairs = [word.partition("=") for word in words]
+    for (name, separator, _), word in zip(pairs, words, strict=True):
+        if not (separator and name.isidentifier()):
+            raise ValueError(f"{word!r}: write NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
 def _literal(text: str) -> Any:
     words = {"true": True, "false": False, "null": None}
     try:

@@ -1,0 +1,1 @@
+"""`rltf adopt`: from a launch script of verl to the same run with text feedback."""

@@ -1,0 +1,49 @@
+"""`rltf adopt`: from a launch script of verl to the same run with text feedback."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rltf_verl.cli.common import quiet, words_as_text
+
+
+def adopt(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="run.sh [KEY=VALUE]... | -- COMMAND",
+            help="A launch script and further overrides, or the command itself behind `--`.",
+        ),
+    ],
+    method: Annotated[str, typer.Option(help="rltf/method, see `rltf presets`.")] = "sd",
+    feedback: Annotated[
+        str | None, typer.Option(help="rltf/feedback; what comes with the method if not given.")
+    ] = None,
+    var: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A variable of the script that a program sets."),
+    ] = None,
+) -> None:
+    """Print the command that adds text feedback to your verl run, and why settings change.
+
+    The script is read, not run: assignments, arrays, if and case are followed, with the variables
+    of this shell. What it prints is a script: `rltf adopt run.sh > run_rltf.sh`.
+    """
+    quiet()
+    from rltf_verl.adapters.adopt.adoption import adopt as adopted
+    from rltf_verl.adapters.adopt.launch import of_command, of_script
+    from rltf_verl.adapters.adopt.script import Command
+    from rltf_verl.adapters.adopt.text import script_of
+
+    path = Path(words[0])
+    if path.suffix == ".sh" or path.is_file():
+        environ = {"PWD": str(Path.cwd()), **os.environ}
+        launch = of_script(path, [], environ, words_as_text(var or []))
+        found = adopted(launch, method, feedback, words[1:])
+    else:
+        found = adopted(of_command(Command(words, {}, "", 1)), method, feedback)
+    typer.echo(script_of(found, str(path) if path.is_file() else "your command"))

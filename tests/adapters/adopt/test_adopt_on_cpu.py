@@ -1,0 +1,125 @@
+"""Runs of verl become RLTF runs: what is printed composes, passes the start-up checks and says why
+settings changed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.adapters.adopt import adoption, settings
+from rltf_verl.adapters.adopt.adoption import Adopted, adopt
+from rltf_verl.adapters.adopt.launch import of_script
+from rltf_verl.adapters.adopt.text import script_of
+from rltf_verl.adapters.startup import checks
+from rltf_verl.config import ConfigError
+from tests.adapters.adopt.scripts import COMMON, REFUSED, SCRIPTS
+from tests.support import configs
+
+ENVIRON = {"HOME": "/home/u", "PWD": "/here", "DEVICE": "gpu"}
+GRPO = f"python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo {COMMON}"
+
+
+@pytest.fixture(autouse=True)
+def cheap(request, monkeypatch):
+    """Configs are composed once per choice of groups, but for the test of Hydra itself."""
+    if "as_hydra" not in request.node.name:
+        for module in (adoption, settings):
+            monkeypatch.setattr(
+                module, "composed", lambda name, words: configs.composed(name, *words)
+            )
+
+
+def adopted(
+    folder: Path, text: str, *added: str, feedback: str | None = None, **told: str
+) -> Adopted:
+    path = folder / "run.sh"
+    path.write_text(text, "utf-8")
+    return adopt(of_script(path, [], ENVIRON, told), "sd", feedback, added)
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_what_is_printed_composes_and_passes_the_checks(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = adopted(tmp_path, script.text)
+    printed = script_of(found, "run.sh")
+    (tmp_path / "printed.sh").write_text(printed, "utf-8")
+    again = of_script(tmp_path / "printed.sh", [], ENVIRON, {})
+    assert again.config_name == "rltf"
+    assert sorted(again.overrides) == sorted(found.overrides)
+    for part in script.command:
+        assert part in again.overrides
+    said = "\n".join(line for line in printed.splitlines() if line.startswith("#"))
+    for part in script.reasons:
+        assert part in said
+    if "custom_reward_function.path=reward.py" in again.overrides:
+        Path("reward.py").write_text("def score(**_):\n    return 1.0\n", "utf-8")
+    config = configs.composed("rltf", *again.overrides)
+    checks.resolve_files(config)
+    checks.check_config(config)
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_adopted_is_one_line(case, tmp_path):
+    text, told = case
+    with pytest.raises(ValueError, match=re.escape(told)) as raised:
+        adopted(tmp_path, text)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_variable_that_a_program_sets_can_be_told(tmp_path):
+    found = adopted(tmp_path, f"n=$(nvidia-smi -L | wc -l)\n{GRPO} trainer.nnodes=$n", n="2")
+    assert "trainer.nnodes=2" in found.overrides
+
+
+def test_feedback_and_further_overrides(tmp_path):
+    with pytest.raises(ValueError, match=r"rltf.feedback.endpoint.base_url=\?\?\?"):
+        adopted(tmp_path, GRPO, feedback="judge")
+    judge = "rltf.feedback.endpoint.base_url=http://h:8000/v1"
+    found = adopted(tmp_path, GRPO, judge, "rltf.feedback.endpoint.model=m", feedback="judge")
+    assert found.overrides[-2] == judge
+    assert "rltf/feedback=judge" in found.overrides
+    with pytest.raises(ConfigError, match=r"algorithm\.adv_estimator=grpo: the rltf trainers"):
+        adopted(tmp_path, GRPO, "algorithm.adv_estimator=grpo")
+
+
+def test_rows_of_an_environment_of_ours_keep_it(tmp_path):
+    from rltf_verl.data.build import build_parquet
+
+    paths = build_parquet("binary_matrix", tmp_path, seed=0, num_train=2, num_test=1)
+    files = f"data.train_files={paths.train} data.val_files={paths.test}"
+    found = adopted(tmp_path, f"{GRPO} {files}")
+    assert "rltf/env=binary_matrix" in found.overrides
+
+
+def test_a_config_of_ones_own_becomes_overrides(tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        "hydra:\n  searchpath: [file://verl/trainer/config]\n"
+        "defaults: [ppo_trainer, _self_]\n"
+        "algorithm: {adv_estimator: grpo}\n"
+        "data: {train_batch_size: 64}\n"
+        "actor_rollout_ref: {rollout: {name: vllm, n: 4}, actor: {ppo_mini_batch_size: 64}}\n"
+    )
+    command = f"python3 -m verl.trainer.main_ppo --config-path={tmp_path} --config-name=mine"
+    found = adopted(tmp_path, f"{command} data.train_batch_size=128")
+    assert "actor_rollout_ref.rollout.n=4" in found.overrides
+    assert "data.train_batch_size=128" in found.overrides
+    assert "rltf.updates_per_batch=2" in found.overrides
+
+
+def test_as_hydra_composes_it(tmp_path):
+    found = adopted(tmp_path, SCRIPTS["Megatron"].text)
+    checks.check_config(settings.composed("rltf", found.overrides))
+    with pytest.raises(ConfigError, match="Could not find 'rltf/feedback/jugde'"):
+        adopted(tmp_path, GRPO, feedback="jugde")
+
+
+def test_the_printed_script_is_what_bash_would_run(tmp_path):
+    printed = script_of(adopted(tmp_path, SCRIPTS["GRPO, 7B, FSDP"].text), "run.sh")
+    command = printed[printed.index("python3 -m") :].replace("\\\n", " ")
+    words = shlex.split(command)
+    assert words[:4] == ["python3", "-m", "verl.trainer.main_ppo", "--config-name=rltf"]
+    assert words[-1] == "$@"
