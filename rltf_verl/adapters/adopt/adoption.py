@@ -27,6 +27,7 @@ from rltf_verl.adapters.adopt.settings import (
     without_unknown,
 )
 from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.startup.files import check_dataset, resolve_files
 from rltf_verl.adapters.startup.modes import mode_combinations
 from rltf_verl.adapters.startup.verl_settings import USELESS, ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError
@@ -290,7 +291,7 @@ def _checked(settings: Settings, extra: Settings) -> DictConfig:
     for key in DATA:
         for path in files_of(OmegaConf.select(seen, key) or []):
             if Path(path).is_file():
-                checks.check_dataset(key, path, parts.env)
+                check_dataset(key, path, parts.env)
     return config
 
 
@@ -301,7 +302,7 @@ def _checkable(config: DictConfig) -> DictConfig:
         path = OmegaConf.select(seen, f"{block}.path")
         if path and not str(path).startswith("pkg://") and not Path(path).expanduser().is_file():
             OmegaConf.update(seen, f"{block}.path", None)
-    checks.resolve_files(seen)
+    resolve_files(seen)
     return seen
 
 

@@ -15,6 +15,7 @@ from rltf_verl.adapters.adopt.adoption import Adopted, adopt
 from rltf_verl.adapters.adopt.launch import of_script
 from rltf_verl.adapters.adopt.text import script_of
 from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.config import ConfigError
 from tests.adapters.adopt.scripts import COMMON, REFUSED, SCRIPTS
 from tests.support import configs
@@ -58,7 +59,7 @@ def test_what_is_printed_composes_and_passes_the_checks(script, tmp_path, monkey
     if "custom_reward_function.path=reward.py" in again.overrides:
         Path("reward.py").write_text("def score(**_):\n    return 1.0\n", "utf-8")
     config = configs.composed("rltf", *again.overrides)
-    checks.resolve_files(config)
+    resolve_files(config)
     checks.check_config(config)
 
 
