@@ -28,16 +28,22 @@ def look(config: DictConfig) -> Inputs:
     """
     refused = [*refusals(config), *refused_by_verl(config)]
     parts = policy = None
+    warned = []
     with contextlib.suppress(ValueError):
         parts = _unrecorded(config)
-    with contextlib.suppress(ValueError):
+        warned = warnings_of(config, parts.config)
+    try:
         policy = ToldPolicy(config, load_model(config))
+    except Exception as error:  # also of families that verl has a tokenisation of its own for
+        cause = " ".join(str(error).split())
+        if cause not in refused:
+            warned.append(f"no prompts can be shown here ({cause})")
     train, val = (_rows_in(config, key) for key in DATA)
     resumes = resumed_folder(config)
     return Inputs(
         setting=partial(OmegaConf.select, config),
         refusals=list(dict.fromkeys(refused)),
-        warnings=[] if parts is None else warnings_of(config, parts.config),
+        warnings=warned,
         parts=parts,
         policy=policy,
         cases=[] if parts is None else _cases(config, parts),

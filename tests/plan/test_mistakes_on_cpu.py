@@ -5,11 +5,7 @@ of by `rltf plan`. None reaches a worker.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 
@@ -17,116 +13,12 @@ from rltf_verl.adapters.plan.compose import compose_run
 from rltf_verl.adapters.startup.checks import refusals
 from rltf_verl.adapters.startup.hook import refused_by_verl
 from rltf_verl.config import ConfigError
-from rltf_verl.data.build import build_parquet
 from rltf_verl.envs.pool.pool import CallFailed, Pool
 from rltf_verl.plan.looking import look
 from rltf_verl.plan.making import make_plan
-from tests.support.configs import composed
-from tests.support.tiny_model import tiny_model
+from tests.support.plan_runs import pretend
 
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
-SAYS = 'Let\'s think step by step and output the final answer after "####".'
-SCORER = """
-def compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs):
-    said = solution_str.rpartition("####")[2].strip()
-    return {"score": float(said == ground_truth), "feedback": f"{said or 'nothing'} was read."}
-
-def generous(data_source, solution_str, ground_truth, extra_info, **kwargs):
-    return 1.0
-
-def broken(data_source, solution_str, ground_truth, extra_info, **kwargs):
-    raise KeyError("answer_type")
-"""
-
-
-def rows(asks: str = SAYS, num: int = 12, role: str = "user") -> list[dict[str, Any]]:
-    return [
-        {
-            "data_source": "mine",
-            "prompt": [{"role": role, "content": f"What is {i} + 1? {asks}"}],
-            "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": str(i + 1)},
-            "extra_info": {"split": "train", "index": i, "answer": f"{i} + 1 = {i + 1}"},
-        }
-        for i in range(num)
-    ]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the cases name: data, models, a reward function."""
-    folder = tmp_path_factory.mktemp("home")
-    pq.write_table(pa.Table.from_pylist(rows()), folder / "train.parquet")
-    boxed = rows("Put the answer in \\boxed{}.")
-    pq.write_table(pa.Table.from_pylist(boxed), folder / "boxed.parquet")
-    odd = rows(role="judge")
-    pq.write_table(pa.Table.from_pylist(odd), folder / "odd.parquet")
-    pq.write_table(pa.Table.from_pylist(rows())[:0], folder / "empty.parquet")
-    (folder / "train.csv").write_text("question,answer\n")
-    (folder / "reward.py").write_text(SCORER)
-    (folder / "mine.py").write_text("class Mine:\n    pass\n")
-    build_parquet("binary_matrix", folder / "matrix", 0, 12, 4, n_min=3, n_max=3, style="compact")
-    tiny_model(folder / "model")
-    tiny_model(folder / "short", context=1000)
-    tiny_model(folder / "untold", template=False)
-    tiny_model(folder / "bare")
-    (folder / "bare" / "model.safetensors").unlink()
-    tiny_model(folder / "mute")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (folder / "mute" / name).unlink()
-    strict = tiny_model(folder / "strict") / "chat_template.jinja"
-    roles = (
-        "{% if m.role not in ('user', 'assistant') %}{{ raise_exception('no role') }}{% endif %}"
-    )
-    strict.write_text("{% for m in messages %}" + roles + "{{ m.content }}{% endfor %}")
-    (folder / "nothing").mkdir()
-    return folder
-
-
-GROUPS = ("rltf/method=sd", "rltf/hardware=cpu", "rltf/env=reward_function")
-GOOD = (
-    f"{MODEL}.path=model",
-    "data.train_files=train.parquet",
-    "data.val_files=train.parquet",
-    "data.train_batch_size=4",
-    "custom_reward_function.path=reward.py",
-    "trainer.logger=[console,file]",
-    "trainer.test_freq=5",
-    "trainer.save_freq=5",
-)
-
-
-@pytest.fixture
-def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DictConfig]:
-    """Overrides, as on the command line -> a config that is right but for them."""
-    monkeypatch.chdir(home)
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    for name in ("RAY_ADDRESS", "WANDB_API_KEY", "WANDB_MODE", "NETRC", "HF_ENDPOINT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(home))
-    pretend(monkeypatch, "cpu")
-    return lambda *words: composed("rltf", *_chosen(words), *GOOD, *_values(words))
-
-
-def _chosen(words: tuple[str, ...]) -> list[str]:
-    chosen = [word for word in words if word.startswith("rltf/")]
-    replaced = {word.partition("=")[0] for word in chosen}
-    return [*(word for word in GROUPS if word.partition("=")[0] not in replaced), *chosen]
-
-
-def _values(words: tuple[str, ...]) -> list[str]:
-    return [word for word in words if not word.startswith("rltf/")]
-
-
-def pretend(patch: pytest.MonkeyPatch, device: str, num: int = 0) -> None:
-    """Be another machine."""
-
-    class Device:
-        is_available = staticmethod(lambda: num > 0)
-        device_count = staticmethod(lambda: num)
-
-    patch.setattr("verl.utils.device.get_device_name", lambda: device)
-    patch.setattr("verl.utils.device.get_torch_device", lambda: Device)
 
 
 def test_a_run_without_a_mistake_is_not_refused(run: Callable[..., DictConfig]) -> None:
@@ -136,13 +28,20 @@ def test_a_run_without_a_mistake_is_not_refused(run: Callable[..., DictConfig]) 
 
 
 COMPOSED = {
-    "wrong method": (["rltf/method=sdd"], "Could not find 'rltf/method/sdd'"),
+    "wrong method": (["rltf/method=sdd"], "rltf/method=sdd: there is no sdd; did you mean sd?"),
     "misspelt key": (
         ["rltf.distil.weight=0.2"],
         "rltf.distil.weight=0.2: there is no key distil; did you mean rltf.distill?",
     ),
-    "key at the wrong level": (["distill.weight=0.2"], "there is no key distill"),
-    "wrong group": (["rltf/env=gsm8k"], "Could not find 'rltf/env/gsm8k'"),
+    "key at the wrong level": (
+        ["distill.weight=0.2"],
+        "distill.weight=0.2: there is no key distill; did you mean rltf.distill?",
+    ),
+    "~ without quotes": (["data.train_files=~/x.parquet"], "data.train_files=~/x.parquet: cannot"),
+    "wrong group": (
+        ["rltf/env=gsm8k"],
+        "rltf/env=gsm8k: there is no gsm8k; known: binary_matrix, code",
+    ),
 }
 
 
@@ -158,7 +57,9 @@ def test_a_command_that_cannot_be_composed_is_one_line(case: str) -> None:
 def test_the_wrong_config_is_one_line() -> None:
     with pytest.raises(ConfigError, match=r"start from --config-name=rltf$"):
         compose_run("ppo_trainer", ["rltf/hardware=cpu"])
-    with pytest.raises(ConfigError, match=r"^Cannot find primary config 'rltf_sdd'"):
+    with pytest.raises(
+        ConfigError, match=r"^--config-name=rltf_sdd: there is no .*did you mean rltf_sd"
+    ):
         compose_run("rltf_sdd", [])
 
 

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 
 import verl  # noqa: F401  # registers our search path with Hydra
@@ -13,7 +14,7 @@ from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_automatic_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -74,6 +75,13 @@ def _known_to_hydra(config: DictConfig) -> Iterator[None]:
 def _told(error: Exception, name: str, overrides: Sequence[str]) -> str:
     """Hydra's error in one line, with a better hint where it knows none."""
     text = str(error)
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        return _missing(error.missing_cfg_file, list(error.options or ()))
+    if isinstance(error, OverrideParseException):
+        return (
+            f"{error.override}: cannot be read; write key=value, and in quotes what has special"
+            " characters: 'key=\"~/x\"'"
+        )
     found = NO_KEY.search(text) or NO_KEY.search(str(error.__cause__))
     if found is not None:
         key, word = found[2], found[1]
@@ -87,12 +95,32 @@ def _told(error: Exception, name: str, overrides: Sequence[str]) -> str:
     return " ".join(text.split())
 
 
+def _missing(file: str, options: list[str]) -> str:
+    """A primary config, or a choice of a group, that is not there."""
+    group, _, choice = file.rpartition("/")
+    if not group:
+        folder = files("hydra_configs.rltf_verl").iterdir()
+        options = [f.name.removesuffix(".yaml") for f in folder if f.name.endswith(".yaml")]
+    named = f"{group}={choice}" if group else f"--config-name={choice}"
+    near = difflib.get_close_matches(choice, options, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{named}: there is no {choice}{hint}; known: {', '.join(sorted(options))}"
+
+
 def _closest(key: str, name: str) -> str:
-    """The most similar key beside it."""
+    """The most similar key beside it; of a key at the top, also the same one in our block."""
     block, _, word = key.rpartition(".")
     try:
-        inside = OmegaConf.select(compose_run(name, []), block) if block else None
+        config = compose_run(name, [])
     except ConfigError:
         return ""
-    near = difflib.get_close_matches(word, [str(k) for k in inside or ()], n=1)
-    return f"; did you mean {block}.{near[0]}?" if near else f" in {block}"
+    beside = (
+        [f"{block}.{other}" for other in OmegaConf.select(config, block) or ()] if block else []
+    )
+    ours = [f"rltf.{other}" for other in config.get("rltf") or ()]
+    tops = [str(other) for other in config]
+    known = beside or [*ours, *tops]
+    near = difflib.get_close_matches(key if block else word, known, n=1)
+    if not block and f"rltf.{word}" in ours:
+        near = [f"rltf.{word}"]
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,181 @@
+"""What `rltf plan` says about a run."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig
+from rich.console import Console
+from typer.testing import CliRunner
+
+from rltf_verl.cli.app import app
+from rltf_verl.config import ConfigError
+from rltf_verl.plan.looking import look
+from rltf_verl.plan.making import make_plan
+from rltf_verl.report.terminal.plan import show_plan
+from tests.support.plan_runs import GOOD, GROUPS
+
+JUDGE = (
+    "rltf/feedback=judge",
+    "rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1",
+    "rltf.feedback.endpoint.model=m",
+    "rltf.feedback.price={prompt: 10, completion: 1000}",
+)
+OWN = """
+from rltf_verl.types import Grade
+
+class Mine:
+    name = "mine"
+
+    def prompt(self, problem):
+        return problem.data["question"]
+
+    def data_of(self, question, row):
+        return {"question": question}
+
+    def grade(self, problem, text):
+        return Grade(correct=text == problem.reference, format_ok=True)
+
+    def explain(self, problem, text, grade, level):
+        return f"Not {text}."
+"""
+Run = Callable[..., DictConfig]
+
+
+def planned(config: DictConfig, attempt: str | None = None) -> dict[str, Any]:
+    return make_plan(look(config), 2, attempt)
+
+
+def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
+    plan = planned(run())
+    problem, _ = plan["problems"]
+    first, second = problem["turns"]
+    asks = 'What is 0 + 1? Let\'s think step by step and output the final answer after "####".'
+    assert first["prompt"] == f"<user>{asks}<assistant>"
+    assert (first["answer"], first["correct"], first["reward"]) == ("#### 2", False, 0.0)
+    assert first["feedback"] == "Your previous answer is incorrect. 2 was read."
+    assert second["prompt"].startswith(f"<user>Question: {asks}")
+    assert "Your Previous Solution:\n#### 2\n" in second["prompt"]
+    assert first["feedback"] in second["prompt"]
+    assert (second["answer"], second["correct"], second["stop"]) == ("#### 1", True, "solved")
+    assert [row["title"] for row in problem["rows"]] == [
+        "first prompt → attempt 1",
+        "first prompt → attempt 2",
+        "prompt to revise attempt 1 → attempt 2",
+    ]
+    rules = [part["advantage"] for row in problem["rows"][:2] for part in row["parts"]]
+    assert rules == [
+        "1.0 × (return at γ = 0.1 − mean of the group at this turn)",
+        "0.1 × (reward − mean first reward of the group)",
+    ]
+
+
+def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
+    plan = planned(run("rltf.updates_per_batch=2", "trainer.total_epochs=3"))
+    step = plan["step"]
+    assert (step["episodes"], step["most_answers"]) == (4 * 8, 4 * 8 * 2)
+    assert (step["fewest_rows"], step["most_rows"]) == (4 * 8, 4 * 8 * 3)
+    assert step["most_sampled_tokens"] == 4 * 8 * 2 * 2048
+    assert (step["most_judge_calls"], step["optimiser_updates"]) == (0, 2)
+    schedule = plan["schedule"]
+    assert (schedule["steps"], schedule["steps_per_epoch"]) == (9, 3)
+    assert schedule["validations"] == 3  # before, after step 5, at the end
+    assert schedule["metrics_file"] == "rltf/rltf.jsonl"
+
+
+def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> None:
+    plan = planned(run("rltf/method=fm", *JUDGE))
+    problem = plan["problems"][0]
+    (sent,) = problem["judge_prompts"]
+    assert "#### 2" in sent
+    assert "(what the judge writes about this attempt)" in problem["turns"][1]["prompt"]
+    (critic,) = problem["critic_prompts"]
+    assert "A student's solution:\n#### 2" in critic
+    step = plan["step"]
+    assert step["most_judge_calls"] == 32
+    assert step["most_judge_price"] == pytest.approx(
+        32 * (len(sent) * 10 + 1024 * 1000) / 1e6, rel=0.01
+    )
+
+
+def test_a_critique_of_the_policy_is_shown_with_its_prompt(run: Run) -> None:
+    problem = planned(run("rltf/method=self_critique"))["problems"][0]
+    assert problem["turns"][0]["feedback"] == "(what the policy writes about its attempt)"
+    assert "A student's solution:\n#### 2" in problem["critic_prompts"][0]
+    assert problem["rows"][1]["title"] == "critic prompt about attempt 1 → critique of attempt 1"
+
+
+def test_an_attempt_of_ones_own(run: Run) -> None:
+    (right, wrong) = planned(run(), "It is #### 1")["problems"]
+    assert [turn["stop"] for turn in right["turns"]] == ["solved"]
+    assert wrong["turns"][0]["answer"] == "It is #### 1"
+    assert not wrong["turns"][0]["correct"]
+
+
+def test_a_single_turn_and_a_growing_chat(run: Run) -> None:
+    single = planned(run("rltf/method=grpo_single"))["problems"][0]
+    assert [turn["stop"] for turn in single["turns"]] == ["horizon"]
+    assert len(single["rows"]) == 1
+    chat = planned(run("rltf/method=fm_inline"))["problems"][0]
+    assert chat["turns"][1]["prompt"].startswith(chat["turns"][0]["prompt"] + "#### 2")
+    assert [row["title"] for row in chat["rows"]] == [
+        "first prompt → attempt 1 → feedback on attempt 1 → attempt 2"
+    ]
+
+
+def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
+    (home / "own.py").write_text(OWN)
+    names = ("custom_reward_function.path=null", "~rltf.env", "+rltf.env.name=./own.py:Mine")
+    plan = planned(run(*names))
+    first = plan["problems"][0]["turns"][0]
+    assert (first["answer"], first["feedback"]) == ("2", "Not 2.")
+    assert plan["refusals"] == []
+
+
+def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
+    out = io.StringIO()
+    show_plan(planned(run("trainer.save_freq=-1")), Console(file=out, width=80))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "this run can start; 1 warning"
+    assert [line.split()[0] for line in lines if "trainer.save_freq=-1" in line] == ["warning"]
+
+
+def test_it_writes_nothing(run: Run, home: Path) -> None:
+    before = sorted(home.rglob("*"))
+    planned(run("rltf.feedback.record_dir=recorded"))
+    assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("run")
+def test_the_command_takes_the_runs_own_command_line() -> None:
+    command = ["plan", "python", "-m", "verl.trainer.main_ppo", "--config-name=rltf"]
+    good = CliRunner().invoke(app, [*command, *GROUPS, *GOOD, "--json", "--problems=1"])
+    plan = json.loads(good.stdout)
+    assert good.exit_code == 0
+    assert (len(plan["problems"]), plan["run"]["name"]) == (1, "rltf_sd")
+    bad = CliRunner().invoke(app, [*command, *GROUPS, *GOOD, "rltf.distill.weight=-1"])
+    assert bad.exit_code == 1
+    assert "would be refused for 1 thing" in bad.stdout
+
+
+def test_what_a_hub_says_becomes_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rltf_verl.adapters.startup.model import load_model
+
+    said = {
+        "You are trying to access a gated repo.": "is gated on the Hugging Face hub; accept its",
+        "404 Client Error. Repository Not Found": "correct the name, or log in with `hf auth",
+    }
+    for error, message in said.items():
+
+        def refuse(*_: object, error: str = error, **__: object) -> None:
+            raise OSError(error)
+
+        monkeypatch.setattr("transformers.AutoConfig.from_pretrained", refuse)
+        with pytest.raises(ConfigError, match=message):
+            load_model(run("actor_rollout_ref.model.path=org/secret"))

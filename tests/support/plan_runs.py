@@ -1,0 +1,110 @@
+"""A folder with all that a small run names, right and wrong; and its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from omegaconf import DictConfig
+
+from rltf_verl.data.build import build_parquet
+from tests.support.configs import composed
+from tests.support.tiny_model import tiny_model
+
+MODEL = "actor_rollout_ref.model"
+SAYS = 'Let\'s think step by step and output the final answer after "####".'
+SCORER = """
+def compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    said = solution_str.rpartition("####")[2].strip()
+    return {"score": float(said == ground_truth), "feedback": f"{said or 'nothing'} was read."}
+
+def generous(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    return 1.0
+
+def broken(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    raise KeyError("answer_type")
+"""
+
+
+def rows(asks: str = SAYS, num: int = 12, role: str = "user") -> list[dict[str, Any]]:
+    return [
+        {
+            "data_source": "mine",
+            "prompt": [{"role": role, "content": f"What is {i} + 1? {asks}"}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": str(i + 1)},
+            "extra_info": {"split": "train", "index": i, "answer": f"{i} + 1 = {i + 1}"},
+        }
+        for i in range(num)
+    ]
+
+
+def fill(folder: Path) -> Path:
+    """Data, models, a reward function."""
+    pq.write_table(pa.Table.from_pylist(rows()), folder / "train.parquet")
+    boxed = rows("Put the answer in \\boxed{}.")
+    pq.write_table(pa.Table.from_pylist(boxed), folder / "boxed.parquet")
+    odd = rows(role="judge")
+    pq.write_table(pa.Table.from_pylist(odd), folder / "odd.parquet")
+    pq.write_table(pa.Table.from_pylist(rows())[:0], folder / "empty.parquet")
+    (folder / "train.csv").write_text("question,answer\n")
+    (folder / "reward.py").write_text(SCORER)
+    (folder / "mine.py").write_text("class Mine:\n    pass\n")
+    build_parquet("binary_matrix", folder / "matrix", 0, 12, 4, n_min=3, n_max=3, style="compact")
+    tiny_model(folder / "model")
+    tiny_model(folder / "short", context=1000)
+    tiny_model(folder / "untold", template=False)
+    tiny_model(folder / "bare")
+    (folder / "bare" / "model.safetensors").unlink()
+    tiny_model(folder / "mute")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / "mute" / name).unlink()
+    strict = tiny_model(folder / "strict") / "chat_template.jinja"
+    roles = (
+        "{% if m.role not in ('user', 'assistant') %}{{ raise_exception('no role') }}{% endif %}"
+    )
+    strict.write_text("{% for m in messages %}" + roles + "{{ m.content }}{% endfor %}")
+    (folder / "nothing").mkdir()
+    return folder
+
+
+GROUPS = ("rltf/method=sd", "rltf/hardware=cpu", "rltf/env=reward_function")
+GOOD = (
+    f"{MODEL}.path=model",
+    "data.train_files=train.parquet",
+    "data.val_files=train.parquet",
+    "data.train_batch_size=4",
+    "custom_reward_function.path=reward.py",
+    "trainer.logger=[console,file]",
+    "trainer.test_freq=5",
+    "trainer.save_freq=5",
+)
+
+
+def configured(*words: str) -> DictConfig:
+    """Overrides, as on the command line -> a config that is right but for them."""
+    return composed("rltf", *_chosen(words), *GOOD, *_values(words))
+
+
+def _chosen(words: tuple[str, ...]) -> list[str]:
+    chosen = [word for word in words if word.startswith("rltf/")]
+    replaced = {word.partition("=")[0] for word in chosen}
+    return [*(word for word in GROUPS if word.partition("=")[0] not in replaced), *chosen]
+
+
+def _values(words: tuple[str, ...]) -> list[str]:
+    return [word for word in words if not word.startswith("rltf/")]
+
+
+def pretend(patch: pytest.MonkeyPatch, device: str, num: int = 0) -> None:
+    """Be another machine."""
+
+    class Device:
+        is_available = staticmethod(lambda: num > 0)
+        device_count = staticmethod(lambda: num)
+
+    patch.setattr("verl.utils.device.get_device_name", lambda: device)
+    patch.setattr("verl.utils.device.get_torch_device", lambda: Device)
