@@ -2,16 +2,22 @@
 is.
 """
 
+import io
 import json
+import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from rltf_verl.cli.app import app
 from rltf_verl.cli.common import parse_options
 from rltf_verl.data.schema import read_provenance
+from rltf_verl.report.terminal.console import show_table
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
@@ -190,3 +196,48 @@ def test_inspect(tmp_path: Path) -> None:
     assert "step 1" not in result.stdout
     assert "1 of 2 sessions" in rltf("inspect", tmp_path, "--limit", 1).stdout
     assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
+
+
+def test_presets_in_a_pipe_are_one_line_each_and_compose_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rltf_verl.adapters.startup.presets", None)
+    lines = rltf("presets").stdout.splitlines()
+    assert any(re.fullmatch(r"sd +RLTF-SD: multi-turn GRPO plus .*", line) for line in lines)
+    assert {"ufo", "release/sd"} <= {line.split()[0] for line in lines}
+
+
+def test_version_and_completion():
+    assert re.fullmatch(r"rltf-verl [\d.]+, verl [\d.]+\n", rltf("--version").stdout)
+    words = {"_RLTF_COMPLETE": "complete_bash", "COMP_WORDS": "rltf ad", "COMP_CWORD": "1"}
+    assert CliRunner().invoke(app, [], env=words, prog_name="rltf").stdout.split() == ["adopt"]
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys, rltf_verl.cli.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"torch", "verl", "ray", "pandas", "numpy", "pyarrow", "transformers", "hydra"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_tables_keep_their_headers_at_80_columns():
+    out = Console(width=80, file=io.StringIO(), force_terminal=True)
+    header = [f"column {k}" for k in range(10)]
+    show_table([header, ["value"] * 10], out)
+    assert all(name in out.file.getvalue() for name in header)
+
+
+def test_adopt_prints_a_script_or_one_line(tmp_path):
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
+        " actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=$n\n"
+    )
+    result = rltf("adopt", script, "--var", "n=4")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("#!/usr/bin/env bash")
+    assert "    actor_rollout_ref.rollout.n=4 \\\n" in result.stdout
+    again = rltf("adopt", "--method", "grpo", "--", *shlex.split(script.read_text().strip())[:-1])
+    assert "rltf/method=grpo" in again.stdout
+    script.write_text("python3 train.py\n")
+    result = rltf("adopt", script)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "no `python -m verl.trainer.main_ppo` in it" in result.stderr

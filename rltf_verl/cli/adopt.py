@@ -33,7 +33,11 @@ def adopt(
     The script is read, not run: assignments, arrays, if and case are followed, with the variables
     of this shell. What it prints is a script: `rltf adopt run.sh > run_rltf.sh`.
     """
-    quiet()
+    with quiet():
+        typer.echo(_script(words, method, feedback, words_as_text(var or [])))
+
+
+def _script(words: list[str], method: str, feedback: str | None, told: dict[str, str]) -> str:
     from rltf_verl.adapters.adopt.adoption import adopt as adopted
     from rltf_verl.adapters.adopt.launch import of_command, of_script
     from rltf_verl.adapters.adopt.script import Command
@@ -42,8 +46,7 @@ def adopt(
     path = Path(words[0])
     if path.suffix == ".sh" or path.is_file():
         environ = {"PWD": str(Path.cwd()), **os.environ}
-        launch = of_script(path, [], environ, words_as_text(var or []))
-        found = adopted(launch, method, feedback, words[1:])
-    else:
-        found = adopted(of_command(Command(words, {}, "", 1)), method, feedback)
-    typer.echo(script_of(found, str(path) if path.is_file() else "your command"))
+        launch = of_script(path, [], environ, told)
+        return script_of(adopted(launch, method, feedback, words[1:]), str(path))
+    command = of_command(Command(words, {}, "", 1))
+    return script_of(adopted(command, method, feedback), "your command")

@@ -7,6 +7,9 @@ Nothing heavy is imported before a command needs it.
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -15,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from rltf_verl.cli.adopt import adopt
-from rltf_verl.cli.common import episodes_of
+from rltf_verl.cli.common import episodes_of, quiet
 from rltf_verl.cli.compare import compare
 from rltf_verl.cli.data import data
 from rltf_verl.cli.env import env
@@ -42,10 +45,31 @@ class _OneLineErrors(TyperGroup):
 app = typer.Typer(
     cls=_OneLineErrors,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
-    help="Reinforcement Learning from Text Feedback on verl.",
 )
+
+
+def _version(wanted: bool) -> None:
+    from importlib.metadata import version
+
+    if wanted:
+        typer.echo(f"rltf-verl {version('rltf-verl')}, verl {version('verl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_version, help="Versions of this package and verl."
+        ),
+    ] = False,
+) -> None:
+    """Reinforcement Learning from Text Feedback on verl."""
+
+
 app.add_typer(data, name="data")
 app.add_typer(judge, name="judge")
 app.add_typer(env, name="env")
@@ -118,15 +142,27 @@ def doctor(
 
 @app.command()
 def presets(
+    wide: Annotated[
+        bool, typer.Option("--wide", help="With the objectives that each mixes; takes seconds.")
+    ] = False,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="As docs/methods.md holds it.")
+        bool, typer.Option("--markdown", help="The same as docs/methods.md has it.")
     ] = False,
 ) -> None:
-    """List the methods for rltf/method, with the objectives that each of them mixes."""
-    from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
+    """List the methods for rltf/method, with a line on each."""
+    if not (wide or as_markdown):
+        from rltf_verl.config.methods import method_titles
+
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+        for name, title in method_titles().items():
+            typer.echo(textwrap.fill(f"{name:<23} {title}", width, subsequent_indent=" " * 24))
+        return
     from rltf_verl.report.terminal.console import show_table
 
-    table = preset_table(load_presets())
+    with quiet():
+        from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
+
+        table = preset_table(load_presets())
     if as_markdown:
         typer.echo(markdown(table))
     else:

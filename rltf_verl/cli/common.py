@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,13 +26,17 @@ def parse_options(words: list[str]) -> dict[str, Any]:
     return {key: _literal(value) for key, _, value in pairs}
 
 
-def quiet() -> None:
+@contextmanager
+def quiet() -> Iterator[None]:
     """No warnings of verl's imports: which engines are not installed matters to a run only."""
-    import logging
-    import warnings
-
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
+    before = logging.root.manager.disable
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(before)
 
 
 def words_as_text(words: list[str]) -> dict[str, str]:

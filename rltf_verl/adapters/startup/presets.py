@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from importlib.resources import files
 from typing import Any
 
 import verl  # noqa: F401  # registers our search path with Hydra
@@ -12,6 +11,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rltf_verl.config import RLTFConfig, Scheduled
+from rltf_verl.config.methods import method_titles
 
 MADE_BY = {"critique": ("policy", "paired")}
 """Objectives whose rows only some providers make."""
@@ -32,24 +32,16 @@ class Preset:
 
 def load_presets() -> list[Preset]:
     """All of them, sorted by name."""
-    folder = files("hydra_configs.rltf_verl").joinpath("rltf", "method")
-    texts = {f.name: f for f in folder.iterdir() if f.is_file()}
-    release = folder.joinpath("release").iterdir()
-    texts |= {f"release/{f.name}": f for f in release if f.name != "base.yaml"}
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return [
-            _load(name.removesuffix(".yaml"), file.read_text("utf-8"))
-            for name, file in sorted(texts.items())
-        ]
+        return [_load(name, title) for name, title in method_titles().items()]
 
 
-def _load(name: str, text: str) -> Preset:
-    _package, title, *_ = text.splitlines()
+def _load(name: str, title: str) -> Preset:
     config = compose("rltf", [f"rltf/method={name}"])
     with open_dict(config):
         config.actor_rollout_ref.model.path = "unset"
     block: Any = OmegaConf.to_container(config.rltf, resolve=True)
-    return Preset(name, title.removeprefix("# "), config, RLTFConfig.from_mapping(block))
+    return Preset(name, title, config, RLTFConfig.from_mapping(block))
 
 
 def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:

@@ -4,6 +4,7 @@ control sequences.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,25 @@ def show_parity(report: Report, console: Console | None = None) -> None:
 
 
 def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -> None:
-    """A header and its lines."""
-    header, *lines = table
+    """A header and its lines; as columns where the headers do not fit beside each other. Nothing is
+    cut in a pipe.
+    """
+    out = console or Console()
+    cells = [[printable(cell) for cell in line] for line in table]
+    if console is None and not out.is_terminal and "COLUMNS" not in os.environ:
+        out = Console(width=max(out.width, _width(cells)))
+    if _width(cells[:1]) > out.width and len(cells) < len(cells[0]):
+        cells = [list(line) for line in zip(*cells, strict=True)]
+    header, *lines = cells
     shown = Table(*header)
     for line in lines:
-        shown.add_row(*(Text(printable(cell)) for cell in line))
-    (console or Console()).print(shown)
+        shown.add_row(*(Text(cell) for cell in line))
+    out.print(shown)
+
+
+def _width(cells: Sequence[Sequence[str]]) -> int:
+    """Of a table of these lines, borders included."""
+    return sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) + 1
 
 
 def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = None) -> None:
