@@ -25,7 +25,7 @@ def step_sizes(
     rows = max((len(p.rows) for p in plays), default=None)
     first = len(plays[0].rows) if plays else None
     whole = int(get("data.max_prompt_length")) + answer
-    calls, price = _judge(inputs, config, plays)
+    calls, price = _judge(inputs, plays)
     stops = config.episode.stop_when_solved_train or config.episode.horizon == 1
     return {
         "problems": int(get("data.train_batch_size")),
@@ -64,17 +64,13 @@ def validations_of(get: Setting, steps: int) -> int:
     return during + bool(get("trainer.val_before_train"))
 
 
-def _judge(
-    inputs: Inputs, config: RLTFConfig, plays: Sequence[Played]
-) -> tuple[int | None, float | None]:
+def _judge(inputs: Inputs, plays: Sequence[Played]) -> tuple[int | None, float | None]:
     """Calls and price of one episode at most; a price of None is not known."""
     if not plays or inputs.policy is None:
         return None, None
-    guard = config.feedback.guard.judge is not None
     longest = max(plays, key=lambda p: len(p.calls))
-    calls = len(longest.calls) + guard * (config.episode.num_nodes - 1)
     price = 0.0
     for settings, prompt in longest.calls:
         reply = settings.endpoint.max_tokens or 0
         price += settings.price.of(inputs.policy.count(prompt), reply)
-    return calls, price or None
+    return len(longest.calls), price or None

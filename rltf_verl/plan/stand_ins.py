@@ -20,6 +20,8 @@ LATER = {
     "replay": "(the recorded feedback)",
 }
 """Provider -> what its feedback will be."""
+FORM = 200
+"""Characters at the end of a judge's prompt, which say what form the reply has."""
 PATIENCE_S = 10.0
 """How long a provider may take, in seconds."""
 
@@ -32,10 +34,14 @@ class Asked:
     calls: list[Call] = field(default_factory=list)
 
     async def complete(self, call: Call) -> Reply:
-        """A placeholder; with the lowest usual score where one is asked for."""
+        """A placeholder; with the lowest usual score where one is asked for, and nothing found by a
+        leak guard.
+        """
         self.calls.append(call)
-        scored = "Score:" in call.messages[-1]["content"]
-        return Reply(f"Critique: {JUDGED}\nScore: 1" if scored else JUDGED)
+        form = call.messages[-1]["content"][-FORM:]
+        if "Verdict:" in form:
+            return Reply("Verdict: no")
+        return Reply(f"Critique: {JUDGED}\nScore: 1" if "Score:" in form else JUDGED)
 
     def note(self, event: str) -> None:
         """Nothing is counted here."""

@@ -103,6 +103,21 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
     )
 
 
+def test_a_guards_judge_is_counted_and_lets_pass(run: Run) -> None:
+    guard = "{base_url: 'http://127.0.0.1:9/v1', model: m}"
+    plan = planned(run(*JUDGE, f"+rltf.feedback.guard.judge={{endpoint: {guard}}}"))
+    assert len(plan["problems"][0]["judge_prompts"]) == 2
+    assert len(plan["problems"][0]["turns"]) == 2
+    assert plan["step"]["most_judge_calls"] == 64
+
+
+def test_a_checkpoint_that_the_run_goes_on_from_is_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "global_step_3").mkdir()
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("3")
+    plan = planned(run(f"trainer.default_local_dir={tmp_path}"))
+    assert plan["schedule"]["resumes"] == str(tmp_path / "global_step_3")
+
+
 def test_a_critique_of_the_policy_is_shown_with_its_prompt(run: Run) -> None:
     problem = planned(run("rltf/method=self_critique"))["problems"][0]
     assert problem["turns"][0]["feedback"] == "(what the policy writes about its attempt)"
