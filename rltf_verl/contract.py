@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +12,7 @@ from itertools import islice
 
 from rltf_verl.envs.base import LEVELS, Env, GradesAsync
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.types import Problem
+from rltf_verl.types import Grade, Problem
 
 NUM_PROBLEMS, NUM_HOSTILE = 50, 1000
 NONSENSE = (
@@ -30,6 +31,12 @@ WRAPPINGS: tuple[Callable[[str], str], ...] = (
     "```python\n{}\n```".format,
 )
 """How a policy may write an answer down. A reference must be graded correct in one of them."""
+
+GUESSES = ("0", "1", "A", "yes", "no", "True", "False")
+NUM_CONSTANT, MIN_CONSTANT = 20, 8
+"""Problems that are answered alike, and the fewest that say something."""
+MOST_CONSTANT = 0.75
+"""Highest mean score of one answer to all: a fair yes or no is right in half of them."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,9 @@ def check_env(
     for promise, check in checks.items():
         verdicts.append(_held(promise, partial(_over, problems, check)))
     verdicts.append(
+        _held("no constant answer scores well", partial(_constants, env, problems[:NUM_CONSTANT]))
+    )
+    verdicts.append(
         _held(
             f"{num_hostile} hostile texts raise nothing",
             partial(_hostile, env, problems, seed, num_hostile),
@@ -135,6 +145,35 @@ def _nonsense(env: Env, problem: Problem) -> Iterator[str]:
     yield from (
         f"{text!r} is graded correct" for text in NONSENSE if env.grade(problem, text).correct
     )
+
+
+def _constants(env: Env, problems: Sequence[Problem]) -> Iterator[str]:
+    """Answers that pay whatever is asked: the commonest references, and words that guess."""
+    if len(problems) < MIN_CONSTANT:
+        return
+    wrap = wrapping_of(env, problems[0])
+    common = Counter(problem.reference for problem in problems).most_common(3)
+    for answer in dict.fromkeys([*(reference for reference, _ in common), *GUESSES]):
+        grades = [env.grade(problem, wrap(answer)) for problem in problems]
+        score = sum(_score(grade) for grade in grades) / len(grades)
+        if score > MOST_CONSTANT:
+            yield (
+                f"{wrap(answer)[:60]!r} scores {score:.2f} on average of {len(problems)} problems:"
+                " a policy may learn it and nothing else"
+            )
+
+
+def _score(grade: Grade) -> float:
+    return float(grade.correct) if grade.score is None else grade.score
+
+
+def wrapping_of(env: Env, problem: Problem) -> Callable[[str], str]:
+    """The form in which the reference is graded correct; a box, as most of ours ask for, first."""
+    plain, boxed, *others = WRAPPINGS
+    for wrap in (boxed, plain, *others):
+        if env.grade(problem, wrap(problem.reference)).correct:
+            return wrap
+    return boxed
 
 
 def _repeatable(env: Env, problem: Problem) -> Iterator[str]:

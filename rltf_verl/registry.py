@@ -23,6 +23,18 @@ MAX_CAUSE = 500
 """Characters of somebody else's error that a message quotes."""
 
 
+class UnknownOptionError(ValueError):
+    """A component does not have an option that it is given.
+
+    Args:
+        option: its name.
+    """
+
+    def __init__(self, message: str, option: str) -> None:
+        super().__init__(message)
+        self.option = option
+
+
 def unknown(key: str, value: object, known: Iterable[str]) -> ValueError:
     """The error for a `value` that config `key` cannot have: names the known ones and the closest
     of them.
@@ -96,8 +108,8 @@ def build_block(
     for option, value in options.items():
         key = f"{block}.{plain(option)}={shown(value)}"
         if option not in known and not takes_any:
-            raise ValueError(
-                f"{key}: {owner} has no option {shown(option)}; {_known(option, known)}"
+            raise UnknownOptionError(
+                f"{key}: {owner} has no option {shown(option)}; {_known(option, known)}", option
             )
         default = known[option].default if option in known else inspect.Parameter.empty
         fix = None if value is default else trouble(value, hints.get(option, Any))
@@ -117,14 +129,23 @@ def load(key: str, where: str) -> Any:
     source, _, attribute = where.rpartition(":")
     try:
         module = (
-            _module_of_file(Path(source))
+            _module_of_file(_existing(Path(source)))
             if source.endswith(".py")
             else importlib.import_module(source)
         )
-        return getattr(module, attribute)
     except Exception as error:  # a user's file can raise anything while it is read
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_CAUSE]
         raise ValueError(f"{key}={shown(where)}: {cause}") from error
+    if not hasattr(module, attribute):
+        own = [
+            name
+            for name, value in vars(module).items()
+            if getattr(value, "__module__", None) == module.__name__
+        ]
+        raise ValueError(
+            f"{key}={shown(where)}: {source} has no {attribute!r}; {_known(attribute, own)}"
+        )
+    return getattr(module, attribute)
 
 
 def _installed(block: str) -> dict[str, str]:
@@ -133,12 +154,18 @@ def _installed(block: str) -> dict[str, str]:
     return {point.name: point.value for point in found}
 
 
+def _existing(path: Path) -> Path:
+    """Absolute, whatever folder the process is in. Raises FileNotFoundError."""
+    found = path.expanduser().resolve()
+    if not found.is_file():
+        raise FileNotFoundError(f"no such file, seen from {Path.cwd()}")
+    return found
+
+
 @cache
 def _module_of_file(path: Path) -> ModuleType:
     """A user's own file as a module, loaded once per process."""
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file, seen from {Path.cwd()}")
-    name = f"_rltf_file_{path.stem}_{abs(hash(path.resolve()))}"
+    name = f"_rltf_file_{path.stem}_{abs(hash(path))}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -42,7 +42,7 @@ class Doubles:
 def broken(env: object) -> list[str]:
     return [
         verdict.promise
-        for verdict in check_env(env, num_problems=5, num_hostile=50)
+        for verdict in check_env(env, num_problems=8, num_hostile=50)
         if verdict.broken
     ]
 
@@ -80,6 +80,12 @@ class Strict(Doubles):
 class Generous(Doubles):
     def grade(self, problem: Problem, text: str) -> Grade:
         return Grade("know" in text or super().grade(problem, text).correct, True)
+
+
+class Constant(Doubles):
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        made = [Problem(self.name, i, {"n": i}, "e") for i in range(num_train + num_test)]
+        return Splits(tuple(made[:num_train]), tuple(made[num_train:]))
 
 
 class Moody(Doubles):
@@ -122,6 +128,7 @@ class Dead(Doubles):
         (Moody, "grades are the same each time"),
         (Talkative, "below `full` no explanation gives the answer away"),
         (Silent, "`full` says something"),
+        (Constant, "no constant answer scores well"),
         (Fragile, "50 hostile texts raise nothing"),
     ],
 )
@@ -150,6 +157,8 @@ def test_the_command_checks_a_file_of_ones_own(tmp_path: Path) -> None:
         app, ["env", "check", f"{mine}:Talkative", "--num", "4"], env={"COLUMNS": "200"}
     )
     assert (good.exit_code, bad.exit_code) == (0, 1), good.output + bad.output
+    assert "template critique" in good.output
+    assert "Your Previous Solution:" in good.output
     assert "level verdict, about" in bad.stdout
     options = CliRunner().invoke(app, ["env", "check", "binary_matrix", "n_min=9", "n_max=3"])
     assert "rltf.env.n_max=3" in options.stderr

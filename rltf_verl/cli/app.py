@@ -172,7 +172,7 @@ def presets(
 @app.command()
 def inspect(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Episode log, rltf.episode_log.dir of the run.")
+        Path, typer.Argument(metavar="DIR", help="Folder of a run, or its episode log.")
     ],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Sessions to print.")] = 3,

@@ -69,28 +69,37 @@ def nested(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
-    """Sessions of an episode log."""
+    """Sessions of an episode log, or of the one in the folder of a run."""
     from rltf_verl.runlog.episodes import read_episodes
+    from rltf_verl.runlog.find import log_folder
 
-    if not folder.is_dir():
-        raise ValueError(
-            f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir"
-        )
-    found = [record for record in read_episodes(folder) if step is None or record["step"] == step]
+    log = log_folder(folder)
+    found = [record for record in read_episodes(log) if step is None or record["step"] == step]
     if not found:
         raise ValueError(f"{folder}: no sessions{'' if step is None else f' of step {step}'} in it")
     return found
 
 
-def questions_of(file: Path, num: int | None) -> tuple[list[Any], dict[str, Any]]:
-    """The first rows of a dataset, and the environment with the options that it was built with."""
+def questions_of(
+    file: Path, num: int | None, told: dict[str, Any], config: Path | None
+) -> tuple[list[Any], dict[str, Any]]:
+    """The first rows of a dataset, and what `rltf.env` is for them: the environment that is told,
+    that of the run's config, or the one that the file names with its options.
+    """
+    from rltf_verl.data.made_for import made_for, make, takes_rows_of
     from rltf_verl.data.questions import read_questions
-    from rltf_verl.data.schema import read_provenance
+    from rltf_verl.evaluate.settings import training_blocks
 
-    questions = read_questions(file, num)
-    made = read_provenance(file)
-    env = questions[0].problem.env
-    return questions, {**(made.get("options", {}) if made.get("env") == env else {}), "name": env}
+    env, trained = dict(told.get("env") or {}), dict(training_blocks(config).get("env") or {})
+    if env.get("name", trained.get("name")) == trained.get("name"):
+        env = {**trained, **env}
+    name = env.pop("name", None)
+    questions = read_questions(file, num, takes_rows_of(file, name, env))
+    found = made_for(file, questions[0].problem.env)
+    if name is None:
+        make(file, found)
+        return questions, {**found.options, "name": found.spec}
+    return questions, {**found.at(str(name)).options, "name": name}
 
 
 def require_all(missing: int, failures: list[str]) -> None:

@@ -130,10 +130,16 @@ def data_show(
         bool, typer.Option(help="What the environment says of an attempt, at every level.")
     ] = False,
     attempt: Annotated[str, typer.Option(help="The attempt.")] = "I do not know: \\boxed{?}",
+    env: Annotated[
+        str | None, typer.Option(help="Environment of the rows; the one that the file names.")
+    ] = None,
+    options: Options = None,
 ) -> None:
     """Print the first problems with their answers, and how the file was made."""
     from rltf_verl.data.show import first_problems
     from rltf_verl.report.terminal.dataset import show_problems
 
-    provenance, shown = first_problems(file, num, attempt if env_feedback else None)
+    provenance, shown = first_problems(
+        file, num, attempt if env_feedback else None, env, parse_options(options or [])
+    )
     show_problems(provenance, shown)

@@ -22,6 +22,19 @@ def _made(name: str, options: list[str] | None) -> Any:
     return make_env(name, **nested(parse_options(options or [])))
 
 
+@env.command("list")
+def names() -> None:
+    """List the environments for rltf/env, with a line on each."""
+    from importlib.resources import files
+
+    from rltf_verl.report.terminal.console import show_table
+
+    folder = files("hydra_configs.rltf_verl").joinpath("rltf", "env")
+    texts = {f.name: f.read_text("utf-8") for f in folder.iterdir() if f.name.endswith(".yaml")}
+    lines = [(n[:-5], texts[n].splitlines()[1].lstrip("# ")) for n in sorted(texts)]
+    show_table([("rltf/env", "task"), *lines])
+
+
 @env.command("check")
 def check(
     name: Name,
@@ -29,16 +42,24 @@ def check(
     seed: Annotated[int, typer.Option(help="Seed of problems and texts.")] = 0,
     num: Annotated[int, typer.Option(min=2, help="Problems to look at.")] = 50,
     hostile: Annotated[int, typer.Option(min=0, help="Hostile texts.")] = 1000,
+    revise: Annotated[
+        str | None, typer.Option(help="rltf.episode.revise; the template that fits if not given.")
+    ] = None,
 ) -> None:
-    """Hold an environment against its contract: grading, explaining, hostile texts; exit 1 if a
-    promise is broken.
+    """Hold an environment against its contract: grading, explaining, hostile texts; show the second
+    prompt; exit 1 if a promise is broken.
     """
     from rltf_verl.contract import check_env
     from rltf_verl.report.terminal.console import show_table
+    from rltf_verl.report.terminal.environment import second_prompt
 
-    verdicts = check_env(_made(name, options), seed, num, hostile)
+    made = _made(name, options)
+    verdicts = check_env(made, seed, num, hostile)
     show_table([("promise", "kept"), *((v.promise, v.broken or "yes") for v in verdicts)])
-    raise typer.Exit(int(any(v.broken for v in verdicts)))
+    broken = any(v.broken for v in verdicts)
+    if not broken:
+        typer.echo(second_prompt(made, revise, seed))
+    raise typer.Exit(int(broken))
 
 
 @env.command("show")

@@ -71,9 +71,10 @@ def evaluate(
     from rltf_verl.evaluate.folder import Folder
     from rltf_verl.evaluate.settings import evaluation
 
-    questions, env = questions_of(file, problems)
+    told = nested(parse_options(options))
+    questions, env = questions_of(file, problems, told, config)
     settings = evaluation(
-        nested(parse_options(options)),
+        told,
         rounds,
         env,
         config=config,
@@ -95,7 +96,7 @@ def evaluate(
 
 def results(
     log: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")
+        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
     ],
     out: Out,
     step: Annotated[

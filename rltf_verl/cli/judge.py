@@ -16,7 +16,7 @@ judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says an
 @judge.command("audit")
 def judge_audit(
     folder: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")
+        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
     ],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
 ) -> None:
@@ -85,13 +85,14 @@ def _judge_and_requests(
     from rltf_verl.envs import make_env
     from rltf_verl.feedback import make_provider
     from rltf_verl.runlog.episodes import read_wrong_attempts
+    from rltf_verl.runlog.find import log_folder
 
     told = nested(parse_options(options))
     environment = make_env(env, **told.pop("env", {}))
     provider = make_provider("judge", **told)
     if log is None:
         return provider, wrong_attempts(environment, seed, num)
-    attempts = read_wrong_attempts(log, num)
+    attempts = read_wrong_attempts(log_folder(log), num)
     for problem, *_ in attempts:
         if problem.env != env:
             raise ValueError(

@@ -13,9 +13,7 @@ import typer
 
 from rltf_verl.cli.common import episodes_of
 
-Log = Annotated[
-    Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")
-]
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
 
 log = typer.Typer(no_args_is_help=True, help="Episode logs.")
 
@@ -111,13 +109,10 @@ def tail(
 ) -> None:
     """Print the newest sessions of a run, one line each."""
     from rltf_verl.report.terminal.console import show_line
+    from rltf_verl.runlog.find import log_folder
     from rltf_verl.runlog.tail import Tail
 
-    if not folder.is_dir():
-        raise ValueError(
-            f"{folder}: no such folder; the run's config names it as rltf.episode_log.dir"
-        )
-    log_tail = Tail(folder)
+    log_tail = Tail(log_folder(folder))
     records = log_tail.last(num)
     while True:
         for record in records:

@@ -36,9 +36,12 @@ def probe(
         ),
     ] = [],  # noqa: B006  typer copies it
     log: Annotated[
-        Path | None, typer.Option(help="Read this episode log, eval or probe folder; ask nobody.")
+        Path | None,
+        typer.Option(help="Read the sessions of this run, eval or probe folder; ask nobody."),
     ] = None,
-    step: Annotated[int | None, typer.Option(help="Of --log; its first step if not given.")] = None,
+    step: Annotated[
+        int | None, typer.Option(help="Of --log; its first training step if not given.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Keep sessions and probe.json here; go on from there.")
     ] = None,
@@ -104,7 +107,7 @@ class _Played:
         from rltf_verl.evaluate.folder import Folder
         from rltf_verl.evaluate.probe_settings import plan_to_play
 
-        self._questions, env = questions_of(file, problems)
+        self._questions, env = questions_of(file, problems, told, config)
         self._plan, self._evaluation = plan_to_play(told, rounds, env, config, prompt_budget)
         folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
         self.failures = play(folder)
@@ -129,16 +132,23 @@ class _Played:
 
 
 def _read(log: Any, step: int | None, told: Any, config: Path | None, seed: int) -> tuple[Any, str]:
-    """The same of a folder of sessions; training sessions if it has some."""
+    """The same of a folder of sessions: of its first step with training sessions, if it has one."""
     from rltf_verl.evaluate.probe_settings import plan_of_log
+    from rltf_verl.runlog.find import log_folder
 
-    inner = log / "episodes"
-    records = episodes_of(inner if inner.is_dir() else log, step)
+    log = log_folder(log)
+    records = episodes_of(log, step)
+    records = [record for record in records if record["split"] == "train"] or records
     first = min(record["step"] for record in records)
     records = [record for record in records if record["step"] == first]
-    trained = [record for record in records if record["split"] == "train"]
-    plan = plan_of_log(told, log, trained or records, config)
-    return _probe(plan, trained or records, None, seed), "a log holds no log-probs"
+    plan = plan_of_log(told, log, records, config)
+    if not plan.limits_known:
+        typer.echo(
+            f"{log} does not say the run's limits, so the presets' are taken: name"
+            " data.max_prompt_length and data.max_response_length, or --config",
+            err=True,
+        )
+    return _probe(plan, records, None, seed), "a log holds no log-probs"
 
 
 def _probe(plan: Any, sessions: list[Any], gap: Any, seed: int) -> Any:

@@ -12,7 +12,7 @@ from rltf_verl.cli.common import episodes_of
 
 def view(
     folder: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Episode log, rltf.episode_log.dir of the run.")
+        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("view.html"),
     title: Annotated[

@@ -191,6 +191,7 @@ def _provenance(
             [*call, *(f"{key}={value}" for key, value in sorted(options.items()))]
         ),
         "env": env_name,
+        "env_name": env.name,
         "options": dict(options),
         "seed": seed,
         "num_train": num_train,

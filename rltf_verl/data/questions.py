@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from rltf_verl.data.schema import FIX, check_parquet, problem_from_row, text_of
+from rltf_verl.data.schema import FIX, check_parquet, problem_from_row, problem_of, text_of
+from rltf_verl.envs.base import Env
 from rltf_verl.types import Message, Problem
 
 
@@ -23,23 +24,35 @@ class Question:
     """`data_source`, by which verl keeps metrics apart."""
 
 
-def read_questions(path: str | Path, num: int | None = None) -> list[Question]:
+def read_questions(
+    path: str | Path, num: int | None = None, env: Env | None = None
+) -> list[Question]:
     """The first `num` rows of a file, in order; None is all of them.
+
+    Args:
+        path: a file of ours, or with `env` one in verl's form that it takes (`TakesRows`).
+        num: rows.
+        env: grades them.
 
     Raises:
         ValueError: not a file of ours, or a bad row; names it.
         FileNotFoundError: no such file.
     """
-    check_parquet(path)
+    check_parquet(path, env)
     table = pq.read_table(path, columns=["data_source", "prompt", "extra_info", "reward_model"])
     return [
-        _question(row, f"{path}, row {i}") for i, row in enumerate(table.slice(0, num).to_pylist())
+        _question(row, f"{path}, row {i}", env)
+        for i, row in enumerate(table.slice(0, num).to_pylist())
     ]
 
 
-def _question(row: dict[str, Any], where: str) -> Question:
+def _question(row: dict[str, Any], where: str, env: Env | None) -> Question:
     try:
-        problem = problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
+        problem = (
+            problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
+            if env is None
+            else problem_of(env, row)
+        )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
     messages = tuple(

@@ -2,45 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from rltf_verl.data.schema import check_parquet, problem_from_row, read_provenance
-from rltf_verl.envs import make_env
+from rltf_verl.data.made_for import made_for, make, takes_rows_of
+from rltf_verl.data.schema import check_parquet, problem_from_row, problem_of, read_provenance
 from rltf_verl.envs.base import LEVELS, Env
-from rltf_verl.types import Problem
 
 Shown = dict[str, Any]
 
 
 def first_problems(
-    path: str | Path, num: int, attempt: str | None
+    path: str | Path,
+    num: int,
+    attempt: str | None,
+    env: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], list[Shown]]:
     """Provenance, and of the first `num` rows question, reference, place and, for an attempt, the
     feedback by level.
 
+    Args:
+        path: dataset of ours.
+        num: rows.
+        attempt: what the environment speaks of; None asks it nothing.
+        env: the environment; None is the one that the file names. With one that takes them
+            (`TakesRows`), rows may be in verl's form.
+        options: of the environment, over those that the file names.
+
     Raises:
         ValueError: not a file of ours, or its environment cannot be made.
     """
-    check_parquet(path)
-    provenance = read_provenance(path)
+    told = takes_rows_of(path, env, options or {})
+    check_parquet(path, told)
     with pq.ParquetFile(path) as file:
         batch = next(file.iter_batches(batch_size=max(num, 1)))
     envs: dict[str, Env] = {}
     shown = []
     for row in batch.to_pylist()[:num]:
-        problem = problem_from_row(row["extra_info"], row["reward_model"])
-        said = (
-            {}
-            if attempt is None
-            else _feedback(_env_of(problem, provenance, envs), problem, attempt)
+        problem = (
+            problem_of(told, row)
+            if told is not None
+            else problem_from_row(row["extra_info"], row["reward_model"])
         )
+        said: dict[str, str] = {}
+        if attempt is not None:
+            if problem.env not in envs:
+                named = made_for(path, problem.env)
+                named = named if env is None else named.at(env)
+                named = replace(named, options={**named.options, **(options or {})})
+                envs[problem.env] = make(path, named, "--env ")
+            own = envs[problem.env]
+            grade = own.grade(problem, attempt)
+            said = {level: own.explain(problem, attempt, grade, level) for level in LEVELS}
         shown.append(
             {
-                "where": (
-                    f"{row['data_source']} {row['extra_info'].get('split') or ''} {problem.index}"
+                "where": " ".join(
+                    [
+                        row["data_source"],
+                        (row["extra_info"] or {}).get("split") or "",
+                        str(problem.index),
+                    ]
                 ),
                 "prompt": row["prompt"],
                 "reference": problem.reference,
@@ -48,17 +74,4 @@ def first_problems(
                 "feedback": said,
             }
         )
-    return provenance, shown
-
-
-def _env_of(problem: Problem, provenance: dict[str, Any], made: dict[str, Env]) -> Env:
-    """With the options that the dataset was built with, if it is known to be that environment."""
-    if problem.env not in made:
-        ours = provenance.get("env") == problem.env
-        made[problem.env] = make_env(problem.env, **(provenance["options"] if ours else {}))
-    return made[problem.env]
-
-
-def _feedback(env: Env, problem: Problem, attempt: str) -> dict[str, str]:
-    grade = env.grade(problem, attempt)
-    return {level: env.explain(problem, attempt, grade, level) for level in LEVELS}
+    return read_provenance(path), shown

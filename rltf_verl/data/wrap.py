@@ -64,6 +64,7 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
     provenance = {
         "command": shlex.join(command),
         "env": env_name,
+        "env_name": env.name,
         "options": env_options,
         "seed": None,
         "versions": versions(),

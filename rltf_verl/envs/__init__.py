@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any, cast
 
 from rltf_verl.envs.base import Env
-from rltf_verl.registry import construct
+from rltf_verl.registry import UnknownOptionError, construct
 
 _ENVS = {
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
@@ -17,6 +19,13 @@ _ENVS = {
     "writing": "rltf_verl.envs.writing:Writing",
     "code": "rltf_verl.envs.code:Code",
 }
+
+MISSING = "???"
+"""What Hydra writes for a setting that has to be given."""
+
+
+OF_THE_PRESETS = ("mode", "style")
+"""Options that a run has without `rltf/env=own`: those of `rltf/env/binary_matrix.yaml`."""
 
 
 def env_names() -> tuple[str, ...]:
@@ -31,4 +40,32 @@ def make_env(name: str, /, **options: Any) -> Env:
         ValueError: unknown name, or an option it does not have or cannot take; names the config
             key.
     """
-    return cast(Env, construct("rltf.env", "name", _ENVS, name, options))
+    if name == MISSING:
+        raise ValueError("rltf.env.name=???: name your class, e.g. rltf.env.name=./mine.py:Mine")
+    if name.endswith(".py"):
+        raise ValueError(
+            f"rltf.env.name={name}: name the class in it too, e.g. {name}:{_class_in(name)}"
+        )
+    try:
+        return cast(Env, construct("rltf.env", "name", _ENVS, name, options))
+    except UnknownOptionError as error:
+        if ":" not in name or error.option not in OF_THE_PRESETS:
+            raise
+        raise ValueError(
+            f"{error} Add rltf/env=own, which leaves out the options of the presets' environment."
+        ) from None
+
+
+def _class_in(path: str) -> str:
+    """The first class of a file that has a `grade`; `Mine` if there is none that can be read."""
+    try:
+        tree = ast.parse(Path(path).expanduser().read_text("utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return "Mine"
+    graders = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        and any(getattr(part, "name", None) in ("grade", "agrade") for part in node.body)
+    ]
+    return graders[0] if graders else "Mine"

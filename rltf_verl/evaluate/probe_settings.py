@@ -33,6 +33,7 @@ from rltf_verl.report.probe.finding import Setting
 from rltf_verl.report.probe.groups import group_of
 from rltf_verl.report.probe.judge import Terms
 from rltf_verl.report.probe.measures import TrainingRun
+from rltf_verl.runlog.about import read_about
 
 SIZES = {
     "problems": ("data.train_batch_size", 1),
@@ -52,6 +53,8 @@ class Plan:
     env: Env
     phrases: tuple[str, ...]
     """`rltf.mentions.phrases`."""
+    limits_known: bool = True
+    """False: the lengths of `run` are those of the presets, for want of better."""
 
     @property
     def setting(self) -> Setting:
@@ -125,23 +128,28 @@ def plan_to_play(
 
 
 def plan_of_log(
-    told: Mapping[str, Any], folder: Path, records: Sequence[Record], config: Path | None
+    told: Mapping[str, Any], log: Path, records: Sequence[Record], config: Path | None
 ) -> Plan:
-    """Of sessions that were played: what an evaluation's or probe's own files in `folder`, a config
-    and words say.
+    """Of sessions that were played: what the log or the files of an evaluation or probe beside it
+    say of themselves, a config and words.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
     sizes, told = _split(told, OF_THE_EPISODE)
-    sizes = {
+    run = read_about(log)
+    known = {
         SIZES["sessions"][0]: _usual_group(records),
-        **_sizes_of(folder / "probe.json"),
-        **sizes,
+        **run.get("sizes", {}),
+        **_sizes_of(log.parent / "probe.json"),
     }
-    about = folder / "evaluation.json"
+    about = log.parent / "evaluation.json"
     trained = {key: value for key, value in training_blocks(config).items() if value is not None}
-    blocks = {**(_blocks_of(about) if about.exists() else {}), **trained}
+    blocks = {
+        **(_blocks_of(run["rltf"]) if "rltf" in run else {}),
+        **(_blocks_of(_evaluation_in(about)) if about.exists() else {}),
+        **trained,
+    }
     said = Counter(
         s["provider"]
         for r in records
@@ -154,7 +162,15 @@ def plan_of_log(
         told, blocks, {"name": records[0]["env"]}, {"horizon": 2, "branch_turn": None}, provider
     )
     env = make_env(rltf.env.name, **rltf.env.options)
-    plan = Plan(_training_run(sizes, config), rltf, env, _phrases(config))
+    phrases = _phrases(config) if config or not run else tuple(run["phrases"])
+    limits = {SIZES[name][0] for name in ("prompt_tokens", "answer_tokens")}
+    plan = Plan(
+        _training_run({**known, **sizes}, config),
+        rltf,
+        env,
+        phrases,
+        limits_known=config is not None or limits <= {*known, *sizes},
+    )
     _ = plan.terms
     return plan
 
@@ -239,9 +255,13 @@ def _sizes_of(probe: Path) -> dict[str, Any]:
     return {SIZES[name][0]: value for name, value in run.items()}
 
 
-def _blocks_of(about: Path) -> dict[str, Any]:
-    """The blocks of a run's config, from what the folder of an evaluation says of itself."""
-    facts = json.loads(about.read_text(encoding="utf-8"))["evaluation"]
+def _evaluation_in(about: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))["evaluation"]
+    return facts
+
+
+def _blocks_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The blocks of a run's config, from the dataclasses that it became."""
     env, feedback = facts["env"], dict(facts["feedback"])
     provider = feedback.pop("provider")
     return {

@@ -17,9 +17,10 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.evaluate.endpoint_policy import PolicyEndpoint
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.registry import require_choice
+from rltf_verl.runlog.about import BLOCKS
 
 OF_THE_ENDPOINT = ("endpoint", "limits")
-OF_THE_EPISODE = ("env", "episode", "feedback", "reward", "seed")
+OF_THE_EPISODE = BLOCKS
 PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
 """Seconds. An answer is longer than a judge's remark, and nothing waits for it but this
 evaluation.

@@ -1,21 +1,28 @@
-"""A dataset and a reward function as verl users have them, in the real trainer: nothing is
-converted, no answer form is asked for. Beside them an objective and a baseline of one's own.
+"""What verl users bring, in the real trainer: a dataset and a reward function as they are, with an
+objective and a baseline of one's own; an environment and a template of one's own. No answer form is
+asked for.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from rltf_verl.cli.app import app
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
 
 pytestmark = pytest.mark.e2e
 
+KINDS = ("python", "jinja", "bash")
 REWARD = """
 async def compute_score(data_source, solution_str, ground_truth, extra_info, weight):
     right = "".join(solution_str.split()) == "".join(ground_truth.split())
@@ -42,9 +49,11 @@ def in_verls_form(folder: Path, data_source: str) -> dict[str, str]:
     return data
 
 
-def started(folder: Path, data: dict[str, str], *overrides: str) -> runs.Run:
+def started(
+    folder: Path, data: dict[str, str], *overrides: str, env: str = "reward_function"
+) -> runs.Run:
     steps = ["trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=1"]
-    run = runs.start(folder, data, [*overrides, *steps], env="reward_function")
+    run = runs.start(folder, data, [*overrides, *steps], env=env)
     assert run.wait(600) == 0, run.log[-3000:]
     return run
 
@@ -78,6 +87,55 @@ def test_an_own_reward_function_objective_and_baseline(tmp_path: Path) -> None:
         assert 0 <= first["grade"]["score"] <= 0.5
         if first["feedback"]:
             assert first["feedback"]["text"].endswith(record["reference"])
+
+
+def test_the_environment_and_the_template_of_the_docs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/environments.md has them: built, checked, trained, and read back from the run's
+    folder by commands that are not told what it was.
+    """
+    monkeypatch.chdir(tmp_path)
+    text = (runs.ROOT / "docs" / "environments.md").read_text("utf-8").partition("## Your own\n")[2]
+    snippets = {kind: re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in KINDS}
+    python, jinja, bash = (found.group(1) for found in snippets.values() if found)
+    Path("mine.py").write_text(python)
+    Path("mine.j2").write_text(jinja)
+    check, build, train = re.sub(r"\\\n *", "", bash).splitlines()
+    shown = command(*check.partition("#")[0].split()[1:])
+    assert "1 times" not in shown
+    assert "Try again." in shown
+    command(*build.split()[1:], "--num-train", "16", "--num-test", "2")
+    words = [word for word in train.split() if word.startswith(("rltf.", "+rltf", "data."))]
+    run = started(
+        tmp_path,
+        dict(word.split("=") for word in words if word.startswith("data.")),
+        *[word for word in words if not word.startswith("data.")],
+        "rltf.episode.quote=answer",
+        "rltf.feedback.level=hint",
+        "data.max_prompt_length=160",
+        env="own",
+    )
+    episodes = list(read_episodes(run.episodes))
+    seconds = [turn["prompt"] for record in episodes for turn in record["turns"][1:]]
+    assert seconds
+    for prompt in seconds:
+        assert re.fullmatch(
+            r"3 times .*You said: .*\nYour product is wrong. Try again.", prompt, re.S
+        )
+    log = str(run.checkpoints)
+    probed = json.loads(command("probe", "--log", log, "--json"))
+    assert (probed["run"]["answer_tokens"], probed["run"]["sessions"]) == (runs.RESPONSE_LENGTH, 3)
+    assert probed["feedback"]["revise"].endswith("mine.j2")
+    for words in (["inspect", log], ["log", "tail", log], ["view", log, "-o", os.devnull]):
+        assert "3 times" in command(*words) or words[0] != "inspect"
+
+
+def command(*words: str) -> str:
+    """What it prints."""
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 @pytest.mark.nightly

@@ -80,7 +80,7 @@ async def test_an_installed_package(mine: Path, monkeypatch: pytest.MonkeyPatch)
     ("where", "cause"),
     [
         ("./none.py:Mine", "FileNotFoundError: no such file, seen from"),
-        ("./mine.py:Yours", "has no attribute 'Yours'"),
+        ("./mine.py:Yours", "has no 'Yours'; known: Mine"),
         ("no_such_module:Mine", "No module named 'no_such_module'"),
         ("./broken.py:Mine", "NameError: name 'oops' is not defined"),
         ("./mine.py:dataclass", "is a function; name a class"),

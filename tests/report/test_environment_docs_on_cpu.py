@@ -49,3 +49,21 @@ def test_a_wrong_answer_has_to_be_wrong() -> None:
 
 def test_a_block_holds_text_with_fences() -> None:
     assert fenced("~~~\na") == "~~~~text\n~~~\na\n~~~~"
+
+
+def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
+    """The one of the docs: its own words are wrong answers, and its second prompt asks for none."""
+    (tmp_path / "mine.py").write_text(
+        re.findall(r"```python\n(# mine.*?)```", DOCS.read_text("utf-8"), re.S)[0]
+    )
+    shown = CliRunner().invoke(app, ["env", "show", f"{tmp_path}/mine.py:Mine"])
+    assert "A wrong answer:\n\n~~~text\n2\n~~~" in shown.output
+    checked = CliRunner().invoke(app, ["env", "check", f"{tmp_path}/mine.py:Mine"])
+    assert checked.exit_code == 0, checked.output
+    assert "Give the answer in the form that the question asks for." in checked.output
+    assert "boxed" not in checked.output
+
+
+def test_the_list_names_every_one() -> None:
+    listed = CliRunner().invoke(app, ["env", "list"]).output
+    assert all(name in listed for name in (*env_names(), "own"))

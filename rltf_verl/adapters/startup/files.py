@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.data.made_for import forgotten_options, made_for
 from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of, rows_of
 from rltf_verl.envs.base import Env, KnowsTrouble
 from rltf_verl.prompts import is_file
+
+logger = logging.getLogger(__name__)
 
 TEMPLATE_KEYS = (
     "rltf.episode.revise",
@@ -78,6 +82,9 @@ def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
         for path in files_of(named):
             try:
                 check_dataset(key, path, env)
+                words = forgotten_options(path, env.name, config.rltf.env)
+                if words:
+                    logger.warning("%s=%s was made with other options: add %s", key, path, words)
             except ValueError as error:
                 yield " ".join(str(error).split())
                 num_rows = -1
@@ -106,8 +113,8 @@ def check_dataset(key: str, path: str, env: Env) -> None:
     if others:
         raise ConfigError(
             f"{key}={path}: its rows were made for the environment {', '.join(others)}"
-            f" (extra_info.env), and rltf.env.name is {env.name}; add rltf/env={others[0]}, or name"
-            f" a file of {env.name}"
+            f" (extra_info.env), and rltf.env.name is {env.name}; add"
+            f" {made_for(path, others[0]).overrides}, or name a file of {env.name}"
         )
     trouble = env.trouble_with(first) if isinstance(env, KnowsTrouble) else None
     if trouble is not None:

@@ -5,12 +5,13 @@ and metrics.
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -54,6 +55,7 @@ from rltf_verl.objectives import (
     token_objectives,
 )
 from rltf_verl.objectives.targets import live_groups, shared_targets
+from rltf_verl.runlog.about import SIZES, write_about
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.health import Watch, log_changes
 
@@ -107,6 +109,10 @@ class RLTFTrainerMixin(_Trainer):
     def _setup(self) -> None:
         super()._setup()
         self.row_log = RowLog(self.rltf.episode_log, self.tokenizer, role_names(self.rltf))
+        if self.rltf.episode_log.dir is not None:
+            sizes = {key: OmegaConf.select(self.config, key) for key in SIZES}
+            phrases = list(self.rltf.mentions.phrases)
+            write_about(Path(self.rltf.episode_log.dir), asdict(self.rltf), sizes, phrases)
         self.objectives = objectives_of(self.rltf)
         self.watch = Watch()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)

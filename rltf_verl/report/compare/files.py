@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rltf_verl.report.compare.arguments import Place
 from rltf_verl.report.compare.history import from_scratch
 from rltf_verl.runlog.files import log_files
+from rltf_verl.runlog.find import folders_of
 from rltf_verl.runlog.metrics_file import processes_of, stem_of
-
-DEPTH = 3
-"""Folders below a run's folder that are looked into."""
-
-ELSEWHERE = ("global_step_", "superseded", "wandb", ".")
-"""Beginnings of the names of folders that are not looked into: checkpoints, and what other programs
-keep there.
-"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ def _part(path: Path) -> RunFiles:
         raise ValueError(f"{path}: no such file or folder")
     if log_files(path):
         return RunFiles((), path)
-    folders = list(_folders(path))
+    folders = list(folders_of(path))
     logs = [folder for folder in folders if log_files(folder)]
     if len(logs) > 1:
         raise ValueError(
@@ -69,17 +61,6 @@ def _part(path: Path) -> RunFiles:
             " episode log"
         )
     return RunFiles(metrics, logs[0] if logs else None)
-
-
-def _folders(top: Path) -> Iterator[Path]:
-    """The folder and those below it that may hold metrics or sessions: no checkpoints, nothing
-    superseded.
-    """
-    for name, below, _ in os.walk(top):
-        folder = Path(name)
-        yield folder
-        deep = len(folder.relative_to(top).parts) >= DEPTH
-        below[:] = [] if deep else sorted(b for b in below if not b.startswith(ELSEWHERE))
 
 
 def _metric_files(folder: Path) -> list[Path]:

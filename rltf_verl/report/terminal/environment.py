@@ -5,8 +5,14 @@ every level.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from rltf_verl.config import RLTFConfig
+from rltf_verl.contract import wrapping_of
 from rltf_verl.envs.base import LEVELS, Env, GradesAsync
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.templates import with_template
+from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Problem
 
 NUM_TRIED = 40
@@ -29,7 +35,12 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
     parts = ["The first prompt:", fenced(env.prompt(problem))]
     if isinstance(env, GradesAsync):  # its verdicts are bought
         return "\n\n".join(parts)
-    answer = _wrong_answer(env, problems) if wrong is None else wrong
+    answer = wrong_answer(env, problems) if wrong is None else wrong
+    if answer is None:
+        raise ValueError(
+            f"none of {len(problems) - 1} other references is read as a wrong answer to the first"
+            " problem, plain or in \\boxed{}; give one with --wrong"
+        )
     grade = env.grade(problem, answer)
     if grade.correct:
         raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
@@ -51,10 +62,42 @@ def fenced(text: str) -> str:
     return f"{fence}text\n{text}\n{fence}"
 
 
-def _wrong_answer(env: Env, problems: Sequence[Problem]) -> str:
+def second_prompt(env: Env, revise: str | None, seed: int) -> str:
+    """What the policy reads after a wrong answer, in Markdown, and which template it is.
+
+    Args:
+        env: the environment.
+        revise: `rltf.episode.revise`; None is the one that fits.
+        seed: of the problem.
+
+    Raises:
+        ValueError: a template that does not fit.
+    """
+    config = RLTFConfig.from_mapping(
+        {"env": {"name": env.name}, "feedback": {"provider": "verifier", "level": "hint"}}
+    )
+    config = replace(config, episode=replace(config.episode, revise=revise))
+    template = with_template(config, env, build_provider(config.feedback)).episode.revise or ""
+    problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
+    problem, attempt, said = problems[0], "(the attempt)", "(the feedback)"
+    if not isinstance(env, GradesAsync):
+        attempt = wrong_answer(env, problems) or "I do not know."
+        said = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
+    text = render(
+        template_of("revise", template),
+        question=env.prompt(problem),
+        attempt=attempt,
+        feedback=said,
+    )
+    return f"The second prompt (template {template}, a hint of the verifier):\n\n{fenced(text)}"
+
+
+def wrong_answer(env: Env, problems: Sequence[Problem]) -> str | None:
+    """Another problem's reference that is an answer to the first one, and wrong."""
+    wrap = wrapping_of(env, problems[0])
     for other in problems[1:]:
-        answer = other.reference if "```" in other.reference else f"\\boxed{{{other.reference}}}"
+        answer = other.reference if "```" in other.reference else wrap(other.reference)
         grade = env.grade(problems[0], answer)
         if grade.format_ok and not grade.correct:
             return answer
-    raise ValueError("no other problem's reference is a wrong answer here; give one with --wrong")
+    return None

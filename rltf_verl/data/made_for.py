@@ -1,0 +1,111 @@
+"""The environment that a dataset's rows were made for: what `rltf.env.name` calls it, and its
+options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rltf_verl.data.schema import read_provenance
+from rltf_verl.envs import env_names, make_env
+from rltf_verl.envs.base import Env, TakesRows
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFor:
+    """An environment as a run's config names it."""
+
+    spec: str
+    """`rltf.env.name`: a name, `module:Class` or `path/to/file.py:Class`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What it was made with, where the file says so."""
+
+    @property
+    def own(self) -> bool:
+        """It is a class that somebody named by its place."""
+        return ":" in self.spec
+
+    @property
+    def overrides(self) -> str:
+        """The words of a training run's command line that choose it."""
+        if self.own:
+            return f"rltf/env=own rltf.env.name={self.spec}"
+        known = self.spec in env_names()
+        return f"rltf/env={self.spec}" if known else "rltf/env=own rltf.env.name=./FILE.py:CLASS"
+
+    def at(self, spec: str) -> MadeFor:
+        """What it is if `spec` is told: with the same options if that is the same class, moved."""
+        same = spec.rpartition(":")[2] == self.spec.rpartition(":")[2]
+        return MadeFor(spec, self.options if same else {})
+
+
+def made_for(path: str | Path, name: str) -> MadeFor:
+    """What the file says of the environment that its rows call `name` (`extra_info.env`); the name
+    alone if it says nothing, e.g. because another program has written it again.
+    """
+    made = read_provenance(path)
+    spec = str(made.get("env", ""))
+    if name in (spec, made.get("env_name")):
+        return MadeFor(spec, made.get("options") or {})
+    return MadeFor(name)
+
+
+def forgotten_options(path: str | Path, name: str, options: Mapping[str, Any]) -> str | None:
+    """The words that give a run's own environment the options that the file was made with and
+    `options` has otherwise; None if it has them.
+    """
+    found = made_for(path, name)
+    words = [
+        f"+rltf.env.{key}={value}"
+        for key, value in found.options.items()
+        if found.own and str(options.get(key)) != str(value)
+    ]
+    return " ".join(words) or None
+
+
+def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]) -> Env | None:
+    """The environment `spec` where a file is in verl's form and not one of ours, so that its rows
+    are problems to that environment only. Raises ValueError: it cannot be made.
+    """
+    if spec is None or pq.read_schema(path).get_field_index("agent_name") >= 0:
+        return None
+    env = make_env(spec, **options)
+    return env if isinstance(env, TakesRows) else None
+
+
+def make(path: str | Path, found: MadeFor, say: str = "env.name=") -> Env:
+    """The environment of a file.
+
+    Args:
+        path: the dataset.
+        found: of `made_for`.
+        say: what a user of this command writes before the environment's place.
+
+    Raises:
+        ValueError: it cannot be made from what the file says; names the file and the fix.
+    """
+    try:
+        return make_env(found.spec, **found.options)
+    except ValueError as error:
+        raise ValueError(_trouble(path, found, say) or f"{path}: {error}") from error
+
+
+def _trouble(path: str | Path, found: MadeFor, say: str) -> str | None:
+    source, _, name = found.spec.rpartition(":")
+    if found.own and source.endswith(".py") and not Path(source).expanduser().is_file():
+        return (
+            f"{path} was made for the environment {found.spec}, and there is no such file, seen"
+            f" from {Path.cwd()}: work where it is, or say {say}path/to/{Path(source).name}:{name}"
+        )
+    if not found.own and found.spec not in env_names():
+        return (
+            f"{path} holds rows of the environment {found.spec}, which is none of this package, and"
+            f" does not say where it is (another program has written it again): say"
+            f" {say}path/to/file.py:Class"
+        )
+    return None

@@ -1,0 +1,59 @@
+"""What an episode log says of its run, `run.json`: the settings that sessions are played by."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+ABOUT = "run.json"
+
+BLOCKS = ("env", "episode", "feedback", "reward", "seed")
+"""Of the `rltf:` config: what decides how a session is played."""
+
+SIZES = (
+    "data.train_batch_size",
+    "actor_rollout_ref.rollout.n",
+    "data.max_prompt_length",
+    "data.max_response_length",
+)
+"""Of verl's config."""
+
+
+def write_about(
+    log: Path, rltf: Mapping[str, Any], sizes: Mapping[str, Any], phrases: list[str]
+) -> None:
+    """Into the folder of the log, in place of what an earlier process said. A disk that refuses
+    costs a warning, not the run.
+
+    Args:
+        log: folder of the log, made if needed.
+        rltf: the resolved `rltf:` config, of which `BLOCKS` are written.
+        sizes: key of `SIZES` -> value.
+        phrases: `rltf.mentions.phrases`.
+    """
+    facts = {
+        "rltf": {name: rltf[name] for name in BLOCKS},
+        "sizes": dict(sizes),
+        "phrases": phrases,
+    }
+    part = log / f".{ABOUT}.part"
+    try:
+        log.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
+        part.replace(log / ABOUT)
+    except OSError as error:
+        logger.warning("episode log: %s cannot be written (%s)", log / ABOUT, error)
+
+
+def read_about(log: Path) -> dict[str, Any]:
+    """What `write_about` wrote; empty if there is none that can be read."""
+    try:
+        found = json.loads((log / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

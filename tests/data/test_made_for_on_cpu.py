@@ -1,0 +1,138 @@
+"""A dataset names the environment that it was made for: one of a user's own too."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from rltf_verl.cli.app import app
+from rltf_verl.cli.common import questions_of
+from rltf_verl.data.made_for import MadeFor, forgotten_options, made_for
+
+MINE = """
+from rltf_verl.envs.base import Splits
+from rltf_verl.types import Grade, Problem
+
+
+class Mine:
+    name = "mine"
+
+    def __init__(self, factor: int = 2):
+        self.factor = factor
+
+    def build(self, seed, num_train, num_test):
+        numbers = range(num_train + num_test)
+        made = [Problem("mine", i, {"n": i}, str(self.factor * i)) for i in numbers]
+        return Splits(tuple(made[:num_train]), tuple(made[num_train:]))
+
+    def prompt(self, problem):
+        return f"{self.factor} times {problem.data['n']}?"
+
+    def grade(self, problem, text):
+        return Grade(text == problem.reference, text.isdecimal(), text)
+
+    def explain(self, problem, text, grade, level):
+        return f"It is no multiple of {self.factor}."
+"""
+REWARD = "def compute_score(data_source, solution_str, ground_truth, extra_info): return 0.0"
+
+
+def rltf(*words: object) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(MINE)
+    built = rltf("data", "build", "./mine.py:Mine", "factor=7", "--num-train=4", "--num-test=2")
+    assert built.exit_code == 0, built.output
+    return tmp_path / "data"
+
+
+def test_its_class_and_its_options(folder: Path) -> None:
+    found = made_for(folder / "train.parquet", "mine")
+    assert found == MadeFor("./mine.py:Mine", {"factor": 7})
+    assert found.overrides == "rltf/env=own rltf.env.name=./mine.py:Mine"
+    assert made_for(folder / "train.parquet", "math") == MadeFor("math")
+
+
+def test_commands_need_not_be_told(folder: Path) -> None:
+    shown = rltf("data", "show", folder / "train.parquet", "-n", 1, "--env-feedback")
+    assert shown.exit_code == 0, shown.output
+    assert "It is no multiple of 7." in shown.output
+    questions, env = questions_of(folder / "train.parquet", 1, {}, None)
+    assert env == {"name": "./mine.py:Mine", "factor": 7}
+    assert questions[0].problem.reference == "0"
+
+
+def test_a_file_that_is_gone_or_elsewhere(folder: Path) -> None:
+    moved = folder / "moved.py"
+    shutil.move("mine.py", moved)
+    data = folder / "train.parquet"
+    gone = rltf("data", "show", data, "--env-feedback")
+    assert gone.exit_code == 1
+    assert "was made for the environment ./mine.py:Mine, and there is no such file" in gone.stderr
+    assert "say --env path/to/mine.py:Mine" in gone.stderr
+    told = rltf("data", "show", data, "--env-feedback", "--env", f"{moved}:Mine")
+    assert "It is no multiple of 7." in told.output, "the same class, moved: its options stay"
+    with pytest.raises(ValueError, match=r"say env\.name=path/to/mine\.py:Mine"):
+        questions_of(data, 1, {}, None)
+    _, env = questions_of(data, 1, {"env": {"name": f"{moved}:Mine"}}, None)
+    assert env["factor"] == 7
+
+
+def test_a_file_that_another_program_wrote_again(folder: Path) -> None:
+    data = folder / "again.parquet"
+    pd.read_parquet(folder / "train.parquet").to_parquet(data)
+    shown = rltf("data", "show", data, "--env-feedback")
+    assert shown.exit_code == 1
+    assert "holds rows of the environment mine, which is none of this package" in shown.stderr
+    told = rltf("data", "show", data, "--env-feedback", "--env", "./mine.py:Mine", "factor=7")
+    assert "It is no multiple of 7." in told.output
+    assert "rltf.env.name=./FILE.py:CLASS" in made_for(data, "mine").overrides
+
+
+def test_options_that_a_run_was_not_told(folder: Path) -> None:
+    data = folder / "train.parquet"
+    assert forgotten_options(data, "mine", {}) == "+rltf.env.factor=7"
+    assert forgotten_options(data, "mine", {"factor": 7}) is None
+
+
+def test_rows_in_verls_form_are_asked_with_their_reward_function(tmp_path: Path) -> None:
+    (tmp_path / "reward.py").write_text(REWARD)
+    row = {
+        "data_source": "mine/sums",
+        "prompt": [{"role": "user", "content": "1 + 1?"}],
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+        "extra_info": {"index": 5},
+    }
+    data = tmp_path / "verl.parquet"
+    pd.DataFrame([row, row]).to_parquet(data)
+    function = {"name": "reward_function", "function": f"{tmp_path}/reward.py:compute_score"}
+    questions, env = questions_of(data, 1, {"env": function}, None)
+    assert env == {"name": "reward_function"}
+    assert questions[0].problem.data["data_source"] == "mine/sums"
+    with pytest.raises(ValueError, match="has no column agent_name"):
+        questions_of(data, 1, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("check mine.py", "name the class in it too, e.g. mine.py:Mine"),
+        ("check ./mine.py:Yours", "./mine.py has no 'Yours'; known: Mine"),
+        ("check ./mine.py:Mine mode=x", "has no option 'mode'; known: factor. Add rltf/env=own"),
+        ("check ???", "rltf.env.name=???: name your class"),
+    ],
+)
+def test_a_class_that_cannot_be_made(folder: Path, words: str, told: str) -> None:
+    result = rltf("env", *words.split())
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1

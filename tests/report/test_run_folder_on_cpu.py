@@ -1,0 +1,95 @@
+"""The folder of a run is as good as its episode log, and the log says what the run was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from rltf_verl.cli.app import app
+from rltf_verl.runlog.about import read_about, write_about
+from rltf_verl.runlog.find import log_folder
+from tests.support.log_records import line, write
+
+BLOCKS = {
+    "env": {"name": "shortest_path", "options": {}},
+    "episode": {"horizon": 3, "revise": "critique", "context": "fresh", "quote": "answer"},
+    "feedback": {"provider": {"name": "try_again", "options": {}}, "on_error": "raise"},
+    "reward": {"format_coef": 0.0},
+    "seed": 3,
+}
+SIZES = {
+    "data.train_batch_size": 4,
+    "actor_rollout_ref.rollout.n": 2,
+    "data.max_prompt_length": 99,
+    "data.max_response_length": 16,
+}
+
+
+def rltf(*words: object) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """One with a validation before the first step, and checkpoints."""
+    log = tmp_path / "run" / "episodes"
+    write(log, [line("1", "2")] * 3, step=0, validate=True)
+    write(log, [line("1", "42"), line("2", "42")], step=1)
+    write(tmp_path / "run" / "global_step_1" / "copy", [line("1", "42")], step=1)
+    write(log / "superseded", [line("1", "42")], step=2)
+    return tmp_path / "run"
+
+
+def test_its_log_is_found(run: Path) -> None:
+    assert log_folder(run) == log_folder(run / "episodes") == run / "episodes"
+
+
+def test_two_logs_a_file_and_nothing(run: Path, tmp_path: Path) -> None:
+    write(run / "other", [line("1", "42")])
+    with pytest.raises(ValueError, match="holds 2 episode logs"):
+        log_folder(run)
+    with pytest.raises(
+        ValueError, match=r"no such folder; name a run's trainer\.default_local_dir"
+    ):
+        log_folder(tmp_path / "nothing")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="a file, not a folder"):
+        log_folder(tmp_path / "file")
+    empty = tmp_path / "begun"
+    (empty / "episodes").mkdir(parents=True)
+    assert log_folder(empty) == empty / "episodes"
+
+
+@pytest.mark.parametrize(
+    "words", ["inspect", "log tail", "log stats", "log grep so", "judge audit", "view -o page.html"]
+)
+def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    monkeypatch.chdir(run.parent)
+    result = rltf(*words.split(), run)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path) -> None:
+    unknown = rltf("probe", "--log", run, "--json", "env.name=shortest_path")
+    assert json.loads(unknown.stdout)["measured"]["sessions"] == 2
+    assert "does not say the run's limits" in unknown.stderr
+    write_about(run / "episodes", BLOCKS, SIZES, ["the hint"])
+    known = rltf("probe", "--log", run, "--json")
+    assert known.stderr == ""
+    found = json.loads(known.stdout)
+    assert found["measured"]["sessions"] == 2
+    assert list(found["run"].values()) == list(SIZES.values())
+    assert (found["feedback"]["provider"], found["feedback"]["revise"]) == ("try_again", "critique")
+
+
+def test_what_a_log_says_of_its_run_may_be_damaged(run: Path) -> None:
+    log = run / "episodes"
+    assert read_about(log) == {}
+    (log / "run.json").write_text("[")
+    assert read_about(log) == {}
+    (log / "run.json").write_text("[]")
+    assert read_about(log) == {}
