@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -213,16 +213,19 @@ def environments_of(path: str | Path) -> set[str]:
         }
 
 
+def refuse_media(name: str, columns: Iterable[pa.Array], path: str | Path) -> None:
+    """Raise ValueError if a column of `MEDIA` holds anything."""
+    if any(any(column.to_pylist()) for column in columns):
+        raise ValueError(
+            f"{path}: the column {name} is not empty, and only text can be asked about: drop it"
+        )
+
+
 def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
     """Raise ValueError if a row asks with anything but text."""
-    media = [name for name in MEDIA if name in file.schema_arrow.names]
-    for name in media:
-        for batch in file.iter_batches(columns=[name]):
-            if any(batch.column(0).to_pylist()):
-                raise ValueError(
-                    f"{path}: the column {name} is not empty, and only text can be asked about:"
-                    " drop it"
-                )
+    for name in MEDIA:
+        if name in file.schema_arrow.names:
+            refuse_media(name, (b.column(0) for b in file.iter_batches(columns=[name])), path)
     if file.schema_arrow.field("prompt").type == SCHEMA.field("prompt").type:
         return
     prompts = (

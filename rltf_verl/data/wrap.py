@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.data.build import versions, write_table
-from rltf_verl.data.schema import AGENT_NAME, reference_text, same_everywhere, text_of
+from rltf_verl.data.schema import (
+    AGENT_NAME,
+    MEDIA,
+    reference_text,
+    refuse_media,
+    same_everywhere,
+    text_of,
+)
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import TakesRows
 
@@ -39,11 +46,13 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
             do.
     """
     source, out = Path(source), Path(out)
+    if not source.exists():
+        raise ValueError(f"{source}: no such file, seen from {Path.cwd()}")
     env = make_env(env_name, **env_options)
     if not isinstance(env, TakesRows):
         raise ValueError(
-            f"--env {env_name}: its problems are more than a question and an answer, so rows of"
-            " other datasets cannot be graded by it"
+            f"--env {env_name}: it has no method data_of, so rows of other datasets are no problems"
+            " to it; name math, or give a class of yours data_of (docs/data.md)"
         )
     if out.exists() and out.samefile(source):
         raise ValueError(f"--out {out} is the source itself: name another file")
@@ -108,6 +117,8 @@ def _check_columns(table: pa.Table, where: str) -> None:
         raise ValueError(f"{where} has no column {', '.join(missing)}: it is not in verl's form")
     if not table.num_rows:
         raise ValueError(f"{where} has no rows")
+    for name in set(MEDIA) & set(table.column_names):
+        refuse_media(name, table.column(name).chunks, where)
     if "agent_name" in table.column_names and set(table.column("agent_name").to_pylist()) != {
         AGENT_NAME
     }:
