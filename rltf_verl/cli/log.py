@@ -56,8 +56,14 @@ def export(
         ),
     ] = Form.dialogues,
     revise: Annotated[
-        str, typer.Option(help="Dialogues: rltf.episode.revise of the run.")
-    ] = "dialogue_append",
+        str | None,
+        typer.Option(
+            help=(
+                "Dialogues: template of what follows an attempt, a name or ./mine.j2; that of the"
+                " run if its context was append, else dialogue_append."
+            )
+        ),
+    ] = None,
     wrong_too: Annotated[
         bool, typer.Option("--wrong-too", help="Dialogues: also those that end wrong.")
     ] = False,
@@ -78,6 +84,7 @@ def export(
     from rltf_verl.data.dialogues import SCHEMA, dialogues
 
     records = episodes_of(folder, step)
+    revise = revise or _template_of(folder)
     usual = None if form is Form.turns else Split.train.value
     chosen = split.value if split else usual
     provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
@@ -97,6 +104,16 @@ def export(
         rows = list(make(records, chosen))
     exports.write_table(rows, schema, out, provenance)
     typer.echo(f"{len(rows)} {form.value}: {out}")
+
+
+def _template_of(folder: Path) -> str:
+    """The one that fits a growing conversation."""
+    from rltf_verl.runlog.about import read_about
+    from rltf_verl.runlog.find import log_folder
+
+    episode = read_about(log_folder(folder)).get("rltf", {}).get("episode", {})
+    appended = episode.get("context") == "append" and episode.get("revise")
+    return str(appended or "dialogue_append")
 
 
 @log.command("tail")

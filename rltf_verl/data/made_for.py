@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.data.schema import read_provenance
@@ -72,7 +73,10 @@ def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]
     """The environment `spec` where a file is in verl's form and not one of ours, so that its rows
     are problems to that environment only. Raises ValueError: it cannot be made.
     """
-    if spec is None or pq.read_schema(path).get_field_index("agent_name") >= 0:
+    try:
+        if spec is None or pq.read_schema(path).get_field_index("agent_name") >= 0:
+            return None
+    except (OSError, pa.ArrowInvalid):  # whoever reads the rows says what is wrong
         return None
     env = make_env(spec, **options)
     return env if isinstance(env, TakesRows) else None

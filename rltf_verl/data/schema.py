@@ -165,6 +165,8 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
     """
     try:
         file = pq.ParquetFile(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file, seen from {Path.cwd()}") from None
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a parquet file ({error}): {FIX}") from error
     needed = [*REQUIRED] if env is None or not isinstance(env, TakesRows) else REQUIRED[:-1]

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from rltf_verl.cli.app import app
 from rltf_verl.data.dialogues import dialogues
+from rltf_verl.runlog.about import BLOCKS, write_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
@@ -77,3 +78,19 @@ def test_the_command_writes_what_verl_reads(log: Path, tmp_path: Path) -> None:
     )
     assert "--revise='dialog'" in none.stderr
     assert "known: append, compact" in none.stderr
+
+
+def test_the_template_is_that_of_an_appended_run_or_ones_own(log: Path, tmp_path: Path) -> None:
+    def between(*words: str) -> str:
+        out = tmp_path / "dialogues.parquet"
+        told = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out), *words])
+        assert told.exit_code == 0, told.output
+        said = pq.read_table(out).to_pylist()
+        return next(d["messages"][2]["content"] for d in said if len(d["messages"]) > 2)
+
+    assert "Try again." in between()
+    blocks = {key: {} for key in BLOCKS}
+    write_about(log, blocks | {"episode": {"context": "append", "revise": "append"}}, {}, [])
+    assert "Your solution was reviewed:" in between()
+    (tmp_path / "mine.j2").write_text("Hm: {{ feedback }}")
+    assert between("--revise", str(tmp_path / "mine.j2")).startswith("Hm: ")

@@ -136,7 +136,8 @@ def show_line(record: Mapping[str, Any], console: Console | None = None) -> None
     turns = record["turns"]
     last = turns[-1] if turns else {}
     end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
-    where, end, said = map(printable, (place(record), end, answer(last) if turns else ""))
+    said = (answer(last) or last["text"].strip() or "(empty)") if turns else ""
+    where, end, said = map(printable, (place(record), end, said))
     text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {said}")
     (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis")
 
