@@ -86,7 +86,7 @@ def questions_of(
     """The first rows of a dataset, and what `rltf.env` is for them: the environment that is told,
     that of the run's config, or the one that the file names with its options.
     """
-    from rltf_verl.data.made_for import made_for, make, takes_rows_of
+    from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
     from rltf_verl.data.questions import read_questions
     from rltf_verl.evaluate.settings import training_blocks
 
@@ -97,7 +97,7 @@ def questions_of(
     questions = read_questions(file, num, takes_rows_of(file, name, env))
     found = made_for(file, questions[0].problem.env)
     if name is None:
-        make(file, found)
+        require_known(file, found)
         return questions, {**found.options, "name": found.spec}
     return questions, {**found.at(str(name)).options, "name": name}
 

@@ -82,6 +82,14 @@ def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]
     return env if isinstance(env, TakesRows) else None
 
 
+def require_known(path: str | Path, found: MadeFor, say: str = "env.name=") -> None:
+    """Raise ValueError, as `make` does, if nobody here knows the file's environment. Its options
+    are not looked at: those that are told may complete them.
+    """
+    if _trouble(path, found, say) is not None:  # an installed package may know the name
+        make(path, found, say)
+
+
 def make(path: str | Path, found: MadeFor, say: str = "env.name=") -> Env:
     """The environment of a file.
 
