@@ -43,7 +43,7 @@ def run(folder, world, overrides):
         s.bind(("127.0.0.1", 0))
         port = str(s.getsockname()[1])
     settings = [
-        "rltf/hardware=cpu",
+        *(["rltf/hardware=cpu"] if not any("hardware" in o for o in overrides) else []),
         f"actor_rollout_ref.model.path={POLICY}",
         f"rltf.logit_distill.top_k={TOP_K}",
         f"rltf.logit_distill.beta={BETA}",

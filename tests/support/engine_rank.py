@@ -1,5 +1,5 @@
 """One rank of a real engine: verl's training worker, the teacher's call and one backward with our
-loss.
+loss. With `rltf.logit_distill.weight=0` there is no teacher.
 
 `python engine_rank.py out.pt key=value …`, with torch's RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT in the environment. Rank 0 saves the rows, the teacher's columns and the gradients.
@@ -38,8 +38,9 @@ TEMPERATURE, LOGIT_WEIGHT, NUM_SESSIONS = 0.7, 2.5, 10.0
 def make_rows():
     generator = torch.Generator().manual_seed(0)
     ids = lambda n: torch.randint(4, 100, (n,), generator=generator)  # noqa: E731
+    prompt = ids(max(b for _, b, _ in LENGTHS))  # rows share their first tokens
     return [
-        {"x1": ids(a), "x0": ids(b), "y": ids(c), "advantage": (-0.5) ** i}
+        {"x1": ids(a), "x0": prompt[:b], "y": ids(c), "advantage": (-0.5) ** i}
         for i, (a, b, c) in enumerate(LENGTHS)
     ]
 
@@ -66,10 +67,11 @@ def make_worker(config):
     worker = TrainingWorker(config=settings)
     worker.reset()
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
-    worker.set_loss_fn(
-        partial(loss_with_logits, partial(rltf_loss, actor, rltf), rltf.logit_distill)
-    )
-    return worker, engine
+    loss = partial(rltf_loss, actor, rltf)
+    if rltf.logit_distill.enabled:
+        loss = partial(loss_with_logits, loss, rltf.logit_distill)
+    worker.set_loss_fn(loss)
+    return worker, engine, rltf.logit_distill.enabled
 
 
 def ask(worker, rows):
@@ -88,7 +90,7 @@ def ask(worker, rows):
     return [said.get(i, empty) for i in range(len(rows))]
 
 
-def update_batch(rows, said):
+def update_batch(rows, said, teaches):
     whole = [torch.cat([row["x0"], row["y"]]) for row in rows]
     like_y = lambda value, dtype: [torch.full_like(r["y"], value(r), dtype=dtype) for r in rows]  # noqa: E731
     tensors = {
@@ -106,8 +108,8 @@ def update_batch(rows, said):
     }
     settings = {
         "temperature": TEMPERATURE,
-        "distillation_use_topk": True,
-        "calculate_entropy": False,
+        "distillation_use_topk": teaches,
+        "calculate_entropy": not teaches,
         DENOMINATOR: NUM_SESSIONS,
         WEIGHT: LOGIT_WEIGHT,
         NUM_TOKENS: float(sum(len(ids) for ids, _ in said)),
@@ -117,10 +119,12 @@ def update_batch(rows, said):
 
 def main(out, overrides):
     with initialize_config_module("verl.trainer.config", version_base=None):
-        worker, engine = make_worker(compose("rltf", ["rltf/method=sd_logit", *overrides]))
+        worker, engine, teaches = make_worker(compose("rltf", ["rltf/method=sd_logit", *overrides]))
     rows = make_rows()
-    said = ask(worker, rows)
-    mine = tu.chunk_tensordict(update_batch(rows, said), dist.get_world_size())[dist.get_rank()]
+    nothing = (torch.zeros(0, 1, dtype=torch.int32), torch.zeros(0, 2))
+    said = ask(worker, rows) if teaches else [nothing] * len(rows)
+    batch = update_batch(rows, said, teaches)
+    mine = tu.chunk_tensordict(batch, dist.get_world_size())[dist.get_rank()]
     tu.assign_non_tensor(
         mine,
         use_remove_padding=engine.use_remove_padding,
@@ -133,8 +137,14 @@ def main(out, overrides):
         worker.engine.optimizer_zero_grad()
         output = worker.engine.forward_backward_batch(mine, worker.loss_fn, forward_only=False)
         grads = {name: p.grad.full_tensor() for name, p in worker.engine.module.named_parameters()}
-    metrics = [None] * dist.get_world_size()
-    dist.all_gather_object(metrics, output["metrics"]["rltf/logit_distill/divergence"].values)
+    metrics, outputs = [None] * dist.get_world_size(), [None] * dist.get_world_size()
+    told = output["metrics"].get("rltf/logit_distill/divergence")
+    dist.all_gather_object(metrics, told.values if told else None)
+    if not teaches:
+        with worker.engine.eval_mode():
+            asked = worker.engine.forward_backward_batch(mine, None, forward_only=True)
+        asked = {name: list(v.unbind()) for name, v in asked["model_output"].items()}
+        dist.all_gather_object(outputs, asked)
     if dist.get_rank() == 0:
         record = {
             "rows": rows,
@@ -142,6 +152,8 @@ def main(out, overrides):
             "grads": grads,
             "divergence": metrics,
             "micro": len(output["loss"]),
+            "outputs": outputs,
+            "shared": getattr(worker.engine, "_head", None) is not None,
         }
         torch.save(record, out)
     dist.barrier()

@@ -11,13 +11,15 @@ BACKENDS = ("fsdp", "fsdp2")
 
 
 def register(transformer_impl: ModuleType) -> None:
-    """Register the language-model engine of `verl.workers.engine.fsdp.transformer_impl` for the
-    CPU, once.
+    """Register the language-model engine for the CPU, once.
+
+    Args:
+        transformer_impl: `verl.workers.engine.fsdp.transformer_impl`, just imported.
     """
     registry: Any = transformer_impl.EngineRegistry
     known = registry._engines.get("language_model", {})
     missing = [backend for backend in BACKENDS if "cpu" not in known.get(backend, {})]
     if missing:
-        registry.register(model_type="language_model", backend=missing, device="cpu")(
-            transformer_impl.FSDPEngineWithLMHead
-        )
+        from rltf_verl.adapters.cpu.actor.engine import CPUEngine  # reads the module above
+
+        registry.register(model_type="language_model", backend=missing, device="cpu")(CPUEngine)

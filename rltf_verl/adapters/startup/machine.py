@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.cpu import ROLLOUT_NAME
+from rltf_verl.adapters.cpu import ROLLOUT_NAME, bf16
 from rltf_verl.adapters.cpu.vllm.ready import trouble_of
 from rltf_verl.config import ConfigError
 from rltf_verl.envs.base import Env, NeedsMachine
@@ -50,6 +50,8 @@ def check_platform(config: DictConfig) -> None:
             " to the command line"
         )
     trouble = trouble_of(config.actor_rollout_ref.rollout) if cpu_platform else None
+    if cpu_platform and trouble is None:
+        trouble = bf16.trouble_of(config)
     if trouble is not None:
         raise ConfigError(trouble)
     if cpu_platform and config.actor_rollout_ref.actor.use_kl_loss:

@@ -1,0 +1,55 @@
+"""The CPU's engine in verl's training worker, on one and two ranks: log-probs, entropies and
+gradients against plain PyTorch, row by row, in fp32 and bf16.
+"""
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.adapters.test_logit_engine_e2e import ACTOR, POLICY, run
+from tests.support.engine_rank import NUM_SESSIONS, TEMPERATURE
+
+pytestmark = pytest.mark.e2e
+LAYOUTS = {
+    "one rank": (1, []),
+    "two ranks, small micro-batches": (2, [f"{ACTOR}.ppo_max_token_len_per_gpu=12"]),
+    "verl's own path": (
+        1,
+        [f"{ACTOR}.use_dynamic_bsz=false", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2"],
+    ),
+    "bf16": (1, ["rltf/hardware=cpu_bf16"]),
+}
+
+
+def plain(model, row):
+    ids = torch.cat([row["x0"], row["y"]])
+    logits = model(ids[None]).logits[0, len(row["x0"]) - 1 : -1].float()
+    log_probs = (logits / TEMPERATURE).log_softmax(-1)
+    entropy = -(log_probs.exp() * log_probs).sum(-1)
+    return log_probs.gather(-1, row["y"][:, None]).squeeze(-1), entropy
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_log_probs_and_gradient_equal_plain_pytorch(tmp_path, layout):
+    world, settings = LAYOUTS[layout]
+    record = run(tmp_path, world, ["rltf.logit_distill.weight=0", *settings])
+    assert record["shared"]
+    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    # Random tokens under a peaked policy: their log-probs lie around -20, 0.3 is 1.5 % of that.
+    loss, far = torch.zeros(()), 0.3 if layout == "bf16" else 1e-5
+    found = {
+        name: [row for rank in record["outputs"] for row in rank[name]]
+        for name in ("log_probs", "entropy")
+    }
+    for i, row in enumerate(record["rows"]):
+        log_probs, entropy = plain(model, row)
+        start, end = len(row["x0"]) - 1, len(row["x0"]) + len(row["y"]) - 1
+        assert (found["log_probs"][i][start:end] - log_probs).abs().max() < far
+        assert (found["entropy"][i][start:end] - entropy).abs().max() < far
+        loss = loss - (row["advantage"] * (log_probs + 1).exp()).sum()  # old log-probs are -1
+    (loss / NUM_SESSIONS).backward()
+    scale = max(parameter.grad.abs().max() for parameter in model.parameters())
+    for name, parameter in model.named_parameters():
+        assert (record["grads"][name] - parameter.grad).abs().max() < far * scale, name
+        assert record["grads"][name].dtype == torch.float32
+    assert (record["micro"] > 1) == (layout not in ("one rank", "bf16"))
