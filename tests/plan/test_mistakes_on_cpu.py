@@ -73,6 +73,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "unknown level": (["rltf.feedback.level=fully"], "rltf.feedback.level='fully' is not known"),
     "negative weight": (["rltf.distill.weight=-1"], "rltf.distill.weight=-1"),
     "one turn for SD": (["rltf.episode.horizon=1"], "rltf.episode.horizon=1: distill needs"),
+    "GRPO with groups of one": (
+        ["rltf/method=grpo", f"{ROLLOUT}.n=1"],
+        f"{ROLLOUT}.n=1: a group of one is its own baseline (rltf.attempt.estimator=group_mean)",
+    ),
     "guard off and the answer told": (
         ["rltf.feedback.level=full", "rltf.feedback.guard.action=none"],
         "rltf.feedback.provider=verifier: it states the answer on purpose",
