@@ -11,20 +11,49 @@ from rltf_verl.cli.common import episodes_of
 
 
 def view(
-    folder: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Folder of a run, or its episode log.")
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("view.html"),
     title: Annotated[
-        str | None, typer.Option(help="Title of the page; the log's folder if not given.")
+        str | None, typer.Option(help="Title of the page; the run's folder if not given.")
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Serve a page that follows one or more runs.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help="With --follow: the address to bind; 0.0.0.0 for all.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="With --follow: 0 takes a free one.")] = 0,
 ) -> None:
     """Write the sessions of a run as one HTML page: curves, a list to filter, the conversations.
-    Needs no network.
+    Needs no network. With --follow, serve it to this machine's browser while the run trains.
     """
+    if follow:
+        _follow(runs, title, host, port)
+        return
+    if len(runs) > 1:
+        raise ValueError(f"{len(runs)} runs: one page shows one run; add --follow, or name one")
     from rltf_verl.report.view.build import page
+    from rltf_verl.report.view.training import history_of
 
-    records = episodes_of(folder, None)
-    text = page(records, title or str(folder.resolve()))
+    records = episodes_of(runs[0], None)
+    text = page(records, title or str(runs[0].resolve()), history_of(runs[0]))
     out.write_text(text, encoding="utf-8")
     typer.echo(f"{len(records)} sessions, {len(text) / 1e6:.1f} MB: {out}")
+
+
+def _follow(paths: list[Path], title: str | None, host: str, port: int) -> None:
+    """Serve until Ctrl-C."""
+    from rltf_verl.report.live.run import LiveRuns, live_runs
+    from rltf_verl.report.live.server import serving
+
+    runs = live_runs(paths)
+    with serving(LiveRuns(runs, title or ", ".join(run.name for run in runs)), host, port) as page:
+        typer.echo(f"{page.address}\nCtrl-C ends it.")
+        if page.is_open:
+            typer.echo("Whoever reaches this machine and has this address can read the episodes.")
+        try:
+            page.follow()
+        except KeyboardInterrupt:
+            typer.echo("")

@@ -279,9 +279,7 @@ def needed(name: str) -> bool:
     >>> needed("rltf/distill/adv_abs"), needed("perf/throughput")
     (True, False)
     """
-    return name in _NEEDED or (
-        name.startswith("rltf/") and name.endswith(("/adv_abs", _JUDGE)) and "val" not in name
-    )
+    return name in _NEEDED or (name.startswith("rltf/") and name.endswith(("/adv_abs", _JUDGE)))
 
 
 _NEEDED = frozenset(

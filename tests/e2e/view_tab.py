@@ -12,15 +12,23 @@ class Tab:
     """A page that was opened, and everything that it complained of."""
 
     def __init__(self, browser, path: Path, scheme: str, size: str) -> None:
-        self.context = browser.new_context(color_scheme=scheme, viewport=SIZES[size], offline=True)
+        self._open(browser, path.as_uri(), "file://", scheme, size, offline=True)
+
+    def _open(
+        self, browser, address: str, root: str, scheme: str, size: str, *, offline: bool
+    ) -> None:
+        """`root`: what each request begins with."""
+        self.context = browser.new_context(
+            color_scheme=scheme, viewport=SIZES[size], offline=offline
+        )
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on(
-            "request", lambda r: r.url.startswith("file://") or self.complaints.append(r.url[:100])
+            "request", lambda r: r.url.startswith(root) or self.complaints.append(r.url[:100])
         )
-        self.page.goto(path.as_uri())
+        self.page.goto(address)
         self.until("performance.getEntriesByName('load').length > 0")
 
     def until(self, expression: str) -> None:
@@ -53,3 +61,10 @@ class Tab:
     def count(self) -> int:
         self.until("/^\\d+ of/.test(document.getElementById('count').textContent)")
         return int(self.page.locator("#count").text_content().split()[0])
+
+
+class LiveTab(Tab):
+    """The same of a page from a server: it asks only there."""
+
+    def __init__(self, browser, address: str, scheme: str = "light", size: str = "desktop") -> None:
+        self._open(browser, address, address, scheme, size, offline=False)

@@ -34,6 +34,20 @@ def run_files(place: Place) -> RunFiles:
     return RunFiles(tuple(path for one in found for path in one.metrics), logs[0] if logs else None)
 
 
+def metrics_near(log: Path) -> tuple[Path, ...]:
+    """The metrics of the run that an episode log is of, where they are in the two folders above it
+    or where verl writes them by default; none if several runs' are there.
+    """
+    for folder in log.resolve().parents[:2]:
+        files = _metric_files(folder) or _beside(folder)
+        if files:
+            try:
+                return _one_run(folder, files)
+            except ValueError:
+                return ()
+    return ()
+
+
 def _part(path: Path) -> RunFiles:
     if path.is_file():
         if not _holds_metrics(path):

@@ -21,7 +21,7 @@ TRAINED = "training/global_step"
 
 def read_history(paths: Sequence[Path]) -> History:
     """The metrics of one run from the files of its processes, the earliest first."""
-    return merged([process for path in paths for process in _processes(read_records(path))])
+    return merged([process for path in paths for process in processes(read_records(path))])
 
 
 def from_scratch(path: Path) -> bool:
@@ -38,8 +38,13 @@ def read_records(path: Path) -> list[tuple[int, Metrics]]:
     Raises:
         ValueError: the file cannot be read as what its name says.
     """
+    return records_of(_rows(path))
+
+
+def records_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, Metrics]]:
+    """(step, its numbers) of lines of verl's file logger or rows of an export."""
     records = []
-    for row in _rows(path):
+    for row in rows:
         data = row["data"] if isinstance(row.get("data"), dict) else row
         step = _number(row.get("step") if data is not row else row.get("_step"))
         if step is not None:
@@ -70,8 +75,8 @@ def merged(processes: Iterable[History]) -> History:
     return dict(sorted(history.items()))
 
 
-def _processes(records: Iterable[tuple[int, Metrics]]) -> list[History]:
-    """A file that was put together of several has steps that go back."""
+def processes(records: Iterable[tuple[int, Metrics]]) -> list[History]:
+    """The processes in a file: one that was put together of several has steps that go back."""
     found: list[History] = []
     before = math.inf
     for step, metrics in records:

@@ -1,9 +1,11 @@
-// One curve over the steps, drawn from numbers that were computed when the page was written.
+// One chart over the steps, drawn from numbers that were computed in Python.
+//
+// A chart has `label`, `help`, `share` (whether its numbers are shares) and `lines`, each with
+// `name`, `look` (classes of overview.css) and `points` [[step, value or null], …].
 
 import { el, svg } from "./elements.js";
 import { formatted } from "./numbers.js";
 
-export const SPLITS = ["train", "val"];
 const WIDTH = 340;
 const HEIGHT = 150;
 const LEFT = 40;
@@ -12,45 +14,55 @@ const TOP = 8;
 const BOTTOM = HEIGHT - 20;
 const MOST_DOTS = 40; // of a line; one with more points has none
 
-// `onStep` is called with the step that is clicked.
-export function curveFigure(curve, onStep) {
-  const scales = scalesOf(curve);
+// `marks`: [{name, from, to}], steps where a warning begins and is over (or null); `onStep` is called
+// with the step that is clicked.
+export function chartFigure(chart, marks, onStep) {
+  const scales = scalesOf(chart);
   const picture = svg("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     role: "img",
-    "aria-label": inWords(curve),
+    "aria-label": inWords(chart),
   });
-  picture.append(...axes(curve, scales));
-  for (const split of SPLITS) picture.append(...lineOf(curve[split], split, scales));
-  const output = el("output", {}, lastValues(curve));
-  readOut(picture, curve, scales, output, onStep);
-  const caption = el("figcaption", {}, curve.label, output);
-  return el("figure", {}, caption, picture, el("p", {}, curve.help));
+  picture.append(...marks.flatMap((mark) => stretchOf(mark, scales)), ...axes(chart, scales));
+  for (const line of chart.lines) picture.append(...lineOf(line, scales));
+  const many = chart.lines.length > 2;
+  const output = el("output", many ? { class: "many" } : {}, lastValues(chart));
+  readOut(picture, chart, scales, output, onStep);
+  const caption = el("figcaption", {}, chart.label, output);
+  return el("figure", {}, caption, picture, el("p", {}, chart.help));
 }
 
-// The line of a split in the legend.
-export function sampleOf(split) {
-  const line = svg("line", { class: split, x1: 0, x2: 34, y1: 6, y2: 6 });
-  const dots = split === "val" ? [dot(split, 17, 6)] : [];
-  return svg("svg", { "aria-hidden": true, viewBox: "0 0 34 12" }, line, ...dots);
+// A line of this look, for the legend.
+export function sampleOf(look) {
+  const line = svg("line", { class: look, x1: 0, x2: 34, y1: 6, y2: 6 });
+  return svg("svg", { "aria-hidden": true, viewBox: "0 0 34 12" }, line, dot(look, 17, 6));
 }
 
-function stepsOf(curve) {
-  return [...new Set(SPLITS.flatMap((split) => curve[split].map(([step]) => step)))];
+export function sampleOfWarning() {
+  const area = svg("rect", { class: "warned", x: 4, y: 0, width: 30, height: 12 });
+  const edge = svg("line", { class: "warns", x1: 4, x2: 4, y1: 0, y2: 12 });
+  return svg("svg", { "aria-hidden": true, viewBox: "0 0 34 12" }, area, edge);
 }
 
-// First and last step, the largest value on the axis, and where a step and a value are drawn.
-function scalesOf(curve) {
-  const steps = stepsOf(curve);
+function stepsOf(chart) {
+  return [...new Set(chart.lines.flatMap(({ points }) => points.map(([step]) => step)))];
+}
+
+// First and last step, the ends of the axis of values, and where a step and a value are drawn.
+function scalesOf(chart) {
+  const steps = stepsOf(chart);
   const first = steps.reduce((a, b) => Math.min(a, b));
   const last = steps.reduce((a, b) => Math.max(a, b));
-  const values = SPLITS.flatMap((split) => curve[split].map(([, value]) => value ?? 0));
-  const top = curve.share ? 1 : ceiling(Math.max(...values));
+  const values = chart.lines.flatMap(({ points }) => points.map(([, value]) => value ?? 0));
+  const most = values.reduce((a, b) => Math.max(a, b), 0);
+  const least = values.reduce((a, b) => Math.min(a, b), 0);
+  const low = least < 0 ? -ceiling(-least) : 0;
+  const top = chart.share ? 1 : most > 0 || low === 0 ? ceiling(most) : 0;
   const x = (step) =>
     LEFT + (RIGHT - LEFT) * (last > first ? (step - first) / (last - first) : 0.5);
-  const y = (value) => BOTTOM - ((BOTTOM - TOP) * value) / top;
+  const y = (value) => BOTTOM - ((BOTTOM - TOP) * (value - low)) / (top - low);
   const stepAt = (px) => first + ((last - first) * (px - LEFT)) / (RIGHT - LEFT);
-  return { first, last, top, x, y, stepAt };
+  return { first, last, low, top, x, y, stepAt };
 }
 
 function ceiling(value) {
@@ -58,15 +70,16 @@ function ceiling(value) {
   return [1, 2, 5, 10].map((m) => m * power).find((m) => m >= value) || 1;
 }
 
-function axes(curve, { first, last, top, x, y }) {
+function axes(chart, { first, last, low, top, x, y }) {
   const stepLabel = (step, anchor, text) =>
     svg("text", { x: x(step), y: HEIGHT - 5, "text-anchor": anchor }, text);
-  const lines = [0, top / 2, top].flatMap((value) => [
+  const ticks = low < 0 && top > 0 ? [low, 0, top] : [low, (low + top) / 2, top];
+  const lines = ticks.flatMap((value) => [
     svg("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: y(value), y2: y(value) }),
     svg(
       "text",
       { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" },
-      curve.share ? `${100 * value} %` : String(value),
+      chart.share ? `${100 * value} %` : short(value),
     ),
   ]);
   const steps = [stepLabel(first, last > first ? "start" : "middle", `step ${first}`)];
@@ -74,12 +87,32 @@ function axes(curve, { first, last, top, x, y }) {
   return [...lines, ...steps];
 }
 
-function dot(split, x, y) {
-  return svg("circle", { class: `dot-${split}`, cx: x, cy: y, r: 2.6 });
+function short(value) {
+  const size = Math.abs(value);
+  if (size && size < 0.001) return value.toExponential(0).replace(/-/g, "−");
+  const text = size >= 10000 ? `${value / 1000}k` : String(Number(value.toPrecision(3)));
+  return text.replace("-", "−");
+}
+
+function dot(look, x, y) {
+  return svg("circle", { class: `dot ${look}`, cx: x, cy: y, r: 2.6 });
+}
+
+// The steps of a warning, as far as the chart has them.
+function stretchOf({ name, from, to }, { first, last, x }) {
+  if (from > last || (to !== null && to < first)) return [];
+  const start = x(Math.max(from, first));
+  const end = x(Math.min(to ?? last, last));
+  const title = svg("title", {}, to === null ? `${name}, since ${from}` : `${name}, ${from}–${to}`);
+  const place = { x: start, y: TOP, width: Math.max(1, end - start), height: BOTTOM - TOP };
+  return [
+    svg("rect", { class: "warned", ...place }, title),
+    svg("line", { class: "warns", x1: start, x2: start, y1: TOP, y2: BOTTOM }),
+  ];
 }
 
 // A line with a gap where a step has no value.
-function lineOf(points, split, { x, y }) {
+function lineOf({ points, look }, { x, y }) {
   let path = "";
   let pen = "M";
   for (const [step, value] of points) {
@@ -87,37 +120,37 @@ function lineOf(points, split, { x, y }) {
     pen = value === null ? "M" : "L";
   }
   const valued = points.filter(([, value]) => value !== null);
-  const dots = valued.map(([step, value]) => dot(split, x(step), y(value)));
-  return [svg("path", { class: split, d: path }), ...(dots.length <= MOST_DOTS ? dots : [])];
+  const dots = valued.length <= MOST_DOTS ? valued : [];
+  return [
+    svg("path", { class: look, d: path }),
+    ...dots.map(([step, value]) => dot(look, x(step), y(value))),
+  ];
 }
 
-function lastValues(curve) {
-  const lastOf = (split) => formatted(curve[split][curve[split].length - 1][1], curve.share);
-  return SPLITS.filter((split) => curve[split].length)
-    .map((split) => `${split} ${lastOf(split)}`)
-    .join(" · ");
+function lastValues(chart) {
+  const lastOf = (points) => formatted(points[points.length - 1][1], chart.share);
+  return chart.lines.map(({ name, points }) => `${name} ${lastOf(points)}`).join(" · ");
 }
 
-function inWords(curve) {
-  const ofSplit = (split) => {
-    const [from, start] = curve[split][0];
-    const [to, end] = curve[split][curve[split].length - 1];
-    const value = (number) => formatted(number, curve.share);
-    return `${split}: ${value(start)} at step ${from}, ${value(end)} at step ${to}`;
-  };
-  const sentences = SPLITS.filter((split) => curve[split].length).map(ofSplit);
-  return `${curve.label}. ${sentences.join("; ")}`;
+function inWords(chart) {
+  const value = (number) => formatted(number, chart.share);
+  const sentences = chart.lines.map(({ name, points }) => {
+    const [from, start] = points[0];
+    const [to, end] = points[points.length - 1];
+    return `${name}: ${value(start)} at step ${from}, ${value(end)} at step ${to}`;
+  });
+  return `${chart.label}. ${sentences.join("; ")}`;
 }
 
 // Under the pointer: the nearest step's numbers; a click lists its sessions. The table of all curves
 // has the same for the keyboard.
-function readOut(picture, curve, { x, stepAt }, output, onStep) {
+function readOut(picture, chart, { x, stepAt }, output, onStep) {
   const marker = svg("line", { class: "at", y1: TOP, y2: BOTTOM, visibility: "hidden" });
-  const steps = stepsOf(curve);
-  const values = Object.fromEntries(SPLITS.map((split) => [split, new Map(curve[split])]));
+  const steps = stepsOf(chart);
+  const values = chart.lines.map(({ points }) => new Map(points));
   const valuesAt = (step) =>
-    SPLITS.filter((split) => values[split].has(step)).map(
-      (split) => `${split} ${formatted(values[split].get(step), curve.share)}`,
+    chart.lines.flatMap(({ name }, i) =>
+      values[i].has(step) ? [`${name} ${formatted(values[i].get(step), chart.share)}`] : [],
     );
   let nearest = null;
   picture.append(marker);
@@ -133,7 +166,7 @@ function readOut(picture, curve, { x, stepAt }, output, onStep) {
   });
   picture.addEventListener("pointerleave", () => {
     marker.setAttribute("visibility", "hidden");
-    output.textContent = lastValues(curve);
+    output.textContent = lastValues(chart);
   });
   picture.addEventListener("click", () => {
     if (nearest !== null) onStep(nearest);

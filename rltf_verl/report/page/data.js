@@ -1,8 +1,10 @@
-// The index and the blocks of sessions, unpacked when they are needed.
+// The index and the sessions: unpacked from the page, or asked of the server of a live page.
 
 import { state } from "./state.js";
 
 const MOST_OPEN = 3; // blocks
+
+export const isLive = document.getElementById("live") !== null;
 
 export async function unpacked(id) {
   const node = document.getElementById(id);
@@ -11,23 +13,67 @@ export async function unpacked(id) {
   return new Response(stream).json();
 }
 
+async function asked(path) {
+  const response = await fetch(path);
+  if (response.ok) return response.json();
+  throw new Error(response.status === 404 ? "this is not in the log any more" : "no answer");
+}
+
+// Where the runs of a live page stand, and the index of one, if it is not the version at hand.
+export function liveIndex(run, version) {
+  return asked(`${run}/index?have=${version}`);
+}
+
 export async function sessionOf(id) {
+  const { starts } = state.index;
+  const number = blockOf(id);
+  const sessions = await sessionsOf(number);
+  const session = sessions[id - starts[number]];
+  if (!isLive || (session && isSession(session, id))) return session;
+  return sessions.find((one) => isSession(one, id)); // the step has grown meanwhile
+}
+
+function blockOf(id) {
   const { starts } = state.index;
   let number = starts.length - 1;
   while (starts[number] > id) number--;
-  return (await sessionsOf(number))[id - starts[number]];
+  return number;
 }
 
-async function sessionsOf(block) {
+function isSession(record, id) {
+  const { envs, env, problem, session } = state.index;
+  return (
+    record.session_id === session[id] &&
+    record.index === problem[id] &&
+    record.env === envs[env[id]]
+  );
+}
+
+// Names a block; a live one that has grown has another name.
+export function keyOfBlock(number) {
+  const { run, blocks, versions } = state.index;
+  return isLive ? `${run}/${blocks[number]}/${versions[number]}` : number;
+}
+
+export function readBlock(number) {
+  const { run, blocks } = state.index;
+  return isLive ? asked(`${run}/block/${blocks[number]}`) : unpacked(`block-${number}`);
+}
+
+async function sessionsOf(number) {
   const { openBlocks } = state;
-  const sessions = openBlocks.get(block) || (await unpacked(`block-${block}`));
-  openBlocks.delete(block);
-  openBlocks.set(block, sessions);
+  const key = keyOfBlock(number);
+  const sessions = openBlocks.get(key) || (await readBlock(number));
+  openBlocks.delete(key);
+  openBlocks.set(key, sessions);
   if (openBlocks.size > MOST_OPEN) openBlocks.delete(openBlocks.keys().next().value);
   return sessions;
 }
 
 // Per row of a session the columns of its tokens; null where the log has none.
-export function tokensOf(id) {
-  return unpacked(`tokens-${id}`);
+export function tokensOf(record, id) {
+  if (!isLive) return unpacked(`tokens-${id}`);
+  const { run, blocks } = state.index;
+  const uid = encodeURIComponent(record.uid);
+  return asked(`${run}/tokens/${blocks[blockOf(id)]}/${uid}/${record.session_id}`);
 }

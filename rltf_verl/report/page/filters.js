@@ -1,5 +1,6 @@
 // What passes into the list, and in which order.
 
+import { isLive } from "./data.js";
 import { visible } from "./elements.js";
 import { drawFromActive } from "./list.js";
 import { gramsOf, holds, readTexts } from "./search.js";
@@ -42,14 +43,20 @@ export function fillFilters() {
     "any environment",
     envs.map((name, i) => [i, visible(name)]),
   );
-  form.elements.sort.append(...Object.keys(ORDERS).map((name) => new Option(name, name)));
+  if (!form.elements.sort.length) {
+    form.elements.sort.append(...Object.keys(ORDERS).map((name) => new Option(name, name)));
+    if (isLive) form.elements.sort.value = "newest first";
+  }
   form.elements.env.hidden = envs.length < 2;
   form.elements.trains.hidden = !known.length;
 }
 
 function fill(name, all, options) {
   const select = form.elements[name];
-  select.append(new Option(all, ""), ...options.map(([value, label]) => new Option(label, value)));
+  const { value: chosen } = select;
+  const made = options.map(([value, label]) => new Option(label, value));
+  select.replaceChildren(new Option(all, ""), ...made);
+  if (made.some((option) => option.value === chosen)) select.value = chosen;
 }
 
 export function filter() {
@@ -98,7 +105,12 @@ function showCount(stillReading) {
   const number = state.listed.length;
   document.getElementById("count").textContent = stillReading
     ? `Reading the texts … ${number} found so far`
-    : `${number} of ${state.index.step.length} sessions`;
+    : `${number} of ${state.index.step.length} sessions${older()}`;
+}
+
+// A live page lists the sessions of the newest steps.
+function older() {
+  return state.index.older ? `; ${state.index.older} older steps are not listed` : "";
 }
 
 function waitForTexts() {

@@ -104,7 +104,7 @@ function rowAt(at) {
   return node;
 }
 
-function problemOf(id) {
+export function problemOf(id) {
   const { envs, env, problem } = state.index;
   return `${envs.length > 1 ? envs[env[id]] : "problem"} ${problem[id]}`;
 }
@@ -118,7 +118,22 @@ function flagsOf(id) {
   return trains[id] & 1 ? [...shown, "tokens"] : shown;
 }
 
-function marksOf(verdicts) {
+const MEANINGS = [
+  ["✓", "right"],
+  ["✗", "wrong"],
+  ["∅", "wrong, no answer found"],
+  ["?", "not graded"],
+  ["( | )", "branches"],
+];
+
+export function legendOfMarks() {
+  const items = MEANINGS.map(([mark, meaning]) =>
+    el("span", {}, el("strong", {}, ...marksOf(mark)), ` ${meaning}`),
+  );
+  return el("p", { class: "legend marks" }, ...items, el("span", {}, "one mark per attempt"));
+}
+
+export function marksOf(verdicts) {
   const colourOf = (mark) => (mark === "✓" ? "right" : "✗∅".includes(mark) ? "wrong" : "soft");
   return [...verdicts].map((mark) => el("span", { class: colourOf(mark) }, mark));
 }

@@ -1,12 +1,13 @@
 // Starts the page; the keys that work everywhere.
 
-import { unpacked } from "./data.js";
-import { filter, filterByStep, fillFilters, form } from "./filters.js";
-import { activate, draw, listBox, onListKey } from "./list.js";
+import { isLive, unpacked } from "./data.js";
+import { fillFilters, filter, filterByStep, form } from "./filters.js";
+import { activate, draw, legendOfMarks, listBox, onListKey } from "./list.js";
+import { firstIndex, follow, idOf, keyOf } from "./live.js";
 import { drawOverview } from "./overview.js";
-import { readAddress, showList, showOverview, stepSession } from "./places.js";
-import { readTexts } from "./search.js";
-import { showSession } from "./session.js";
+import { readAddress, renumber, showList, showOverview, stepSession } from "./places.js";
+import { forgetTexts, readTexts } from "./search.js";
+import { refreshSession, showSession } from "./session.js";
 import { state } from "./state.js";
 
 function followAddress() {
@@ -43,7 +44,8 @@ function onEscape(event) {
 }
 
 async function start() {
-  state.index = await unpacked("index");
+  state.index = isLive ? await firstIndex(renew) : await unpacked("index");
+  document.getElementById("marks").append(legendOfMarks());
   fillFilters();
   drawOverview(onStep);
   document.getElementById("loading").hidden = true;
@@ -58,7 +60,31 @@ async function start() {
   addEventListener("hashchange", followAddress);
   addEventListener("resize", draw);
   performance.measure("load");
-  requestIdleCallback(() => readTexts()); // so that they are there when somebody searches
+  // So that they are there when somebody searches; a live page asks for them then.
+  if (!isLive) requestIdleCallback(() => readTexts());
+  follow(renew);
+}
+
+// A live page has a new index: everything that was numbered by the old one gets its new number.
+function renew(index) {
+  const { current, listed, active, shownId } = state;
+  const { run } = state.index;
+  const keys = [current, listed[active], shownId].map((id) => (id == null ? null : keyOf(id)));
+  const { scrollTop } = listBox;
+  state.index = index;
+  const [open, chosen, shown] = keys.map((key) => (key === null ? null : idOf(key)));
+  forgetTexts();
+  fillFilters();
+  state.shownId = shown;
+  if (open !== null) renumber(open);
+  else state.current = null;
+  if (current !== null && index.run !== run) location.hash = "overview";
+  drawOverview(onStep);
+  filter();
+  state.active = Math.max(0, state.listed.indexOf(chosen));
+  listBox.scrollTop = scrollTop;
+  draw();
+  refreshSession();
 }
 
 start().catch((error) => {

@@ -5,7 +5,9 @@ import { visible } from "./elements.js";
 // "–" where there is none.
 export function formatted(value, isShare) {
   if (value === null || value === undefined) return "–";
-  return isShare ? `${(100 * value).toFixed(1)} %` : String(Number(value.toFixed(1)));
+  if (isShare) return `${(100 * value).toFixed(1)} %`;
+  if (Math.abs(value) < 10) return decimal(value);
+  return String(Number(value.toFixed(1))).replace("-", "−");
 }
 
 export function percent(value) {

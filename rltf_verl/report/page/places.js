@@ -16,6 +16,12 @@ export function stepSession(by) {
   location.replace(`#session-${state.listed[to]}`);
 }
 
+// The session that is open has another number now.
+export function renumber(id) {
+  state.current = id;
+  history.replaceState(null, "", `#session-${id}`);
+}
+
 export function readAddress() {
   const id = /^#session-(\d+)$/.exec(location.hash)?.[1];
   state.current = id !== undefined && Number(id) < state.index.step.length ? Number(id) : null;

@@ -2,24 +2,45 @@
 // milliseconds; so each session has a signature: a set of bits, one for each stretch of 2, 3 and 5
 // characters in its text. A text that lacks a stretch of what is looked for need not be read.
 
-import { unpacked } from "./data.js";
+import { keyOfBlock, readBlock } from "./data.js";
 import { state } from "./state.js";
 
-// Fills state.texts, once.
+// Fills state.texts, once; forgetTexts() makes it begin again.
 export function readTexts() {
   state.reading = state.reading || readAll();
   return state.reading;
 }
 
+// After the index of a live page changed. What is read of blocks that did not is kept.
+export function forgetTexts() {
+  state.texts = [];
+  state.signatures = [];
+  state.reading = state.waiting = null;
+}
+
 async function readAll() {
-  for (let block = 0; block < state.index.starts.length; block++) {
-    for (const record of await unpacked(`block-${block}`)) {
-      const text = searchedText(record);
-      state.texts.push(text);
-      state.signatures.push(signatureOf(text));
+  const { index, readBlocks } = state;
+  const { starts, step } = index;
+  const kept = new Map();
+  for (let block = 0; block < starts.length; block++) {
+    const key = keyOfBlock(block);
+    const read = readBlocks.get(key) || searchable(await readBlock(block));
+    if (index !== state.index) return;
+    kept.set(key, read);
+    const number = (starts[block + 1] ?? step.length) - starts[block];
+    for (let i = 0; i < number; i++) {
+      state.texts.push(read.texts[i] ?? ""); // a step of a live page may have grown meanwhile
+      state.signatures.push(read.signatures[i] ?? signatureOf(""));
     }
     await new Promise((done) => setTimeout(done)); // the page answers between blocks
+    if (index !== state.index) return;
   }
+  state.readBlocks = kept;
+}
+
+function searchable(records) {
+  const texts = records.map(searchedText);
+  return { texts, signatures: texts.map(signatureOf) };
 }
 
 function searchedText(record) {

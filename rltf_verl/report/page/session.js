@@ -4,12 +4,13 @@ import { turnBoxes } from "./attempt.js";
 import { sessionOf } from "./data.js";
 import { el, textBox, visible } from "./elements.js";
 import { stepSession } from "./places.js";
+import { problemOverSteps } from "./problem.js";
 import { state } from "./state.js";
 import { trainingRows } from "./training_rows.js";
 
 export async function showSession(id) {
   const record = await sessionOf(id);
-  if (id !== state.current) return; // another one was opened meanwhile
+  if (id !== state.current || !record) return; // another one was opened meanwhile
   const place = `Step ${record.step} · ${record.split} · ${visible(record.env)} ${record.index}`;
   const title = el(
     "h2",
@@ -23,11 +24,25 @@ export async function showSession(id) {
       stepBar(id),
       title,
       factsOf(record),
+      problemOverSteps(id),
       turnList(record, [0], 0),
       trainingRows(record, id),
     );
   document.querySelector("main").scrollTop = 0;
   title.focus({ preventScroll: true });
+}
+
+// After the index of a live page changed: what other sessions are there.
+export function refreshSession() {
+  const { current, shownId } = state;
+  const strip = document.getElementById("problem");
+  if (current === null || current !== shownId || !strip) return;
+  const focused = document.activeElement;
+  document.querySelector("#episode .bar").replaceWith(stepBar(current));
+  if (strip.contains(focused)) return;
+  const fresh = problemOverSteps(current);
+  fresh.open = strip.open;
+  strip.replaceWith(fresh);
 }
 
 function stepBar(id) {

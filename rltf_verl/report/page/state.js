@@ -11,8 +11,12 @@ export const state = {
 
   texts: [], // of each session, in lower case, as far as they are read
   signatures: [], // of each of these texts
+  readBlocks: new Map(), // key of a block -> texts and signatures of its sessions
   reading: null, // promise of all texts
   waiting: null, // promise of a list that was filtered by all texts
+
+  run: 0, // of a live page: number of the run whose sessions are listed
+  version: "", // and what the server called the index
 
   measure: "advantage", // the number that colours the tokens
 };

@@ -21,7 +21,7 @@ export function trainingRows(record, id) {
     ...boxes,
   );
   if (tokensKnown) {
-    tokensOf(id).then((rows) => {
+    tokensOf(record, id).then((rows) => {
       if (id === state.shownId) showTokens(section, boxes, rows);
     });
   }

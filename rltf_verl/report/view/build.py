@@ -15,7 +15,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -35,26 +35,45 @@ UNSHOWN = ("prompt_ids", "response_ids", "log_probs")
 """What the log may hold of a turn (`rltf.episode_log.ids`) and the page has no use for."""
 
 
-def page(records: Sequence[Record], title: str) -> str:
+def page(
+    records: Sequence[Record], title: str, history: Mapping[int, Mapping[str, float]] | None = None
+) -> str:
     """The page.
 
     Args:
         records: of an episode log (`episode_log.read_episodes`).
         title: what the page is called.
+        history: metrics of the run by step, if it wrote some.
     """
-    blocks = list(_blocks(_json(_conversation(record)) for record in records))
-    index = view_index(records, title) | {"starts": [start for start, _ in blocks]}
-    data = [("index", _json(index)), *((f"block-{i}", text) for i, (_, text) in enumerate(blocks))]
+    blocks = list(_blocks(as_json(conversation(record)) for record in records))
+    index = view_index(records, title, history) | {"starts": [start for start, _ in blocks]}
+    data = [
+        ("index", as_json(index)),
+        *((f"block-{i}", text) for i, (_, text) in enumerate(blocks)),
+    ]
     data += [
-        (f"tokens-{i}", _json(_tokens(record)))
+        (f"tokens-{i}", as_json(tokens(record)))
         for i, record in enumerate(records)
         if has_tokens(record)
     ]
+    return shell(title, data)
+
+
+def shell(title: str, data: Iterable[tuple[str, str]], *, live: bool = False) -> str:
+    """The page around its data.
+
+    Args:
+        title: what the page is called.
+        data: (name, JSON) of each part.
+        live: the page asks the server that it comes from for its data.
+    """
+    data = [("live", ""), *data] if live else data
     script = bundle(lambda name: _asset(f"{name}.js"), ENTRY)
     style = "\n".join(_asset(f"{name}.css") for name in STYLES)
     parts = {
         "title": html.escape(title),
-        "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'",
+        "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+        + ("; connect-src 'self'" if live else ""),
         "style": f"<style>{style}</style>",
         "script": f"<script>{script}</script>",
         "data": "\n".join(
@@ -65,7 +84,7 @@ def page(records: Sequence[Record], title: str) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
-def _conversation(record: Record) -> dict[str, Any]:
+def conversation(record: Record) -> dict[str, Any]:
     """A session as the page's conversation needs it: without the environment's fields and without
     tokens.
     """
@@ -79,7 +98,7 @@ def _conversation(record: Record) -> dict[str, Any]:
     return shown | ({"rows": told(record["rows"], turns)} if "rows" in record else {})
 
 
-def _tokens(record: Record) -> list[Any]:
+def tokens(record: Record) -> list[Any]:
     """Per row the columns of its tokens, None where the log has none."""
     return bounded_tokens([row.get("tokens") for row in record["rows"]], record["step"])
 
@@ -97,7 +116,7 @@ def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
         yield start, f"[{','.join(held)}]"
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
     """Compact; ASCII, so that half a surrogate pair survives. A browser knows no NaN: such a number
     becomes a word.
     """

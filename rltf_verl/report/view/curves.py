@@ -68,10 +68,19 @@ def curves(records: Sequence[Record]) -> list[dict[str, Any]]:
         `{"label", "help", "share", "train": [(step, value or None)…], "val": […]}`; no points if no
         step has a value.
     """
-    steps = by_steps(records, 1)
     cut = {
         record["step"] for record in records if record["split"] == "val" and record.get("horizon")
     }
+    return curves_of(by_steps(records, 1), cut)
+
+
+def curves_of(steps: Sequence[Stats], cut: Container[int]) -> list[dict[str, Any]]:
+    """`curves` of the numbers of each step.
+
+    Args:
+        steps: numbers of one step and split each.
+        cut: steps whose validation was of first answers only.
+    """
     later = [_standing(k, cut) for k in range(1, max((len(s.turns) for s in steps), default=0))]
     return [
         {

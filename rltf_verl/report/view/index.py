@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.row_words import ROLES, TRAINS
+from rltf_verl.report.view.training import training_curves, warnings
 from rltf_verl.runlog import turns as session
 from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
@@ -29,27 +30,61 @@ TRAINED = ("tokens known", *(f"trains {role}" for role in ROLES))
 """What it can be filtered by where it is known what a session trained; bits as those of FLAGS."""
 
 
-def view_index(records: Sequence[Record], title: str) -> dict[str, Any]:
-    """Lists over the sessions, and the numbers of the whole run."""
-    envs = sorted({record["env"] for record in records})
+class Line(NamedTuple):
+    """A session in the list."""
+
+    step: int
+    split: str
+    env: str
+    problem: int
+    session: int
+    verdicts: str
+    set: int
+    trains: int
+    words: int
+    turns: int
+    snippet: str
+
+
+def line_of(record: Record) -> Line:
+    """What the list shows of a session."""
+    turns = record["turns"]
+    return Line(
+        record["step"],
+        record["split"],
+        record["env"],
+        record["index"],
+        record["session_id"],
+        session.verdicts(turns),
+        _bits(is_so(turns) for is_so in FLAGS.values()),
+        _trained(record),
+        _words(turns),
+        len(turns),
+        " ".join(record["question"].split())[:SNIPPET],
+    )
+
+
+def list_index(lines: Sequence[Line], title: str) -> dict[str, Any]:
+    """Columns over the sessions of the list, and the names of what they hold."""
+    envs = sorted({line.env for line in lines})
+    places = {env: k for k, env in enumerate(envs)}
+    columns = {name: [line[k] for line in lines] for k, name in enumerate(Line._fields)}
     return {
         "title": title,
         "envs": envs,
         "flags": list(FLAGS),
         "trained": list(TRAINED),
         "roles": TRAINS,
-        "step": [record["step"] for record in records],
-        "split": [record["split"] for record in records],
-        "env": [envs.index(record["env"]) for record in records],
-        "problem": [record["index"] for record in records],
-        "session": [record["session_id"] for record in records],
-        "verdicts": [session.verdicts(record["turns"]) for record in records],
-        "set": [_bits(is_so(record["turns"]) for is_so in FLAGS.values()) for record in records],
-        "trains": [_trained(record) for record in records],
-        "words": [_words(record["turns"]) for record in records],
-        "turns": [len(record["turns"]) for record in records],
-        "snippet": [" ".join(record["question"].split())[:SNIPPET] for record in records],
-        "curves": curves(records),
+    } | (columns | {"env": [places[line.env] for line in lines]})
+
+
+def view_index(
+    records: Sequence[Record], title: str, history: Mapping[int, Mapping[str, float]] | None = None
+) -> dict[str, Any]:
+    """Lists over the sessions, and the numbers of the whole run; `history`: its metrics by step."""
+    return list_index([line_of(record) for record in records], title) | {
+        "curves": curves(records) + training_curves(history or {}),
+        "warnings": warnings(history or {}),
         "totals": totals(records),
     }
 
