@@ -67,6 +67,8 @@ OVERRIDDEN = {
     "_load_checkpoint": ["self"],
     "_save_checkpoint": ["self"],
     "_get_required_batch_multiple": ["self", "dp_size"],
+    "_compute_old_log_prob": ["self", "batch", "metrics"],
+    "_compute_ref_log_prob": ["self", "batch", "metrics"],
     "_compute_advantage": ["self", "batch", "metrics"],
     "_update_actor": ["self", "batch", "metrics"],
     "_shutdown_dump_executor": ["self"],
@@ -205,6 +207,18 @@ def test_the_list_of_overrides_is_whole() -> None:
         if inspect.isfunction(f) and hasattr(PPOTrainerSync, n)
     }
     assert ours - {"__init__"} == set(OVERRIDDEN)
+
+
+def test_the_workers_still_read_the_columns_that_a_batch_names() -> None:
+    """And the queue ignores a name that no row has: a run without a reference has no column."""
+    from transfer_queue.metadata import BatchMeta
+    from verl.utils.transferqueue_utils import async_kv_batch_meta2batch_meta
+
+    source = inspect.getsource(async_kv_batch_meta2batch_meta)
+    assert "fields = meta.fields" in source
+    assert "batch_meta.select_fields(fields)" in source
+    row = BatchMeta(global_indexes=[0], partition_ids=["train"], field_schema={"a": {}, "b": {}})
+    assert row.select_fields(["a", "ref_log_prob"]).field_names == ["a"]
 
 
 def test_the_worker_class_under_the_ray_decorator() -> None:

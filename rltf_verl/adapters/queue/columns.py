@@ -33,6 +33,9 @@ ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = (
     "rltf_sampler_log_probs",
 )
 
+FOR_FORWARD = ("prompts", "responses", "response_mask", "input_ids", "position_ids", "loss_mask")
+"""What verl's workers read of a row of text; the queue ignores a name that no row has."""
+
 SESSION_FACTS = tuple(field.name for field in fields(TurnFacts))
 """The columns of the facts' tensor."""
 

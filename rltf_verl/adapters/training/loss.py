@@ -17,8 +17,13 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.config import ActorConfig
 from verl.workers.utils.padding import no_padding_2_padding
 
-from rltf_verl.adapters.queue.columns import ROLE, token_roles
-from rltf_verl.adapters.training.logit_loss import DIVERGENCE, logit_loss
+from rltf_verl.adapters.queue.columns import FOR_FORWARD, ROLE, token_roles
+from rltf_verl.adapters.training.logit_loss import (
+    DIVERGENCE,
+    TEACHER_IDS,
+    TEACHER_LOG_PROBS,
+    logit_loss,
+)
 from rltf_verl.algos.targets import has_role, sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import Objective, token_objectives
@@ -34,6 +39,13 @@ OLD, ADVANTAGES, REF, IS_WEIGHTS = (
     "ref_log_prob",
     "rollout_is_weights",
 )
+
+FOR_UPDATE = (
+    *FOR_FORWARD,
+    *(OLD, ADVANTAGES, REF, IS_WEIGHTS),
+    *(ROLE, TEACHER_IDS, TEACHER_LOG_PROBS),
+)
+"""Columns that an update reads."""
 
 
 def rltf_loss(

@@ -35,7 +35,13 @@ from rltf_verl.adapters.metrics.validation import (
     validation_lost_shares,
     validation_metrics,
 )
-from rltf_verl.adapters.queue.columns import FACTS, SAMPLER_LOG_PROBS, real_rows, stale_turns
+from rltf_verl.adapters.queue.columns import (
+    FACTS,
+    FOR_FORWARD,
+    SAMPLER_LOG_PROBS,
+    real_rows,
+    stale_turns,
+)
 from rltf_verl.adapters.queue.step_rows import StepRows, read_rows, write_tokens
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.startup.budget import check_prompt_budget
@@ -44,7 +50,7 @@ from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
 from rltf_verl.adapters.training.correction import rollout_correction
 from rltf_verl.adapters.training.live_groups import LiveGroups
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
-from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
+from rltf_verl.adapters.training.loss import DENOMINATOR, FOR_UPDATE, rltf_loss
 from rltf_verl.adapters.training.teacher import ask_teacher, teacher_metrics
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.objectives import (
@@ -146,6 +152,18 @@ class RLTFTrainerMixin(_Trainer):
         `ppo_mini_batch_size × rollout.n` of them.
         """
         return required_batch_multiple(self.config, dp_size * self.rltf.updates_per_batch)
+
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """verl's pass, of the columns that it reads: without a choice its workers fetch all, and
+        copy each row's objects (texts, messages, tasks) between tensordicts, in half of their time.
+        """
+        batch.fields = list(FOR_FORWARD)
+        return super()._compute_old_log_prob(batch, metrics)
+
+    def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """As above."""
+        batch.fields = list(FOR_FORWARD)
+        return super()._compute_ref_log_prob(batch, metrics)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Advantages of every token by its role (`algos.targets`).
@@ -251,6 +269,7 @@ class RLTFTrainerMixin(_Trainer):
         """`rltf.updates_per_batch` optimiser updates over all rows, however many there are."""
         actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         size = len(batch) // self.rltf.updates_per_batch
+        batch.fields = list(FOR_UPDATE)
         batch.extra_info.update(
             {
                 "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
