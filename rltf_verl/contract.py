@@ -34,7 +34,9 @@ WRAPPINGS: tuple[Callable[[str], str], ...] = (
 
 GUESSES = ("0", "1", "A", "yes", "no", "True", "False")
 NUM_CONSTANT, MIN_CONSTANT = 20, 8
-"""Problems that are answered alike, and the fewest that say something."""
+"""Problems that are answered alike, and the fewest that say something: as many as a slow grader
+gets.
+"""
 MOST_CONSTANT = 0.75
 """Highest mean score of one answer to all: a fair yes or no is right in half of them."""
 
@@ -93,9 +95,8 @@ def check_env(
     }
     for promise, check in checks.items():
         verdicts.append(_held(promise, partial(_over, problems, check)))
-    verdicts.append(
-        _held("no constant answer scores well", partial(_constants, env, problems[:NUM_CONSTANT]))
-    )
+    alike = problems[: MIN_CONSTANT if getattr(env, "blocking", False) else NUM_CONSTANT]
+    verdicts.append(_held("no constant answer scores well", partial(_constants, env, alike)))
     verdicts.append(
         _held(
             f"{num_hostile} hostile texts raise nothing",

@@ -426,6 +426,28 @@ def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
     assert re.search("no validation sessions of step 4", none.stderr)
 
 
+def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:
+    (tmp_path / "reward.py").write_text(
+        "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+        "    right = solution_str == ground_truth\n"
+        "    return {'score': 1.0 * right, 'feedback': f'Look at {data_source}.'}\n"
+    )
+    row = {
+        "data_source": "mine/sums",
+        "prompt": [{"role": "user", "content": "1 + 1?"}],
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+        "extra_info": {"index": 5},
+    }
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "verl.parquet")
+    server.reply = lambda body: "2" if "Look at mine/sums." in str(body["messages"]) else "3"
+    function = f"env.function={tmp_path}/reward.py:compute_score"
+    out = tmp_path / "out"
+    words = ["env.name=reward_function", function, "feedback.level=hint", "episode.revise=critique"]
+    result = evaluated(server, tmp_path / "verl.parquet", out, *words)
+    assert result.exit_code == 0, result.output
+    assert texts(out) == {("0", 0): ["3", "2"]}
+
+
 def test_a_bad_row_is_named(data: Path, tmp_path: Path) -> None:
     table = pq.read_table(data)
     rows = table.to_pylist()
