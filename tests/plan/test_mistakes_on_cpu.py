@@ -103,7 +103,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "reward function misspelt": (
         ["custom_reward_function.name=score"],
-        "reward.py:score': AttributeError",
+        "reward.py has no 'score'; known: broken, compute_score, generous",
     ),
     "reward file that is not there": (
         ["custom_reward_function.path=rewards.py"],
@@ -119,7 +119,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "own environment's class misspelt": (
         [*MATRIX, "~rltf.env", "+rltf.env.name=./mine.py:Mien"],
-        "mine.py:Mien': AttributeError",
+        "mine.py has no 'Mien'; known: Mine. Did you mean 'Mine'?",
     ),
     "no training file": (["data.train_files=null"], "data.train_files=None: no file is named"),
     "missing parquet": (
@@ -182,7 +182,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         "data.max_prompt_length=200: the revise prompt of template critique needs",
     ),
     "rows longer than a micro-batch": (
-        [f"{ACTOR}.ppo_max_token_len_per_gpu=2048"],
+        ["rltf/method=sd_logit", f"{ACTOR}.ppo_max_token_len_per_gpu=2048"],
         f"{ACTOR}.ppo_max_token_len_per_gpu=2048: a row can have",
     ),
     "engine shorter than prompt and answer": (
