@@ -56,17 +56,24 @@ def made_for(path: str | Path, name: str) -> MadeFor:
     return MadeFor(name)
 
 
-def forgotten_options(path: str | Path, name: str, options: Mapping[str, Any]) -> str | None:
-    """The words that give a run's own environment the options that the file was made with and
-    `options` has otherwise; None if it has them.
+def forgotten_options(path: str | Path, spec: str, options: Mapping[str, Any]) -> str:
+    """The words that give a run's own environment the options that the file was made with.
+
+    Args:
+        path: the dataset.
+        spec: `rltf.env.name` of the run.
+        options: the others of that block.
+
+    Returns:
+        Empty if the run has them, or the file was not made by that class.
     """
-    found = made_for(path, name)
-    words = [
+    made = read_provenance(path)
+    own = ":" in spec and str(made.get("env")).rpartition(":")[2] == spec.rpartition(":")[2]
+    return " ".join(
         f"+rltf.env.{key}={value}"
-        for key, value in found.options.items()
-        if found.own and str(options.get(key)) != str(value)
-    ]
-    return " ".join(words) or None
+        for key, value in (made.get("options") or {}).items()
+        if own and str(options.get(key)) != str(value)
+    )
 
 
 def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]) -> Env | None:

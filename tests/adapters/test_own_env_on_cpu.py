@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import parts_of
+from rltf_verl.adapters.startup.checks import parts_of, warnings_of
 from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
@@ -46,11 +45,15 @@ def test_the_class_with_an_option_and_a_template(mine: Path) -> None:
     assert list(check_datasets(config, parts.env)) == []
 
 
-def test_options_that_the_data_were_made_with(mine: Path, caplog: pytest.LogCaptureFixture) -> None:
-    config = run("rltf/env=own", NAME, data=mine)
-    with caplog.at_level(logging.WARNING, "rltf_verl"):
-        assert list(check_datasets(config, parts_of(config).env)) == []
-    assert "was made with other options: add +rltf.env.factor=3" in caplog.text
+def test_options_that_the_data_were_made_with(mine: Path) -> None:
+    forgot = run("rltf/env=own", NAME, data=mine)
+    lines = [
+        f"data.{split}_files={mine}: was made with other options" for split in ("train", "val")
+    ]
+    words = "add +rltf.env.factor=3"
+    assert warnings_of(forgot, parts_of(forgot).config)[-2:] == [f"{x}; {words}" for x in lines]
+    knows = run("rltf/env=own", NAME, "+rltf.env.factor=3", data=mine)
+    assert not any("options" in x for x in warnings_of(knows, parts_of(knows).config))
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,9 @@ def test_a_file_that_another_program_wrote_again(folder: Path) -> None:
 
 def test_options_that_a_run_was_not_told(folder: Path) -> None:
     data = folder / "train.parquet"
-    assert forgotten_options(data, "mine", {}) == "+rltf.env.factor=7"
-    assert forgotten_options(data, "mine", {"factor": 7}) is None
+    assert forgotten_options(data, "/elsewhere/mine.py:Mine", {}) == "+rltf.env.factor=7"
+    assert forgotten_options(data, "./mine.py:Mine", {"factor": 7}) == ""
+    assert forgotten_options(data, "math", {}) == ""
 
 
 def test_rows_in_verls_form_are_asked_with_their_reward_function(tmp_path: Path) -> None:

@@ -14,7 +14,12 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.startup.budget import check_budget
 from rltf_verl.adapters.startup.combinations import own_combinations
-from rltf_verl.adapters.startup.files import check_datasets, check_folders, resolve_files
+from rltf_verl.adapters.startup.files import (
+    check_datasets,
+    check_folders,
+    files_made_otherwise,
+    resolve_files,
+)
 from rltf_verl.adapters.startup.logger import check_loggers
 from rltf_verl.adapters.startup.machine import (
     check_devices,
@@ -161,4 +166,9 @@ def warnings_of(config: DictConfig, rltf: RLTFConfig) -> list[str]:
         if verl_is_tested()
         else [f"verl {verl_version()} is outside the tested range {TESTED_VERL}; run `rltf doctor`"]
     )
-    return untested + ignored_settings(config) + trust_region_warnings(config, rltf)
+    return (
+        untested
+        + ignored_settings(config)
+        + files_made_otherwise(config)
+        + trust_region_warnings(config, rltf)
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from rltf_verl.data.made_for import forgotten_options, made_for
 from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of, rows_of
 from rltf_verl.envs.base import Env, KnowsTrouble
 from rltf_verl.prompts import is_file
-
-logger = logging.getLogger(__name__)
 
 TEMPLATE_KEYS = (
     "rltf.episode.revise",
@@ -82,9 +80,6 @@ def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
         for path in files_of(named):
             try:
                 check_dataset(key, path, env)
-                words = forgotten_options(path, env.name, config.rltf.env)
-                if words:
-                    logger.warning("%s=%s was made with other options: add %s", key, path, words)
             except ValueError as error:
                 yield " ".join(str(error).split())
                 num_rows = -1
@@ -96,6 +91,19 @@ def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
             f"data.train_batch_size={config.data.train_batch_size}: the training files hold"
             f" {num_rows} rows, so there is no whole batch; lower it, or add rows"
         )
+
+
+def files_made_otherwise(config: DictConfig) -> list[str]:
+    """A line for each file that the run's own environment made with options that the run lacks."""
+    lines = []
+    block: Any = OmegaConf.to_container(config.rltf.env, resolve=True)
+    for key in DATA:
+        for path in files_of(OmegaConf.select(config, key) or ()):
+            with suppress(OSError, ValueError):  # said by `check_datasets`, or not on this machine
+                words = forgotten_options(path, str(block.get("name")), block)
+                if words:
+                    lines.append(f"{key}={path}: was made with other options; add {words}")
+    return lines
 
 
 def check_dataset(key: str, path: str, env: Env) -> None:
