@@ -327,7 +327,13 @@ def log_changes(watch: Watch, step: int, metrics: Metrics) -> dict[str, float]:
     """Look at a step of a training, log a line for each change, and return `rltf/warnings`."""
     for rule, at, fires in watch.look(step, metrics):
         if fires:
-            logger.warning("step %d: %s (%d steps): %s", at, rule.name, rule.steps, rule.advice)
+            logger.warning(
+                "the run degenerates at step %d: %s (%d steps in a row); %s",
+                at,
+                rule.name,
+                rule.steps,
+                rule.advice,
+            )
         else:
-            logger.warning("step %d: over: %s", at, rule.name)
+            logger.warning("over at step %d: %s", at, rule.name)
     return {METRIC: float(len(watch.firing))}

@@ -162,8 +162,8 @@ def test_the_log_has_one_line_when_a_rule_fires_and_one_when_it_is_over(caplog):
         numbers = [log_changes(watch, k, bad if k < 9 else HEALTHY) for k in range(1, 20)]
     assert [n["rltf/warnings"] for n in numbers] == [0.0] * 2 + [1.0] * 8 + [0.0] * 9
     fires, over = caplog.messages
-    assert fires.startswith("step 3: judge mostly down (3 steps): ")
-    assert over == "step 11: over: judge mostly down"
+    assert fires.startswith("the run degenerates at step 3: judge mostly down (3 steps in a row); ")
+    assert over == "over at step 11: judge mostly down"
 
 
 def test_what_was_seen_is_bounded():

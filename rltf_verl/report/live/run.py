@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.report.compare.files import metrics_near, run_files
-from rltf_verl.report.compare.history import History
 from rltf_verl.report.live.log import GrowingLog, Place, Step, find, newest
 from rltf_verl.report.live.metrics import GrowingMetrics
 from rltf_verl.report.view.build import as_json, conversation, tokens
@@ -43,6 +42,8 @@ class LiveRun:
         self._searched = float("-inf")
         self._trouble = ""
         self._numbers: dict[str, Any] = {"curves": [], "warnings": [], "totals": []}
+        self._of_metrics: tuple[list[Any], list[Any]] = ([], [])
+        """Curves and warnings; in a long run they take longer than the rest of a look."""
         self._num_whole = 0
 
     def refresh(self) -> bool:
@@ -52,6 +53,9 @@ class LiveRun:
         try:
             self._search()
             changed = self._metrics.refresh(self._metric_paths)
+            if changed:
+                history = self._metrics.history
+                self._of_metrics = training_curves(history), warnings(history)
             if self._log is not None:
                 changed = self._log.refresh(time.monotonic() + READ_S) or changed
         except OSError as error:
@@ -60,7 +64,7 @@ class LiveRun:
         whole = self._log.whole(self._metrics.history) if self._log else []
         if changed or len(whole) != self._num_whole:
             self._num_whole = len(whole)
-            self._numbers = _numbers(whole, self._metrics.history)
+            self._numbers = _numbers(whole, *self._of_metrics)
             self.version += 1
         return self._log is None or not self._log.more
 
@@ -147,11 +151,11 @@ class LiveRun:
         return next((at for at in steps if _name(at) == name), None)
 
 
-def _numbers(steps: Sequence[Step], history: History) -> dict[str, Any]:
+def _numbers(steps: Sequence[Step], trained: list[Any], warned: list[Any]) -> dict[str, Any]:
     cut = {step.number for step in steps if step.first_answers_only}
     return {
-        "curves": curves_of([step.stats for step in steps], cut) + training_curves(history),
-        "warnings": warnings(history),
+        "curves": curves_of([step.stats for step in steps], cut) + trained,
+        "warnings": warned,
         "totals": [asdict(one) for one in newest(steps)],
     }
 
