@@ -1,0 +1,70 @@
+"""The warm-up's dialogues: questions and corrections of houses whose rules no trained house has.
+
+    python recipes/pretrained/dialogues.py OUT.parquet [--family date] [--num 640] [--seed 0]
+
+Every dialogue has a rule of its own. Half of them are a first question with an answer in that rule,
+which the question does not tell: the policy learns what answers look like. The others show a wrong
+answer and an example of the rule: the policy learns to follow one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rltf_verl.data.build import write_table
+from rltf_verl.envs.house_style import HouseStyle, letters
+from rltf_verl.envs.house_style.conventions import KINDS
+from rltf_verl.prompts import render
+from rltf_verl.types import Problem
+
+FIRST_QUESTIONS = 0.5
+"""Share of the dialogues without feedback."""
+
+
+def dialogues(family: Any, num: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Rows as verl's SFT trainer reads them."""
+    rng, env = random.Random(seed), HouseStyle(family, conventions="practice", num_houses=num)
+    problems = env.build(seed, num, 0).train
+    for problem in problems:
+        question = env.prompt(problem)
+        if rng.random() >= FIRST_QUESTIONS:
+            attempt = _in_another_style(rng, problem, problems)
+            said = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
+            question = render("revise/note", question=question, attempt=attempt, feedback=said)
+        yield {
+            "messages": [
+                {"role": "user", "content": question},
+                {"role": "assistant", "content": problem.reference},
+            ]
+        }
+
+
+def _in_another_style(rng: random.Random, problem: Problem, problems: tuple[Problem, ...]) -> str:
+    data = problem.data
+    other = rng.choice([one for one in problems if one.data["noun"] == data["noun"]]).data
+    if data["noun"] == letters.NOUN:
+        return letters.reference(data["item"], other["rule"], other["house"])
+    return KINDS[data["noun"]].written(data["item"], other["rule"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--family", default="date", choices=("date", "entries", "reply"))
+    parser.add_argument("--num", type=int, default=640)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    rows = list(dialogues(args.family, args.num, args.seed))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    write_table(pa.Table.from_pylist(rows), args.out, vars(args) | {"out": args.out.name})
+    print(f"{args.out}: {len(rows)} dialogues")
+
+
+if __name__ == "__main__":
+    main()

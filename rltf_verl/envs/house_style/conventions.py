@@ -1,0 +1,230 @@
+"""How a house may write a date, a name, an amount, a product code or an address.
+
+A rule names one value for each choice of its kind. One rule in `HELD_OUT` is a house's, the others
+are for practice (a warm-up), so that nobody has practised what a house wants. Items are divided
+alike into those of the training set, of the test set and of the examples in feedback.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
+from zlib import crc32
+
+from rltf_verl.envs.house_style.words import (
+    CITIES,
+    FIRST_NAMES,
+    LAST_NAMES,
+    MONTHS,
+    STREETS,
+    WARES,
+)
+
+Item = Mapping[str, Any]
+"""The facts: `{"year": 1998, "month": 5, "day": 17}`."""
+Rule = Mapping[str, Any]
+"""Choice -> value: `{"order": "year, month, day", …}`."""
+Parts = tuple[tuple[str, str], ...]
+"""(what it is, text) from left to right; what stands between two parts has an empty name."""
+Conventions = Literal["house", "practice"]
+Share = Literal["train", "test", "example"]
+
+HELD_OUT = 8
+"""One rule in so many is a house's."""
+ITEM_SHARES: tuple[Share, ...] = ("test", "train", "train", "train", "example")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of thing that a house writes in its own way."""
+
+    noun: str
+    choices: Mapping[str, tuple[str, ...]]
+    draw: Callable[[random.Random], dict[str, Any]]
+    """A random item."""
+    plain: Callable[[Item], str]
+    """The item as a question names it."""
+    parts: Callable[[Item, Rule], Parts]
+    """The item as a house with this rule writes it."""
+    unseen: frozenset[str] = frozenset()
+    """Choices that some items do not show (the 17th of a month is 17 either way): two rules that
+    differ in them alone are on the same side."""
+
+    def written(self, item: Item, rule: Rule) -> str:
+        """The parts in one text."""
+        return "".join(text for _, text in self.parts(item, rule))
+
+    def rules(self, conventions: Conventions) -> list[dict[str, str]]:
+        """Every rule of one side, in a fixed order."""
+        rules = [
+            dict(zip(self.choices, values, strict=True))
+            for values in product(*self.choices.values())
+        ]
+        return [rule for rule in rules if self._side(rule) == conventions]
+
+    def _side(self, rule: Rule) -> Conventions:
+        seen = sorted((name, value) for name, value in rule.items() if name not in self.unseen)
+        return "practice" if crc32(repr((self.noun, seen)).encode()) % HELD_OUT else "house"
+
+    def draw_item(self, rng: random.Random, share: Share) -> dict[str, Any]:
+        """A random item of one share."""
+        while True:
+            item = self.draw(rng)
+            if share_of(item) == share:
+                return item
+
+
+def share_of(item: Item) -> Share:
+    """What an item may be used for."""
+    return ITEM_SHARES[crc32(repr(sorted(item.items())).encode()) % len(ITEM_SHARES)]
+
+
+def _ordered(pieces: Mapping[str, str], rule: Rule) -> Parts:
+    parts: list[tuple[str, str]] = []
+    for name in rule["order"].split(", "):
+        parts += [("", rule["between"])] * bool(parts) + [(name, pieces[name])]
+    return tuple(parts)
+
+
+def _cased(text: str, like: str) -> str:
+    return text.upper() if like.isupper() else text.lower() if like.islower() else text
+
+
+def _draw_date(rng: random.Random) -> dict[str, Any]:
+    return {
+        "year": rng.randrange(1930, 2020),
+        "month": rng.randint(1, len(MONTHS)),
+        "day": rng.randint(1, 28),
+    }
+
+
+def _date_parts(item: Item, rule: Rule) -> Parts:
+    pieces = {
+        "year": str(item["year"])[2 if rule["year"] == "98" else 0 :],
+        "month": _cased(MONTHS[item["month"] - 1][:3], rule["month"]),
+        "day": f"{item['day']:02d}" if rule["day"] == "05" else str(item["day"]),
+    }
+    return _ordered(pieces, rule)
+
+
+DATE = Kind(
+    noun="date",
+    choices={
+        "order": ("year, month, day", "day, month, year", "month, day, year", "year, day, month"),
+        "between": (".", "/", "-", "_", ":", "~", "+", "*", "|"),
+        "month": ("JAN", "Jan", "jan"),
+        "day": ("5", "05"),
+        "year": ("1998", "98"),
+    },
+    draw=_draw_date,
+    plain=lambda item: f"{MONTHS[item['month'] - 1]} {item['day']}, {item['year']}",
+    parts=_date_parts,
+    unseen=frozenset({"day"}),
+)
+
+
+def _name_parts(item: Item, rule: Rule) -> Parts:
+    first = item["first"][:1] if rule["first"] == "initial" else item["first"]
+    pieces = {
+        "first name": _cased(first, "x" if rule["case"].islower() else "Xx"),
+        "last name": _cased(item["last"], rule["case"]),
+    }
+    return _ordered(pieces, rule)
+
+
+NAME = Kind(
+    noun="name",
+    choices={
+        "order": ("first name, last name", "last name, first name"),
+        "between": (", ", "/", ".", "_", "-", "+", ": ", " | "),
+        "case": ("Lang", "LANG", "lang"),
+        "first": ("whole", "initial"),
+    },
+    draw=lambda rng: {"first": rng.choice(FIRST_NAMES), "last": rng.choice(LAST_NAMES)},
+    plain=lambda item: f"{item['first']} {item['last']}",
+    parts=_name_parts,
+)
+
+
+def _amount_parts(item: Item, rule: Rule) -> Parts:
+    pieces = {
+        "number": (
+            f"{item['cents'] // 100:,}".replace(",", rule["thousands"])
+            + f"{rule['cents']}{item['cents'] % 100:02d}"
+        ),
+        "currency": rule["currency"],
+    }
+    return _ordered(pieces, rule)
+
+
+AMOUNT = Kind(
+    noun="amount",
+    choices={
+        "order": ("number, currency", "currency, number"),
+        "between": (" ", "-", ":", ""),
+        "currency": ("USD", "dollars", "US$", "usd"),
+        "thousands": ("", "'", "_", " "),
+        "cents": (".", ",", "/"),
+    },
+    draw=lambda rng: {"cents": rng.randrange(100_000, 1_000_000)},
+    plain=lambda item: f"${item['cents'] / 100:.2f}",
+    parts=_amount_parts,
+)
+
+
+def _code_parts(item: Item, rule: Rule) -> Parts:
+    pieces = {
+        "ware": _cased(item["ware"].capitalize(), rule["ware"]),
+        "number": rule["sign"] + str(item["number"]).zfill(int(rule["digits"])),
+    }
+    return _ordered(pieces, rule)
+
+
+CODE = Kind(
+    noun="product code",
+    choices={
+        "order": ("ware, number", "number, ware"),
+        "between": ("-", "/", ".", "_", ":", " "),
+        "ware": ("LAMP", "lamp", "Lamp"),
+        "sign": ("", "#", "N", "no"),
+        "digits": ("3", "5", "6"),
+    },
+    draw=lambda rng: {"ware": rng.choice(WARES), "number": rng.randrange(100, 1000)},
+    plain=lambda item: f"{item['ware']} number {item['number']}",
+    parts=_code_parts,
+)
+
+
+def _address_parts(item: Item, rule: Rule) -> Parts:
+    street = f"{item['street']} {rule['street']}"
+    pieces = {
+        "street": f"{street} {item['number']}"
+        if rule["number"] == "last"
+        else f"{item['number']} {street}",
+        "city": _cased(item["city"], rule["city"]),
+    }
+    return _ordered(pieces, rule)
+
+
+ADDRESS = Kind(
+    noun="address",
+    choices={
+        "order": ("street, city", "city, street"),
+        "between": (" / ", ", ", " - ", ": ", " | ", "; "),
+        "street": ("Street", "St.", "str", "STR"),
+        "number": ("first", "last"),
+        "city": ("LEEDS", "Leeds", "leeds"),
+    },
+    draw=lambda rng: {
+        "number": rng.randint(2, 99),
+        "street": rng.choice(STREETS),
+        "city": rng.choice(CITIES),
+    },
+    plain=lambda item: f"{item['number']} {item['street']} Street in {item['city']}",
+    parts=_address_parts,
+)
+
+KINDS = {kind.noun: kind for kind in (DATE, NAME, AMOUNT, CODE, ADDRESS)}

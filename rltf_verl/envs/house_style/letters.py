@@ -1,0 +1,105 @@
+"""A reply to a customer, after several rules of a house at once: how it opens and closes, how it
+writes the date and the amount, and two words that it never uses.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rltf_verl.envs.house_style.conventions import AMOUNT, DATE, NAME, Conventions, Item, Rule
+
+NOUN = "reply"
+OPENINGS = (
+    "Good day, {name}!",
+    "{name}, thank you for writing.",
+    "To {name}:",
+    "Greetings, {name}.",
+    "Esteemed {name},",
+    "Hello again, {name}.",
+    "{name}, here is our answer.",
+    "Welcome back, {name}!",
+)
+CLOSINGS = (
+    "Yours, the {house} desk",
+    "{house} wishes you well.",
+    "With thanks from all at {house}",
+    "Always here: {house}",
+    "In friendship, {house}",
+    "So long, {house}",
+    "{house}, at your service",
+    "Signed: {house}",
+)
+"""Of both, every fourth is a house's; the others are for practice."""
+FORBIDDEN = ("order", "shipped", "refund", "delayed", "package", "customer", "sorry", "invoice")
+NEWS = {
+    "the package was shipped": "the parcel is on its way",
+    "the refund is on its way": "the money is on its way back",
+    "the package is delayed by a week": "the parcel comes a week later",
+    "the invoice is paid": "the bill is paid",
+}
+"""What is to be said -> in words that no house forbids."""
+BODY = "About your purchase of {date} over {amount}: {news}."
+MIN_OTHER_WORDS = 4
+"""Words of a body beside date and amount."""
+NUM_RULES = 5
+_WORD = re.compile(r"\w+")
+
+
+def draw_rules(rng: random.Random, conventions: Conventions) -> dict[str, Any]:
+    """The rules of one house."""
+    return {
+        "opening": rng.choice(_side(OPENINGS, conventions)),
+        "closing": rng.choice(_side(CLOSINGS, conventions)),
+        "forbidden": sorted(rng.sample(FORBIDDEN, 2)),
+        "date": rng.choice(DATE.rules(conventions)),
+        "amount": rng.choice(AMOUNT.rules(conventions)),
+    }
+
+
+def _side(texts: tuple[str, ...], conventions: Conventions) -> list[str]:
+    return [text for i, text in enumerate(texts) if (i % 4 == 3) == (conventions == "house")]
+
+
+def draw_item(rng: random.Random, share: Any) -> dict[str, Any]:
+    """Who wrote, about what."""
+    return {
+        **{kind.noun: kind.draw_item(rng, share) for kind in (NAME, DATE, AMOUNT)},
+        "news": rng.choice(tuple(NEWS)),
+    }
+
+
+def own_parts(item: Item, rule: Rule, house: str) -> dict[str, str]:
+    """What every reply of the house must hold, by the name that feedback has for it."""
+    return {
+        "opening": rule["opening"].format(name=NAME.plain(item["name"])),
+        "date": DATE.written(item["date"], rule["date"]),
+        "amount": AMOUNT.written(item["amount"], rule["amount"]),
+        "closing": rule["closing"].format(house=house),
+    }
+
+
+def reference(item: Item, rule: Rule, house: str) -> str:
+    """A reply that keeps every rule."""
+    parts = own_parts(item, rule, house)
+    body = BODY.format(**parts, news=NEWS[item["news"]])
+    return f"{parts['opening']}\n{body}\n{parts['closing']}"
+
+
+def broken_rules(text: str, item: Item, rule: Rule, house: str) -> list[str]:
+    """Names of the rules that a text breaks: opening, date, amount, words, closing."""
+    parts = own_parts(item, rule, house)
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    body = " ".join(lines[1:-1])
+    others = _WORD.findall(body.replace(parts["date"], " ").replace(parts["amount"], " "))
+    used = {word.lower() for word in _WORD.findall(text)} & set(rule["forbidden"])
+    kept: Mapping[str, bool] = {
+        "opening": lines[:1] == [parts["opening"]],
+        "date": parts["date"] in body,
+        "amount": parts["amount"] in body,
+        "words": not used and len(others) >= MIN_OTHER_WORDS,
+        "closing": len(lines) > 1 and lines[-1] == parts["closing"],
+    }
+    return [name for name, holds in kept.items() if not holds]
