@@ -35,6 +35,7 @@ FLOORS = (
     "plugin",
     # the tools
     "contract",
+    "models",
     "parity",
     "report",
     "export",
@@ -52,6 +53,7 @@ THIRD_PARTY = {
     "judge": {"httpx", "tenacity"},
     "runlog": {"numpy"},
     "data": {"pyarrow", "rich", "transformers"},
+    "models": {"torch", "transformers"},
     "parity": {"torch"},
     "report": {"rich", "numpy", "matplotlib", "pyarrow"},
     "export": {"torch", "peft", "transformers"},

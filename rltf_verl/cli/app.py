@@ -26,6 +26,7 @@ from rltf_verl.cli.evaluate import evaluate, results
 from rltf_verl.cli.export import export
 from rltf_verl.cli.judge import judge
 from rltf_verl.cli.log import log
+from rltf_verl.cli.model import model
 from rltf_verl.cli.plan import PASSED_ON, plan
 from rltf_verl.cli.probe import probe
 from rltf_verl.cli.seeds import seeds
@@ -83,6 +84,7 @@ app.command()(seeds)
 app.command(context_settings=PASSED_ON)(plan)
 app.command()(probe)
 app.command()(export)
+app.command()(model)
 
 
 @app.command()

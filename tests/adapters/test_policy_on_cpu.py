@@ -59,9 +59,10 @@ def policy_of(
     send_seeds=True,
     params=None,
     model=MODEL,
+    prompt_length=64,
 ):
     config = SimpleNamespace(
-        prompt_length=64,
+        prompt_length=prompt_length,
         response_length=response_length,
         name="transformers",
         full_determinism=full_determinism,

