@@ -16,6 +16,7 @@ from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.envs.code import compare as code_compare
 from rltf_verl.envs.code.text import _fences, last_program
+from rltf_verl.envs.house_style.env import HouseStyle
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.envs.math import env as math_env
 from rltf_verl.envs.math import worker as math_worker
@@ -100,6 +101,7 @@ AROUND = [
 
 
 def puzzles() -> dict[str, Reader]:
+    houses = [HouseStyle(family) for family in ("date", "entries", "reply")]
     made = [
         env(mode=mode, style=style)
         for env in (BinaryMatrix, ShortestPath, KnightsKnaves)
@@ -115,10 +117,13 @@ def puzzles() -> dict[str, Reader]:
         "knights",
         "knights compact",
         "knights official",
+        "house date",
+        "house entries",
+        "house reply",
     ]
     return {
         name: grades_and_explains(env, env.build(0, 1, 0).train[0])
-        for name, env in zip(names, made, strict=True)
+        for name, env in zip(names, [*made, *houses], strict=True)
     }
 
 
