@@ -44,12 +44,15 @@ case "$command" in
         run="$root/${family}_${method}_$seed"
         data="$root/data_${family}_$seed"
         mkdir -p "$run"
+        own=()
+        [[ "$method" != sd* ]] || own=(rltf.distill.weight=1.0) # the paper's 0.1 learns too slowly for 12 steps
         MODEL="${MODEL:-$root/warm_$family}" VERL_FILE_LOGGER_PATH="$run/metrics.jsonl" \
             python3 -m verl.trainer.main_ppo --config-dir "$here/config" --config-name pretrained \
             rltf/method="$method" rltf.seed="$seed" rltf.env.family="$family" \
             data.train_files="$data/train.parquet" data.val_files="$data/test.parquet" \
             trainer.experiment_name="${family}_${method}_$seed" \
-            trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" "$@"
+            trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" \
+            ${own[@]+"${own[@]}"} "$@"
         ;;
     *)
         sed -n '2,10s/^# \{0,1\}//p' "$0" >&2

@@ -65,6 +65,8 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     code, said = started("train", "grpo", "data.seed=1")
     assert code == 0
     assert "rltf/method=grpo rltf.seed=3" in said
+    assert "distill.weight" not in said
+    assert "rltf.distill.weight=1.0" in started("train", "sd")[1]
     assert said.endswith("data.seed=1\n")
     assert started("train")[0] == started()[0] == 2
     assert os.access(SCRIPT, os.X_OK)
