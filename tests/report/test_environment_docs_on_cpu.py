@@ -1,5 +1,5 @@
-"""docs/environments.md shows what the environments say today: each example is the output of the
-command above it.
+"""docs/environments.md shows what some environments say today, each by the command above it, and
+names the command of the others.
 """
 
 from __future__ import annotations
@@ -32,10 +32,20 @@ def test_an_example_is_what_the_command_prints(
     assert result.stdout.strip() == shown, f"write it anew: {command}"
 
 
-def test_every_environment_has_an_example() -> None:
-    assert {shlex.split(command)[3] for command, _ in EXAMPLES} == set(env_names()) - {
-        "reward_function"
-    }, "which makes no problems"
+def test_every_environment_has_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = {shlex.split(command)[3] for command, _ in EXAMPLES}
+    assert len(shown) >= 3
+    others = re.findall(
+        r"`(\w+[^`\n]*)`",
+        DOCS.read_text("utf-8").partition("for the others: ")[2].partition("###")[0],
+    )
+    for command in others:
+        monkeypatch.chdir(ROOT)
+        result = CliRunner().invoke(app, ["env", "show", *shlex.split(command)])
+        assert result.exit_code == 0, result.output
+        assert "The first prompt:" in result.stdout
+    named = {command.split()[0] for command in others}
+    assert shown | named == set(env_names()) - {"reward_function"}, "which makes no problems"
 
 
 def test_a_wrong_answer_has_to_be_wrong() -> None:

@@ -87,8 +87,18 @@ def _cell(objective: Scheduled) -> str:
 
 
 def markdown(table: Sequence[Sequence[str]]) -> str:
-    """The table as `docs/methods.md` holds it."""
-    header, *lines = table
+    """The table as `docs/methods.md` holds it: the objectives beside `attempt` in one column."""
+    (*first, objectives), *lines = ((*line[:4], line[4:]) for line in table)
+    told = [
+        (
+            *start,
+            "; ".join(
+                f"{name}: {cell}" for name, cell in zip(objectives, cells, strict=True) if cell
+            ),
+        )
+        for *start, cells in lines
+    ]
+    header = (*first, "other objectives")
     return "\n".join(
-        "| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *lines]
+        "| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *told]
     )
