@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
@@ -141,19 +142,20 @@ def trouble(value: object, hint: Any) -> str | None:
     return fixes[0]
 
 
+_WHO = re.compile(r"://[^\s'\"]*@")
+"""User and password of a URL, which no message shows."""
+
+
 def shown(value: object) -> str:
     """A value in one line of a message."""
-    text = repr(list(value) if isinstance(value, tuple) else value)
+    text = _WHO.sub("://…@", repr(list(value) if isinstance(value, tuple) else value))
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def plain(value: object) -> str:
     """A value as it was typed, where that is short and in one line."""
-    return (
-        value
-        if isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN
-        else shown(value)
-    )
+    short = isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN
+    return _WHO.sub("://…@", str(value)) if short else shown(value)
 
 
 def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:

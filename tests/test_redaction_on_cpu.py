@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
 from rltf_verl.jsonl import append_line, read_lines
+from rltf_verl.kinds import plain, shown
 from rltf_verl.redaction import WITHHELD, CleanLog, Secrets, secrets_here
 from rltf_verl.types import Feedback
 
@@ -222,3 +223,11 @@ def test_a_librarys_log_is_clean() -> None:
     record = logging.makeLogRecord({"msg": "headers %r", "args": ([("x-key", KEY)],)})
     assert CleanLog(Secrets([KEY])).filter(record)
     assert KEY not in record.getMessage()
+
+
+@pytest.mark.parametrize("url", ["http://me:pass@word@h/v1", "https://only-a-name@h:8"])
+def test_a_message_about_a_url_shows_neither_user_nor_password(url: str) -> None:
+    for text in (shown(url), plain(url), shown([url]), shown({"url": url})):
+        assert "://…@h" in text
+        assert not any(word in text for word in ("me:", "word", "only"))
+    assert plain("http://h:8000/v1") == "http://h:8000/v1"

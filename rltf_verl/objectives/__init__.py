@@ -10,7 +10,7 @@ from typing import Any
 from rltf_verl.config import ConfigError, NamedOptions, RLTFConfig
 from rltf_verl.config.reading import build
 from rltf_verl.objectives.attempt import Attempt
-from rltf_verl.objectives.base import Now, Objective
+from rltf_verl.objectives.base import VERL_REDUCES, Now, Objective
 from rltf_verl.objectives.critique import Critique
 from rltf_verl.objectives.distill import Distill
 from rltf_verl.objectives.feedback_modeling import FeedbackModeling
@@ -61,6 +61,12 @@ def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Obje
     if not (isinstance(kind, type) and issubclass(kind, Objective)):
         base = f"{Objective.__module__}.{Objective.__name__}"
         raise ConfigError(f"{key}={chosen.name}: must be a class that extends {base}")
+    word = next((word for word in VERL_REDUCES if word in name), None)
+    if word is not None:
+        raise ConfigError(
+            f"{key}: verl would take the {word} of its metrics wherever a name holds {word!r};"
+            " choose another name"
+        )
     settings = build(kind.Settings, f"{name}.", chosen.options)
     settings.check(f"{name}.")
     return kind(name, role, settings, config)

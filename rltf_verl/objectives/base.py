@@ -19,6 +19,8 @@ from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Row
 
 S = TypeVar("S", bound="Scheduled | AttemptConfig")
+VERL_REDUCES = ("max", "min", "sum", "total")
+"""verl takes a metric's maximum, minimum or sum where its name holds one of these, anywhere."""
 
 
 class Now(NamedTuple):

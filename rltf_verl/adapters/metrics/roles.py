@@ -18,8 +18,9 @@ from verl.utils.debug.metrics import calculate_debug_metrics
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns
 from rltf_verl.objectives import Objective
+from rltf_verl.objectives.base import VERL_REDUCES
 
-FORBIDDEN_SUBSTRINGS = ("max", "min", "sum", "total")
+FORBIDDEN_SUBSTRINGS = VERL_REDUCES
 
 
 def sampling_metrics(
