@@ -46,6 +46,7 @@ def test_green_on_the_cpu_here_and_in_a_worker(tmp_path: Path) -> None:
     assert by_process["worker"] < by_process["driver"]
 
 
+@pytest.mark.nightly  # in process: tests/adapters/test_doctor_on_cpu.py
 def test_a_plugin_that_did_not_load_is_named_with_its_fix(tmp_path: Path) -> None:
     code, checks = doctor(tmp_path, VERL_PLATFORM="", VERL_USE_EXTERNAL_PLUGINS="none")
     assert code == 1

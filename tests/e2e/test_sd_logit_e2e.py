@@ -15,7 +15,7 @@ from rltf_verl.types import Role
 from tests.e2e import runs
 
 pytestmark = pytest.mark.e2e
-STEPS, TIMEOUT, TOP_K, BETA, WEIGHT, TEMPERATURE = 3, 600, 8, 0.3, 2.0, 0.8
+STEPS, TIMEOUT, TOP_K, BETA, WEIGHT, TEMPERATURE = 2, 600, 8, 0.3, 2.0, 0.8
 SETTINGS = [
     "trainer.v1.trainer_mode=rltf_logit_recorded",
     "rltf/feedback=correctness",
