@@ -116,6 +116,7 @@ def test_option_values() -> None:
     assert parse_options(words) == values
 
 
+@pytest.mark.nightly
 def test_parity_with_the_released_code() -> None:
     result = rltf("parity", GOLDEN)
     assert result.exit_code == 0, result.stdout

@@ -39,7 +39,11 @@ def test_so_are_the_other_leaks_of_a_matrix(name: str, kind: str):
     assert scores(name).share(kind) >= 0.95
 
 
-@each_set
+@pytest.mark.parametrize(
+    "texts",
+    [SETS["binary_matrix, compact"], SETS["knights_knaves, compact, known"]],
+    ids=lambda texts: texts.name,
+)
 def test_direct_leaks_are_found_and_innocent_texts_pass_in_a_sample(texts: TextSet):
     other = measure([(texts.env, item) for item in texts.texts(seed=1234, num=SMALL)])
     assert other.share("direct") >= 0.99
@@ -55,6 +59,7 @@ def test_the_table_in_the_docs_is_what_is_measured(texts: TextSet):
     assert any(line.startswith("| " + " | ".join(measured) + " |") for line in lines), measured
 
 
+@pytest.mark.nightly
 @each_set
 def test_the_texts_are_different_and_the_same_again(texts: TextSet):
     few = {"direct": 30, "innocent": 30}

@@ -89,8 +89,10 @@ class Runs:
     ("name", "options", "ways"),
     [
         ("controller", "--repeats 1 --steps 4 --warm-up 1 --problems 2 --hidden 16 --layers 1", 2),
-        ("logging_cost", "--steps 4 --warm-up 1 --problems 2", 3),
-        ("scale", "--steps 3 --warm-up 1", 9),
+        pytest.param(
+            "logging_cost", "--steps 4 --warm-up 1 --problems 2", 3, marks=pytest.mark.nightly
+        ),
+        pytest.param("scale", "--steps 3 --warm-up 1", 9, marks=pytest.mark.nightly),
     ],
 )
 def test_a_benchmark_of_the_real_trainer_up_to_the_run_and_after_it(

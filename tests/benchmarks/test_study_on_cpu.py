@@ -39,6 +39,7 @@ def out(tmp_path_factory):
     return folder
 
 
+@pytest.mark.nightly
 def test_a_quick_study_leaves_curves_tables_and_a_picture(out, capsys):
     curve = json.loads(result_file(out, Run("fm 0.1 derange", 1)).read_text())["curve"]
     assert [point["step"] for point in curve] == [0, 1, 2]
@@ -69,6 +70,7 @@ def made_from(folder, seed):
     )
 
 
+@pytest.mark.nightly
 def test_the_arms_start_from_the_same_policy_and_only_the_marks_differ(out):
     records = {
         arm: json.loads((out / "mechanism" / f"{arm}-1.json").read_text()) for arm in mechanism.ARMS
@@ -80,6 +82,7 @@ def test_the_arms_start_from_the_same_policy_and_only_the_marks_differ(out):
     assert len({r["marks_loss"] for r in records.values()}) == len(mechanism.ARMS)
 
 
+@pytest.mark.nightly
 def test_marks_stand_to_the_question_as_the_answer_does(out):
     """The place of mark i, less that of the question's cell i, is what it is for answer cell i."""
     tokenizer = mechanism.Student(out / "policies" / "blank-1", 1e-3).tokenizer
@@ -134,6 +137,7 @@ def test_an_interval_holds_the_mean_and_needs_two_values():
     assert interval([0.2, 0.4]) == "0.30 [0.20, 0.40]"
 
 
+@pytest.mark.nightly
 def test_the_update_is_the_sum_of_the_roles_gradients(out, monkeypatch):
     """Row by row from the definition; SGD with learning rate 1 makes the step the gradient."""
     run = Run("sd", 1)

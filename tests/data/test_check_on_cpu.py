@@ -67,6 +67,7 @@ def test_fine_files(files: tuple[Path, Path]) -> None:
     assert (result.exit_code, "all rows are fine" in result.stdout) == (0, True), result.stdout
 
 
+@pytest.mark.nightly
 def test_repeated_rows_are_counted_and_shared_ones_must_be_mended(tmp_path: Path) -> None:
     built = build_parquet("binary_matrix", tmp_path, 0, 19_800, 200, mode="official")
     report = check_files([built.train, built.test])

@@ -50,6 +50,7 @@ def seeds(folder: Path) -> list[int | None]:
     ]
 
 
+@pytest.mark.nightly
 def test_a_build_that_is_killed_leaves_no_mixture_and_the_next_one_cleans_up(tmp_path):
     """Killed before each of its steps in the file system in turn."""
     seen = []

@@ -131,7 +131,10 @@ def test_environments_share_a_pool() -> None:
     assert shared_pool(TASKS, 1) is not shared_pool(TASKS, 2)
 
 
-@pytest.mark.parametrize("arguments", [("sleep", "[60]", 3), ("tower", "[]", 3)])
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(("sleep", "[60]", 3), marks=pytest.mark.nightly), ("tower", "[]", 3)],
+)
 def test_no_worker_outlives_a_killed_parent(arguments: tuple[str, str, float]) -> None:
     function, given, deadline = arguments
     script = PARENT.format(function=function, arguments=given, deadline=deadline)

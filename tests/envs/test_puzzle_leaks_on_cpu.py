@@ -312,6 +312,7 @@ def check_candidates(text: str) -> None:
             assert 0 <= candidate.start < candidate.end <= len(text)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "hostile",
     [

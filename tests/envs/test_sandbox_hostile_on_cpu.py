@@ -21,6 +21,7 @@ from rltf_verl.envs.sandbox import local, make_sandbox
 from rltf_verl.envs.sandbox.base import Program
 from rltf_verl.envs.sandbox.syscalls import syscall_filter
 from rltf_verl.types import Problem
+from tests.support.effort import NIGHTLY
 from tests.support.sandboxes import LIMITS, LOCAL, left_over, run_once, sandbox, trouble
 
 SECRET = "hidden-71316-answer"
@@ -365,7 +366,10 @@ SLEEPER = (
 )
 
 
-@pytest.mark.parametrize(("backend", "num"), [("bubblewrap", 200), ("unsafe_process", 50)])
+NUM = 200 if NIGHTLY else 40
+
+
+@pytest.mark.parametrize(("backend", "num"), [("bubblewrap", NUM), ("unsafe_process", NUM // 4)])
 def test_many_at_once_leave_nothing(backend, num, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     gc.collect()  # what earlier tests left open would otherwise be closed while this one counts

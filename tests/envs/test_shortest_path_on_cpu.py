@@ -248,6 +248,7 @@ def test_strict_splits_are_apart_and_repeatable(seed: int, rows: int, cols: int)
     )
 
 
+@pytest.mark.nightly
 def test_strict_says_what_to_change_when_there_are_too_few_grids() -> None:
     env = ShortestPath(rows_min=1, rows_max=1, cols_min=2, cols_max=2, infeasible_share=0)
     with pytest.raises(ValueError, match=r"raise rltf\.env\.rows_max .*lower num_test"):

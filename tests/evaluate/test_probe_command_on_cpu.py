@@ -22,6 +22,8 @@ from tests.support.log_records import line, write
 
 Body = dict[str, Any]
 NUM, N = 32, 4
+FEW = 16
+"""Problems where fewer prove it."""
 WARNINGS = {"never_right", "feedback_tells", "nothing_changes"}
 FAST = ["limits.backoff_s=0.01", "limits.max_attempts=2", f"actor_rollout_ref.rollout.n={N}"]
 
@@ -225,12 +227,12 @@ def test_a_healthy_base_and_judge(base, judge, data, questions, tmp_path: Path) 
 
 def test_an_unsolvable_base(base, judge, data, questions) -> None:
     base.reply = policy(questions, never, never)
-    found = said(probed(base, judge, data, "--json"))
+    found = said(probed(base, judge, data, "--json", "--problems", FEW))
     assert found["verdict"] == "change first"
     assert rules(found, blocks=True) == {"never_right"}
     (one,) = (one for one in found["advice"] if one["rule"] == "never_right")
     assert one["finding"].startswith(
-        f"the base solves 0 of {NUM * N} first answers; groups of {N} that all fail: 100.0 %"
+        f"the base solves 0 of {FEW * N} first answers; groups of {N} that all fail: 100.0 %"
     )
     assert any(change.startswith("data.train_files=") for change in one["change"])
 
@@ -244,7 +246,8 @@ def test_an_unsolvable_base_that_feedback_helps(base, judge, data, questions) ->
 
 def test_a_judge_that_tells(base, judge, data, questions) -> None:
     base.reply, judge.reply = policy(questions, half, most), telling(questions)
-    found = said(probed(base, judge, data, "--json", "feedback.guard.action=warn"))
+    asked = ["--problems", FEW, "feedback.guard.action=warn"]
+    found = said(probed(base, judge, data, "--json", *asked))
     assert found["verdict"] == "change first"
     assert rules(found, blocks=True) == {"feedback_tells"}
     assert "preset" not in rules(found, blocks=False), (
@@ -261,7 +264,7 @@ def test_a_judge_that_tells(base, judge, data, questions) -> None:
 def test_a_judge_that_tells_and_a_guard(base, judge, data, questions) -> None:
     """What the guard drops is no less told: the judge is paid for it, and second turns are lost."""
     base.reply, judge.reply = policy(questions, half, most), telling(questions)
-    found = said(probed(base, judge, data, "--json"))
+    found = said(probed(base, judge, data, "--json", "--problems", FEW))
     assert rules(found, blocks=True) == {"feedback_tells"}
     shares = found["measured"]["shares"]
     assert (shares["withheld"]["estimate"]["value"], shares["reaches"]["cases"]) == (1, 0)
@@ -297,7 +300,8 @@ def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, conte
     server.questions = questions
     with InThread(server):
         server.reply = policy(questions, half, most, wrong="one two three")
-        found = said(probed(server, judge, data, "--json", "--log-probs", 20, *words))
+        asked = ["--problems", FEW, "--log-probs", 20]
+        found = said(probed(server, judge, data, "--json", *asked, *words))
         scored = [body for body in server.bodies if "prompt_logprobs" in body]
         played = [body["messages"] for body in server.bodies if "prompt_logprobs" not in body]
     assert all(body["messages"][:-1] in played for body in scored), (
@@ -316,6 +320,7 @@ def test_sizes_of_the_run(base, judge, data, tmp_path: Path) -> None:
     """100 prompt tokens by the endpoint's count; answers cut off are cut off at the run's limit."""
     base.reply = lambda body: ("x", "length")
     sizes = ["data.max_prompt_length=99", "data.max_response_length=7", "data.train_batch_size=5"]
+    sizes += ["--problems", FEW]
     found = said(probed(base, judge, data, "--json", "--out", tmp_path, *sizes))
     assert said(rltf("probe", "--log", tmp_path, "--json"))["run"] == found["run"], (
         "kept with the sessions"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import RLTFConfig
+from tests.support import configs
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -24,8 +23,7 @@ def composed(name: str, *overrides: str) -> DictConfig:
     if (folder / "paper.yaml").is_file():
         task, _, method = experiment.partition("_")
         experiment, words = "paper", [f"task={task}", f"method={method}", *words]
-    with initialize_config_dir(str(folder), version_base=None):
-        return compose(experiment or recipe, words)
+    return configs.composed(experiment or recipe, *words, folder=folder)
 
 
 @cache

@@ -44,10 +44,10 @@ run_demo.play([["grpo", "sd"]], Path(sys.argv[2]), None, 1, Console(stderr=True)
 @pytest.mark.parametrize(
     ("runs", "sent", "code"),
     [
-        ("sleep 600", signal.SIGTERM, 143),
+        pytest.param("sleep 600", signal.SIGTERM, 143, marks=pytest.mark.nightly),
         ("sleep 600", signal.SIGINT, None),
         ("exit 3", None, 1),
-        ("exit 0", None, 0),
+        pytest.param("exit 0", None, 0, marks=pytest.mark.nightly),
     ],
 )
 def test_it_leaves_nothing(runs, sent, code, tmp_path):

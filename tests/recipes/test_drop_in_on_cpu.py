@@ -1,4 +1,7 @@
-"""Configs copied to anywhere work with an installed package, however verl finds the plugin."""
+"""Configs copied to anywhere work with an installed package, however verl finds the plugin.
+
+Nightly: `tests/plugin/test_packaging_e2e.py` composes a copy of each recipe in every run.
+"""
 
 import os
 import shutil
@@ -10,6 +13,7 @@ import yaml
 
 from tests.recipes.experiments import CONFIGS
 
+pytestmark = pytest.mark.nightly
 ROOT = CONFIGS.parents[2]
 POLICIES = {
     "discovered": {},

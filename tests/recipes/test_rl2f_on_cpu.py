@@ -175,6 +175,7 @@ def test_verls_dataset_trains_on_the_students_words_only(run, tmp_path) -> None:
     assert HINT.format("a").replace(" ", "") in whole
 
 
+@pytest.mark.nightly
 def test_the_dialogues_of_the_smoke_test_fit_the_tiny_policy(monkeypatch, tmp_path) -> None:
     monkeypatch.syspath_prepend(str(RECIPES / "smoke"))
     from dialogues import write_dialogues

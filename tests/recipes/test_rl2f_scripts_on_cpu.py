@@ -16,7 +16,7 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "rl2f"
 SCRIPTS = sorted(RECIPE.glob("*.sh"))
 NUMBERED = [script.name for script in SCRIPTS if script.name[0].isdigit()]
 Start = Callable[..., tuple[int, list[str], str]]
-SERVER = '#!/bin/bash\necho $$ >>served.txt\necho "$*" >>served.txt\ntouch up\nexec sleep 60\n'
+SERVER = '#!/bin/bash\necho $$ >>served.txt\necho "$*" >>served.txt\ntouch up\nexec /bin/sleep 60\n'
 
 
 @pytest.fixture
@@ -28,6 +28,7 @@ def start(tmp_path: Path) -> Start:
     for name, text in {
         **written,
         "vllm": SERVER,
+        "sleep": "#!/bin/bash\nexec /bin/sleep 0.05\n",
         "curl": "#!/bin/bash\n[[ -e up ]] && rm up\n",
     }.items():
         (programs / name).write_text(text)

@@ -20,12 +20,12 @@ from rltf_verl.envs.writing.scoring import Scale, read_score
 
 SMALL = (
     "rltf/kk_sd",
-    "rltf/sp_grpo_single",
     "rltf/dapo_fm_self_critique",
-    "rltf/writing_sd",
-    "guided",
-    "sdpo",
     "rl2f/rl2f",
+    *(
+        pytest.param(name, marks=pytest.mark.nightly)
+        for name in ("rltf/sp_grpo_single", "rltf/writing_sd", "guided", "sdpo")
+    ),
 )
 """Each environment, each provider, each context."""
 

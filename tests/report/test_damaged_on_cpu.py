@@ -153,7 +153,9 @@ def test_an_odd_field_stops_no_reader(tmp_path):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("parent", [0, 1, 5, -1, "0", 0.0, True])
+@pytest.mark.parametrize(
+    "parent", [0, *(pytest.param(p, marks=pytest.mark.nightly) for p in (1, 5, -1, "0", 0.0, True))]
+)
 def test_a_turn_that_is_its_own_parent_or_a_later_one_s_ends_nobody(
     reader, parent, tmp_path, caplog
 ):
