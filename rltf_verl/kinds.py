@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -158,13 +159,23 @@ def plain(value: object) -> str:
     return _WHO.sub("://…@", str(value)) if short else shown(value)
 
 
+def type_hints(of: Any, *, include_extras: bool = False) -> Mapping[str, Any]:
+    """`get_type_hints`, once per process: it evaluates the text of each annotation."""
+    return _type_hints(of, include_extras)
+
+
+@cache
+def _type_hints(of: Any, include_extras: bool) -> Mapping[str, Any]:
+    return get_type_hints(of, include_extras=include_extras)
+
+
 def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a constructor's arguments; none where they cannot be read."""
     try:
         made_by = (
             inspect.getattr_static(factory, "__init__") if isinstance(factory, type) else factory
         )
-        return get_type_hints(made_by, include_extras=True)
+        return dict(type_hints(made_by, include_extras=True))
     except Exception:  # other people's annotations may name what is not there
         return {}
 

@@ -150,8 +150,13 @@ def load(key: str, where: str) -> Any:
 
 def _installed(block: str) -> dict[str, str]:
     """Name -> `module:Class` of other packages."""
-    found = entry_points(group=f"rltf_verl.{block.rpartition('.')[2]}")
-    return {point.name: point.value for point in found}
+    return _read_once(entry_points, f"rltf_verl.{block.rpartition('.')[2]}")
+
+
+@cache
+def _read_once(read: Callable[..., Any], group: str) -> dict[str, str]:
+    """Once per process: it opens a file of every installed package."""
+    return {point.name: point.value for point in read(group=group)}
 
 
 def _existing(path: Path) -> Path:

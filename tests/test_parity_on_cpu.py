@@ -211,7 +211,7 @@ PERTURBATIONS = {
 
 @pytest.mark.parametrize("kind", PERTURBATIONS)
 def test_one_changed_number_is_reported_and_nothing_else(tmp_path, golden, kind):
-    data = only(golden, "hand_2x3")
+    data = copy.deepcopy(only(golden, "hand_2x3"))
     modes = expected(data)["modes"]
     expected(data)["modes"] = {name: modes[name] for name in (MODE, "sft")}
     perturb, named = PERTURBATIONS[kind]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 from rltf_verl.config.episode_log import EpisodeLogConfig
 from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
@@ -30,7 +30,7 @@ from rltf_verl.config.reading import (
     require,
     require_choices,
 )
-from rltf_verl.kinds import Within
+from rltf_verl.kinds import Within, type_hints
 
 __all__ = [
     "Ask",
@@ -318,7 +318,7 @@ class RLTFConfig:
         Raises:
             ConfigError: an unknown key, a value out of range, or a combination that cannot work.
         """
-        values, hints = dict(mapping), get_type_hints(cls)
+        values, hints = dict(mapping), type_hints(cls)
         values["env"] = named_options("env", block("env", values.get("env")), "name")
         values["objectives"] = own_objectives(values, [f.name for f in fields(cls)])
         values["feedback"] = feedback_config(block("feedback", values.get("feedback")))

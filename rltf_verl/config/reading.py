@@ -7,9 +7,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
-from rltf_verl.kinds import plain, shown, trouble
+from rltf_verl.kinds import plain, shown, trouble, type_hints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ def require(ok: bool, key: str, value: object, fix: str) -> None:
 
 def require_choices(config: object, prefix: str) -> None:
     """Hold every `Literal` field of a dataclass instance against its choices."""
-    for name, hint in get_type_hints(type(config)).items():
+    for name, hint in type_hints(type(config)).items():
         if get_origin(hint) is Literal:
             value, choices = getattr(config, name), get_args(hint)
             require(value in choices, prefix + name, value, f"must be one of {', '.join(choices)}")
@@ -61,7 +61,7 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
             raise ConfigError(
                 f"rltf.{prefix}{plain(key)}={plain(values[key])}: unknown key; {hint}"
             )
-    hints = get_type_hints(cls, include_extras=True)
+    hints = type_hints(cls, include_extras=True)
     typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     for key, value in typed.items():
         _check_value(prefix + key, value, hints[key])

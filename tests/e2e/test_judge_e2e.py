@@ -15,7 +15,7 @@ from tests.e2e import runs
 from tests.support.judge_server import InThread, JudgeServer
 
 pytestmark = pytest.mark.e2e
-STEPS, DOWN_IN, BACK_IN, TIMEOUT = 6, 2, 4, 900
+STEPS, DOWN_IN, BACK_IN, TIMEOUT = 7, 2, 4, 900
 KEY = "sk-only-for-this-test"
 JUDGE = "rltf/feedback/judge"
 

@@ -54,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return runs.build_data(tmp_path_factory.mktemp("data"))
 
 
-STEPS = 3
+STEPS = 4
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def python(code: str, **env: str) -> str:
         capture_output=True,
         text=True,
         env={**os.environ, **env},
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

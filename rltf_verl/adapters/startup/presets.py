@@ -88,17 +88,19 @@ def _cell(objective: Scheduled) -> str:
 
 def markdown(table: Sequence[Sequence[str]]) -> str:
     """The table as `docs/methods.md` holds it: the objectives beside `attempt` in one column."""
-    (*first, objectives), *lines = ((*line[:4], line[4:]) for line in table)
+    header, *lines = table
     told = [
         (
-            *start,
-            "; ".join(
-                f"{name}: {cell}" for name, cell in zip(objectives, cells, strict=True) if cell
-            ),
+            *line[:4],
+            "; ".join(f"{name}: {cell}" for name, cell in _objectives(header, line) if cell),
         )
-        for *start, cells in lines
+        for line in lines
     ]
-    header = (*first, "other objectives")
+    titles = (*header[:4], "other objectives")
     return "\n".join(
-        "| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *told]
+        "| " + " | ".join(line) + " |" for line in [titles, ["---"] * len(titles), *told]
     )
+
+
+def _objectives(header: Sequence[str], line: Sequence[str]) -> list[tuple[str, str]]:
+    return list(zip(header[4:], line[4:], strict=True))
