@@ -47,6 +47,7 @@ SETTINGS = [
     "actor_rollout_ref.actor.optim.lr=5e-4",
     "trainer.logger=[file]",
     "trainer.test_freq=17",
+    "trainer.save_freq=-1",
     "trainer.resume_mode=disable",
     "trainer.project_name=rltf_demo",
 ]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from rltf_verl.cli.common import quiet
 
 MAIN = "verl.trainer.main_ppo"
 PASSED_ON = {"ignore_unknown_options": True}
@@ -38,7 +36,7 @@ def plan(
 
     E.g. rltf plan --config-name=rltf rltf/method=sd actor_rollout_ref.model.path=…
     """
-    with _quiet():
+    with quiet():
         from rltf_verl.adapters.plan.compose import compose_run
         from rltf_verl.plan.looking import look
         from rltf_verl.plan.making import make_plan
@@ -55,15 +53,3 @@ def plan(
 
         show_plan(found, whole=whole)
     raise typer.Exit(int(bool(found["refusals"])))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """verl names every engine that is not installed, and the run's own warnings are in the plan."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(logging.NOTSET)

@@ -10,7 +10,8 @@ MODULE = "verl.trainer.main_ppo"
 
 
 def script_of(adopted: Adopted, source: str) -> str:
-    """A script that bash runs; what changed, and why, stands in it as comments.
+    """A script that bash runs; what changed, and why, stands in it as comments. The variable RUN
+    names another program for the same words, as in `RUN="rltf plan" bash run_rltf.sh`.
 
     Args:
         adopted: the run.
@@ -27,7 +28,7 @@ def script_of(adopted: Adopted, source: str) -> str:
             *_comments("To know", adopted.notes),
             *([f"cd {shlex.quote(launch.change_to)}"] if launch.change_to else []),
             *(f"export {k}={shlex.quote(v)}" for k, v in sorted(launch.exports.items())),
-            f"python3 -m {MODULE} --config-name=rltf {shlex.join(groups)} \\",
+            f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {shlex.join(groups)} \\",
             *(f"    {shlex.quote(word)} \\" for word in rest),
             '    "$@"',
         ]

@@ -120,7 +120,7 @@ def test_as_hydra_composes_it(tmp_path):
 
 def test_the_printed_script_is_what_bash_would_run(tmp_path):
     printed = script_of(adopted(tmp_path, SCRIPTS["GRPO, 7B, FSDP"].text), "run.sh")
-    command = printed[printed.index("python3 -m") :].replace("\\\n", " ")
+    command = printed[printed.index("${RUN") :].replace("\\\n", " ")
     words = shlex.split(command)
-    assert words[:4] == ["python3", "-m", "verl.trainer.main_ppo", "--config-name=rltf"]
+    assert words[2:4] == ["verl.trainer.main_ppo}", "--config-name=rltf"]
     assert words[-1] == "$@"
