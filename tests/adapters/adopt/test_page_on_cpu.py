@@ -1,0 +1,76 @@
+"""docs/from_your_grpo_run.md: its function grades, and its first commands do what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from rltf_verl.adapters.adopt.launch import of_script
+from rltf_verl.cli.app import app
+from rltf_verl.registry import load
+from tests.e2e import runs
+
+PAGE = (runs.ROOT / "docs" / "from_your_grpo_run.md").read_text("utf-8")
+RUN = """set -x
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.train_files=$DATA data.val_files=$DATA data.train_batch_size=1 \\
+    data.max_prompt_length=100 data.max_response_length=20 \\
+    actor_rollout_ref.model.path=$MODEL \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\
+    custom_reward_function.path=reward.py $@
+"""
+FORM = "rltf.episode.revise=compact_guide"
+ROW = {
+    "data_source": "mine/sums",
+    "prompt": [{"role": "user", "content": "012\n101"}],
+    "ability": "math",
+    "reward_model": {"style": "rule", "ground_truth": "12"},
+    "extra_info": {"split": "train", "index": 0, "answer": "1 + 11 = 12\n#### 12"},
+}
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)
+
+
+def test_the_reward_function_says_what_is_wrong(tmp_path: Path) -> None:
+    (code,) = blocks("python")
+    (tmp_path / "reward.py").write_text(code, "utf-8")
+    score = load("the page", f"{tmp_path / 'reward.py'}:compute_score")
+    assert score("mine", "1 + 11 = 12\n#### 12", "12")["feedback"] == ""
+    wrong = score("mine", "#### 13", "12")
+    assert (wrong["score"], wrong["acc"], "'13'" in wrong["feedback"]) == (0.0, False, True)
+
+
+def test_adopt_and_plan_as_the_page_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.setenv("DATA", "data.parquet")
+    monkeypatch.setenv("MODEL", str(runs.POLICY))
+    pq.write_table(pa.Table.from_pylist([ROW]), "data.parquet")
+    Path("run.sh").write_text(RUN, "utf-8")
+    Path("reward.py").write_text(blocks("python")[0], "utf-8")
+    adopt, plan, doctor, run, *look = (block.strip() for block in blocks("bash"))
+    command, _, made = adopt.partition(" > ")
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+    Path(made).write_text(result.stdout, "utf-8")
+    assert (plan, doctor) == (f'RUN="rltf plan" {run}', f'RUN="rltf doctor" {run}')
+    assert run == f"bash {made}"
+    launch = of_script(Path(made), [], {}, {})
+    words = [*launch.overrides, "rltf/hardware=cpu", "rltf.episode.quote=none", FORM]
+    planned = CliRunner().invoke(app, ["plan", "--config-name=rltf", *words])
+    assert planned.exit_code == 0, planned.output
+    assert "Check each step of your calculation." in " ".join(planned.output.split())
+    for line in "\n".join(look).splitlines():
+        name = shlex.split(line)[1:2] if "log" not in line else shlex.split(line)[1:3]
+        assert CliRunner().invoke(app, [*name, "--help"]).exit_code == 0
