@@ -66,10 +66,10 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
     assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
     other = rltf("try", *endpoint(server), "--log", tmp_path, "--env", "no_such")
     assert "rltf.env.name='no_such'" in other.stderr
-    assert (
-        "no wrong attempt in it"
-        in rltf("try", *endpoint(server), "--log", tmp_path / "none").stderr
-    )
+    (tmp_path / "none").mkdir()
+    none = rltf("try", *endpoint(server), "--log", tmp_path / "none")
+    assert "no wrong attempt in it" in none.stderr
+    assert "no such folder" in rltf("try", *endpoint(server), "--log", tmp_path / "no").stderr
 
 
 def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None:
