@@ -75,6 +75,7 @@ benchmarks: install
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py
+	$(BIN)/python benchmarks/step_costs.py
 	$(BIN)/python benchmarks/logging_cost.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/judge.py

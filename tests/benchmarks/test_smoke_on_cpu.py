@@ -33,7 +33,7 @@ SHOWN = {
     "judge": r"answers/s of 400\.0 ideal",
     "envs": r"shortest_path strict",
 }
-WITH_TRAINER = ("controller", "logging_cost", "scale")
+WITH_TRAINER = ("controller", "logging_cost", "scale", "step_costs")
 ELSEWHERE = {"leak_guard": "test_leak_guard_on_cpu.py"}
 
 
@@ -118,3 +118,55 @@ def test_a_benchmark_of_the_real_trainer_up_to_the_run_and_after_it(
     assert json.loads(written.read_text())["settings"]["steps"] == int(
         options.partition("--steps ")[2].split()[0]
     )
+
+
+def test_where_a_step_goes_without_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the processes' clocks to the table's numbers, and the configurations of the runs."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    module: Any = importlib.import_module("step_costs")
+    for method, overrides in module.METHODS.items():
+        (name,) = [o.removeprefix("--config-name=") for o in overrides if o.startswith("--")]
+        own = [o for o in overrides if not o.startswith("--")]
+        check_config(composed(name, *own, *module.SETTINGS))
+        assert method in module.TURNS_AND_ROWS
+    assert module.name_of("ray::WorkerDict.actor_rollout_update_actor") == "actor"
+    assert module.name_of("/usr/lib/raylet --port") == "Ray's own"
+    ticks = [
+        (10.0 + 2 * i, {1: ("actor", 5.0 + i), 2: ("trainer", 3.0), 3 + i: ("Ray's own", 0.5)})
+        for i in range(module.WARM_UP + 4)
+    ]
+    assert module.summary(ticks, started=8.5) == {
+        "wall_start_s": 8.5,
+        "wall_step_s": 2.0,
+        "cpu_start_s": {"actor": 5.0, "trainer": 3.0, "Ray's own": 0.0},
+        "cpu_step_s": {"actor": 1.0, "trainer": 0.0, "Ray's own": 0.5 / 3},
+    }
+
+
+def test_the_clocks_of_a_run_are_read_at_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    module: Any = importlib.import_module("step_costs")
+    steps = module.WARM_UP + 3
+    program = f"""
+import json, time
+for _ in range({steps}):
+    time.sleep(0.2)
+    with open("metrics.jsonl", "a") as file:
+        print(json.dumps({{"data": {{"timing_s/step": 0.125}}}}), file=file)
+time.sleep(0.2)
+"""
+
+    def start(folder: Path, overrides: Sequence[str], probe: str) -> tuple[Any, Path]:
+        folder.mkdir(parents=True)
+        ray_dir = folder / "ray"
+        ray_dir.mkdir()
+        return subprocess.Popen([sys.executable, "-c", program], cwd=folder), ray_dir
+
+    monkeypatch.setattr(module, "start", start)
+    found = module.measure(tmp_path, "sd", steps)
+    assert found["wall_start_s"] > 0
+    assert found["wall_step_s"] > 0
+    assert set(found["cpu_step_s"]) == {"Ray's own"}
+    assert not (tmp_path / "run" / "ray").exists()

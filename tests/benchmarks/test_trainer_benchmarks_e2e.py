@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
         ),
         ("logging_cost", "--steps 3 --warm-up 1 --problems 2 --sessions 2 --tokens 16"),
         ("scale", "--steps 2 --warm-up 0 --tokens 16"),
+        ("step_costs", "--steps 7 --methods grpo_single"),
     ],
 )
 def test_a_benchmark_runs_by_its_command(name: str, options: str, tmp_path: Path) -> None:

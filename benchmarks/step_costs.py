@@ -1,0 +1,238 @@
+"""Where the demo's step and its start-up go: seconds per process, beside one plain process.
+
+    python benchmarks/step_costs.py [--methods sd grpo_single] [--steps 16] [--repeats 1]
+
+Runs the demo's training, one method after the other, and reads the CPU clock of each of its
+processes at every line of metrics. Wall time on a machine with other work says little; CPU seconds
+say whose work a step is. The floor is the same computation in one plain PyTorch process: sampling
+with `generate`, log-probs, one update, with as many rows and tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from rich.console import Console
+from rich.table import Table
+from trainer_runs import TOKENIZER, end, start
+from transformers import AutoModelForCausalLM
+
+from rltf_verl.data.build import build_parquet
+
+PROBLEMS, SESSIONS, WARM_UP = 24, 2, 4
+POLL_S = 0.05
+
+SETTINGS = [
+    "rltf/hardware=cpu",
+    f"actor_rollout_ref.model.path={TOKENIZER}",
+    "rltf.env.style=compact",
+    "rltf.episode.revise=compact_guide",
+    "data.max_prompt_length=64",
+    "data.max_response_length=20",
+    f"data.train_batch_size={PROBLEMS}",
+    f"actor_rollout_ref.rollout.n={SESSIONS}",
+    "actor_rollout_ref.actor.optim.lr=5e-4",
+    "trainer.logger=[file]",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=-1",
+    "trainer.resume_mode=disable",
+]
+METHODS = {
+    "grpo_single": ["--config-name=rltf_grpo_single"],
+    "grpo": ["--config-name=rltf_grpo", "rltf/feedback=verifier_full"],
+    "sd": ["--config-name=rltf_sd", "rltf/feedback=verifier_full", "rltf.distill.weight=1.0"],
+}
+TURNS_AND_ROWS = {"grpo_single": (1, 1), "grpo": (2, 2), "sd": (2, 3)}
+"""Answers and training rows of an episode, for the floor."""
+
+NAMES = {
+    "main_ppo": "driver",
+    "WorkerDict": "actor",
+    "AgentLoopWorker": "agent loop",
+    "TransformersServer": "sampler",
+    "TaskRunner": "trainer",
+    "StorageUnit": "queue: storage",
+    "TransferQueueController": "queue: controller",
+    "LoadBalancer": "verl: load balancer",
+    "RewardLoopWorker": "verl: reward loop",
+    "processes.server": "fork server",
+}
+"""Part of a process's command -> what it is called here; all others are Ray's."""
+
+Clocks = dict[int, tuple[str, float]]
+
+
+def name_of(command: str) -> str:
+    """What a process is called in the table."""
+    return next((name for part, name in NAMES.items() if part in command), "Ray's own")
+
+
+def clocks(root: psutil.Process, before: Clocks) -> Clocks:
+    """CPU seconds of each process of a run so far; those that have ended keep their last."""
+    found = dict(before)
+    with suppress(psutil.NoSuchProcess):
+        for process in [root, *root.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                command = " ".join(process.cmdline())
+                found[process.pid] = (name_of(command), times.user + times.system)
+    return found
+
+
+def measure(folder: Path, method: str, steps: int) -> dict[str, Any]:
+    """One run of a method."""
+    data = build_parquet(
+        "binary_matrix",
+        folder / "data",
+        seed=0,
+        num_train=PROBLEMS * steps,
+        num_test=8,
+        n_min=3,
+        n_max=3,
+        style="compact",
+    )
+    files = [f"data.train_files={data.train}", f"data.val_files={data.test}"]
+    began = time.monotonic()
+    overrides = [*METHODS[method], *SETTINGS, *files, f"trainer.total_training_steps={steps}"]
+    process, ray_dir = start(folder / "run", overrides, "")
+    metrics, lines, now = folder / "run" / "metrics.jsonl", 0, Clocks()
+    ticks: list[tuple[float, Clocks]] = []
+    try:
+        root = psutil.Process(process.pid)
+        while process.poll() is None:
+            time.sleep(POLL_S)
+            written = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+            if written > lines or len(ticks) == 0:
+                now = clocks(root, now)
+            if written > lines:
+                lines = written
+                ticks.append((time.monotonic() - began, now))
+    finally:
+        end(process)
+        shutil.rmtree(ray_dir, ignore_errors=True)
+    if process.returncode or len(ticks) <= WARM_UP:
+        raise SystemExit(f"{method} failed:\n{(folder / 'run' / 'log.txt').read_text()[-3000:]}")
+    first = json.loads(metrics.read_text().splitlines()[0])["data"]
+    return summary(ticks, ticks[0][0] - float(first["timing_s/step"]))
+
+
+def summary(ticks: Sequence[tuple[float, Clocks]], started: float) -> dict[str, Any]:
+    """Seconds of start-up and per step; the first steps are left out.
+
+    Args:
+        ticks: wall clock and processes' clocks at the end of each step.
+        started: wall clock when the first step began.
+    """
+    (wall, before), (last_wall, after) = ticks[WARM_UP], ticks[-1]
+    steps = len(ticks) - 1 - WARM_UP
+    start_up, step = dict[str, float](), dict[str, float]()
+    for pid, (name, seconds) in after.items():
+        earlier = before.get(pid, (name, 0.0))[1]
+        step[name] = step.get(name, 0.0) + (seconds - earlier) / steps
+        first = ticks[0][1].get(pid, (name, 0.0))[1]
+        start_up[name] = start_up.get(name, 0.0) + first
+    return {
+        "wall_start_s": started,
+        "wall_step_s": (last_wall - wall) / steps,
+        "cpu_start_s": start_up,
+        "cpu_step_s": step,
+    }
+
+
+def floor(method: str, repeats: int = 5) -> float:
+    """CPU seconds of a step's computation in this process alone, the median of some."""
+    torch.set_num_threads(1)
+    turns, rows = TURNS_AND_ROWS[method]
+    model = AutoModelForCausalLM.from_pretrained(TOKENIZER, dtype=torch.float32)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6)
+    prompts = torch.randint(5, 20, (PROBLEMS * SESSIONS, 30))
+    episodes = torch.randint(5, 20, (PROBLEMS * SESSIONS * rows, 44))
+
+    def step() -> None:
+        for _ in range(turns):
+            model.generate(prompts, max_new_tokens=14, min_new_tokens=14, do_sample=True)
+        with torch.no_grad():
+            old = log_probs(model, episodes)
+        loss = -(log_probs(model, episodes) - old).exp().mean()
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+    return statistics.median(cpu_seconds(step) for _ in range(repeats))
+
+
+def log_probs(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    """[N, T − 1] of the tokens after the first."""
+    logits = model(ids).logits[:, :-1].log_softmax(-1)
+    chosen: torch.Tensor = logits.gather(-1, ids[:, 1:, None])[..., 0]
+    return chosen
+
+
+def cpu_seconds(work: Callable[[], None]) -> float:
+    """Of this process."""
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def show(method: str, runs: Sequence[dict[str, Any]], least: float, console: Console) -> None:
+    """A line per process: medians over the runs."""
+    table = Table(title=f"{method}: CPU seconds, floor {least:.2f} per step")
+    for title in ("process", "start-up", "per step"):
+        table.add_column(title, justify="left" if title == "process" else "right")
+    names = sorted({name for run in runs for name in run["cpu_step_s"]})
+
+    def median(key: str, name: str) -> float:
+        return statistics.median(run[key].get(name, 0.0) for run in runs)
+
+    for name in sorted(names, key=lambda name: -median("cpu_step_s", name)):
+        numbers = (f"{median(key, name):.2f}" for key in ("cpu_start_s", "cpu_step_s"))
+        table.add_row(name, *numbers)
+    sums = [
+        statistics.median(sum(run[key].values()) for run in runs)
+        for key in ("cpu_start_s", "cpu_step_s")
+    ]
+    walls = [statistics.median(run[key] for run in runs) for key in ("wall_start_s", "wall_step_s")]
+    table.add_row("all", *(f"{value:.2f}" for value in sums))
+    table.add_row("wall", *(f"{value:.2f}" for value in walls))
+    console.print(table)
+
+
+def main() -> None:
+    """Run, print a table per method, write the numbers."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["grpo_single", "sd"])
+    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("outputs/benchmarks"))
+    args = parser.parse_args()
+    folder = args.out.resolve() / "step_costs"
+    shutil.rmtree(folder, ignore_errors=True)
+    measured: dict[str, list[dict[str, Any]]] = {method: [] for method in args.methods}
+    for repeat in range(args.repeats):
+        for method in args.methods:
+            measured[method].append(measure(folder / str(repeat) / method, method, args.steps))
+    floors = {method: floor(method) for method in args.methods}
+    for method, runs in measured.items():
+        show(method, runs, floors[method], Console())
+    settings = {k: v for k, v in vars(args).items() if k != "out"}
+    (args.out / "step_costs.json").write_text(
+        json.dumps({"settings": settings, "floor_cpu_s": floors, "runs": measured}, indent=1) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
