@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +56,7 @@ def test_adopt_and_plan_as_the_page_has_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.setenv("PYTHONPATH", str(runs.ROOT))
     monkeypatch.setenv("DATA", "data.parquet")
     monkeypatch.setenv("MODEL", str(runs.POLICY))
     pq.write_table(pa.Table.from_pylist([ROW]), "data.parquet")
@@ -68,9 +71,10 @@ def test_adopt_and_plan_as_the_page_has_them(
     assert run == f"bash {made}"
     launch = of_script(Path(made), [], {}, {})
     words = [*launch.overrides, "rltf/hardware=cpu", "rltf.episode.quote=none", FORM]
-    planned = CliRunner().invoke(app, ["plan", "--config-name=rltf", *words])
-    assert planned.exit_code == 0, planned.output
-    assert "Check each step of your calculation." in " ".join(planned.output.split())
+    program = [sys.executable, "-m", "rltf_verl.cli.app", "plan", "--config-name=rltf"]
+    planned = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+    assert planned.returncode == 0, planned.stdout
+    assert "Check each step of your calculation." in " ".join(planned.stdout.split())
     for line in "\n".join(look).splitlines():
         name = shlex.split(line)[1:2] if "log" not in line else shlex.split(line)[1:3]
         assert CliRunner().invoke(app, [*name, "--help"]).exit_code == 0
