@@ -45,7 +45,7 @@ def test_a_method_composes_and_passes_the_checks(method) -> None:
     assert rltf.feedback.guard.action == "drop"
     assert rltf.distill.log_prob_floor is None
     assert bool(rltf.distill.enabled) == method.startswith("sd")
-    assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 1024
+    assert config.actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype == "bf16"
 
 
 def test_the_script_runs_what_it_says(tmp_path) -> None:
