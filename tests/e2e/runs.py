@@ -149,18 +149,6 @@ def start(
     the data; None: 3x3 matrices as lines of digits, of `build_data`. `hardware` is the group of
     `rltf/hardware`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
-    variables = {
-        **os.environ,
-        "VERL_PLATFORM": "cpu",
-        "RAY_TMPDIR": ray_dir,
-        "OMP_NUM_THREADS": "1",
-        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
-        "RLTF_RECORD_DIR": str(folder / "record"),
-        "VERL_USE_EXTERNAL_MODULES": recorder,
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT)]),
-    }
     own = method in OTHER_FEEDBACK or any(
         word.startswith(("rltf/feedback=", "rltf.feedback.l")) for word in overrides
     )
@@ -176,10 +164,35 @@ def start(
         *([] if own else ["rltf/feedback=verifier_full"]),
         f"rltf/hardware={hardware}",
         *(f"{k}={v}" for k, v in data.items()),
-        f"trainer.default_local_dir={folder / 'checkpoints'}",
-        f"hydra.run.dir={folder / 'hydra'}",
+        *folders(folder),
         *overrides,
     ]
+    return launch(folder, command, recorder)
+
+
+def folders(folder: Path) -> list[str]:
+    """Overrides that keep what a run writes in its folder."""
+    return [
+        f"trainer.default_local_dir={folder / 'checkpoints'}",
+        f"hydra.run.dir={folder / 'hydra'}",
+    ]
+
+
+def launch(folder: Path, command: list[str], recorder: str = "recorder") -> Run:
+    """Start a command in a folder, with a Ray of its own; its output goes to log.txt."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
+    variables = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "VERL_PLATFORM": "cpu",
+        "RAY_TMPDIR": ray_dir,
+        "OMP_NUM_THREADS": "1",
+        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+        "RLTF_RECORD_DIR": str(folder / "record"),
+        "VERL_USE_EXTERNAL_MODULES": recorder,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(ROOT)]),
+    }
     log = (folder / "log.txt").open("ab")
     process = subprocess.Popen(
         command,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -58,22 +59,55 @@ def started(
     return run
 
 
-def test_an_own_reward_function_objective_and_baseline(tmp_path: Path) -> None:
-    (tmp_path / "reward.py").write_text(REWARD)
-    shutil.copy(runs.ROOT / "docs" / "examples" / "unlearn.py", tmp_path)
-    run = started(
-        tmp_path,
-        in_verls_form(tmp_path / "data", "mine/matrix"),
-        "+rltf.objectives.unlearn=./unlearn.py:Unlearn",
-        "+rltf.unlearn.weight=0.1",
-        "rltf.distill.baseline=./unlearn.py:best_first_answer",
+PAGE = runs.ROOT / "docs" / "from_your_grpo_run.md"
+ON_THIS_MACHINE = [
+    *(word for word in runs.SETTINGS if word.startswith("rltf")),
+    "rltf/hardware=cpu",
+    "trainer.val_before_train=true",
+    "trainer.total_training_steps=1",
+    "trainer.test_freq=1",
+    "+rltf.objectives.unlearn=./unlearn.py:Unlearn",
+    "+rltf.unlearn.weight=0.1",
+    "rltf.distill.baseline=./unlearn.py:best_first_answer",
+    "rltf.feedback.guard.action=none",
+    "rltf.feedback.acknowledge_leaks=true",
+]
+"""What a tiny policy on a CPU needs, and objectives of one's own."""
+
+
+def launch_script(data: dict[str, str]) -> str:
+    """A GRPO run of verl, as its users start one."""
+    words = [
+        "algorithm.adv_estimator=grpo",
+        *(word for word in runs.SETTINGS if not word.startswith("rltf")),
+        *(f"{key}={path}" for key, path in data.items()),
         "custom_reward_function.path=./reward.py",
         "custom_reward_function.name=compute_score",
         "+custom_reward_function.reward_kwargs.weight=0.5",
-        "rltf/feedback=verifier",
-        "rltf.feedback.guard.action=none",
-        "rltf.feedback.acknowledge_leaks=true",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+    ]
+    lines = " \\\n    ".join(shlex.quote(word) for word in words)
+    return f"set -x\nFREQ=${{FREQ:-1}}\npython3 -m verl.trainer.main_ppo {lines} $@\n"
+
+
+def test_the_page_for_verls_users_with_an_own_objective_and_baseline(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(
+        launch_script(in_verls_form(tmp_path / "data", "mine/matrix")), "utf-8"
     )
+    (tmp_path / "reward.py").write_text(REWARD)
+    shutil.copy(runs.ROOT / "docs" / "examples" / "unlearn.py", tmp_path)
+    behind = shlex.join([*ON_THIS_MACHINE, *runs.folders(tmp_path)])
+    blocks = re.findall(r"```bash\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 6
+    for block in blocks:
+        if block.startswith("rltf compare"):
+            (tmp_path / "grpo").mkdir()
+            shutil.copy(tmp_path / "metrics.jsonl", tmp_path / "grpo")
+        words = block.replace("bash run_rltf.sh", f"bash run_rltf.sh {behind}")
+        run = runs.launch(tmp_path, ["bash", "-ec", words])
+        assert run.wait(600) == 0, f"{block}\n{run.log[-3000:]}"
+    for made in ("page.html", "compare/compare.json"):
+        assert (tmp_path / made).is_file()
     episodes = list(read_episodes(run.episodes))
     assert {record["split"] for record in episodes} == {"train", "val"}
     (losses,) = [m["data"] for m in run.metrics() if "rltf/unlearn/loss" in m["data"]]

@@ -285,7 +285,9 @@ def test_one_page_holds_one_run_unless_it_follows(tmp_path):
 
 
 def test_ctrl_c_ends_it_cleanly(tmp_path):
-    words = [sys.executable, "-c", RLTF, "view", "--follow", str(tmp_path / "later")]
+    # a background job inherits an ignored SIGINT, and so would the child
+    heard = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {RLTF}"
+    words = [sys.executable, "-c", heard, "view", "--follow", str(tmp_path / "later")]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     address = process.stdout.readline().strip()
     assert address.startswith("http://127.0.0.1:")
