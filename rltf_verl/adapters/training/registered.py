@@ -77,10 +77,12 @@ def _policy_loss(core_algos: ModuleType, token_loss: TokenLoss) -> Any:
             losses = losses * rollout_is_weights
         mask = response_mask.bool()
         ratio = torch.exp(log_prob - old_log_prob).detach()[mask]
-        metrics = {}
-        if ratio.numel():
-            metrics["actor/pg_clipfrac"] = float(((ratio < low) | (ratio > high)).float().mean())
-            metrics["actor/ppo_kl"] = float((old_log_prob - log_prob).detach()[mask].mean())
+        # The same names whatever a micro-batch holds: verl refuses ranks that differ in them.
+        num_tokens = max(ratio.numel(), 1)
+        metrics = {
+            "actor/pg_clipfrac": float(((ratio < low) | (ratio > high)).sum()) / num_tokens,
+            "actor/ppo_kl": float((old_log_prob - log_prob).detach()[mask].sum()) / num_tokens,
+        }
         loss = core_algos.agg_loss(
             loss_mat=losses,
             loss_mask=response_mask,
