@@ -129,5 +129,6 @@ def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
     reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / len(
         record["divergence"]
     )
-    assert reported == pytest.approx(divergence / tokens, rel=1e-4)
+    # The engine has the probabilities in fp32: 6e-8 near 1.
+    assert reported == pytest.approx(divergence / tokens, rel=1e-4, abs=1e-7)
     assert (record["micro"] > 1) == ("micro-batches" in layout)
