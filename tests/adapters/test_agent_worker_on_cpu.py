@@ -1,6 +1,8 @@
 """Our worker between verl's and the agent loops."""
 
 import asyncio
+import importlib
+import inspect
 import logging
 from types import SimpleNamespace
 
@@ -12,7 +14,7 @@ from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.metrics.episodes import lost_share
-from rltf_verl.adapters.rollout.agent_worker import RLTFAgentLoopWorker
+from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
 from rltf_verl.episode import lost
 from rltf_verl.feedback.group import Groups
 
@@ -101,3 +103,41 @@ def test_a_loop_gets_what_its_worker_shares_and_verl_s_queue_does_not(worker, mo
     assert of_loop["rltf_shared"] is worker.rltf_shared
     assert of_loop["rltf_validate"] is False
     assert of_queue == {"session_id": 0}
+
+
+class Hydra:
+    """Counts what it makes."""
+
+    made = 0
+
+    def instantiate(self, config, **kwargs):
+        self.made += 1
+        return object()
+
+    @property
+    def utils(self):
+        return self
+
+
+def test_a_worker_makes_our_loop_once_and_every_other_for_its_session():
+    hydra, ours, other = Hydra(), {"_target_": "ours"}, {"_target_": "ours"}
+    module = SimpleNamespace(hydra=hydra, _agent_loop_registry={"rltf": ours, "other": other})
+    loops = OneLoop(module).utils
+    assert loops.instantiate(config=ours, a=1) is loops.instantiate(config=ours, a=1)
+    assert hydra.made == 1
+    assert loops.instantiate(config=other) is not loops.instantiate(config=other)
+
+
+def test_verl_still_makes_loops_and_puts_rows_where_a_worker_shares_them():
+    plain = actor_class(AgentLoopWorkerTQ)
+    module = importlib.import_module("verl.experimental.agent_loop.agent_loop")
+    puts = importlib.import_module("verl.trainer.ppo.v1.agent_loop_tq")
+    run = inspect.getsource(module.AgentLoopWorker._run_agent_loop)
+    assert "agent_loop_config = _agent_loop_registry[agent_name]" in run
+    assert "hydra.utils.instantiate(\n                config=agent_loop_config," in run
+    store = inspect.getsource(plain._agent_loop_postprocess)
+    assert "await tq.async_kv_batch_put(" in store
+    assert "fields=list_of_dict_to_tensordict(fields)," in store
+    both = store + inspect.getsource(plain._run_prompt)
+    assert both.count("tq.") == both.count("await tq.async_kv_") == 4
+    assert callable(puts.list_of_dict_to_tensordict)

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 ROLLOUT_NAME = "transformers"
 ADAPTER = "rltf_verl.adapters.cpu.rollout.adapter.TransformersAdapter"
@@ -100,6 +104,14 @@ def register_adapter(rollout_base: ModuleType) -> None:
 def register_checkpoint_engine(_checkpoint_engine: ModuleType) -> None:
     """Hook of `verl.checkpoint_engine`: add the checkpoint engine `cpu`, which registers itself."""
     import rltf_verl.adapters.cpu.checkpoint_engine  # noqa: F401
+
+
+def prepare_processes(config: DictConfig) -> None:
+    """In the driver, before Ray starts: what its processes are to be, on the CPU platform only."""
+    if _chosen():
+        from rltf_verl.adapters.cpu import processes
+
+        processes.prepare(config)
 
 
 def _chosen() -> bool:

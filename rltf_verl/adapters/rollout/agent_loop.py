@@ -1,7 +1,7 @@
 """The agent loop `rltf`: plays a session against verl's rollout engine and hands its rows to the
 trainer.
 
-verl builds one loop object per session, so the constructor is a hot path and the worker holds
+One loop object plays all sessions of a worker, so it keeps nothing of any; the worker holds
 everything shared.
 """
 
@@ -11,7 +11,7 @@ import copy
 import os
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -272,7 +272,7 @@ class VerlPolicy:
         builder = self._loop.continuous_token_builder
         return chat_form(self._tokenizer, builder.chat_template_kwargs)
 
-    @property
+    @cached_property
     def _end_tokens(self) -> frozenset[int]:
         model = self._loop.config.actor_rollout_ref.model
         path = str(model.get("hf_config_path") or model.path)

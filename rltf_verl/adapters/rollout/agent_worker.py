@@ -8,15 +8,56 @@ from typing import Any
 
 import ray
 from tensordict import TensorDict
+from verl.experimental.agent_loop import agent_loop
+from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 from rltf_verl.adapters.compat import actor_class
+from rltf_verl.adapters.queue.columns import RowOutput
+from rltf_verl.adapters.queue.puts import BatchedPuts
 from rltf_verl.adapters.rollout.agent_loop import SessionsOfWorker
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
 from rltf_verl.episode import lost
 
 FOR_THE_LOOP = ("rltf_validate", "rltf_shared")
 """What we add to the dataset row on its way to a loop."""
+
+READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs")
+"""Columns of the dataset that neither verl's trainer nor ours reads from the queue."""
+
+
+class OneLoop:
+    """`hydra` for verl's module of agent loops, which makes our loop once and not per session.
+
+    verl 0.9.1 (`AgentLoopWorker._run_agent_loop`) instantiates a loop for every session, and Hydra
+    copies and merges the whole config for it. Ours keeps nothing of a session.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._hydra, self._registry = module.hydra, module._agent_loop_registry
+        self._loop: Any = None
+        self.utils = self
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else as it is."""
+        return getattr(self._hydra, name)
+
+    def instantiate(self, config: Any, **kwargs: Any) -> Any:
+        """`hydra.utils.instantiate`."""
+        if config is not self._registry.get("rltf"):
+            return self._hydra.utils.instantiate(config=config, **kwargs)
+        if self._loop is None:
+            self._loop = self._hydra.utils.instantiate(config=config, **kwargs)
+        return self._loop
+
+
+def share_the_work(puts_module: Any = agent_loop_tq, loops_module: Any = agent_loop) -> None:
+    """In a worker's process: sessions share the loop and the puts."""
+    if not isinstance(puts_module.tq, BatchedPuts):
+        to_tensors = puts_module.list_of_dict_to_tensordict
+        puts_module.tq = BatchedPuts(puts_module.tq, to_tensors)
+        puts_module.list_of_dict_to_tensordict = list
+        loops_module.hydra = OneLoop(loops_module)
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
@@ -26,6 +67,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        share_the_work()
         self.rltf_shared = SessionsOfWorker(self.config, JobGateway)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
@@ -64,7 +106,9 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
 
     async def _agent_loop_postprocess(self, output: Any, validate: bool, **kwargs: Any) -> None:
         """Without what only the loop needs: verl puts the rest of these into the queue."""
-        row = {key: value for key, value in kwargs.items() if key not in FOR_THE_LOOP}
+        scored = isinstance(output, list) and all(isinstance(row, RowOutput) for row in output)
+        dropped = (*FOR_THE_LOOP, *READ_BY_NO_ONE) if scored else FOR_THE_LOOP
+        row = {key: value for key, value in kwargs.items() if key not in dropped}
         await super()._agent_loop_postprocess(output, validate, **row)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from rltf_verl.adapters.cpu import prepare_processes
+
 
 def check_before_start(verl_config: Any) -> None:
     """Let `validate_config` refuse a wrong `rltf:` block in the driver, before Ray and any worker
@@ -30,6 +32,8 @@ def check_before_start(verl_config: Any) -> None:
                 check_driver,
             )  # loads verl: only where it is needed
 
+            if HydraConfig.initialized():  # before the checks, which take as long as its imports
+                prepare_processes(config)
             try:
                 check_driver(config)
                 return original(config, *args, **kwargs)

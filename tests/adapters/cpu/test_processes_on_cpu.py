@@ -1,0 +1,198 @@
+"""Ray's processes on a CPU: forks of one server, and their threads."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from rltf_verl.adapters.cpu import processes
+from rltf_verl.adapters.cpu.processes import server, threads
+
+WORKER = Path(server.__file__).with_name("worker.py")
+ROOT = Path(__file__).parents[3]
+
+SERVER = """
+import os, subprocess, sys
+from rltf_verl.adapters.cpu.processes import server
+server.FIRST, server.MODULES = ("torch",), ("ray",)
+popen = subprocess.Popen
+code = "import sys; from rltf_verl.adapters.cpu.processes import server as s;" \\
+    "s.FIRST, s.MODULES = ('torch',), ('ray',); s.main(*sys.argv[1:])"
+server.subprocess.Popen = lambda args, **k: popen([args[0], "-c", code, *args[3:]], **k)
+print(server.start(), flush=True)
+sys.stdin.read()
+"""
+"""A driver, with fewer imports than a real one's."""
+
+
+@pytest.fixture(scope="module")
+def command() -> Iterator[list[str]]:
+    environment = {**os.environ, "RAY_JOB_ID": "01", "PYTHONPATH": str(ROOT)}
+    driver = subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert driver.stdout is not None
+    yield driver.stdout.readline().split()
+    driver.kill()
+    driver.wait()
+
+
+def run(
+    command: list[str], folder: Path, text: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    script = folder / "script.py"
+    script.write_text(text)
+    return subprocess.run(
+        [*command, str(script), "a b"],
+        cwd=folder,
+        env={**os.environ, "RAY_JOB_ID": "01", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_fork_is_the_script_with_all_that_was_imported(command, tmp_path):
+    text = """
+import os, sys
+loaded = "torch" in sys.modules
+import torch
+print(__name__, sys.argv[1], os.getcwd(), os.environ["MINE"], loaded, torch.get_num_threads())
+print("an error", file=sys.stderr)
+sys.exit(7)
+"""
+    found = run(command, tmp_path, text, MINE="yes", OMP_NUM_THREADS="3")
+    assert found.stdout == f"__main__ a b {tmp_path} yes True 3\n"
+    assert found.stderr.endswith("an error\n")
+    assert found.returncode == 7
+
+
+def test_forks_draw_different_random_numbers_and_run_what_is_left_for_the_end(command, tmp_path):
+    text = """
+import atexit, random, numpy as np
+atexit.register(print, "the end")
+print(random.random(), np.random.rand())
+"""
+    first, second = (run(command, tmp_path, text).stdout for _ in range(2))
+    assert first.endswith("the end\n")
+    assert set(first.split()[:2]).isdisjoint(second.split()[:2])
+
+
+def test_a_fork_that_fails_says_why(command, tmp_path):
+    found = run(command, tmp_path, "raise KeyError('this one')")
+    assert found.returncode == 1
+    assert "KeyError: 'this one'" in found.stderr
+
+
+def test_another_job_s_worker_is_no_fork(command, tmp_path):
+    """Ray has read the job's id when the server imported it."""
+    run(command, tmp_path, "")
+    text = "import sys; print('torch' in sys.modules)"
+    assert run(command, tmp_path, text, RAY_JOB_ID="02").stdout == "False\n"
+
+
+def test_a_fork_ends_with_the_process_that_ray_knows(command, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import os, time; print(os.getpid(), flush=True); time.sleep(60)")
+    asked = subprocess.Popen(
+        [*command, str(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "RAY_JOB_ID": "01"},
+    )
+    assert asked.stdout is not None
+    pid = int(asked.stdout.readline())
+    assert pid != asked.pid
+    asked.kill()
+    asked.wait()
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_without_a_server_a_worker_starts_as_ever(tmp_path):
+    command = [sys.executable, "-I", "-S", str(WORKER), "rltf-there-is-none"]
+    found = run(command, tmp_path, "import sys; print(sys.argv[1]); sys.exit(3)")
+    assert (found.stdout, found.returncode) == ("a b\n", 3)
+
+
+def test_all_ends_with_the_driver(tmp_path):
+    driver = subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert driver.stdout is not None
+    name = driver.stdout.readline().split()[-1]
+    assert answers(name)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    deadline = time.monotonic() + 30
+    while answers(name):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def answers(name: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        return asking.connect_ex(f"\0{name}") == 0
+
+
+@pytest.mark.parametrize(
+    ("num_cores", "num_ranks", "expected"), [(1, 1, "1"), (2, 1, "1"), (16, 1, "15"), (16, 4, "3")]
+)
+def test_threads_of_a_process(num_cores, num_ranks, expected):
+    assert threads.chosen({}, num_cores, num_ranks)[threads.THREADS] == expected
+
+
+def test_what_the_user_set_stays():
+    own = {"OMP_NUM_THREADS": "6", "OMP_WAIT_POLICY": "ACTIVE", "KMP_BLOCKTIME": "1"}
+    assert threads.chosen(own, 4, 1) == {}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"ray_kwargs.ray_init.address": "auto"},
+        {"ray_kwargs.ray_init.runtime_env.py_executable": "mine"},
+        {"actor_rollout_ref.rollout.full_determinism": True},
+    ],
+)
+def test_where_there_is_no_fork_server(other, monkeypatch):
+    monkeypatch.setattr(server, "start", lambda: pytest.fail("started"))
+    config = OmegaConf.create(
+        {"ray_kwargs": {"ray_init": {}}, "actor_rollout_ref": {"rollout": {}}}
+    )
+    for key, value in other.items():
+        OmegaConf.update(config, key, value, force_add=True)
+    processes._start_fork_server(config)
+
+
+def test_ray_hears_of_the_fork_server(monkeypatch):
+    monkeypatch.setattr(server, "start", lambda: "the command")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    config = OmegaConf.create(
+        {
+            "ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {"A": "1"}}}},
+            "actor_rollout_ref": {"rollout": {}},
+        }
+    )
+    processes._start_fork_server(config)
+    assert config.ray_kwargs.ray_init.runtime_env == {
+        "env_vars": {"A": "1"},
+        "py_executable": "the command",
+    }

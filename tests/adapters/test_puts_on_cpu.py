@@ -1,0 +1,100 @@
+"""Entries of many sessions in one put."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rltf_verl.adapters.queue.puts import BatchedPuts
+
+
+class Queue(SimpleNamespace):
+    """Notes the puts; refuses a row that says so."""
+
+    def __init__(self) -> None:
+        super().__init__(puts=[], stored={})
+
+    async def async_kv_batch_put(
+        self, keys: Any, partition_id: Any, fields: Any, tags: Any
+    ) -> None:
+        await asyncio.sleep(0)
+        if fields and any(row.get("bad") for row in fields):
+            raise ValueError("a bad row")
+        self.puts.append((partition_id, list(keys)))
+        self.stored |= dict(zip(keys, tags, strict=True))
+
+    def init(self) -> str:
+        return "as it is"
+
+
+def together(work: Any) -> Queue:
+    """Run what the sessions do at the same time."""
+    queue = Queue()
+
+    async def all_of_them() -> None:
+        await work(BatchedPuts(queue, list))  # type: ignore[arg-type]
+
+    asyncio.run(all_of_them())
+    return queue
+
+
+def test_what_comes_together_is_put_together():
+    async def work(puts: BatchedPuts) -> None:
+        rows = [
+            puts.async_kv_batch_put(
+                [f"a_{i}_0", f"a_{i}_1"], "train", [{"x": 1}, {"x": 2}], [{}, {}]
+            )
+            for i in range(3)
+        ]
+        await asyncio.gather(puts.async_kv_put("a", "train", {"status": "running"}), *rows)
+
+    keys = [f"a_{i}_{k}" for i in range(3) for k in range(2)]
+    assert together(work).puts == [("train", ["a"]), ("train", keys)]
+
+
+def test_partitions_and_kinds_of_rows_stay_apart():
+    async def work(puts: BatchedPuts) -> None:
+        await asyncio.gather(
+            puts.async_kv_batch_put(["a"], "train", [{"x": 1}], [{}]),
+            puts.async_kv_batch_put(["b"], "val", [{"x": 1}], [{}]),
+            puts.async_kv_batch_put(["c"], "train", [{"x": 1, "y": 2}], [{}]),
+        )
+
+    assert together(work).puts == [("train", ["a"]), ("val", ["b"]), ("train", ["c"])]
+
+
+def test_a_put_returns_when_its_entry_is_stored():
+    async def work(puts: BatchedPuts) -> None:
+        await puts.async_kv_put("a", "train", {"status": "running"})
+        assert puts.stored == {"a": {"status": "running"}}
+        await puts.async_kv_put("a", "train", {"status": "finished"})
+
+    assert together(work).stored == {"a": {"status": "finished"}}
+
+
+def test_an_entry_fails_by_its_own_fault_only():
+    async def work(puts: BatchedPuts) -> None:
+        good = asyncio.create_task(
+            puts.async_kv_batch_put(["a"], "train", [{"bad": False}], [{"n": 1}])
+        )
+        with pytest.raises(ValueError, match="a bad row"):
+            await puts.async_kv_batch_put(["b"], "train", [{"bad": True}], [{"n": 2}])
+        await good
+
+    assert together(work).stored == {"a": {"n": 1}}
+
+
+def test_a_session_that_is_cancelled_keeps_no_other_from_being_stored():
+    async def work(puts: BatchedPuts) -> None:
+        one = asyncio.create_task(puts.async_kv_put("a", "train", {}))
+        other = asyncio.create_task(puts.async_kv_put("b", "train", {}))
+        await asyncio.sleep(0)
+        one.cancel()
+        await other
+
+    assert "b" in together(work).stored
+
+
+def test_the_rest_of_the_queue_is_there():
+    assert BatchedPuts(Queue(), list).init() == "as it is"  # type: ignore[arg-type]
