@@ -1,6 +1,7 @@
 """Ray's processes on a CPU: forks of one server, and their threads."""
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -43,7 +44,7 @@ def command() -> Iterator[list[str]]:
         env=environment,
     )
     assert driver.stdout is not None
-    yield driver.stdout.readline().split()
+    yield shlex.split(driver.stdout.readline())
     driver.kill()
     driver.wait()
 
@@ -137,7 +138,7 @@ def test_all_ends_with_the_driver(tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert driver.stdout is not None
-    name = driver.stdout.readline().split()[-1]
+    name = shlex.split(driver.stdout.readline())[-1]
     assert answers(name)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
@@ -157,6 +158,23 @@ def answers(name: str) -> bool:
 )
 def test_threads_of_a_process(num_cores, num_ranks, expected):
     assert threads.chosen({}, num_cores, num_ranks)[threads.THREADS] == expected
+
+
+def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(monkeypatch, caplog):
+    monkeypatch.setattr(threads, "cores", lambda: 9)
+    for mode, expected in (("rltf_sync", "8"), ("rltf_separate_async", "2")):
+        environment: dict[str, str] = {}
+        monkeypatch.setattr(os, "environ", environment)
+        config = OmegaConf.create(
+            {
+                "trainer": {"n_gpus_per_node": 1, "v1": {"trainer_mode": mode}},
+                "actor_rollout_ref": {"rollout": {"n_gpus_per_node": 3}},
+            }
+        )
+        with caplog.at_level("INFO"):
+            processes._choose_threads(config)
+        assert environment["OMP_NUM_THREADS"] == expected
+        assert f"OMP_NUM_THREADS={expected} per process" in caplog.text
 
 
 def test_what_the_user_set_stays():

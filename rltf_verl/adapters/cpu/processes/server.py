@@ -20,6 +20,7 @@ import os
 import random
 import runpy
 import selectors
+import shlex
 import signal
 import socket
 import struct
@@ -77,7 +78,8 @@ def start() -> str:
             pass_fds=[listener.fileno()],
             start_new_session=True,  # Ctrl-C is for the driver, which ends Ray in order
         )
-    return f"{sys.executable} -I -S {Path(__file__).with_name('worker.py')} {name}"
+    worker = str(Path(__file__).with_name("worker.py"))
+    return shlex.join([sys.executable, "-I", "-S", worker, name])  # Ray hands it to a shell
 
 
 @dataclass(frozen=True)

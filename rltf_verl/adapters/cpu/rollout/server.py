@@ -2,8 +2,7 @@
 
 Generation runs in a thread of its own, so the actor's event loop answers at any time. There is no
 memory to release on a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do. torch
-uses OMP_NUM_THREADS threads: export it before the run, else Ray sets it to 1 for every actor, which
-is right for a tiny model on a busy machine.
+uses OMP_NUM_THREADS threads, which `adapters/cpu/processes` chooses where the user has not.
 """
 
 from __future__ import annotations
