@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from transformers import MistralConfig, MistralForCausalLM
 
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator, Request
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, sample
@@ -195,3 +196,32 @@ def test_sliding_window_models_are_refused(model):
     model.config.layer_types = ["sliding_attention", "full_attention"]
     with pytest.raises(ValueError, match="full attention"):
         BatchGenerator(model)
+
+
+def test_a_large_vocabulary_is_drawn_from_as_a_small_one():
+    torch.manual_seed(0)
+    logits, uniforms = 3 * torch.randn(64, 5000), torch.rand(64).double()
+    logits[:, 1024:2048] = -torch.inf  # a whole block that cannot be drawn
+    uniforms[:2] = torch.tensor([0.0, 1 - 1e-12], dtype=torch.float64)
+    cumulative = logits.double().softmax(-1).cumsum(-1)
+    expected = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)
+    tokens, log_probs = sample(logits, [SamplingParams(max_tokens=1)] * 64, uniforms.tolist())
+    assert tokens == expected.squeeze(-1).tolist()
+    chosen = logits.log_softmax(-1).gather(-1, torch.tensor(tokens)[:, None]).squeeze(-1)
+    assert torch.tensor(log_probs) == pytest.approx(chosen, abs=1e-6)
+
+
+def test_a_model_with_a_sliding_window_is_refused_by_name():
+    config = MistralConfig(
+        vocab_size=61,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=8,
+    )
+    with pytest.raises(ValueError, match=r"mistral has layers of another kind .*=8\): use vllm"):
+        BatchGenerator(MistralForCausalLM(config))
+    config.sliding_window = None
+    assert run(BatchGenerator(MistralForCausalLM(config)), [request(0)])

@@ -94,22 +94,28 @@ def use(model: PreTrainedModel) -> None:
     model.set_attn_implementation(NAME)
 
 
+def has_full_attention(model: PreTrainedModel) -> bool:
+    """Whether every layer sees every earlier token."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:  # Mistral and Phi-3 have a window in all layers and no list
+        return getattr(config, "sliding_window", None) is None
+    return set(kinds) == {"full_attention"}
+
+
+def is_pluggable(model: PreTrainedModel) -> bool:
+    """Whether the model attends through transformers' interface, by plain softmax."""
+    capped = getattr(model.config.get_text_config(), "attn_logit_softcapping", None) is not None
+    return bool(getattr(model, "_supports_attention_backend", False)) and not capped
+
+
 def shares_prefixes(model: PreTrainedModel) -> bool:
     """Whether a token's state depends on its ancestors and its position only, so that rows may
     share them: full attention through transformers' interface, no dropout.
     """
-    config = model.config.get_text_config()
-    full = set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
-    if getattr(config, "sliding_window", None) and not getattr(config, "layer_types", None):
-        full = False
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in model.modules())
-    return (
-        full
-        and not drops
-        and not getattr(config, "attention_dropout", 0)
-        and getattr(config, "attn_logit_softcapping", None) is None
-        and bool(getattr(model, "_supports_attention_backend", False))
-    )
+    drops |= bool(getattr(model.config.get_text_config(), "attention_dropout", 0))
+    return has_full_attention(model) and is_pluggable(model) and not drops
 
 
 @contextmanager

@@ -82,7 +82,8 @@ class CPUEngine(FSDPEngineWithLMHead):
             dp_size=self.get_data_parallel_size(),
         )
         rows = [ids[:-1].numpy() for ids in data["input_ids"].unbind()]  # nothing follows the last
-        bins, limit = pack(rows), int(data["max_token_len_per_gpu"])
+        limit = int(data["max_token_len_per_gpu"])
+        bins = pack(rows, limit)
         count = torch.tensor(len(micro_batches(bins, limit)))
         dist.all_reduce(count, op=dist.ReduceOp.MAX, group=group)  # FSDP gathers in every forward
         parts = micro_batches(bins, limit, int(count))

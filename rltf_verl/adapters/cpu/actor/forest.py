@@ -57,8 +57,13 @@ class Forest:
     "[L] node of each token of each row, in B·n; rows in the order of the bins"
 
 
-def pack(rows: Sequence[Ids]) -> list[Bin]:
-    """Bins of all rows, the widest first. A row that is empty takes no place in its bin."""
+def pack(rows: Sequence[Ids], max_nodes: int = DENSE_WIDTH) -> list[Bin]:
+    """Bins of all rows, the widest first. A row that is empty takes no place in its bin.
+
+    Args:
+        rows: tokens.
+        max_nodes: no bin with several rows has more.
+    """
     order = sorted(range(len(rows)), key=lambda i: rows[i].astype(">i4").tobytes())
     shared = [0] + [_shared(rows[a], rows[b]) for a, b in pairwise(order)]
     lengths = [len(rows[i]) for i in order]
@@ -67,7 +72,7 @@ def pack(rows: Sequence[Ids]) -> list[Bin]:
     tried = [
         _cut(order, lengths, shared, width)
         for width in sorted(widths)
-        if width <= max(longest, DENSE_WIDTH)
+        if width <= max(longest, min(DENSE_WIDTH, max_nodes))
     ]
     return min(tried, key=_cost)
 

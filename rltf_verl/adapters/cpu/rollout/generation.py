@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
+from rltf_verl.adapters.cpu.actor import attention
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
 from rltf_verl.adapters.cpu.rollout.slot_cache import SlotCache
 from rltf_verl.adapters.cpu.rollout.weights import NamedTensors, load_adapter, load_weights
@@ -254,8 +255,12 @@ class BatchGenerator:
 
 
 def _check_full_attention(model: PreTrainedModel) -> None:
-    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
-    if kinds != {"full_attention"}:
+    if not attention.has_full_attention(model):
+        config = model.config.get_text_config()
+        window = getattr(config, "sliding_window", None)
         raise ValueError(
-            f"rollout.name=transformers needs full attention in every layer, got {kinds}: use vllm"
+            f"rollout.name=transformers needs full attention in every layer; {config.model_type}"
+            f" has layers of another kind (sliding_window={window}): use vllm, or, if no sequence"
+            " is longer than the window,"
+            " +actor_rollout_ref.model.override_config.sliding_window=null"
         )
