@@ -19,6 +19,7 @@ COMPOSE_ALL_PRESETS = (
 LONGEST = ("test_training_e2e", "test_packaging_e2e", "test_judge_e2e", "test_modes_e2e")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `--dist loadgroup` a file's tests share a process, and so do files that compose the same
     configs. The longest files come first, so that no process waits for them at the end.

@@ -28,6 +28,13 @@ def test_a_config_that_cannot_work(monkeypatch, overrides: list[str], told: str)
     assert told in check.detail + check.fix
 
 
+def test_an_own_reward_function_is_the_environment_s(monkeypatch, tmp_path) -> None:
+    (tmp_path / "reward.py").write_text("def compute_score(*args, **kwargs):\n    return 0.0\n")
+    named = f"custom_reward_function.path={tmp_path / 'reward.py'}"
+    check = run_checks(monkeypatch, "cpu", "rltf/env=reward_function", named)["config"]
+    assert check.status == "ok", check.fix
+
+
 def test_a_config_that_is_not_ours(monkeypatch) -> None:
     monkeypatch.setenv("VERL_PLATFORM", "")
     checks = {check.name: check for check in doctor._run_checks("ppo_trainer", [])}

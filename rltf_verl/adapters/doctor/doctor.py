@@ -112,8 +112,10 @@ def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
     """Of the whole config, and of the judges that it names."""
     from rltf_verl.adapters.doctor.judge import judge_check
     from rltf_verl.adapters.startup.checks import check_combinations, parts_of
+    from rltf_verl.adapters.startup.files import resolve_files
 
     try:
+        resolve_files(config)
         parts = parts_of(config)
     except Exception as error:  # also what OmegaConf raises for a broken interpolation
         not_looked = Check("judge", "note", "not looked at", "correct the config first")
