@@ -1,8 +1,8 @@
 """How a house may write a date, a name, an amount, a product code or an address.
 
-A rule names one value for each choice of its kind. One rule in `HELD_OUT` is a house's, the others
-are for practice (a warm-up), so that nobody has practised what a house wants. Items are divided
-alike into those of the training set, of the test set and of the examples in feedback.
+A rule names one value for each choice of its kind. What stands between two parts is a house's or
+is for practice (a warm-up), so that nobody has practised what a house wants. Items are divided into
+those of the training set, of the test set and of the examples in feedback.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ Parts = tuple[tuple[str, str], ...]
 Conventions = Literal["house", "practice"]
 Share = Literal["train", "test", "example"]
 
-HELD_OUT = 8
-"""One rule in so many is a house's."""
 ITEM_SHARES: tuple[Share, ...] = ("test", "train", "train", "train", "example")
 
 
@@ -49,9 +47,9 @@ class Kind:
     """The item as a question names it."""
     parts: Callable[[Item, Rule], Parts]
     """The item as a house with this rule writes it."""
-    unseen: frozenset[str] = frozenset()
-    """Choices that some items do not show (the 17th of a month is 17 either way): two rules that
-    differ in them alone are on the same side."""
+    of_houses: tuple[str, ...]
+    """Values of `between` that only houses write: who has practised the others does not come upon
+    them by chance."""
 
     def written(self, item: Item, rule: Rule) -> str:
         """The parts in one text."""
@@ -66,8 +64,7 @@ class Kind:
         return [rule for rule in rules if self._side(rule) == conventions]
 
     def _side(self, rule: Rule) -> Conventions:
-        seen = sorted((name, value) for name, value in rule.items() if name not in self.unseen)
-        return "practice" if crc32(repr((self.noun, seen)).encode()) % HELD_OUT else "house"
+        return "house" if rule["between"] in self.of_houses else "practice"
 
     def draw_item(self, rng: random.Random, share: Share) -> dict[str, Any]:
         """A random item of one share."""
@@ -122,7 +119,7 @@ DATE = Kind(
     draw=_draw_date,
     plain=lambda item: f"{MONTHS[item['month'] - 1]} {item['day']}, {item['year']}",
     parts=_date_parts,
-    unseen=frozenset({"day"}),
+    of_houses=("~", "+", "|"),
 )
 
 
@@ -146,6 +143,7 @@ NAME = Kind(
     draw=lambda rng: {"first": rng.choice(FIRST_NAMES), "last": rng.choice(LAST_NAMES)},
     plain=lambda item: f"{item['first']} {item['last']}",
     parts=_name_parts,
+    of_houses=("+", " | "),
 )
 
 
@@ -172,6 +170,7 @@ AMOUNT = Kind(
     draw=lambda rng: {"cents": rng.randrange(100_000, 1_000_000)},
     plain=lambda item: f"${item['cents'] / 100:.2f}",
     parts=_amount_parts,
+    of_houses=(":",),
 )
 
 
@@ -195,6 +194,7 @@ CODE = Kind(
     draw=lambda rng: {"ware": rng.choice(WARES), "number": rng.randrange(100, 1000)},
     plain=lambda item: f"{item['ware']} number {item['number']}",
     parts=_code_parts,
+    of_houses=("_", ":"),
 )
 
 
@@ -225,6 +225,7 @@ ADDRESS = Kind(
     },
     plain=lambda item: f"{item['number']} {item['street']} Street in {item['city']}",
     parts=_address_parts,
+    of_houses=(" | ", "; "),
 )
 
 KINDS = {kind.noun: kind for kind in (DATE, NAME, AMOUNT, CODE, ADDRESS)}

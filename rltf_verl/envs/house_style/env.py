@@ -17,7 +17,7 @@ from rltf_verl.envs.house_style import letters
 from rltf_verl.envs.house_style.conventions import KINDS, Conventions, Share
 from rltf_verl.envs.house_style.feedback import CORRECT, entry_feedback, reply_feedback
 from rltf_verl.envs.house_style.leaks import style_candidates
-from rltf_verl.envs.house_style.text import draw_house, draw_question, read_entry
+from rltf_verl.envs.house_style.text import draw_houses, draw_question, read_entry
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
@@ -70,7 +70,8 @@ class HouseStyle:
             if value < 0:
                 raise ValueError(f"{key}={value} must be at least 0")
         rng = random.Random(seed)
-        houses = [self._draw_house(rng) for _ in range(self._num_houses)]
+        names = draw_houses(rng, self._conventions, self._num_houses)
+        houses = [(name, self._draw_rules(rng)) for name in names]
         train = [self._draw(rng, i, houses, "train") for i in range(num_train)]
         return Splits(tuple(train), tuple(self._distinct(rng, num_test, houses)))
 
@@ -121,15 +122,14 @@ class HouseStyle:
             ]
         return style_candidates(text, problem.reference, whole, parts, data["question"], attempt)
 
-    def _draw_house(self, rng: random.Random) -> tuple[str, dict[str, Any]]:
-        """A name, and a rule for each kind."""
-        rules: dict[str, Any] = {
+    def _draw_rules(self, rng: random.Random) -> dict[str, Any]:
+        """A rule for each kind."""
+        return {
             noun: letters.draw_rules(rng, self._conventions)
             if noun == letters.NOUN
             else rng.choice(KINDS[noun].rules(self._conventions))
             for noun in self._nouns
         }
-        return draw_house(rng, self._conventions), rules
 
     def _draw(
         self,

@@ -36,9 +36,12 @@ _LETTERS = (
 _WRAPPING = "\"'`*“”‘’ \t"
 
 
-def draw_house(rng: random.Random, conventions: Conventions) -> str:
-    """A name; those of houses and those for practice differ."""
-    return rng.choice(_FORMS).format(rng.choice(OWNERS[conventions]))
+def draw_houses(rng: random.Random, conventions: Conventions, num: int) -> list[str]:
+    """Names, different ones as long as there are enough; those of houses and those for practice
+    differ.
+    """
+    names = [form.format(owner) for form in _FORMS for owner in OWNERS[conventions]]
+    return rng.sample(names, num) if num <= len(names) else rng.choices(names, k=num)
 
 
 def draw_question(rng: random.Random, house: str, noun: str, item: Item) -> str:
