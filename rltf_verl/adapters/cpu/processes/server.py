@@ -56,6 +56,11 @@ OF_RAY = ("RAY_JOB_ID", "RAY_RAYLET_PID")
 HARMLESS_THREADS = {"jemalloc_bg_thd"}
 """pyarrow's; jemalloc stops and starts it around a fork."""
 
+THREADS_AT_IMPORT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""With more than one, numpy's OpenBLAS starts threads when it is imported, and a process with
+threads is not forked. A fork sets torch's number to its own.
+"""
+
 GRACE_S = 5.0
 """Between the polite and the other signal to a worker that Ray gave up."""
 
@@ -76,6 +81,7 @@ def start() -> str:
             [sys.executable, "-m", __name__, str(listener.fileno()), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             pass_fds=[listener.fileno()],
+            env={**os.environ, **dict.fromkeys(THREADS_AT_IMPORT, "1")},
             start_new_session=True,  # Ctrl-C is for the driver, which ends Ray in order
         )
     worker = str(Path(__file__).with_name("worker.py"))
