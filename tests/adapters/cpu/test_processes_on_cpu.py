@@ -191,6 +191,7 @@ def test_what_the_user_set_stays():
     ],
 )
 def test_where_there_is_no_fork_server(other, monkeypatch):
+    monkeypatch.setenv("RLTF_FORK_SERVER", "1")
     monkeypatch.setattr(server, "start", lambda: pytest.fail("started"))
     config = OmegaConf.create(
         {"ray_kwargs": {"ray_init": {}}, "actor_rollout_ref": {"rollout": {}}}
@@ -201,6 +202,7 @@ def test_where_there_is_no_fork_server(other, monkeypatch):
 
 
 def test_ray_hears_of_the_fork_server(monkeypatch):
+    monkeypatch.setenv("RLTF_FORK_SERVER", "1")
     monkeypatch.setattr(server, "start", lambda: "the command")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     config = OmegaConf.create(
