@@ -35,16 +35,16 @@ lint: install
 
 # A few examples of each property; `make nightly` tries them all.
 unit: install
-	$(BIN)/pytest -m 'not e2e and not vllm and not nightly' -n 2 --dist loadfile --durations 5
+	$(BIN)/pytest -m 'not e2e and not vllm and not nightly' -n 2 --dist loadfile --no-loadscope-reorder --durations 5
 
 # Real Ray, real trainer, real kill -9: minutes.
 e2e: install
-	$(BIN)/pytest -m 'e2e and not nightly' -n 2 --dist loadfile --durations 0
+	$(BIN)/pytest -m 'e2e and not nightly' -n 2 --dist loadfile --no-loadscope-reorder --durations 0
 
 # What is too long for every run: all examples and benchmarks; each preset and environment in the real trainer, all of verl's
 # modes; about an hour.
 nightly: install
-	$(BIN)/pytest -m 'not e2e and not vllm' -n 2 --dist loadfile --hypothesis-profile nightly
+	$(BIN)/pytest -m 'not e2e and not vllm' -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile nightly
 	$(BIN)/pytest -m 'e2e and nightly' -n 2 --durations 0
 
 # An hour of the real trainer while everything around it fails: docs/benchmarks.md.

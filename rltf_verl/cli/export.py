@@ -22,6 +22,7 @@ def export(
     """
     from rltf_verl.export.card import card
     from rltf_verl.export.checkpoint import find_checkpoint, save_weights
+    from rltf_verl.redaction import secrets_here
 
     if out.exists():
         raise ValueError(f"{out}: is there already; name another folder or delete it")
@@ -33,7 +34,8 @@ def export(
     try:
         save_weights(found, unfinished)
         text = card(str(out), found.step, found.settings(), found.folder.parent)
-        (unfinished / "README.md").write_text(text, "utf-8")
+        # whoever publishes the folder publishes the settings
+        (unfinished / "README.md").write_text(secrets_here().clean(text), "utf-8")
         unfinished.rename(out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.redaction import cleaned, secrets_here
+
 logger = logging.getLogger(__name__)
 
 ABOUT = "run.json"
@@ -28,7 +30,7 @@ def write_about(
     log: Path, rltf: Mapping[str, Any], sizes: Mapping[str, Any], phrases: list[str]
 ) -> None:
     """Into the folder of the log, in place of what an earlier process said. A disk that refuses
-    costs a warning, not the run.
+    costs a warning, not the run. Secrets of this process are removed, as from the log itself.
 
     Args:
         log: folder of the log, made if needed.
@@ -44,7 +46,8 @@ def write_about(
     part = log / f".{ABOUT}.part"
     try:
         log.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(facts, indent=1, default=str) + "\n", encoding="utf-8")
+        text = json.dumps(cleaned(facts, secrets_here()), indent=1, default=str)
+        part.write_text(text + "\n", encoding="utf-8")
         part.replace(log / ABOUT)
     except OSError as error:
         logger.warning("episode log: %s cannot be written (%s)", log / ABOUT, error)

@@ -21,6 +21,7 @@ SETTINGS = {
     "rltf.distill.weight": 1.0,
     "rltf.feedback_modeling.weight": 0.0,
     "rltf.env.name": "binary_matrix",
+    "rltf.feedback.header": "Bearer sk-Zu7pQ92mVx41",
     "data.train_files": ["400 rows, sha256 ab|cd"],
 }
 
@@ -57,7 +58,10 @@ def lora_policy() -> torch.nn.Module:
     return model.eval()
 
 
-def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(tmp_path: Path) -> None:
+def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
     policy = lora_policy()
     place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"
     said = run(place, out)
@@ -77,6 +81,8 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(tmp_path: Pa
     assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in text
     assert "| objectives | distill |" in text
     assert "sha256 ab\\|cd" in text
+    assert "rltf.feedback.header" in text
+    assert "Zu7pQ92mVx41" not in text, "who publishes the folder publishes the settings"
 
     assert f"{out}: is there already" in run(place, out)
 

@@ -86,6 +86,14 @@ def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path
     assert (found["feedback"]["provider"], found["feedback"]["revise"]) == ("try_again", "critique")
 
 
+def test_no_secret_is_written_about_a_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
+    own = {"name": "./mine.py:Mine", "options": {"header": ["Bearer sk-Zu7pQ92mVx41"]}}
+    write_about(run / "episodes", BLOCKS | {"feedback": {"provider": own}}, SIZES, [])
+    assert "Zu7pQ92mVx41" not in (run / "episodes/run.json").read_text()
+    assert read_about(run / "episodes")["rltf"]["feedback"]["provider"]["name"] == own["name"]
+
+
 def test_what_a_log_says_of_its_run_may_be_damaged(run: Path) -> None:
     log = run / "episodes"
     assert read_about(log) == {}

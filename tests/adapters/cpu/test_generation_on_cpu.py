@@ -7,6 +7,8 @@ from transformers import MistralConfig, MistralForCausalLM
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator, Request
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, sample
 
+from .conftest import SIZES
+
 
 def prompt(index: int, length: int) -> list[int]:
     return [(7 * index + 3 * i) % 61 for i in range(length)]
@@ -212,15 +214,7 @@ def test_a_large_vocabulary_is_drawn_from_as_a_small_one():
 
 
 def test_a_model_with_a_sliding_window_is_refused_by_name():
-    config = MistralConfig(
-        vocab_size=61,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        sliding_window=8,
-    )
+    config = MistralConfig(**SIZES, sliding_window=8)
     with pytest.raises(ValueError, match=r"mistral has layers of another kind .*=8\): use vllm"):
         BatchGenerator(MistralForCausalLM(config))
     config.sliding_window = None

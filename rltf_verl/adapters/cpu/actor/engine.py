@@ -58,11 +58,10 @@ class CPUEngine(FSDPEngineWithLMHead):
 
     def _fits(self, data: TensorDict) -> bool:
         """Whether the batch asks for nothing but log-probs and entropies."""
-        asks = lambda key: bool(tu.get_non_tensor_data(data, key, False))  # noqa: E731
+        whole = ("distillation_use_topk", "calculate_sum_pi_squared")
         return (
             self._head is not None
-            and not asks("distillation_use_topk")
-            and not asks("calculate_sum_pi_squared")
+            and not any(tu.get_non_tensor_data(data, key, False) for key in whole)
             and bool(tu.get_non_tensor_data(data, "use_dynamic_bsz", True))
             and not isinstance(data["temperature"], torch.Tensor)
             and "multi_modal_inputs" not in data
