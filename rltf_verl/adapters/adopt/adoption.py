@@ -27,15 +27,18 @@ from rltf_verl.adapters.adopt.settings import (
     without_unknown,
 )
 from rltf_verl.adapters.startup import checks
-from rltf_verl.adapters.startup.files import check_dataset, resolve_files
+from rltf_verl.adapters.startup.files import (
+    DATA,
+    REWARD_FUNCTION,
+    check_dataset,
+    resolve_files,
+)
 from rltf_verl.adapters.startup.modes import mode_combinations
 from rltf_verl.adapters.startup.verl_settings import USELESS, ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import environments_of, files_of
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-REWARD_FUNCTION = ("custom_reward_function", "reward.custom_reward_function")
-DATA = ("data.train_files", "data.val_files")
 
 ANOTHER_RUN = ("reward_model.enable", "reward.reward_model.enable", "distillation.enabled")
 """Settings without which the run would learn something else: refused, not dropped."""

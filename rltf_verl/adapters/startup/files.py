@@ -25,6 +25,10 @@ TEMPLATE_KEYS = (
 )
 """Settings that can name a template file."""
 
+DATA = ("data.train_files", "data.val_files")
+REWARD_FUNCTION = ("custom_reward_function", "reward.custom_reward_function")
+"""verl's blocks for a reward function, the older one first."""
+
 
 def resolve_files(config: DictConfig) -> None:
     """Make `./mine.py:Class` and `./mine.j2` absolute: workers of a cluster start in folders of
@@ -51,7 +55,7 @@ def take_reward_function(config: DictConfig) -> None:
     """
     if OmegaConf.select(config, "rltf.env.name") != "reward_function":
         return
-    for block in ("custom_reward_function", "reward.custom_reward_function"):
+    for block in REWARD_FUNCTION:
         path = OmegaConf.select(config, f"{block}.path")
         if path is None:
             continue
@@ -64,9 +68,6 @@ def take_reward_function(config: DictConfig) -> None:
         if kwargs is not None:
             OmegaConf.update(config, "rltf.env.kwargs", kwargs, force_add=True)
         OmegaConf.update(config, f"{block}.path", None)
-
-
-DATA = ("data.train_files", "data.val_files")
 
 
 def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:

@@ -28,19 +28,17 @@ def check_before_start(verl_config: Any) -> None:
     @functools.wraps(original)
     def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> Any:
         if config.get("rltf") is not None:
-            from rltf_verl.adapters.startup.checks import (
-                check_driver,
-            )  # loads verl: only where it is needed
+            # here, because it loads verl
+            from rltf_verl.adapters.startup.checks import check_driver
 
-            if HydraConfig.initialized():  # before the checks, which take as long as its imports
+            by_a_user = HydraConfig.initialized()
+            if by_a_user:  # before the checks, which take as long as its imports
                 prepare_processes(config)
             try:
                 check_driver(config)
                 return original(config, *args, **kwargs)
             except (ValueError, AssertionError) as error:  # ConfigError; verl's own refusals
-                if (
-                    HydraConfig.initialized()
-                ):  # a program started by a user; Hydra would print where it was raised
+                if by_a_user:  # Hydra would print where it was raised
                     raise SystemExit(" ".join(f"rltf: {error}".split())) from None
                 raise
         return original(config, *args, **kwargs)
