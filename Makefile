@@ -8,7 +8,7 @@ TORCH := 2.13.0
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 
-.PHONY: install demo test unit e2e nightly test-vllm lint recipes-cpu benchmarks soak study clean
+.PHONY: install demo test unit e2e nightly test-vllm lint dist recipes-cpu benchmarks soak study clean
 
 install: $(VENV)/installed
 
@@ -32,6 +32,14 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/shellcheck .ci/run recipes/*.sh recipes/*/*.sh
+	$(BIN)/hadolint docker/*.Dockerfile
+
+# Source archive and wheel, in dist/; CONTRIBUTING.md says how a release is made.
+dist: install
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 # A few examples of each property; `make nightly` tries them all.
 unit: install

