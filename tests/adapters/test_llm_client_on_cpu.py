@@ -1,5 +1,5 @@
 """An interrupted answer goes on with the budget that is left, new random numbers, and the versions
-that it saw.
+that it saw; and one server is asked for once.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
-from rltf_verl.adapters.rollout.llm_client import ResumingClient, seed_of_attempt
+from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient, seed_of_attempt
 
 SEED, PROMPT = 7, [1, 2, 3]
 CALLS = (
@@ -27,15 +27,16 @@ class Engine:
     """
 
     def __init__(self) -> None:
-        self.asked = []
+        self.asked, self.calls = [], []
         for call in CALLS:
             setattr(self, call, SimpleNamespace(remote=getattr(self, f"_{call}")))
 
     async def _acquire_server(self, request_id):
+        self.calls.append("acquire")
         return "server", self
 
     def _release_server(self, server_id):
-        pass
+        self.calls.append("release")
 
     async def _require_acquire_fields(self):
         return []
@@ -87,3 +88,13 @@ async def test_each_part_of_an_answer_has_its_own_random_numbers(no_pause, engin
     assert [p["seed"] for _, p in server.asked] == seeds
     assert params == {"seed": SEED, "temperature": 1.0}
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+async def test_one_server_is_asked_for_once_and_left_once():
+    rollout = {"name": "transformers", "response_length": 8}
+    server = Engine()
+    client = OnlyServerClient(OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}}), server)
+    for i in range(3):
+        await client.generate(f"r{i}", prompt_ids=PROMPT, sampling_params={"seed": SEED})
+    assert len(server.asked) == 3
+    assert server.calls == ["acquire", "release"]

@@ -1,4 +1,4 @@
-"""The client through which sessions of the asynchronous modes reach the rollout engine."""
+"""The clients through which sessions reach the rollout engine."""
 
 from __future__ import annotations
 
@@ -47,3 +47,22 @@ class ResumingClient(FullyAsyncLLMServerClient, _SeedPerAttempt):
     engine continues the stream instead. `FullyAsyncLLMServerClient.generate` reaches the engine
     through `super().generate`, which is the class above.
     """
+
+
+class OnlyServerClient(LLMServerClient):
+    """verl's client where one server plays the whole run: it asks the load balancer once.
+
+    verl 0.9.1 asks before every request and reports after it, which is two of a request's three
+    calls of other processes (docs/upstream.md).
+    """
+
+    _only: tuple[str, Any] | None = None
+
+    async def _acquire_server(self, request_id: str, **extra: Any) -> tuple[str, Any]:
+        if self._only is None:
+            self._only = await super()._acquire_server(request_id, **extra)
+            super()._release_server(self._only[0], request_id)
+        return self._only
+
+    def _release_server(self, server_id: str, request_id: str | None = None) -> None:
+        """Nothing is counted where nothing is chosen."""

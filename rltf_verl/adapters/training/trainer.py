@@ -18,6 +18,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
+from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.adapters.compat import keep_earlier_metrics, required_batch_multiple
 from rltf_verl.adapters.metrics.episodes import SPENT, lost_share, session_metrics
@@ -44,6 +45,7 @@ from rltf_verl.adapters.queue.columns import (
 )
 from rltf_verl.adapters.queue.step_rows import StepRows, read_rows, write_tokens
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
+from rltf_verl.adapters.rollout.llm_client import OnlyServerClient
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
@@ -346,3 +348,9 @@ class RLTFTrainerSync(RLTFTrainerMixin, PPOTrainerSync):
     """Trainer and rollout take turns on the same devices."""
 
     verl_mode = "sync"
+
+    def get_llm_client(self) -> LLMServerClient:
+        """The client of the agent loops."""
+        alone = len(self.llm_server_manager.get_replicas()) == 1
+        kind = OnlyServerClient if alone else None
+        return self.llm_server_manager.get_client(client_cls=kind)
