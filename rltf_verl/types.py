@@ -198,6 +198,17 @@ losses apply.
 
 
 @dataclass(frozen=True, slots=True)
+class TeacherSpan:
+    """Tokens of a row that a teacher scores, and the prompt that it reads before them."""
+
+    start: int
+    """Position in `Row.response_ids` of the first of them."""
+    end: int
+    """One past the last."""
+    prompt_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One (prompt, response) pair that is trained on. All per-token fields have length T =
     len(response_ids).
@@ -217,3 +228,5 @@ class Row:
     """Attempt rows: r_k on the last token of turn k, 0 elsewhere. Other rows: their turn's reward
     on the last token, which is what verl's own score metrics read; no objective takes it from
     there."""
+    teachers: tuple[TeacherSpan, ...] = ()
+    """In the order of their tokens, which no two share; empty without a teacher."""

@@ -51,6 +51,20 @@ def whole_row(
     )
 
 
+def attempt_spans(row: Row) -> dict[int, tuple[int, int]]:
+    """Turn -> [start, end) of its tokens in an attempt row.
+
+    Example:
+        >>> attempt_spans(Row((1,), (2, 3, 4, 5), (0, 0, -1, 0), (0, 0, 0, 1), None, (0.0,) * 4))
+        {0: (0, 2), 1: (3, 4)}
+    """
+    spans: dict[int, tuple[int, int]] = {}
+    for i, (role, turn) in enumerate(zip(row.role, row.turn, strict=True)):
+        if role == Role.ATTEMPT:
+            spans[turn] = (spans.get(turn, (i, i))[0], i + 1)
+    return spans
+
+
 def _continues(row: Row, attempt: Attempt) -> bool:
     sequence = row.prompt_ids + row.response_ids
     return attempt.prompt_ids[: len(sequence)] == sequence

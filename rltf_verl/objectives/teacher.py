@@ -7,14 +7,17 @@ hands to a loss in a call of its own (`adapters.training.logit_loss`, `adapters.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.config import LogitDistillConfig
+from rltf_verl.episode.rows import attempt_spans
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.objectives.base import Objective
+from rltf_verl.types import Episode, Row, TeacherSpan
 
 SWITCH = "or rltf.logit_distill.weight=0"
 
@@ -23,6 +26,13 @@ class LogitDistill(Objective[LogitDistillConfig]):
     """First attempts are pulled towards what the policy says there once it has read feedback."""
 
     Settings = LogitDistillConfig
+
+    def marked(self, row: Row, episode: Episode) -> Row:
+        """With the prompts that the teacher of its attempts reads."""
+        read = {t.parent: t.attempt.prompt_ids for t in reversed(episode.turns) if t.parent == 0}
+        spans = attempt_spans(row).items()
+        teachers = [TeacherSpan(*span, read[turn]) for turn, span in spans if turn in read]
+        return replace(row, teachers=tuple(teachers))
 
     def lives(self, sessions: Sessions) -> torch.Tensor:
         """[S] bool: where a second turn follows."""

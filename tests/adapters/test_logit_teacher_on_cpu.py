@@ -9,12 +9,22 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rltf_verl.adapters.queue.columns import ragged
+from rltf_verl.adapters.queue.columns import (
+    TEACHERS,
+    ragged,
+    row_columns,
+    teacher_column,
+    teacher_spans,
+)
 from rltf_verl.adapters.startup import checks
-from rltf_verl.adapters.training.logit_loss import TEACHER_CALL, response_positions
-from rltf_verl.adapters.training.teacher import Lesson, first_and_second, teacher_batch
+from rltf_verl.adapters.training.logit_loss import (
+    TEACHER_CALL,
+    response_positions,
+    whole_responses,
+)
+from rltf_verl.adapters.training.teacher import Lesson, by_row, teacher_batch
 from rltf_verl.config import ConfigError, LogitDistillConfig
-from rltf_verl.types import CONTEXT, Role
+from rltf_verl.types import Row, TeacherSpan
 from tests.support.configs import composed
 
 ACTOR = "actor_rollout_ref.actor"
@@ -91,31 +101,26 @@ def test_without_the_objective_it_is_not_refused(case):
     checks.check_config(logit(*REFUSED[case][0], "rltf.logit_distill.weight=0"))
 
 
-def test_first_attempts_that_a_second_turn_follows():
-    # key, role, turn: sessions of two turns, of one, of a tree; critique and distillation rows
-    # between
-    rows = [
-        ("p_0_0", Role.ATTEMPT, 0),
-        ("p_0_1", Role.CRITIQUE, 1),
-        ("p_0_2", Role.DISTILL, 1),
-        ("p_0_3", Role.ATTEMPT, 1),
-        ("p_1_0", Role.ATTEMPT, 0),
-        ("q_0_0", Role.ATTEMPT, 0),
-        ("q_0_1", Role.ATTEMPT, 2),
-        ("q_0_2", Role.ATTEMPT, 1),
-        ("q_1_0", CONTEXT, 0),
-        ("q_1_1", Role.ATTEMPT, 1),
-    ]
-    keys, roles, turns = zip(*rows, strict=True)
-    as_tokens = lambda values: [torch.full((3,), int(v)) for v in values]  # noqa: E731
-    assert first_and_second(keys, as_tokens(roles), as_tokens(turns)) == [(0, 3), (5, 7)]
+def test_a_rows_teachers_come_through_the_queue_as_they_were():
+    spans = [TeacherSpan(2, 5, (7, 8, 9)), TeacherSpan(9, 10, (4,))]
+    assert teacher_spans(teacher_column(spans)) == spans
+    assert teacher_spans(teacher_column([])) == []
+    row = Row((1,), (2,), (0,), (0,), None, (0.0,))
+    assert TEACHERS not in row_columns(row, torch.zeros(1, 1)), "without a teacher no column"
+
+
+def test_what_is_said_of_several_attempts_of_a_row_stands_in_one_line_of_the_column():
+    some = torch.zeros(1)
+    lessons = [Lesson(1, 0, some, some, some), Lesson(1, 4, some, some, some)]
+    values = [torch.tensor([1, 2]), torch.tensor([3]), torch.tensor([9])]  # the last one fills up
+    assert [row.tolist() for row in by_row(values, lessons, 3).unbind()] == [[], [1, 2, 3], []]
 
 
 def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_the_shortest():
     ids = lambda start, n: torch.arange(start, start + n)  # noqa: E731
     lessons = [
-        Lesson(0, ids(10, 4), ids(50, 3), torch.zeros(3)),
-        Lesson(2, ids(20, 1), ids(60, 2), torch.zeros(2)),
+        Lesson(0, 0, ids(10, 4), ids(50, 3), torch.zeros(3)),
+        Lesson(2, 5, ids(20, 1), ids(60, 2), torch.zeros(2)),
     ]
     batch = teacher_batch(lessons, multiple=4, temperature=0.7)
     rows = [[10, 11, 12, 13, 50, 51, 52], [20, 60, 61], [20, 60, 61], [20, 60, 61]]
@@ -138,10 +143,10 @@ def test_the_logits_that_predict_a_token_stand_one_place_before_it():
     fields = {
         "input_ids": ragged(whole),
         "responses": ragged([ids[p:] for ids, (p, _) in zip(whole, lengths, strict=True)]),
-        "some": ragged([whole[0][:0], whole[1][2:], whole[2][5:]]),
     }
     data = TensorDict(fields, batch_size=3)
-    assert (response_positions(data, "responses") + 1).tolist() == data[
-        "responses"
-    ].values().tolist()
-    assert (response_positions(data, "some") + 1).tolist() == data["some"].values().tolist()
+    every = response_positions(data, whole_responses(data))
+    assert (every + 1).tolist() == data["responses"].values().tolist()
+    places = ragged([torch.tensor(at, dtype=torch.int32) for at in ([], [1, 3], [0])])
+    expected = [whole[1][3], whole[1][5], whole[2][5]]
+    assert (response_positions(data, places) + 1).tolist() == expected

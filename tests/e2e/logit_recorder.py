@@ -9,7 +9,7 @@ import recorder  # noqa: F401
 import wrapt
 
 COLUMNS = ("prompts", "responses", "rltf_role", "rltf_turn", "advantages", "old_log_probs")
-TEACHER = ("rltf_teacher_ids", "rltf_teacher_log_probs")
+TEACHER = ("rltf_teacher_ids", "rltf_teacher_log_probs", "rltf_teacher_places")
 
 
 @wrapt.when_imported("verl.trainer.ppo.v1")

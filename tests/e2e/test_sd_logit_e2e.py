@@ -83,6 +83,7 @@ def test_only_first_attempts_with_feedback_have_a_teacher(run: runs.Run, step: i
         expected = len(row["responses"]) if id(row) in taught else 0
         assert row["rltf_teacher_ids"].shape == (expected, TOP_K)
         assert row["rltf_teacher_log_probs"].shape == (expected, TOP_K + 1)
+        assert row["rltf_teacher_places"].tolist() == list(range(expected))
     sessions = {
         key.rsplit("_", 1)[0]
         for key, padding in zip(record["keys"], record["padding"], strict=True)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rltf_verl.adapters.training.teacher import first_and_second
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
 from tests.support.episode_fakes import text_of
@@ -36,13 +35,11 @@ def test_no_reward_moves_anything(config) -> None:
 
 def teachers(sessions: Played) -> list[tuple[int, str, str]]:
     """(session, what is judged, what the teacher has read)."""
-    keys = [f"u_{s}_{n}" for n, s in enumerate(sessions.batch.session.tolist())]
-    pairs = first_and_second(keys, list(sessions.batch.role), list(sessions.batch.turn))
-    said, read = (
-        (lambda n: sessions.rows[n].response_ids[:-1]),
-        (lambda n: sessions.rows[n].prompt_ids),
-    )
-    return [(int(sessions.batch.session[a]), text_of(said(a)), text_of(read(b))) for a, b in pairs]
+    return [
+        (session, text_of(row.response_ids[t.start : t.end - 1]), text_of(t.prompt_ids))
+        for session, row in sessions.rows_of(Role.ATTEMPT)
+        for t in row.teachers
+    ]
 
 
 def test_the_teacher_reads_the_question_and_a_siblings_solution(config) -> None:

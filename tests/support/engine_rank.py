@@ -23,6 +23,7 @@ from rltf_verl.adapters.training.logit_loss import (
     NUM_TOKENS,
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
+    TEACHER_PLACES,
     WEIGHT,
     loss_with_logits,
 )
@@ -79,7 +80,7 @@ def ask(worker, rows):
     teacher.
     """
     world, taught = dist.get_world_size(), [i for i, row in enumerate(rows) if len(row["x1"])]
-    lessons = [Lesson(i, rows[i]["x1"], rows[i]["y"], torch.zeros(0)) for i in taught]
+    lessons = [Lesson(i, 0, rows[i]["x1"], rows[i]["y"], torch.zeros(0)) for i in taught]
     batch = teacher_batch(lessons, multiple=2 * world, temperature=TEMPERATURE)
     mine = worker.infer_batch(tu.chunk_tensordict(batch, world)[dist.get_rank()])
     parts = [None] * world
@@ -105,6 +106,7 @@ def update_batch(rows, said, teaches):
         "old_log_probs": like_y(lambda r: -1.0, torch.float32),
         TEACHER_IDS: [ids for ids, _ in said],
         TEACHER_LOG_PROBS: [log_probs for _, log_probs in said],
+        TEACHER_PLACES: [torch.arange(len(ids)) for ids, _ in said],
     }
     settings = {
         "temperature": TEMPERATURE,

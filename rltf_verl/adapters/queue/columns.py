@@ -4,7 +4,10 @@ loss.
 `rltf_role`   [T]     Role of each response token, CONTEXT where it trains nothing.
 `rltf_turn`   [T]     position in the session of the turn that each response token is credited with.
 `rltf_facts`  [M, F]  the session's facts (`SESSION_FACTS`), the same on each of its rows; NaN for
-turns not played. `rm_scores`   [T]     verl's own column, holding this row's *own* rewards.
+turns not played.
+`rltf_teachers` [·]   the row's `TeacherSpan`s, one after the other: start, end, number of prompt
+tokens, prompt; only where a teacher is on.
+`rm_scores`   [T]     verl's own column, holding this row's *own* rewards.
 """
 
 from __future__ import annotations
@@ -24,12 +27,13 @@ from rltf_verl.algos.sessions import Sessions
 from rltf_verl.runlog.facts import TurnFacts, turn_facts
 from rltf_verl.runlog.numbers import SessionTable
 from rltf_verl.runlog.record import turn_record
-from rltf_verl.types import CONTEXT, Attempt, Episode, Row
+from rltf_verl.types import CONTEXT, Attempt, Episode, Row, TeacherSpan
 
-ROLE, TURN, FACTS, SAMPLER_LOG_PROBS = (
+ROLE, TURN, FACTS, TEACHERS, SAMPLER_LOG_PROBS = (
     "rltf_role",
     "rltf_turn",
     "rltf_facts",
+    "rltf_teachers",
     "rltf_sampler_log_probs",
 )
 
@@ -58,14 +62,36 @@ class RowOutput(AgentLoopOutput):
         return fields
 
 
-def row_columns(row: Row, facts: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The columns of one row beside verl's own."""
-    return {
+def row_columns(row: Row, facts: torch.Tensor, *, taught: bool = False) -> dict[str, torch.Tensor]:
+    """The columns of one row beside verl's own; `taught`: a teacher is on."""
+    teachers = {TEACHERS: teacher_column(row.teachers)} if taught else {}
+    return teachers | {
         ROLE: torch.tensor(row.role, dtype=torch.int32),
         TURN: torch.tensor(row.turn, dtype=torch.int32),
         FACTS: facts,
         "rm_scores": torch.tensor(row.rewards, dtype=torch.float32),
     }
+
+
+def teacher_column(spans: Sequence[TeacherSpan]) -> torch.Tensor:
+    """[·] int32 of a row's spans; `teacher_spans` reads it."""
+    parts = [(s.start, s.end, len(s.prompt_ids), *s.prompt_ids) for s in spans]
+    return torch.tensor([value for part in parts for value in part], dtype=torch.int32)
+
+
+def teacher_spans(column: torch.Tensor) -> list[TeacherSpan]:
+    """The spans of a row's column.
+
+    Example:
+        >>> teacher_spans(teacher_column([TeacherSpan(0, 3, (7, 8))]))
+        [TeacherSpan(start=0, end=3, prompt_ids=(7, 8))]
+    """
+    values, spans = column.tolist(), []
+    while values:
+        start, end, length, *values = values
+        spans.append(TeacherSpan(start, end, tuple(values[:length])))
+        values = values[length:]
+    return spans
 
 
 def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:

@@ -177,7 +177,7 @@ class RLTFAgentLoop(AgentLoopBase):
         if validate:
             shown = messages[-1]["content"] if self.config.trainer.log_val_generations else None
             info |= told_info(episode, horizon, shown)
-        return _outputs(episode, rows, shared.config.episode, info, time.monotonic() - start)
+        return _outputs(episode, rows, shared.config, info, time.monotonic() - start)
 
     def _horizon(self, config: EpisodeConfig, step: int, validate: bool) -> int:
         trainer = self.config.trainer
@@ -189,11 +189,11 @@ class RLTFAgentLoop(AgentLoopBase):
 def _outputs(
     episode: Episode,
     rows: Sequence[Row],
-    config: EpisodeConfig,
+    config: RLTFConfig,
     info: dict[str, Any],
     seconds: float,
 ) -> list[AgentLoopOutput]:
-    facts = session_facts(episode, config.num_nodes)
+    facts = session_facts(episode, config.episode.num_nodes)
     steps = [
         t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")
     ]
@@ -214,7 +214,7 @@ def _outputs(
             * len(episode.turns),  # verl counts messages: a question and an answer per turn
             metrics=AgentLoopMetrics(generate_sequences=seconds),
             extra_fields=dict(extra),
-            columns=row_columns(row, facts),
+            columns=row_columns(row, facts, taught=config.logit_distill.enabled),
         )
         for row in rows
     ]

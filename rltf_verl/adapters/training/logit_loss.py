@@ -22,9 +22,13 @@ from verl.workers.utils.padding import no_padding_2_padding
 from rltf_verl.algos.logit_distill import logit_divergence, outcome_log_probs, top_k_ids
 from rltf_verl.config import LogitDistillConfig
 
-TEACHER_IDS, TEACHER_LOG_PROBS = "rltf_teacher_ids", "rltf_teacher_log_probs"
-"""Columns of a row: [T, k] int32 tokens and [T, k + 1] float32 log-probs, the tail last; no token
-without a teacher.
+TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_PLACES = (
+    "rltf_teacher_ids",
+    "rltf_teacher_log_probs",
+    "rltf_teacher_places",
+)
+"""Columns of a row with M tokens that have a teacher: [M, k] int32 tokens, [M, k + 1] float32
+log-probs, the tail last, and [M] int32 positions in the response.
 """
 
 TEACHER_CALL = "rltf_teacher_call"
@@ -74,23 +78,28 @@ def loss_with_logits(
     return return_outcomes(model_output, data) if teaching else loss(model_output, data, dp_group)
 
 
-def response_positions(data: TensorDict, column: str) -> torch.Tensor:
-    """Where in the packed micro-batch the logits stand that predict the responses, of the rows that
-    have `column`.
+def response_positions(data: TensorDict, places: Any) -> torch.Tensor:
+    """Where in the packed micro-batch the logits stand that predict tokens of the responses.
 
     Args:
         data: a micro-batch with verl's nested `input_ids` and `responses`.
-        column: nested [N, T, …] column that is as long as the response, or empty.
+        places: nested tensor [N, M], positions in the responses.
 
     Returns:
-        [Σ T] int64, in the order of the column's values.
+        [Σ M] int64, in the order of the places.
     """
-    ends, offsets = data["input_ids"].offsets()[1:], data[column].offsets()
-    starts = (
-        ends - data["responses"].offsets().diff() - 1
-    )  # logits stand one position before their token
-    shift = torch.repeat_interleave(starts - offsets[:-1], offsets.diff())
-    return torch.arange(len(shift), device=shift.device) + shift
+    ends, lengths = data["input_ids"].offsets()[1:], data["responses"].offsets().diff()
+    starts = ends - lengths - 1  # logits stand one position before their token
+    return torch.repeat_interleave(starts, places.offsets().diff()) + places.values()
+
+
+def whole_responses(data: TensorDict) -> torch.Tensor:
+    """Nested [N, T]: 0, 1, … T − 1."""
+    responses = data["responses"]
+    offsets, count = responses.offsets(), torch.arange(len(responses.values()))
+    first = torch.repeat_interleave(offsets[:-1], offsets.diff())
+    places = count.to(first.device) - first
+    return torch.nested.nested_tensor_from_jagged(places, offsets)
 
 
 def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[str, torch.Tensor]:
@@ -98,7 +107,7 @@ def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[st
 
     verl itself carries only one number per token, so there is nothing to return.
     """
-    here = logits[0, response_positions(data, "responses")]
+    here = logits[0, response_positions(data, whole_responses(data))]
     ids, offsets = top_k_ids(here, top_k), data["responses"].offsets()
     data[TEACHER_IDS] = torch.nested.nested_tensor_from_jagged(ids.int(), offsets)
     data[TEACHER_LOG_PROBS] = torch.nested.nested_tensor_from_jagged(
@@ -119,7 +128,7 @@ def divergence(
     """First call in the update: [1, Σ L] divergences from the teacher's columns, with a graph."""
     values = logit_divergence(
         logits[0],
-        response_positions(data, TEACHER_IDS),
+        response_positions(data, data[TEACHER_PLACES]),
         data[TEACHER_IDS].values().long(),
         data[TEACHER_LOG_PROBS].values(),
         config.divergence,

@@ -22,6 +22,7 @@ from rltf_verl.adapters.training.logit_loss import (
     DIVERGENCE,
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
+    TEACHER_PLACES,
     logit_loss,
 )
 from rltf_verl.algos.targets import has_role, sampled_tokens
@@ -43,7 +44,7 @@ OLD, ADVANTAGES, REF, IS_WEIGHTS = (
 FOR_UPDATE = (
     *FOR_FORWARD,
     *(OLD, ADVANTAGES, REF, IS_WEIGHTS),
-    *(ROLE, TEACHER_IDS, TEACHER_LOG_PROBS),
+    *(ROLE, TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_PLACES),
 )
 """Columns that an update reads."""
 

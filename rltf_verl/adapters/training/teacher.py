@@ -1,5 +1,5 @@
 """The teacher of logit distillation, in the trainer: the policy as it is before the update, at
-(x_1, y), the revise prompt of turn 2 followed by the first attempt.
+(x_T, y), a prompt that the agent loop made for it (`Row.teachers`) followed by the attempt.
 
 One forward-only call of the actor's own workers, so it runs wherever the actor runs, split and
 packed in the same way.
@@ -18,23 +18,36 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.queue.columns import ROLE, TURN, ragged, real_rows, session_of
-from rltf_verl.adapters.training.logit_loss import TEACHER_CALL, TEACHER_IDS, TEACHER_LOG_PROBS
-from rltf_verl.types import Role
+from rltf_verl.adapters.queue.columns import (
+    TEACHERS,
+    ragged,
+    real_rows,
+    session_of,
+    teacher_spans,
+)
+from rltf_verl.adapters.queue.step_rows import read_columns
+from rltf_verl.adapters.training.logit_loss import (
+    TEACHER_CALL,
+    TEACHER_IDS,
+    TEACHER_LOG_PROBS,
+    TEACHER_PLACES,
+)
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A session with feedback: what the student said, and where the teacher stands."""
+    """An attempt with a teacher: where the student's tokens are, and what the teacher reads."""
 
     row: int
-    """Position in the batch of the row (x_0, y_1)."""
+    """Position of the attempt's row in the batch."""
+    start: int
+    """Position of the attempt's first token in the row's response."""
     prompt: torch.Tensor
-    """x_1."""
+    """x_T, the teacher's prompt."""
     response: torch.Tensor
-    """y_1."""
+    """y, the attempt."""
     log_probs: torch.Tensor
-    """[T] log π_old(y_1 | x_0)."""
+    """[T] log π_old(y | x) at the student's prompt."""
 
 
 @dataclass(frozen=True)
@@ -42,53 +55,32 @@ class Taught:
     """What the teacher said at M tokens of a batch."""
 
     num_sessions: int
-    """Sessions that have a teacher."""
+    """Sessions in which an attempt has a teacher."""
     tail: torch.Tensor
     """[M] its probability of all tokens outside the top k."""
     gap: torch.Tensor
-    """[M] log π_old(y_t | x_1) − log π_old(y_t | x_0): what the feedback changes about the token
-    that was said.
+    """[M] log π_T(y_t | x_T) − log π_old(y_t | x): what the teacher's prompt changes about the
+    token that was said.
     """
     seconds: float
     """What asking took."""
 
 
 def read_lessons(batch: KVBatchMeta) -> list[Lesson]:
-    """The first attempts that a second turn follows; x_1 is that turn's prompt."""
-    rows, fields = real_rows(batch), [ROLE, TURN, "prompts", "responses", "old_log_probs"]
-    keys = [batch.keys[i] for i in rows]
-    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
-    column = {name: data[name].unbind() for name in fields}
+    """The attempts with a teacher, in the order of rows and of tokens."""
+    rows, fields = real_rows(batch), [TEACHERS, "responses", "old_log_probs"]
+    data = read_columns(batch, rows, fields)
     lessons = []
-    for first, second in first_and_second(keys, column[ROLE], column[TURN]):
-        response, old = column["responses"][first], column["old_log_probs"][first]
-        lessons.append(Lesson(rows[first], column["prompts"][second], response, old))
+    for row, column, said, old in zip(rows, *(data[name].unbind() for name in fields), strict=True):
+        for span in teacher_spans(column):
+            tokens = slice(span.start, span.end)
+            prompt = torch.tensor(span.prompt_ids, dtype=said.dtype)
+            lessons.append(Lesson(row, span.start, prompt, said[tokens], old[tokens]))
     return lessons
 
 
-def first_and_second(
-    keys: Sequence[str], role: Sequence[torch.Tensor], turn: Sequence[torch.Tensor]
-) -> list[tuple[int, int]]:
-    """(row of turn 0, row of turn 1) of every session that has both, among its attempt rows.
-
-    Args:
-        keys: transfer-queue keys of the rows.
-        role: [T] of each row.
-        turn: [T] of each row.
-    """
-    found: dict[tuple[str, int], int] = {}
-    for i, key in enumerate(keys):
-        if role[i][0] == Role.ATTEMPT:
-            found[session_of(key)[1], int(turn[i][0])] = i
-    return [
-        (i, found[session, 1])
-        for (session, k), i in found.items()
-        if k == 0 and (session, 1) in found
-    ]
-
-
 def teacher_batch(lessons: Sequence[Lesson], *, multiple: int, temperature: float) -> TensorDict:
-    """The rows (x_1, y_1) of the forward-only call, filled up with copies of the shortest.
+    """The rows (x_T, y) of the forward-only call, filled up with copies of the shortest.
 
     Args:
         lessons: at least one.
@@ -123,7 +115,7 @@ def ask_teacher(
     multiple: int,
     temperature: float,
 ) -> tuple[KVBatchMeta, Taught]:
-    """Ask the teacher about the first attempts and write its columns beside all rows.
+    """Ask the teacher about the attempts and write its columns beside all rows.
 
     Args:
         batch: the rows, with `old_log_probs`.
@@ -143,17 +135,28 @@ def ask_teacher(
     ids, log_probs, own = (
         output[name].unbind() for name in (TEACHER_IDS, TEACHER_LOG_PROBS, "log_probs")
     )
-    all_ids, all_log_probs = [ids[0][:0]] * len(batch), [log_probs[0][:0]] * len(batch)
-    gaps = []
-    for i, lesson in enumerate(lessons):
-        all_ids[lesson.row], all_log_probs[lesson.row] = ids[i], log_probs[i]
-        gaps.append(own[i][len(lesson.prompt) - 1 : -1] - lesson.log_probs)
-    columns = {TEACHER_IDS: ragged(all_ids), TEACHER_LOG_PROBS: ragged(all_log_probs)}
+    places, gaps = [], []
+    for lesson, said in zip(lessons, own, strict=False):
+        places.append(torch.arange(len(lesson.response), dtype=torch.int32) + lesson.start)
+        gaps.append(said[len(lesson.prompt) - 1 : -1] - lesson.log_probs)
+    columns = {TEACHER_IDS: ids, TEACHER_LOG_PROBS: log_probs, TEACHER_PLACES: places}
+    fields = {name: by_row(values, lessons, len(batch)) for name, values in columns.items()}
     batch = tq.kv_batch_put(
-        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, len(batch))
+        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, len(batch))
     )
     tail = torch.cat([values[:, -1] for values in log_probs[: len(lessons)]]).exp()
-    return batch, Taught(len(lessons), tail, torch.cat(gaps), seconds)
+    num_sessions = len({session_of(batch.keys[lesson.row]) for lesson in lessons})
+    return batch, Taught(num_sessions, tail, torch.cat(gaps), seconds)
+
+
+def by_row(
+    values: Sequence[torch.Tensor], lessons: Sequence[Lesson], num_rows: int
+) -> torch.Tensor:
+    """The lessons' values ([T, …] each) as a ragged column of rows; empty without a lesson."""
+    rows: list[list[torch.Tensor]] = [[] for _ in range(num_rows)]
+    for lesson, value in zip(lessons, values, strict=False):  # copies fill up the call
+        rows[lesson.row].append(value)
+    return ragged([torch.cat(row) if row else values[0][:0] for row in rows])
 
 
 def teacher_metrics(taught: Taught, batch: KVBatchMeta, weight: float) -> dict[str, float]:

@@ -223,9 +223,7 @@ class RLTFTrainerMixin(_Trainer):
         return step.unpadded(trusted), metrics
 
     def _ask_teacher(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """The policy before the update, given the feedback, about the first attempts
-        (`rltf.logit_distill`).
-        """
+        """The policy before the update, at the teacher's prompts (`rltf.logit_distill`)."""
         weight = self._weights()["logit_distill"]
         if weight == 0:
             return batch
