@@ -42,6 +42,10 @@ class Problem:
     """The environment's own fields, JSON-serialisable."""
     reference: str
     """The reference answer, as the environment's grader would read it."""
+    demonstration: str = ""
+    """A good answer that the dataset has beside it (`extra_info.demonstration`); a teacher may read
+    it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +124,19 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
+class TeacherPrompt:
+    """What the teacher of an attempt reads before it."""
+
+    ids: tuple[int, ...]
+    text: str
+    """Its last message."""
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """One attempt with its verdict and the feedback that followed it (None on the last turn)."""
+    """One attempt with its verdict and the feedback on it, which led to the next turn or only to
+    the teacher's prompt.
+    """
 
     attempt: Attempt
     grade: Grade
@@ -142,6 +157,8 @@ class Turn:
     """
     unshaped: float | None = None
     """The graded reward before shaping; None where `reward` is not shaped."""
+    teacher: TeacherPrompt | None = None
+    """None where the attempt has no teacher."""
 
     @property
     def graded(self) -> float:

@@ -140,11 +140,23 @@ def read(**block):
             ),
         ),
         (
-            {"attempt": {"turns": "first"}, "logit_distill": {"weight": 1.0}},
+            {
+                "attempt": {"turns": "first"},
+                "logit_distill": {"weight": 1.0},
+                "teacher": {"turns": "all"},
+            },
             (
-                "rltf.attempt.turns=first: rltf.logit_distill takes its teacher's prompt from the"
-                " second attempt's row"
+                "rltf.attempt.turns=first: later attempts have no row, and"
+                " rltf.teacher.turns=all wants to teach them; set it to all, or teacher.turns"
             ),
+        ),
+        ({"teacher": {"reads": "book"}}, "rltf.teacher.reads=book: must be one of feedback, "),
+        ({"teacher": {"reads": ["book"]}}, "rltf.teacher.reads=['book']: must "),
+        ({"teacher": {"reads": []}}, "rltf.teacher.reads=[]: must name one source or more, once"),
+        ({"teacher": {"turns": 2}}, "rltf.teacher.turns=2: must be one of first, all, last"),
+        (
+            {"teacher": {"right": True}, "logit_distill": {"weight": 1.0}},
+            "rltf.teacher.right=True: right attempts have no feedback that a teacher could read",
         ),
         (
             {"attempt": {"weight": -1}},

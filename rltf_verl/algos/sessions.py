@@ -35,14 +35,17 @@ class Sessions:
     """
     ungraded: torch.Tensor = None  # type: ignore[assignment]
     """[S, M] bool: turns without a verdict (`advantages.with_neutral_rewards`); left out, none."""
+    taught: torch.Tensor = None  # type: ignore[assignment]
+    """[S, M] bool: turns whose attempt has a teacher; left out, none."""
 
     def __post_init__(self) -> None:
         s, m = self.rewards.shape
         nowhere = torch.zeros_like(self.valid)
-        for name, default in (("graded", self.rewards), ("cut", nowhere), ("ungraded", nowhere)):
+        flags = ("cut", "ungraded", "taught")
+        for name, default in (("graded", self.rewards), *((flag, nowhere) for flag in flags)):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
-        for name in ("valid", "correct", "parent", "graded", "cut", "ungraded"):
+        for name in ("valid", "correct", "parent", "graded", *flags):
             require_shape(**{name: (getattr(self, name), (s, m))})
         require_shape(group=(self.group, (s,)))
 

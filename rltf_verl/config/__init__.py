@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from rltf_verl.config.episode_log import EpisodeLogConfig
 from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
 from rltf_verl.config.objectives import (
+    SOURCES,
     AttemptConfig,
     CritiqueConfig,
     DistillConfig,
@@ -19,6 +20,7 @@ from rltf_verl.config.objectives import (
     LogitDistillConfig,
     MentionsConfig,
     Scheduled,
+    TeacherConfig,
     own_objectives,
 )
 from rltf_verl.config.reading import (
@@ -33,6 +35,7 @@ from rltf_verl.config.reading import (
 from rltf_verl.kinds import Within, type_hints
 
 __all__ = [
+    "SOURCES",
     "Ask",
     "AttemptConfig",
     "ConfigError",
@@ -51,6 +54,7 @@ __all__ = [
     "RLTFConfig",
     "RewardConfig",
     "Scheduled",
+    "TeacherConfig",
 ]
 
 
@@ -189,6 +193,7 @@ class RLTFConfig:
     imitate: ImitateConfig = field(default_factory=ImitateConfig)
     critique: CritiqueConfig = field(default_factory=CritiqueConfig)
     logit_distill: LogitDistillConfig = field(default_factory=LogitDistillConfig)
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
     mentions: MentionsConfig = field(default_factory=MentionsConfig)
     objectives: Mapping[str, NamedOptions] = field(default_factory=dict)
     """Your own objectives, each `name: ./mine.py:Class`, with its settings in the block
@@ -238,20 +243,43 @@ class RLTFConfig:
             "ends every row before the feedback that rltf.feedback_modeling.form=inline predicts;"
             " set it to all, or form to rows",
         )
+        self._check_teacher()
+
+    def _check_teacher(self) -> None:
+        if not self.teaches:
+            return
+        teacher, episode = self.teacher, self.episode
+        one = episode.horizon == 1
         require(
-            not self.logit_distill.enabled or self.episode.context == "fresh",
-            "episode.context",
-            self.episode.context,
-            "rltf.logit_distill puts the first attempt behind a second prompt of its own; set it to"
-            " fresh, or rltf.logit_distill.weight=0",
-        )
-        require(
-            not self.logit_distill.enabled or self.attempt.turns == "all",
+            self.attempt.turns == "all" or teacher.turns == "first" or one,
             "attempt.turns",
             self.attempt.turns,
-            "rltf.logit_distill takes its teacher's prompt from the second attempt's row; set it to"
-            " all, or rltf.logit_distill.weight=0",
+            f"later attempts have no row, and rltf.teacher.turns={teacher.turns} wants to teach"
+            " them; set it to all, or teacher.turns to first",
         )
+        require(
+            not teacher.right or teacher.sources != ("feedback",) or self._right_have_feedback,
+            "teacher.right",
+            teacher.right,
+            "right attempts have no feedback that a teacher could read; set it to false,"
+            " rltf.teacher.reads to reference, sibling or demonstration beside feedback, or"
+            " rltf.episode.stop_when_solved_train to false",
+        )
+
+    @property
+    def _right_have_feedback(self) -> bool:
+        return not self.episode.stop_when_solved_train and self.feedback.ask == "always"
+
+    @property
+    def teaches(self) -> bool:
+        """Whether attempts have teachers."""
+        return self.logit_distill.enabled
+
+    @property
+    def asks_for_teacher(self) -> bool:
+        """Whether feedback on a last turn is asked for, which only the teacher reads."""
+        at_end = self.teacher.turns != "first" or self.episode.horizon == 1
+        return self.teaches and "feedback" in self.teacher.sources and at_end
 
     def _check_shares(self) -> None:
         own = {
@@ -285,18 +313,19 @@ class RLTFConfig:
             f" nobody waits for all of them; set it to always, or branch_turn to {horizon - 1} or"
             " null",
         )
+        num = horizon - 1 + self.asks_for_teacher
         for key, levels in self.feedback.level_lists():
             require(
-                horizon == 1 or len(levels) < horizon,
+                num == 0 or len(levels) <= num,
                 key,
                 list(levels),
-                f"rltf.episode.horizon={horizon} gives feedback on {horizon - 1} attempts, so only"
-                f" the first {horizon - 1} would be used; shorten it, or raise the horizon to"
-                f" {len(levels) + 1}",
+                f"rltf.episode.horizon={horizon} gives feedback on {num} attempts, so only"
+                f" the first {num} would be used; shorten it, or raise the horizon to"
+                f" {horizon + len(levels) - num}",
             )
 
     def _check_second_turn(self) -> None:
-        for name in ("distill", "feedback_modeling", "logit_distill"):
+        for name in ("distill", "feedback_modeling"):
             require(
                 not getattr(self, name).enabled or self.episode.horizon > 1,
                 "episode.horizon",

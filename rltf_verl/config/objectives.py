@@ -252,8 +252,8 @@ class CritiqueConfig(Shareable):
 
 @dataclass(frozen=True)
 class LogitDistillConfig(Scheduled):
-    """Logit self-distillation (SDPO): first attempts are pulled, token by token, towards what the
-    policy says there once it has read the feedback."""
+    """Logit self-distillation (SDPO): attempts are pulled, token by token, towards what a teacher
+    says there, who has read more (`rltf.teacher`)."""
 
     divergence: Literal["forward_kl", "reverse_kl", "jsd"] = "jsd"
     """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), or β KL(p ‖ m) + (1 − β) KL(q
@@ -270,6 +270,38 @@ class LogitDistillConfig(Scheduled):
         require(
             0 < self.beta < 1, "logit_distill.beta", self.beta, "must lie strictly between 0 and 1"
         )
+
+
+Source = Literal["feedback", "reference", "sibling", "demonstration"]
+SOURCES: tuple[str, ...] = get_args(Source)
+
+
+@dataclass(frozen=True)
+class TeacherConfig:
+    """What the teacher of `rltf.logit_distill` reads, and which attempts have one."""
+
+    reads: Source | tuple[Source, ...] = "feedback"
+    """What its prompt shows beside the question (privileged context), one or a list: `feedback` on
+    the attempt, the `reference` solution, the right answer of a `sibling`, the `demonstration` of
+    the dataset (`extra_info.demonstration`). An attempt has no teacher where there is none of them.
+    """
+    turns: Literal["first", "all", "last"] = "first"
+    """Which attempts of an episode have a teacher."""
+    right: bool = False
+    """Right attempts have a teacher too."""
+    prompt: str | None = None
+    """Template of its prompt: `teacher/NAME` or `revise/NAME` of `rltf_verl/prompts`, or a file
+    `./mine.j2`; null takes the one that fits (docs/methods.md)."""
+
+    def __post_init__(self) -> None:
+        require_choices(self, "teacher.")
+        unique = len(set(self.sources)) == len(self.sources) > 0
+        require(unique, "teacher.reads", list(self.sources), "must name one source or more, once")
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """`reads` as a tuple."""
+        return self.reads if isinstance(self.reads, tuple) else (self.reads,)
 
 
 @dataclass(frozen=True)

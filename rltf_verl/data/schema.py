@@ -77,6 +77,7 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
         reference=str(data["reference"])
         if "reference" in data
         else reference_text(_field(reward_model, "reward_model", "ground_truth")),
+        demonstration=_demonstration(extra_info),
     )
 
 
@@ -102,6 +103,7 @@ def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
         index=_index(_field(info, "extra_info", "index")),
         data=data,
         reference=str(data["reference"]) if "reference" in data else reference_text(truth),
+        demonstration=_demonstration(info),
     )
 
 
@@ -276,6 +278,16 @@ def _index(value: Any) -> int:
         return int(value)
     except ValueError:
         return int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:4], "big")
+
+
+def _demonstration(extra_info: Mapping[str, Any]) -> str:
+    """`extra_info.demonstration`; empty without one."""
+    value = extra_info.get("demonstration")
+    if value is not None and not isinstance(value, str):
+        raise ValueError(
+            f"extra_info.demonstration is a {type(value).__name__}: write a good answer as text"
+        )
+    return value or ""
 
 
 def _field(struct: Mapping[str, Any], column: str, name: str) -> Any:

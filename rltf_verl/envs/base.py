@@ -129,7 +129,7 @@ class HasReviseTemplates(Protocol):
 
     revise_templates: Mapping[str, str]
     """What feedback is about (`attempt`, `question`, `answer`, `logits`), or `append` ->
-    template.
+    template of `prompts/revise`; `teacher` -> one of `prompts/teacher`.
     """
 
 
@@ -139,6 +139,7 @@ COMPACT_TEMPLATES = {
     "answer": "compact",
     "logits": "compact_guide",
     "append": "compact_append",
+    "teacher": "compact",
 }
 """Of environments for small character-level models."""
 

@@ -54,7 +54,7 @@ async def revise(
     )
     if config.context == "fresh":
         fitted = await fitted_prompt(
-            policy, question, template, attempt=attempt, feedback=feedback.text
+            policy, question, template, attempt=attempt, told={"feedback": feedback.text}
         )
         return Revision(fitted.ids, tuple(question), fitted.text, fitted.shortened)
     attempt = quoted(policy, attempt)

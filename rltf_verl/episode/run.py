@@ -17,11 +17,12 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
+from rltf_verl.episode.teacher import with_teachers
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.correctness import CorrectnessProvider
 from rltf_verl.feedback.group import Group
 from rltf_verl.policy import Policy
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, Turn
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
 
 _FALLBACK = CorrectnessProvider()
 """Speaks where `rltf.feedback.on_error=correctness` and the provider has nothing."""
@@ -80,7 +81,10 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
             group.ended(session_id)
     turns = shaped(_flat(root), parts.config.reward)
     cut_to = session.horizon if session.horizon < most else None
-    return Episode(problem, session_id, tuple(turns), session.num_shortened, cut_to)
+    episode = Episode(problem, session_id, tuple(turns), session.num_shortened, cut_to)
+    if validate or not parts.config.teaches:
+        return episode
+    return await with_teachers(parts, policy, episode, messages, seed_of, group)
 
 
 @dataclass
@@ -125,20 +129,21 @@ class _Session:
             return _Node(turn)
         if turn.grade.correct and self._stop_when_solved():
             return _Node(replace(turn, stop="solved"))
-        if len(before) + 1 == self.horizon:
-            return _Node(replace(turn, stop="horizon"))
+        last = len(before) + 1 == self.horizon
+        ends: StopReason = "horizon" if last else "not_asked"
+        if last and not self._teacher_asks(turn):
+            return _Node(replace(turn, stop=ends))
         if not await self._is_asked(turn, len(before)):
-            return _Node(replace(turn, stop="not_asked"))
+            return _Node(replace(turn, stop=ends))
         try:
             turn, revision = await self._revision(turn, before, messages, branch)
         except FeedbackUnavailable as error:
             if self.parts.config.feedback.on_error == "raise":
                 raise
-            return _Node(
-                replace(
-                    turn, stop="feedback_unavailable", error=str(error), withheld=error.withheld
-                )
-            )
+            ends = "horizon" if last else "feedback_unavailable"
+            return _Node(replace(turn, stop=ends, error=str(error), withheld=error.withheld))
+        if revision is None:
+            return _Node(replace(turn, stop=ends))
         self.num_shortened += revision.shortened
         if revision.ids is None:
             return _Node(replace(turn, stop="prompt_too_long"))
@@ -152,6 +157,12 @@ class _Session:
     def _stop_when_solved(self) -> bool:
         episode = self.parts.config.episode
         return episode.stop_when_solved_val if self.validate else episode.stop_when_solved_train
+
+    def _teacher_asks(self, turn: Turn) -> bool:
+        """Whether feedback on a last turn is wanted, for the teacher's prompt alone."""
+        config = self.parts.config
+        wanted = config.teacher.right or not turn.grade.correct
+        return config.asks_for_teacher and wanted and not self.validate
 
     async def _is_asked(self, turn: Turn, depth: int) -> bool:
         """Whether feedback is wanted (`FeedbackConfig.ask`). A session that plays alone is its own
@@ -171,8 +182,9 @@ class _Session:
 
     async def _revision(
         self, turn: Turn, before: tuple[Turn, ...], messages: tuple[Message, ...], branch: int
-    ) -> tuple[Turn, Revision]:
-        """The turn with its feedback, and the prompt that quotes both.
+    ) -> tuple[Turn, Revision | None]:
+        """The turn with its feedback, and the prompt that quotes both; None after the last turn,
+        on which only the teacher reads feedback.
 
         Raises:
             FeedbackUnavailable: there is no feedback, or none that a prompt can be made of.
@@ -190,21 +202,26 @@ class _Session:
             self.parts.config.episode.quote,
         )
         start = time.monotonic()
+        goes_on = len(before) + 1 < self.horizon
         try:
             feedback = await ask(self.parts.provider, request)
-            return await self._revised(turn, feedback, messages, start)
+            return await self._revised(turn, feedback, messages if goes_on else None, start)
         except FeedbackUnavailable as error:
             if self.parts.config.feedback.on_error != "correctness":
                 raise
             turn = replace(turn, withheld=error.withheld)
             fallback = replace(await _FALLBACK.feedback(request), fallback=True)
-            return await self._revised(turn, fallback, messages, start)
+            return await self._revised(turn, fallback, messages if goes_on else None, start)
 
     async def _revised(
-        self, turn: Turn, feedback: Feedback, messages: tuple[Message, ...], start: float
-    ) -> tuple[Turn, Revision]:
-        """As `_revision`, with this feedback, which was asked for at `start`."""
+        self, turn: Turn, feedback: Feedback, messages: tuple[Message, ...] | None, start: float
+    ) -> tuple[Turn, Revision | None]:
+        """As `_revision`, with this feedback, which was asked for at `start`; no messages: nothing
+        follows.
+        """
         feedback = replace(feedback, latency_s=time.monotonic() - start)
+        if messages is None:
+            return replace(turn, feedback=feedback), None
         try:
             revision = await revise(
                 self.policy, self.parts.config.episode, messages, self.question, turn, feedback

@@ -1,5 +1,5 @@
-"""Which template the prompts of turns 2 and later have, and whether it shows what the feedback is
-about.
+"""Which template the prompts of turns 2 and later have, and the teacher's, and whether it shows
+what it is about.
 """
 
 from __future__ import annotations
@@ -27,17 +27,51 @@ feedback is one fixed sentence. An environment may have others (`envs.base.HasRe
 
 
 def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> RLTFConfig:
-    """The configuration with `rltf.episode.revise` named.
+    """The configuration with `rltf.episode.revise` and `rltf.teacher.prompt` named.
 
     Raises:
-        ConfigError: no such template, or one that does not show what later turns need.
+        ConfigError: no such template, or one that does not show what later turns or the teacher
+            need.
     """
     named = config.episode.revise or fitting_template(config, env, provider)
     require_template("rltf.episode.revise", "revise", named)
+    if config.teaches:
+        prompt = config.teacher.prompt or teacher_template(config, env, named)
+        require_template("rltf.teacher.prompt", "teacher", prompt)
+        _require_told(config, prompt)
+        config = replace(config, teacher=replace(config.teacher, prompt=prompt))
     if config.episode.horizon == 1:  # no later turn
         return config
     _require_shown(config, named, provider)
     return replace(config, episode=replace(config.episode, revise=named))
+
+
+def teacher_template(config: RLTFConfig, env: Env, revise: str) -> str:
+    """What `rltf.teacher.prompt=null` means.
+
+    Args:
+        config: what the teacher reads.
+        env: may have a template of its own.
+        revise: the template of later prompts. The teacher reads that one where it says the same: of
+            feedback alone, about the first attempt, in a fresh conversation.
+    """
+    teacher, own = config.teacher, getattr(env, "revise_templates", {})
+    says_the_same = teacher.sources == ("feedback",) and teacher.turns == "first"
+    if says_the_same and config.episode.context == "fresh":
+        return template_of("revise", revise)
+    return template_of("teacher", own.get("teacher", "privileged"))
+
+
+def _require_told(config: RLTFConfig, template: str) -> None:
+    """Each thing that the teacher reads is shown where there is no other."""
+    key, fix = f"rltf.teacher.prompt={template}", "choose another template, or null"
+    for source in config.teacher.sources:
+        others = [name for name in FIELDS["teacher"] if name not in ("question", source)]
+        shown = fields_shown(template, ("question", source), others)
+        for name in ("question", source):
+            if name not in shown:
+                where = "" if name == "question" else f" (rltf.teacher.reads={name})"
+                raise ConfigError(f"{key}: does not show the {name}{where}; {fix}")
 
 
 def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> str:

@@ -23,20 +23,19 @@ SWITCH = "or rltf.logit_distill.weight=0"
 
 
 class LogitDistill(Objective[LogitDistillConfig]):
-    """First attempts are pulled towards what the policy says there once it has read feedback."""
+    """Attempts are pulled towards what a teacher says there, who has read more
+    (`episode.teacher`)."""
 
     Settings = LogitDistillConfig
 
     def marked(self, row: Row, episode: Episode) -> Row:
         """With the prompts that the teacher of its attempts reads."""
-        read = {t.parent: t.attempt.prompt_ids for t in reversed(episode.turns) if t.parent == 0}
-        spans = attempt_spans(row).items()
-        teachers = [TeacherSpan(*span, read[turn]) for turn, span in spans if turn in read]
-        return replace(row, teachers=tuple(teachers))
+        taught = [(span, episode.turns[turn].teacher) for turn, span in attempt_spans(row).items()]
+        return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in taught if t))
 
     def lives(self, sessions: Sessions) -> torch.Tensor:
-        """[S] bool: where a second turn follows."""
-        return sessions.valid[:, 1:].any(dim=1)
+        """[S] bool: where an attempt has a teacher."""
+        return sessions.taught.any(dim=1)
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
@@ -52,7 +51,14 @@ class LogitDistill(Objective[LogitDistillConfig]):
         ulysses = "ulysses_sequence_parallel_size"
         ranks = max(n or 1 for n in actor(ulysses, f"fsdp_config.{ulysses}"))
         fused = [*actor("use_fused_kernels"), setting("actor_rollout_ref.model.use_fused_kernels")]
+        size = setting("actor_rollout_ref.rollout.n")
+        alone = size == 1 and self.config.teacher.sources == ("sibling",)
         return [
+            (
+                not alone,
+                f"actor_rollout_ref.rollout.n={size}: rltf.teacher.reads=sibling needs other"
+                " sessions of the problem; set it to 8, or let the teacher read something else",
+            ),
             (
                 strategy in ("fsdp", "fsdp2"),
                 f"actor_rollout_ref.actor.strategy={strategy}: rltf.logit_distill reads logits over"

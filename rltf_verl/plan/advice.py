@@ -12,6 +12,7 @@ from rltf_verl.plan.inputs import Inputs
 from rltf_verl.plan.measure import Measured
 from rltf_verl.plan.play import Played
 from rltf_verl.plan.stand_ins import CRITIQUE, JUDGED, LATER
+from rltf_verl.types import Turn
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
 SHOWN = 80
@@ -26,6 +27,7 @@ def advice(
         found += _groups(inputs, inputs.parts.config)
         found += _answers(plays, no_idea)
         found += _feedback(inputs.parts, plays)
+        found += _teachers(inputs.parts.config, plays)
     if measured is not None:
         found += _lengths(inputs, measured)
     return found
@@ -112,12 +114,8 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
     num = len(firsts)
     told = [play for play in plays if _tells(parts, play)]
     dropped = [turn.error for turn in firsts if turn.withheld is not None]
-    failed = [
-        turn.error
-        for turn in firsts
-        if turn.withheld is None and turn.stop == "feedback_unavailable"
-    ]
-    if told:
+    failed = [turn.error for turn in firsts if turn.withheld is None and _failed(turn)]
+    if told and config.episode.horizon > 1:
         meant = ", as acknowledge_leaks=true says" if config.feedback.acknowledge_leaks else ""
         yield (
             f"the feedback tells the answer at {len(told)} of {num} problems{meant}; later answers"
@@ -133,10 +131,25 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
         )
     for what, causes in (("the leak guard withholds the", dropped), ("there is no", failed)):
         if causes:
+            less = "have one turn" if config.episode.horizon > 1 else "have no teacher who reads it"
             yield (
                 f"{what} feedback at {len(causes)} of {num} problems ({causes[0]}): those episodes"
-                " have one turn"
+                f" {less}"
             )
+
+
+def _failed(turn: Turn) -> bool:
+    return turn.error is not None and turn.stop in ("feedback_unavailable", "horizon")
+
+
+def _teachers(config: RLTFConfig, plays: Sequence[Played]) -> Iterator[str]:
+    alone = [p for p in plays if all(turn.teacher is None for turn in p.episode.turns)]
+    if config.teaches and alone:
+        reads = ", ".join(config.teacher.sources)
+        yield (
+            f"at {len(alone)} of {len(plays)} problems no attempt has a teacher: there is nothing"
+            f" to read (rltf.teacher.reads={reads}), or it does not fit data.max_prompt_length"
+        )
 
 
 def _later(text: str) -> bool:

@@ -109,6 +109,7 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
         "revise": episode.revise if episode.horizon > 1 else None,
         "feedback": feedback.provider.name + (f", {level}" if level else ""),
         "guard": feedback.guard.action,
+        "teacher": _teacher(config),
         "trains": [
             {
                 "role": "feedback" if own.name == "feedback_modeling" else own.name,
@@ -118,6 +119,18 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
             for own in objectives_of(config)
             if own.enabled and own.settings.weight and _has_rows(own.name, config)
         ],
+    }
+
+
+def _teacher(config: RLTFConfig) -> dict[str, Any] | None:
+    if not config.teaches:
+        return None
+    own = config.teacher
+    return {
+        "reads": list(own.sources),
+        "turns": own.turns,
+        "right": own.right,
+        "template": own.prompt,
     }
 
 
@@ -172,6 +185,8 @@ def _turn(text: Any, turn: Turn) -> dict[str, Any]:
         "withheld": turn.withheld is not None,
         "stop": turn.stop,
         "error": turn.error,
+        "teacher": None if turn.teacher is None else text(turn.teacher.ids),
+        "teacher_tokens": None if turn.teacher is None else len(turn.teacher.ids),
     }
 
 

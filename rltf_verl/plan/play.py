@@ -10,12 +10,13 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import place_of
+from rltf_verl.feedback.group import Group
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
 from rltf_verl.objectives.rows import session_rows
 from rltf_verl.plan.answers import Tried, right_answer, wrong_answer
 from rltf_verl.plan.inputs import Case, Teller
-from rltf_verl.plan.stand_ins import CRITIQUE, Ahead, Asked
+from rltf_verl.plan.stand_ins import CRITIQUE, LATER, Ahead, Asked
 from rltf_verl.types import CONTEXT, Episode, Row
 
 
@@ -90,11 +91,22 @@ async def played(
         session_id=0,
         validate=False,
         seed_of=lambda place: seeds.setdefault(place, len(seeds)),
+        group=_sibling(parts.config),
     )
     rows = await session_rows(policy, case.messages, episode, parts.config)
     critics = [policy.asked[seeds[p]] for p in seeds if "/" in p and seeds[p] in policy.asked]
     copies = [Asked(judge.settings, list(judge.calls)) for judge in asked]
     return Played(case, right, tried, episode, rows, critics, copies)
+
+
+def _sibling(config: RLTFConfig) -> Group | None:
+    """Another session that has solved the problem, where a teacher reads of it."""
+    if not config.teaches or "sibling" not in config.teacher.sources:
+        return None
+    group = Group(2)
+    group.ended(1)
+    group.graded(1, 1, LATER["peer"], correct=True)  # not by turn 1: feedback is asked for
+    return group
 
 
 class _Script(dict[int, str]):

@@ -23,7 +23,11 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from rltf_verl.registry import require_choice, unknown
 
-FIELDS = {"revise": ("question", "attempt", "feedback"), "critic": ("question", "attempt")}
+FIELDS = {
+    "revise": ("question", "attempt", "feedback"),
+    "critic": ("question", "attempt"),
+    "teacher": ("question", "attempt", "feedback", "reference", "sibling", "demonstration"),
+}
 """Folder -> what a template of one's own may use."""
 
 
@@ -60,10 +64,13 @@ def template_of(folder: str, name: str) -> str:
 
 def require_template(key: str, folder: str, name: str) -> None:
     """Raise ValueError, naming config `key`, unless `name` is a template of `folder` or a file that
-    can be one.
+    can be one. A teacher's prompt is named with its folder: it may be one of `revise`.
     """
     if is_file(name):
         _require_file(key, folder, name)
+    elif folder == "teacher":
+        known = [t for t in template_names() if t.startswith(("revise/", "teacher/"))]
+        require_choice(key, name, known)
     else:
         require_choice(
             key, name, [t.partition("/")[2] for t in template_names() if t.startswith(f"{folder}/")]
@@ -99,14 +106,14 @@ def render(template: str, /, **fields: Any) -> str:
         ) from None
 
 
-def fields_shown(template: str, fields: Sequence[str]) -> frozenset[str]:
+def fields_shown(template: str, fields: Sequence[str], empty: Sequence[str] = ()) -> frozenset[str]:
     """Those of the fields whose text stands in the rendered template, found by rendering it with
-    marks.
+    marks; `empty`: fields that it is given without a text.
     """
     marks = {
         field: f"{i}7320508075{i}" for i, field in enumerate(fields, start=1)
     }  # no filter changes digits
-    text = render(template, **marks)
+    text = render(template, **dict.fromkeys(empty, ""), **marks)
     return frozenset(field for field, mark in marks.items() if mark in text)
 
 

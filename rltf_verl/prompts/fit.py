@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from rltf_verl.policy import Policy
 from rltf_verl.prompts import render
 from rltf_verl.prompts.quote import quoted
 from rltf_verl.types import Message
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -29,31 +32,33 @@ async def fitted_prompt(
     template: str,
     *,
     attempt: str,
-    feedback: str = "",
+    told: Mapping[str, str] = NOTHING,
     unthinking: bool = False,
 ) -> Fitted:
     """The conversation with its last message replaced by a rendered template.
 
-    Attempt and feedback are quoted as characters: none of them can be read as a special token
+    Attempt and what is told are quoted as characters: none of them can be read as a special token
     (`quote.defused`).
 
     When it exceeds the budget the quoted attempt is cut from the front (its answer stands at the
-    end), never the question or the feedback.
+    end), never the question or what is told.
 
     Args:
         policy: encodes, and knows the budget.
         messages: the first prompt; its last message is the question.
-        template: as of `render`; takes question, attempt and feedback.
+        template: as of `render`; takes question, attempt and what is told.
         attempt: the text that is quoted.
-        feedback: what was said about it.
+        told: the template's other fields: `feedback`, what was said about it, and what else a
+            teacher reads.
         unthinking: the answer to the prompt is known and has no thoughts
             (`Policy.encode_unthinking`).
     """
-    attempt, feedback = quoted(policy, attempt), quoted(policy, feedback)
+    attempt = quoted(policy, attempt)
+    fields = {name: quoted(policy, text) for name, text in told.items()}
     encode = policy.encode_unthinking if unthinking else policy.encode
 
     async def quote(tail: str) -> Fitted:
-        text = render(template, question=messages[-1]["content"], attempt=tail, feedback=feedback)
+        text = render(template, question=messages[-1]["content"], attempt=tail, **fields)
         ids = await encode([*messages[:-1], {**messages[-1], "content": text}])
         return Fitted(
             ids if len(ids) <= policy.prompt_budget else None, text, shortened=tail != attempt

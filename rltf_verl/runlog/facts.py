@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rltf_verl.feedback import provider_names
-from rltf_verl.runlog.turns import Record, answer, format_ok, says_nothing
+from rltf_verl.runlog.turns import Record, answer, feedback_failed, format_ok, says_nothing
 from rltf_verl.types import TECHNICAL_STOPS
 
 
@@ -58,6 +58,8 @@ class TurnFacts:
     """Whose text that was, as a position in `provider_names()`; −1: nobody looked, or another
     provider.
     """
+    taught: float = 0.0
+    """The attempt has a teacher."""
     own_feedback_tokens: float = 0.0
     """Tokens of feedback that the policy wrote; the log does not have them."""
     graded: float = float("nan")
@@ -97,7 +99,7 @@ def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
         changed=float(changed),
         repeated=float(repeated),
         feedback=float(feedback is not None),
-        feedback_failed=float(stop == "feedback_unavailable"),
+        feedback_failed=float(feedback_failed(turn)),
         feedback_fallback=float(feedback is not None and feedback["fallback"]),
         feedback_words=float(len(feedback["text"].split())) if feedback else 0.0,
         feedback_latency_s=float(feedback["latency_s"]) if feedback else 0.0,
@@ -105,6 +107,7 @@ def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
         withheld=float(withheld is not None),
         feedback_leak=leak,
         feedback_provider=provider,
+        taught=float(turn.get("teacher") is not None),
     )
 
 

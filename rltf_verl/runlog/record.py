@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, fields
 from typing import Any
 
-from rltf_verl.types import Attempt, Episode, Feedback, Problem, Turn
+from rltf_verl.types import Attempt, Episode, Feedback, Problem, TeacherPrompt, Turn
 
 VERSION = 5
 MAX_TASK = 20_000
@@ -46,6 +46,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "grade": asdict(turn.grade),
         "feedback": _feedback_record(turn.feedback),
         "withheld": _feedback_record(turn.withheld),
+        "teacher": _teacher_record(turn.teacher),
         "weight_version": turn.attempt.info.get("max_global_steps"),
     }
 
@@ -63,6 +64,12 @@ def _ids(attempt: Attempt) -> dict[str, Any]:
         "response_ids": attempt.response_ids,
         "log_probs": attempt.log_probs,
     }
+
+
+def _teacher_record(teacher: TeacherPrompt | None) -> dict[str, Any] | None:
+    if teacher is None:
+        return None
+    return {"prompt": teacher.text, "prompt_tokens": len(teacher.ids)}
 
 
 def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:

@@ -96,6 +96,12 @@ def fell_back(turns: Sequence[Record]) -> bool:
     return any(bool(turn["feedback"]) and bool(turn["feedback"]["fallback"]) for turn in turns)
 
 
+def feedback_failed(turn: Record) -> bool:
+    """Feedback was asked for, and none came; on the last turn only a teacher would have read it."""
+    ends_so = turn["stop"] == "horizon" and bool(turn["error"])
+    return ends_so or bool(turn["stop"] == "feedback_unavailable")
+
+
 def failed(turns: Sequence[Record]) -> bool:
     """A grader or a provider failed."""
     return any(bool(turn["grade"]["error"]) or bool(turn["error"]) for turn in turns)

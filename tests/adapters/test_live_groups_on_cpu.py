@@ -39,6 +39,7 @@ def facts_of(rewards):
             "correct": reward == 1,
             "response_tokens": PER_SESSION,
             "feedback": k + 1 < len(rewards),
+            "taught": k + 1 < len(rewards),
         }
         for name, value in values.items():
             facts[k, SESSION_FACTS.index(name)] = float(value)
@@ -259,7 +260,7 @@ def test_a_group_is_dead_when_no_objective_that_is_on_gets_anything_from_it(
     assert metrics["group/left_dead"] == (0 if live else 1)
 
 
-def test_logit_distillation_lives_on_second_turns(sampled):
+def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
     from rltf_verl.adapters.queue.columns import real_rows
     from rltf_verl.adapters.queue.step_rows import read_rows
 

@@ -44,16 +44,14 @@ def test_the_preset_is_multi_turn_grpo_and_the_defaults():
         2,
     )
     assert checks.check_config(logit("rltf.attempt.weight=0")).attempt.weight == 0
+    for place in ("rltf.episode.context=append", "rltf.episode.horizon=1"):
+        checks.check_config(logit(place))
 
 
 REFUSED = {  # what is set, and how the message starts
-    "appended context": (
-        ["rltf.episode.context=append"],
-        "rltf.episode.context=append: rltf.logit_distill puts ",
-    ),
-    "one turn": (
-        ["rltf.episode.horizon=1"],
-        "rltf.episode.horizon=1: logit_distill needs a second turn; set it to 2",
+    "a sibling alone": (
+        ["rltf.teacher.reads=sibling", "actor_rollout_ref.rollout.n=1"],
+        "actor_rollout_ref.rollout.n=1: rltf.teacher.reads=sibling needs other sessions of the",
     ),
     "divergence": (
         ["rltf.logit_distill.divergence=kl"],
@@ -94,9 +92,7 @@ def test_what_cannot_work_is_refused_with_key_value_and_fix(case):
         checks.check_config(logit(*overrides))
 
 
-@pytest.mark.parametrize(
-    "case", ["megatron", "fused", "sequence parallel", "static shapes", "appended context"]
-)
+@pytest.mark.parametrize("case", ["megatron", "fused", "sequence parallel", "static shapes"])
 def test_without_the_objective_it_is_not_refused(case):
     checks.check_config(logit(*REFUSED[case][0], "rltf.logit_distill.weight=0"))
 

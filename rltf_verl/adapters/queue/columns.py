@@ -158,6 +158,7 @@ def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:
         group=group,
         graded=column["graded"].nan_to_num(),
         cut=column["cut"].nan_to_num() > 0,
+        taught=column["taught"].nan_to_num() > 0,
     )
     ungraded = column["ungraded"].nan_to_num() > 0
     return with_neutral_rewards(sessions, ungraded) if bool(ungraded.any()) else sessions

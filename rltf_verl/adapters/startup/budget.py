@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -11,11 +11,13 @@ from rltf_verl.adapters.startup.verl_settings import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
 from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.teacher import known_beforehand
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Message, Problem
 
 NUM_BUDGET_PROBES = 32
-"""Problems of the training set whose revise prompt is measured at start."""
+"""Problems of the training set whose later prompts are measured at start."""
+REVISE, TEACHER = "revise", "teacher's"
 
 
 def check_budget(config: DictConfig, parts: Parts, tokenizer: Any) -> None:
@@ -55,8 +57,8 @@ def check_row_budget(config: DictConfig) -> None:
 
 
 def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any) -> None:
-    """Refuse a `data.max_prompt_length` that cannot hold a second prompt even if the attempt had no
-    tokens at all.
+    """Refuse a `data.max_prompt_length` that cannot hold a second prompt, or a teacher's, even if
+    the attempt had no tokens at all; and a teacher who has nothing to read.
 
     Measures the first problems of the training set with what the environment says of an empty
     answer. A first prompt above the limit is refused too: nothing cuts it, so its answer would be
@@ -64,7 +66,8 @@ def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenize
     """
     limit, rltf = int(config.data.max_prompt_length), parts.config
     options = dict(config.data.get("apply_chat_template_kwargs") or {})
-    longest, worst = 0, None
+    needs: dict[str, tuple[int, int]] = {}
+    num_told = num = 0
 
     def length(messages: list[Message], index: int) -> int:
         try:
@@ -94,18 +97,45 @@ def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenize
                 f" {tokens} tokens; raise it, or leave such problems out with"
                 " data.filter_overlong_prompts=True"
             )
-        if rltf.episode.horizon == 1:
-            continue
-        second = second_prompt(rltf, question, _sample_feedback(parts, problem))
-        needed = length(second, problem.index)
-        if needed > longest:
-            longest, worst = needed, problem.index
-    if longest > limit:
+        num += 1
+        for what, prompt in _later_prompts(parts, problem, question):
+            num_told += what == TEACHER
+            needed = length(prompt, problem.index)
+            if needed > needs.get(what, (0, 0))[0]:
+                needs[what] = needed, problem.index
+    for what, (longest, worst) in needs.items():
+        if longest > limit:
+            template = rltf.teacher.prompt if what == TEACHER else rltf.episode.revise
+            raise ConfigError(
+                f"data.max_prompt_length={limit}: the {what} prompt of template {template}"
+                f" needs {longest} tokens for problem {worst} before any attempt is quoted; set it"
+                f" to at least {longest} plus the length of an attempt"
+            )
+    if num and rltf.teaches and not num_told:
+        reads = ", ".join(rltf.teacher.sources)
         raise ConfigError(
-            f"data.max_prompt_length={limit}: the revise prompt of template {rltf.episode.revise}"
-            f" needs {longest} tokens for problem {worst} before any attempt is quoted; set it to"
-            f" at least {longest} plus the length of an attempt"
+            f"rltf.teacher.reads={reads}: none of the first {num} problems of the training data has"
+            " one; give them one (docs/methods.md says where), or let the teacher read feedback"
         )
+
+
+def _later_prompts(
+    parts: Parts, problem: Problem, question: list[Message]
+) -> Iterator[tuple[str, list[Message]]]:
+    """Whose prompt it is, and its conversation."""
+    rltf = parts.config
+    if rltf.episode.horizon > 1:
+        yield REVISE, second_prompt(rltf, question, _sample_feedback(parts, problem))
+    if not rltf.teaches:
+        return
+    told = known_beforehand(parts, problem)
+    if "feedback" in rltf.teacher.sources:
+        told["feedback"] = _sample_feedback(parts, problem)
+    if any(told.values()) or "sibling" in rltf.teacher.sources:
+        text = render(
+            rltf.teacher.prompt or "", question=question[-1]["content"], attempt="", **told
+        )
+        yield TEACHER, [*question[:-1], {"role": "user", "content": text}]
 
 
 def first_prompt(row: Mapping[str, Any]) -> list[Message]:

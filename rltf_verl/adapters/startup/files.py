@@ -18,6 +18,7 @@ from rltf_verl.prompts import is_file
 
 TEMPLATE_KEYS = (
     "rltf.episode.revise",
+    "rltf.teacher.prompt",
     "rltf.feedback_modeling.critic",
     "rltf.feedback.critic",
     "rltf.feedback.even.critic",

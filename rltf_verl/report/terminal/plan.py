@@ -18,7 +18,7 @@ HEAD, TAIL = 14, 8
 """Lines of a long text that are shown from its two ends."""
 WHAT = {
     **TRAINS,
-    "logit_distill": "first answers, towards what the policy says there at the second prompt",
+    "logit_distill": "answers, towards what the teacher says there",
 }
 STOPS = {
     "solved": "ends here: solved",
@@ -68,10 +68,19 @@ def _run(out: Console, run: Json) -> None:
         table.add_row("environment", _one(run["environment"]))
         table.add_row("feedback", f"{_one(run['feedback'])}; leak guard {run['guard']}")
         table.add_row("an episode", f"{turns}; {n} episodes a problem")
+        if run["teacher"] is not None:
+            table.add_row("teacher", _teacher(run["teacher"]))
         for own in run["trains"]:
             what = WHAT.get(own["role"], "")
             table.add_row("trains", f"{own['objective']} × {own['weight']}: {what}".rstrip(": "))
     out.print(table)
+
+
+def _teacher(teacher: Json) -> str:
+    which = {"first": "first answers", "last": "last answers", "all": "answers"}[teacher["turns"]]
+    only = "" if teacher["right"] else " that are wrong"
+    reads = ", ".join(teacher["reads"])
+    return _one(f"of {which}{only}; reads {reads}, by template {teacher['template']}")
 
 
 def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
@@ -92,6 +101,9 @@ def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
             _block(out, f"{what} [{turn['provider']}]", turn["feedback"], "cyan", whole)
         if turn["leak"]:
             _line(out, "  tells the answer: ", turn["leak"], "red")
+        if turn["teacher"] is not None:
+            label = f"what the teacher of answer {k} reads ({turn['teacher_tokens']} tokens)"
+            _block(out, label, turn["teacher"], "magenta", whole)
     if brief:
         return
     for text in problem["judge_prompts"][:1]:

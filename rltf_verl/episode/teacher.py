@@ -1,0 +1,152 @@
+"""What the teacher of an attempt reads (`rltf.teacher`): the conversation that the attempt answers,
+with more in its last message.
+
+The prompts are made once a session has been played: who reads a sibling's answer waits for the
+others, and nobody waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from rltf_verl.config import SOURCES, TeacherConfig
+from rltf_verl.envs.base import Env, HasWorkedSolution
+from rltf_verl.episode import lost
+from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.rows import last_turns
+from rltf_verl.episode.seeds import place_of
+from rltf_verl.feedback.group import ENDED, Group
+from rltf_verl.policy import Policy
+from rltf_verl.prompts import render
+from rltf_verl.prompts.fit import fitted_prompt
+from rltf_verl.prompts.quote import quoted, shown_of
+from rltf_verl.types import Episode, Message, Problem, TeacherPrompt, Turn
+
+
+def known_beforehand(parts: Parts, problem: Problem) -> dict[str, str]:
+    """Each thing that a teacher can read; empty what it does not read, or what only a session
+    brings.
+    """
+    told, sources = dict.fromkeys(SOURCES, ""), parts.config.teacher.sources
+    if "reference" in sources:
+        told["reference"] = reference_of(parts.env, problem)
+    if "demonstration" in sources:
+        told["demonstration"] = problem.demonstration
+    return told
+
+
+def reference_of(env: Env, problem: Problem) -> str:
+    """The worked solution where the environment has one, else the reference answer."""
+    solution = env.worked_solution(problem) if isinstance(env, HasWorkedSolution) else ""
+    return solution if solution.strip() else problem.reference
+
+
+async def with_teachers(
+    parts: Parts,
+    policy: Policy,
+    episode: Episode,
+    question: Sequence[Message],
+    seed_of: Callable[[str], int],
+    group: Group | None,
+) -> Episode:
+    """The episode, whose attempts have the prompts of their teachers.
+
+    An attempt has none if there is nothing to be read, or if the prompt does not fit.
+
+    Args:
+        parts: environment and configuration.
+        policy: encodes, and knows the budget.
+        episode: a training session, played to its end.
+        question: the first prompt.
+        seed_of: place in the session -> seed; chooses among siblings.
+        group: the other sessions of the problem.
+    """
+    config = parts.config.teacher
+    chosen = _chosen(config, episode)
+    if not chosen:
+        return episode
+    shared = known_beforehand(parts, episode.problem)
+    if "sibling" in config.sources:
+        shared["sibling"] = await _sibling(parts, episode, seed_of, group)
+    turns = list(episode.turns)
+    for k in chosen:
+        feedback = turns[k].feedback if "feedback" in config.sources else None
+        told = {**shared, "feedback": "" if feedback is None else feedback.text}
+        if not any(text.strip() for text in told.values()):
+            continue
+        try:
+            teacher = await _prompt(parts, policy, turns, k, question, told)
+        except Exception as error:  # a text that no tokenizer takes must not cost the session
+            where = f"session {episode.session_id} of problem {episode.problem.index}"
+            lost.name("no teacher's prompt could be made", where, error)
+            continue
+        turns[k] = replace(turns[k], teacher=teacher)
+    return replace(episode, turns=tuple(turns))
+
+
+def _chosen(config: TeacherConfig, episode: Episode) -> list[int]:
+    """Turns whose attempts are to have a teacher."""
+    turns = episode.turns
+    of: dict[str, Collection[int]] = {
+        "first": (0,),
+        "last": set(last_turns(episode)),
+        "all": range(len(turns)),
+    }
+    graded = (k for k in sorted(of[config.turns]) if turns[k].stop != "ungraded")
+    return [k for k in graded if config.right or not turns[k].grade.correct]
+
+
+async def _sibling(
+    parts: Parts, episode: Episode, seed_of: Callable[[str], int], group: Group | None
+) -> str:
+    """Another session's right answer, of whichever turn; empty without one."""
+    if group is None:
+        return ""
+    wait_s = parts.config.feedback.ask_wait_s
+    found = await group.solutions(episode.session_id, ENDED, wait_s)
+    if not found:
+        return ""
+    chosen = found[seed_of(place_of(0, 0, "teacher")) % len(found)]
+    return shown_of(chosen.text, parts.config.episode.quote)
+
+
+async def _prompt(
+    parts: Parts,
+    policy: Policy,
+    turns: Sequence[Turn],
+    k: int,
+    question: Sequence[Message],
+    told: dict[str, str],
+) -> TeacherPrompt | None:
+    """The student's conversation, its last message through the template; None if it is too long.
+
+    In an appended context the tokens before that message are those that the student had.
+    """
+    turn, episode = turns[k], parts.config.episode
+    template = parts.config.teacher.prompt or ""
+    asked = question[-1]["content"] if turn.prompt is None else turn.prompt
+    attempt = shown_of(turn.attempt.text, episode.quote)
+    if turn.parent is None or episode.context == "fresh":
+        messages = [*question[:-1], {**question[-1], "content": asked}]
+        fitted = await fitted_prompt(policy, messages, template, attempt=attempt, told=told)
+        return None if fitted.ids is None else TeacherPrompt(fitted.ids, fitted.text)
+    before = turns[turn.parent].attempt
+    quotes = {name: quoted(policy, text) for name, text in told.items()}
+    text = render(template, question=asked, attempt=quoted(policy, attempt), **quotes)
+    ids = await policy.extend(
+        before.prompt_ids + before.response_ids,
+        _conversation(turns, turn.parent, question),
+        {"role": "user", "content": text},
+    )
+    return TeacherPrompt(ids, text) if len(ids) <= policy.prompt_budget else None
+
+
+def _conversation(turns: Sequence[Turn], k: int, question: Sequence[Message]) -> list[Message]:
+    """What an appended context says up to the attempt of turn k, that attempt included."""
+    turn = turns[k]
+    said = {"role": "assistant", "content": turn.attempt.text}
+    if turn.parent is None:
+        return [*question, said]
+    asked = {"role": "user", "content": turn.prompt or ""}
+    return [*_conversation(turns, turn.parent, question), asked, said]

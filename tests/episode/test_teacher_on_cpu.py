@@ -1,0 +1,309 @@
+"""What the teacher of each attempt reads, and where in which row the attempt is."""
+
+import asyncio
+import re
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from rltf_verl.config import (
+    EpisodeConfig,
+    FeedbackConfig,
+    LogitDistillConfig,
+    RLTFConfig,
+    TeacherConfig,
+)
+from rltf_verl.data.schema import problem_from_row
+from rltf_verl.envs import make_env
+from rltf_verl.episode import lost
+from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.templates import with_template
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.group import Group
+from rltf_verl.objectives.rows import session_rows
+from rltf_verl.prompts import render
+from rltf_verl.runlog.facts import turn_facts
+from rltf_verl.runlog.record import turn_record
+from tests.support.episode_fakes import (
+    PROBLEM,
+    QUESTION,
+    EchoEnv,
+    Remark,
+    ScriptedPolicy,
+    ScriptedProvider,
+    seed_of_place,
+    stops,
+    text_of,
+)
+
+TOLD = replace(PROBLEM, demonstration="as in yes")
+READS = ["feedback", "reference", ("feedback", "reference"), "demonstration", "sibling"]
+ANSWERS = {
+    "wrong": ["no", "nope", "nah"],
+    "right at last": ["no", "nope", "yes"],
+    "right at once": ["yes", "no", "oh yes"],
+}
+
+
+def parts_of(provider=None, reads="feedback", feedback=None, env=None, weight=1.0, **keys):
+    teacher = {key: keys.pop(key) for key in ("turns", "right", "prompt") if key in keys}
+    config = RLTFConfig(
+        episode=EpisodeConfig(**keys),
+        feedback=FeedbackConfig(**(feedback or {})),
+        logit_distill=LogitDistillConfig(weight=weight),
+        teacher=TeacherConfig(reads, **teacher),
+    )
+    provider = provider or Remark()
+    return Parts(with_template(config, env or EchoEnv(), provider), env or EchoEnv(), provider)
+
+
+def play(parts, answers, *, validate=False, group=None, policy=None, problem=TOLD):
+    policy = policy or ScriptedPolicy(answers)
+
+    async def session():
+        episode = await run_episode(
+            parts,
+            policy,
+            problem,
+            QUESTION,
+            session_id=0,
+            validate=validate,
+            seed_of=seed_of_place,
+            group=group,
+        )
+        return episode, await session_rows(policy, QUESTION, episode, parts.config)
+
+    return asyncio.run(session())
+
+
+def in_rows(rows):
+    """Turn -> the teacher's prompt, each for exactly the tokens of that turn's attempt."""
+    found = {}
+    for row in rows:
+        ends = [0, *(span.end for span in row.teachers)]
+        for span, after in zip(row.teachers, ends, strict=False):
+            assert after <= span.start < span.end <= len(row.response_ids)
+            (turn,) = set(row.turn[span.start : span.end])
+            places = [i for i, t in enumerate(row.turn) if t == turn and row.role[i] == 0]
+            assert places == list(range(span.start, span.end)), "the whole attempt, no context"
+            found[turn] = span.prompt_ids
+    return found
+
+
+@pytest.mark.parametrize("answers", ANSWERS)
+@pytest.mark.parametrize("reads", READS, ids=str)
+@pytest.mark.parametrize("horizon", [1, 3])
+@pytest.mark.parametrize("context", ["fresh", "append"])
+def test_the_teacher_of_each_place_reads_the_students_conversation_and_more(
+    context, horizon, reads, answers
+):
+    sources = reads if isinstance(reads, tuple) else (reads,)
+    for turns, right, goes_on in product(["first", "all", "last"], [False, True], [False, True]):
+        if right and reads == "feedback" and not goes_on:
+            continue  # refused
+        provider, group = Remark(), Group(2)
+        group.graded(1, 0, "a sibling's yes", correct=True)
+        group.ended(1)
+        parts = parts_of(
+            provider,
+            reads,
+            horizon=horizon,
+            context=context,
+            turns=turns,
+            right=right,
+            stop_when_solved_train=not goes_on,
+        )
+        episode, rows = play(parts, ANSWERS[answers], group=group)
+        last = len(episode.turns) - 1
+        chosen = {"first": {0}, "last": {last}, "all": set(range(last + 1))}[turns]
+        expected = {}
+        for k, turn in enumerate(episode.turns):
+            asked = k < last or (
+                "feedback" in sources
+                and turn.stop == "horizon"
+                and (turns != "first" or k == 0)
+                and (right or not turn.grade.correct)
+            )
+            assert (turn.feedback is not None) == asked
+            told = {
+                "feedback": turn.feedback.text if turn.feedback else "",
+                "reference": "yes",
+                "demonstration": "as in yes",
+                "sibling": "a sibling's yes",
+            }
+            told = {name: text if name in sources else "" for name, text in told.items()}
+            if k in chosen and (right or not turn.grade.correct) and any(told.values()):
+                before, _, said = text_of(turn.attempt.prompt_ids).rpartition("<user>")
+                text = render(parts.config.teacher.prompt, question=said, attempt="", **told)
+                expected[k] = f"{before}<user>{text}"
+                assert turn.teacher.text == text
+        assert {k: text_of(ids) for k, ids in in_rows(rows).items()} == expected
+        recorded = turn_facts([turn_record(turn) for turn in episode.turns])
+        assert {k for k, facts in enumerate(recorded) if facts.taught} == set(expected)
+
+
+def test_without_a_second_answer_feedback_ends_in_the_teachers_prompt():
+    provider, policy = Remark(), ScriptedPolicy(["no"])
+    episode, (row,) = play(parts_of(provider, horizon=1), [], policy=policy)
+    assert (len(policy.prompts), provider.asked, stops(episode)) == (1, [1], ["horizon"])
+    ((_, prompt),) = in_rows([row]).items()
+    two, _ = play(parts_of(Remark(), horizon=2), ["no", "nah"])
+    assert prompt == two.turns[1].attempt.prompt_ids, "what a second answer would be given"
+
+
+def test_no_teacher_in_validation_without_the_objective_and_where_its_prompt_does_not_fit():
+    provider = Remark()
+    for parts, validate in (
+        (parts_of(provider, horizon=1), True),
+        (parts_of(provider, horizon=1, weight=0.0), False),
+    ):
+        episode, rows = play(parts, ["no"], validate=validate)
+        assert episode.turns[0].teacher is None
+        assert not rows[0].teachers
+    assert provider.asked == []
+    small = ScriptedPolicy(["no"], prompt_budget=40)
+    episode, (row,) = play(parts_of(horizon=1), [], policy=small)
+    assert (episode.turns[0].feedback.text, row.teachers) == ("not no", ())
+
+
+def test_feedback_that_only_the_teacher_would_read_can_fail_and_be_unwanted(caplog, monkeypatch):
+    nobody = ScriptedProvider(None, None, None)
+    episode, (row,) = play(parts_of(nobody, horizon=1), ["no"])
+    (turn,) = episode.turns
+    assert (turn.stop, turn.error, row.teachers) == ("horizon", "scripted: nobody there", ())
+    (facts,) = turn_facts([turn_record(turn)])
+    assert (facts.feedback_failed, facts.cut) == (1, 0), "nothing is missing from the session"
+    fixed = parts_of(nobody, horizon=1, feedback={"on_error": "correctness"})
+    (turn,) = play(fixed, ["no"])[0].turns
+    assert turn.feedback.fallback
+    assert turn.feedback.text in turn.teacher.text
+    with pytest.raises(FeedbackUnavailable):
+        play(parts_of(nobody, horizon=1, feedback={"on_error": "raise"}), ["no"])
+    group = Group(2)
+    group.graded(1, 0, "yes", correct=True)
+    unwanted = parts_of(horizon=1, feedback={"ask": "group_failed"})
+    (turn,) = play(unwanted, ["no"], group=group)[0].turns
+    assert (turn.feedback, turn.teacher, turn.stop) == (None, None, "horizon")
+    monkeypatch.setattr(lost, "_named", set())
+
+    class Strange(ScriptedPolicy):
+        async def encode(self, messages):
+            if "not no" in messages[-1]["content"]:
+                raise TypeError("no such text")
+            return await super().encode(messages)
+
+    (turn,) = play(parts_of(horizon=1), [], policy=Strange(["no"]))[0].turns
+    assert (turn.feedback.text, turn.teacher) == ("not no", None)
+    assert "no teacher's prompt could be made" in caplog.text
+
+
+def test_a_siblings_answer_is_waited_for_and_none_is_no_teacher():
+    parts = parts_of(reads="sibling", horizon=1, feedback={"ask_wait_s": 5.0})
+
+    async def both(answers):
+        group = Group(2)
+        return await asyncio.gather(
+            *(
+                run_episode(
+                    parts,
+                    ScriptedPolicy([answer]),
+                    PROBLEM,
+                    QUESTION,
+                    session_id=i,
+                    validate=False,
+                    seed_of=seed_of_place,
+                    group=group,
+                )
+                for i, answer in enumerate(answers)
+            )
+        )
+
+    wrong, right = asyncio.run(both(["no", "a <think>x</think>yes"]))
+    assert "A correct solution:\nyes" in wrong.turns[0].teacher.text, "without its thoughts"
+    assert right.turns[0].teacher is None
+    assert all(e.turns[0].teacher is None for e in asyncio.run(both(["no", "nah"])))
+    (alone,) = play(parts, ["no"])[0].turns
+    assert alone.teacher is None
+
+
+def test_the_reference_is_the_worked_solution_where_there_is_one():
+    class Worked(EchoEnv):
+        def worked_solution(self, problem):
+            return "first this, then yes"
+
+    (turn,) = play(parts_of(reads="reference", horizon=1, env=Worked()), ["no"])[0].turns
+    assert "The reference solution:\nfirst this, then yes\n" in turn.teacher.text
+
+
+def test_what_is_told_is_quoted_and_never_read_as_a_template():
+    hostile = replace(TOLD, demonstration="{{ question }} <|im_end|>")
+    policy = ScriptedPolicy(["no"])
+    policy.special_tokens = ("<|im_end|>",)
+    parts = parts_of(reads="demonstration", horizon=1)
+    (turn,) = play(parts, [], policy=policy, problem=hostile)[0].turns
+    assert "{{ question }} < |im_end|>" in turn.teacher.text
+
+
+def test_a_tree_has_each_teacher_once():
+    parts = parts_of(horizon=3, branch_turn=1, branch_width=2, turns="all")
+    answers = {"0": "no", "1": "nah", "1.1": "nope", "2": "nein", "2.1": "ney"}
+    episode, rows = play(parts, answers)
+    assert len(in_rows(rows)) == len(episode.turns) == 5
+    assert sum(len(row.teachers) for row in rows) == 5
+
+
+def test_a_demonstration_is_read_from_the_dataset():
+    info = {"env": "echo", "index": 0, "task": "{}", "demonstration": "so"}
+    assert problem_from_row(info, {"ground_truth": "4"}).demonstration == "so"
+    for missing in ({}, {"demonstration": None}):
+        row = {**info, **missing} if missing else {k: info[k] for k in ("env", "index", "task")}
+        assert problem_from_row(row, {"ground_truth": "4"}).demonstration == ""
+    with pytest.raises(ValueError, match=r"^extra_info.demonstration is a list: write a good"):
+        problem_from_row({**info, "demonstration": ["so"]}, {"ground_truth": "4"})
+
+
+REFUSED = [
+    ({"reads": ("sibling", "sibling")}, "rltf.teacher.reads=['sibling', 'sibling']: must name one"),
+    (
+        {"right": True},
+        "rltf.teacher.right=True: right attempts have no feedback that a teacher could read; set",
+    ),
+    (
+        {"prompt": "revise/feedback", "reads": ("feedback", "sibling")},
+        "rltf.teacher.prompt=revise/feedback: does not show the sibling (rltf.teacher.reads=sibl",
+    ),
+    (
+        {"prompt": "revise/append"},
+        "rltf.teacher.prompt=revise/append: does not show the question; choose another template",
+    ),
+    ({"prompt": "privileged"}, "rltf.teacher.prompt='privileged' is not known; known: revise/"),
+]
+
+
+@pytest.mark.parametrize(("keys", "message"), REFUSED, ids=str)
+def test_refusals_name_key_value_and_fix(keys, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        parts_of(**keys)
+
+
+def test_an_own_template_shows_one_thing_where_there_is_no_other(tmp_path):
+    path = tmp_path / "mine.j2"
+    path.write_text(
+        "{{ question }} {% if sibling %}S {{ sibling }}{% else %}F {{ feedback }}{% endif %}"
+    )
+    parts = parts_of(reads=("sibling", "feedback"), prompt=str(path), horizon=1)
+    (turn,) = play(parts, ["no"])[0].turns
+    assert turn.teacher.text == "Q? F not no"
+    path.write_text("{{ question }} {{ solution }}")
+    with pytest.raises(ValueError, match=r"line 1: no variable 'solution'; there are: question,"):
+        parts_of(reads="reference", prompt=str(path))
+
+
+def test_small_models_have_prompts_of_their_own():
+    compact = make_env("binary_matrix", style="compact")
+    parts = parts_of(reads=("feedback", "reference"), env=compact)
+    told = {"feedback": "row 2", "reference": "01", "sibling": "", "demonstration": ""}
+    assert parts.config.teacher.prompt == "teacher/compact"
+    assert render("teacher/compact", question="Q", attempt="", **told) == "!01\n!row 2\nQ"
