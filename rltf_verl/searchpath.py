@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 FEEDBACK = {
     "dual_critique": "paired",
+    "group_critique": "siblings",
     "guided": "escalating",
     "release/dual_critique": "paired",
     "rl2f": "teacher",

@@ -221,9 +221,18 @@ class FeedbackModelingConfig(Shareable):
     """Template `prompts/critic/<name>.j2` of the prompt that the feedback answers, in the form
     `rows`.
     """
+    filter: str | None = None
+    """Which parts of a feedback are predicted: your own `./mine.py:function`, which is given its
+    text and returns the (start, end) of each part; null: all of it."""
 
     def __post_init__(self) -> None:
         self.check("feedback_modeling.")
+        require(
+            self.filter is None or is_own(self.filter),
+            "feedback_modeling.filter",
+            self.filter,
+            "must name a function, ./mine.py:function, or be null",
+        )
 
 
 @dataclass(frozen=True)

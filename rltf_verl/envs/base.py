@@ -128,7 +128,7 @@ class HasReviseTemplates(Protocol):
     """
 
     revise_templates: Mapping[str, str]
-    """What feedback is about (`attempt`, `question`, `answer`, `logits`), or `append` ->
+    """What feedback is about (`attempt`, `question`, `answer`, `group`, `logits`), or `append` ->
     template of `prompts/revise`; `teacher` -> one of `prompts/teacher`.
     """
 
@@ -137,6 +137,7 @@ COMPACT_TEMPLATES = {
     "attempt": "compact",
     "question": "compact_guide",
     "answer": "compact",
+    "group": "compact_guide",
     "logits": "compact_guide",
     "append": "compact_append",
     "teacher": "compact",

@@ -30,7 +30,11 @@ def mentioning_tokens(pieces: Sequence[str], phrases: Sequence[str]) -> list[boo
         >>> mentioning_tokens(["the", " feed", "back", " says"], ["feedback"])
         [False, True, True, False]
     """
-    spans = mentions("".join(pieces), phrases)
+    return touching(pieces, mentions("".join(pieces), phrases))
+
+
+def touching(pieces: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[bool]:
+    """Per token whether some of its text lies in one of the [start, end) of the whole text."""
     touched, position = [], 0
     for piece in pieces:
         end = position + len(piece)

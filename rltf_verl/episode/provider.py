@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rltf_verl.config import ConfigError, FeedbackConfig
+from rltf_verl.config import ConfigError, FeedbackConfig, GuardConfig
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider, tells_answer_of
 from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
+from rltf_verl.feedback.siblings import SiblingsProvider
 
 
 def build_provider(config: FeedbackConfig) -> FeedbackProvider:
@@ -39,16 +40,22 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
             " checks whether it tells; set it to drop, redact, regenerate or warn, or, if it is"
             " meant to tell, rltf.feedback.acknowledge_leaks=true"
         )
+    siblings = provider if isinstance(provider, SiblingsProvider) else None
+    if siblings is not None:  # what it adds are the policy's own words
+        siblings.each = _guarded(siblings.each, guard)
     if config.record_dir is not None:
         provider = RecordedProvider(provider, Path(config.record_dir), config.provider.options)
+    return provider if siblings is not None else _guarded(provider, guard)
+
+
+def _guarded(provider: FeedbackProvider, guard: GuardConfig) -> FeedbackProvider:
     if guard.action == "none" or not (provider.sees_reference or guard.check_all):
         return provider
-    settings = GuardSettings(parts=guard.parts, overlap=guard.overlap)
     return GuardedProvider(
         provider,
         guard.action,
         check_all=guard.check_all,
         regenerations=guard.regenerations,
-        settings=settings,
+        settings=GuardSettings(parts=guard.parts, overlap=guard.overlap),
         also=None if guard.judge is None else JudgedLeak(guard.judge),
     )

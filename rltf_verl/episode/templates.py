@@ -16,6 +16,7 @@ TEMPLATES: Mapping[str, str] = {
     "attempt": "critique",
     "question": "guide",
     "answer": "critique",
+    "group": "attempts",
     "logits": "feedback",
     "append": "append",
     "sentence": "plain_append",

@@ -22,6 +22,7 @@ _PROVIDERS = {
     "policy": "rltf_verl.feedback.policy:PolicyProvider",
     "replay": "rltf_verl.feedback.replay:ReplayProvider",
     "shuffled": "rltf_verl.feedback.controls:ShuffledProvider",
+    "siblings": "rltf_verl.feedback.siblings:SiblingsProvider",
     "try_again": "rltf_verl.feedback.try_again:TryAgainProvider",
     "verifier": "rltf_verl.feedback.verifier:VerifierProvider",
 }

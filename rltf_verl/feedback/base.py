@@ -65,9 +65,9 @@ class FeedbackRequest:
     """What a critic is shown of an attempt (`rltf.episode.quote`); the attempt itself is whole."""
 
 
-Subject = Literal["attempt", "question", "answer"]
+Subject = Literal["attempt", "question", "answer", "group"]
 """What feedback is about: the attempt (it cannot be understood without it), the question (a guide
-for a fresh start), or the answer, which it states."""
+for a fresh start), the answer, which it states, or the group's attempts, which it quotes."""
 
 
 class FeedbackProvider(Protocol):

@@ -1,4 +1,4 @@
-"""What the groups that one process plays at the same time know of each other's feedback."""
+"""What sessions that one process plays at the same time know of each other's feedback."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ class Cohort:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def said(self, turn: int, problem: Problem, wait_s: float) -> list[Remark]:
-        """What was said of other problems at 0-based `turn`, in the order of the data and the
-        sessions.
+    async def said(self, turn: int, wait_s: float) -> list[Remark]:
+        """What was said at 0-based `turn`, in the order of the data and the sessions.
 
         Waits until all sessions are past the turn, at most `wait_s`: so it does not depend on who
         is faster, and a resumed run finds the same.
@@ -69,4 +68,4 @@ class Cohort:
         found = sorted(
             self._said.get(turn, {}).items(), key=lambda item: (self._place[item[0][0]], item[0][1])
         )
-        return [remark for _, remark in found if remark.problem != problem]
+        return [remark for _, remark in found]

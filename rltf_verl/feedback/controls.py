@@ -70,7 +70,8 @@ class _Control:
             remark = Remark(request.problem, said.text, tuple(filter(None, pieces)))
         finally:
             group.past(request.session_id, turn, remark)
-        others = await group.cohort.said(turn, request.problem, self.wait_s)
+        said_of_all = await group.cohort.said(turn, self.wait_s)
+        others = [remark for remark in said_of_all if remark.problem != request.problem]
         if not others:
             raise FeedbackUnavailable(
                 self.name,

@@ -39,9 +39,13 @@ class Group:
     """Of the group in its cohort."""
     cohort: Cohort | None = None
     """The groups that are played at the same time; None if nobody knows of any."""
+    _inside: Cohort = field(init=False)
     _graded: dict[int, int] = field(default_factory=dict)
     _solutions: set[Solution] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._inside = Cohort([self.key], self.size)
 
     def graded(self, session_id: int, turn: int, text: str, *, correct: bool) -> None:
         """A session's attempt of 0-based `turn` has its grade."""
@@ -56,9 +60,13 @@ class Group:
         self.past(session_id, ENDED)
 
     def past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
-        """Tell the cohort (`Cohort.past`)."""
-        if self.cohort is not None:
-            self.cohort.past((self.key, session_id), turn, remark)
+        """Tell the group and its cohort (`Cohort.past`)."""
+        for told in filter(None, (self._inside, self.cohort)):
+            told.past((self.key, session_id), turn, remark)
+
+    async def said(self, turn: int, wait_s: float) -> list[Remark]:
+        """What was said of this group's attempts at 0-based `turn` (`Cohort.said`)."""
+        return await self._inside.said(turn, wait_s)
 
     async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
         """What other sessions had solved by 0-based `turn`, in a fixed order.

@@ -92,7 +92,7 @@ class Objective(Generic[S]):
         """
         return []
 
-    def marked(self, row: Row, episode: Episode) -> Row:
+    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """An attempt row, with the role of those tokens that train nothing yet and are its own."""
         return row
 

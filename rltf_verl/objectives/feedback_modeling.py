@@ -11,6 +11,8 @@ import torch
 
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import FeedbackModelingConfig
+from rltf_verl.episode import lost
+from rltf_verl.episode.mentions import touching
 from rltf_verl.episode.rows import whole_row
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.objectives.base import Objective
@@ -18,7 +20,10 @@ from rltf_verl.policy import Policy
 from rltf_verl.prompts import require_template, template_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import shown_of
+from rltf_verl.registry import load
 from rltf_verl.types import CONTEXT, Attempt, Episode, Feedback, Message, Role, Row
+
+FILTER = "rltf.feedback_modeling.filter"
 
 
 class FeedbackModeling(Objective[FeedbackModelingConfig]):
@@ -49,26 +54,57 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
                 text = turn.feedback.text
                 ids = await policy.encode_answer(text)
                 unsampled = Attempt(prompt.ids, ids, (0.0,) * len(ids), text, ended=True)
-                rows.append(whole_row(Role.FEEDBACK, unsampled, prompt.ids, k, turn.reward))
-        return rows
+                row = whole_row(Role.FEEDBACK, unsampled, prompt.ids, k, turn.reward)
+                rows.append(self._filtered(policy, row))
+        return [row for row in rows if Role.FEEDBACK in row.role]
 
-    def marked(self, row: Row, episode: Episode) -> Row:
+    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """In the form `inline`: see `with_feedback`."""
-        return with_feedback(row, episode) if self.settings.form == "inline" else row
+        if self.settings.form != "inline":
+            return row
+        return self._filtered(policy, with_feedback(row, episode))
+
+    def _filtered(self, policy: Policy, row: Row) -> Row:
+        """The row without the feedback tokens of which `filter` keeps no character."""
+        if self.settings.filter is None:
+            return row
+        role = list(row.role)
+        for turn in set(row.turn):
+            mine = (role[i] == Role.FEEDBACK and of == turn for i, of in enumerate(row.turn))
+            place = [i for i, is_mine in enumerate(mine) if is_mine]
+            pieces = policy.pieces(tuple(row.response_ids[i] for i in place))
+            for i, kept in zip(place, self._kept(pieces), strict=True):
+                role[i] = role[i] if kept else CONTEXT
+        return replace(row, role=tuple(role))
+
+    def _kept(self, pieces: Sequence[str]) -> list[bool]:
+        if not pieces:
+            return []
+        text = "".join(pieces)
+        try:
+            parts = load(FILTER, self.settings.filter or "")(text)
+            return touching(pieces, [(int(start), int(end)) for start, end in parts])
+        except Exception as error:  # user code; its failure must not cost the session
+            lost.name("no token of a feedback is predicted", f"{FILTER} of {text[:80]!r}", error)
+            return [False] * len(pieces)
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> list[tuple[bool, str]]:
         """There must be something to predict, and a prompt to predict it at."""
         require_template("rltf.feedback_modeling.critic", "critic", self.settings.critic)
-        name = self.config.feedback.provider.name
+        name, where = self.config.feedback.provider.name, self.settings.filter
         return [
+            (
+                where is None or callable(load(FILTER, where)),
+                f"{FILTER}={where}: must be a function of the feedback's text",
+            ),
             (
                 not (self.enabled and (provider.constant or name == "policy")),
                 f"rltf.feedback_modeling.weight={self.settings.weight}: provider {name} always says"
                 " the same or is the policy itself, there is nothing to predict; choose one that"
                 " says what is wrong, or set the weight to 0",
-            )
+            ),
         ]
 
     def metrics(

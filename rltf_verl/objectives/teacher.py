@@ -17,6 +17,7 @@ from rltf_verl.config import LogitDistillConfig
 from rltf_verl.episode.rows import attempt_spans
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.objectives.base import Objective
+from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Row, TeacherSpan
 
 SWITCH = "or rltf.logit_distill.weight=0"
@@ -28,7 +29,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
 
     Settings = LogitDistillConfig
 
-    def marked(self, row: Row, episode: Episode) -> Row:
+    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """With the prompts that the teacher of its attempts reads."""
         taught = [(span, episode.turns[turn].teacher) for turn, span in attempt_spans(row).items()]
         return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in taught if t))

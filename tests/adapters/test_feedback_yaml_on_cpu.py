@@ -21,7 +21,7 @@ OURS = {"provider", "ask", "ask_wait_s", "on_error", "guard", "acknowledge_leaks
 SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 """Of a judge, and of the verifier."""
 
-NEW = ("ensemble", "human", "marginal", "peer", "replay", "shuffled", "try_again")
+NEW = ("ensemble", "human", "marginal", "peer", "replay", "shuffled", "siblings", "try_again")
 
 
 def text_of(name: str) -> str:
@@ -115,8 +115,10 @@ ALONE = {
 }
 
 
-@pytest.mark.parametrize("name", ["shuffled", "marginal"])
-@pytest.mark.parametrize("case", ALONE)
+CASES = [(case, name) for case in ALONE for name in ("shuffled", "marginal")]
+
+
+@pytest.mark.parametrize(("case", "name"), [*CASES, ("a tree", "siblings")])
 def test_a_control_is_refused_where_no_other_problem_is_played(case: str, name: str) -> None:
     overrides, message = ALONE[case]
     config = composed(

@@ -41,6 +41,7 @@ FEEDBACKS = {
     "judge, hint": ("judge", URL),
     "judge, guide": ("judge", {"style": "guide", **URL}),
     "policy": ("policy", {}),
+    "siblings": ("siblings", {"each": {"provider": "verifier"}}),
     "correctness": ("correctness", {}),
 }
 

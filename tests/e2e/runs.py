@@ -62,6 +62,7 @@ RECORDED = [
 OTHER_FEEDBACK = (
     "self_critique",
     "dual_critique",
+    "group_critique",
     "release/dual_critique",
     "ufo",
     "guided",

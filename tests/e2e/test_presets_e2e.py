@@ -34,6 +34,12 @@ TOLD = [
     "rltf.feedback.guard.action=none",
 ]
 SPECIAL = {
+    "echo": ["rltf.episode.revise=compact_append"],
+    "insight": ["rltf.episode.revise=compact"],
+    "group_critique": [
+        *("data.max_prompt_length=400", "rltf.feedback.each.level=full"),
+        *("rltf.feedback.acknowledge_leaks=true", "rltf.feedback.guard.action=none"),
+    ],
     "fm_inline": ["rltf.episode.revise=compact_append"],
     "ufo": ["rltf.episode.revise=compact_append"],
     "self_critique": ["rltf.feedback.critic=compact"],
@@ -48,6 +54,7 @@ collapse of the second-turn baseline)."""
 COLLAPSING = {
     "grpo",
     "ufo",
+    "group_critique",
     "sd_second_turn",
     "release/grpo",
     "release/sd",
@@ -66,7 +73,14 @@ OBJECTIVES = {
 }
 
 
-OTHERS = {"sd_logit": "logit_distill", "critique_grpo": "distill", "guided": "distill"}
+OTHERS = {
+    "sd_logit": "logit_distill",
+    "critique_grpo": "distill",
+    "guided": "distill",
+    "group_critique": "distill",
+    "insight": "imitate",
+    "echo": "feedback_modeling",
+}
 """Presets whose names say something else."""
 
 

@@ -4,13 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rltf_verl.config import ConfigError, EpisodeConfig, FeedbackModelingConfig, RLTFConfig
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.feedback_modeling import with_feedback
+from rltf_verl.objectives.rows import session_rows
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
+    QUESTION,
     Remark,
     ScriptedPolicy,
     ScriptedProvider,
@@ -166,3 +170,68 @@ def test_tokens_that_change_at_the_seam_belong_to_the_span():
     they are two.
     """
     assert inserted_span([1, 99, 5], [1, 7, 30, 31, 8, 5]) == (1, 5)
+
+
+FILTERS = """
+import re
+
+def errors(text):
+    return [m.span() for m in re.finditer("E:[a-z]*", text)]
+
+def broken(text):
+    raise RuntimeError("no")
+"""
+
+
+@pytest.fixture
+def filters(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FILTERS)
+    return path
+
+
+def predicted(row):
+    return [text_of([t]) for t, r in zip(row.response_ids, row.role, strict=True) if r == 3]
+
+
+async def filtered_rows(path, form, function="errors"):
+    modelling = FeedbackModelingConfig(
+        weight=0.1, form=form, critic="compact", filter=f"{path}:{function}"
+    )
+    append = {**APPEND, "context": "append" if form == "inline" else "fresh"}
+    config = RLTFConfig(episode=EpisodeConfig(horizon=3, **append), feedback_modeling=modelling)
+    policy = ScriptedPolicy(["no", "ne", "yes"])
+    provider = ScriptedProvider("warning E:one", "E:two and E:three")
+    played = await play(policy, provider, horizon=3, **append)
+    return await session_rows(policy, QUESTION, played, config)
+
+
+async def test_a_filter_says_which_parts_of_each_feedback_are_predicted(filters):
+    (row,) = await filtered_rows(filters, "inline")
+    assert "".join(predicted(row)) == "E:oneE:twoE:three"
+    wanted = {t: row.role[i] for i, t in enumerate(row.turn) if row.role[i] == Role.FEEDBACK}
+    assert set(wanted) == {0, 1}, "at every turn"
+    rows = [r for r in await filtered_rows(filters, "rows") if Role.FEEDBACK in r.role]
+    assert [text_of(r.response_ids) for r in rows] == ["warning E:one\0", "E:two and E:three\0"]
+    assert ["".join(predicted(r)) for r in rows] == ["E:one", "E:twoE:three"]
+    assert all(r == Role.FEEDBACK or r == CONTEXT for row in rows for r in row.role)
+
+
+@pytest.mark.parametrize("form", ["inline", "rows"])
+async def test_a_filter_that_fails_costs_the_prediction_and_not_the_session(filters, form, caplog):
+    rows = await filtered_rows(filters, form, "broken")
+    assert [row for row in rows if Role.FEEDBACK in row.role] == []
+    assert Role.ATTEMPT in rows[-1].role
+    assert caplog.text.count("no token of a feedback is predicted") == 1, "named once"
+    assert "RuntimeError: no" in caplog.text
+
+
+def test_a_filter_is_a_function(filters):
+    with pytest.raises(ConfigError, match=r"filter=warnings: must name a function"):
+        FeedbackModelingConfig(filter="warnings")
+    config = RLTFConfig(feedback_modeling=FeedbackModelingConfig(filter=f"{filters}:re"))
+    objective = next(o for o in objectives_of(config) if o.name == "feedback_modeling")
+    refused = objective.refusals(lambda key: None, ScriptedProvider())
+    assert [text.partition("=")[0] for holds, text in refused if not holds] == [
+        "rltf.feedback_modeling.filter"
+    ]

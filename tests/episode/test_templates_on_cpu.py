@@ -31,6 +31,7 @@ JUDGE, GUIDE = (
         **ENDPOINT,
     },
 )
+SIBLINGS = {"provider": "siblings", "each": HINT}
 ENSEMBLE = {"provider": "ensemble", "members": [HINT, {"provider": "correctness"}]}
 MIXED = {
     "provider": "verifier",
@@ -83,6 +84,8 @@ COMPACT = {"style": "compact"}
             ((name, COMPACT), FULL, "compact_guide", "compact_append")
             for name in ("binary_matrix", "shortest_path")
         ),
+        *((env, SIBLINGS, "attempts", "append") for env in (BM, KK, MATH, Own())),
+        (("binary_matrix", COMPACT), SIBLINGS, "compact_guide", "compact_append"),
         (("knights_knaves", COMPACT), FULL, "compact", "compact_append"),
         *(((env[0], COMPACT), HINT, "compact", "compact_append") for env in (BM, KK, SP)),
     ],

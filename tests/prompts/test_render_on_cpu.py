@@ -25,7 +25,7 @@ def test_revise_templates_quote_their_fields_as_they_are(name: str) -> None:
         "append"
     )  # there question and attempt stand in the conversation already
     assert (FIELDS["question"] in text) == (not appended)
-    hides = appended or name.endswith(("guide", "feedback"))
+    hides = appended or name.endswith(("guide", "feedback", "attempts"))
     assert (FIELDS["attempt"] in text) == (not hides), "only these hide the previous attempt"
     assert not text.endswith("\n")
 

@@ -74,23 +74,26 @@ def _needs_siblings(rltf: RLTFConfig) -> bool:
 
 
 def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
-    """The same for providers that speak of another problem, of those that a process plays at the
-    same time.
+    """The same for providers whose sessions wait for each other, to speak of the group's attempts
+    or of another problem.
     """
     name, branch = rltf.feedback.provider.name, rltf.episode.branch_turn
-    if name not in ("shuffled", "marginal"):
+    if name not in ("shuffled", "marginal", "siblings"):
         return []
+    line = (
+        branch is None,
+        (
+            f"rltf.episode.branch_turn={branch}: sessions of provider {name} wait for each"
+            " other turn by turn, and a tree has several attempts at one; set it to null"
+        ),
+    )
+    if name == "siblings":
+        return [line]
     size, workers = config.data.train_batch_size, config.actor_rollout_ref.rollout.agent.num_workers
     mode = str(config.trainer.v1.trainer_mode)
     share = -(-size // workers)  # verl gives each worker that many, and the last one what is left
     return [
-        (
-            branch is None,
-            (
-                f"rltf.episode.branch_turn={branch}: sessions of provider {name} wait for each"
-                " other turn by turn, and a tree has several attempts at one; set it to null"
-            ),
-        ),
+        line,
         (
             not mode.endswith("_async"),
             (

@@ -43,7 +43,10 @@ def resolve_files(config: DictConfig) -> None:
     objectives = OmegaConf.select(config, "rltf.objectives")
     named = objectives if isinstance(objectives, Mapping | DictConfig) else ()  # refused later
     own = [f"rltf.objectives.{name}" for name in named]
-    ours = ("rltf.feedback.provider", "rltf.env.name", "rltf.env.function", "rltf.distill.baseline")
+    ours = (
+        *("rltf.feedback.provider", "rltf.env.name", "rltf.env.function"),
+        *("rltf.distill.baseline", "rltf.feedback_modeling.filter"),
+    )
     for key in (*ours, *own):
         path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
         if separator and path.endswith(".py"):

@@ -1,0 +1,94 @@
+"""Feedback on a whole group: what was said of every attempt that failed at this turn, as one text
+(GOLF, arXiv 2603.04597).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from rltf_verl.feedback.base import FeedbackRequest, Subject, ask, tells_answer_of
+from rltf_verl.feedback.blocks import provider_of_block
+from rltf_verl.feedback.cohort import Remark
+from rltf_verl.judge.gateway import judges_of
+from rltf_verl.kinds import Within
+from rltf_verl.prompts.quote import quoted, shown_of
+from rltf_verl.types import Feedback
+
+INTRODUCTION = "Attempts at this question, all of them wrong, each with feedback on it:"
+ROOM = 0.8
+"""Share of the prompt budget for question and attempts; the rest is the template's."""
+
+
+class SiblingsProvider:
+    """Asks another provider about each attempt, and shows every failed session of the group the
+    same text: all attempts of this turn that failed, each with its feedback.
+
+    Short attempts come first, as many as fit the prompt. A session waits until the others are as
+    far as it is itself, so never in a circle and never longer than `wait_s`; the text then does not
+    depend on who is faster. Played alone, a session sees its own attempt.
+
+    Args:
+        each: block `{provider: …, its options}`: who speaks of each attempt.
+        wait_s: longest wait for the siblings, seconds.
+
+    Raises:
+        ValueError: a value that cannot be, or what the inner provider raises.
+    """
+
+    name = "siblings"
+    constant = False
+    subject: Subject = "group"
+
+    def __init__(
+        self, each: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
+    ) -> None:
+        self.each, self.wait_s = provider_of_block("each", each), wait_s
+        if self.each.name in ("policy", "paired", "peer", "shuffled", "marginal", self.name):
+            raise ValueError(
+                f"rltf.feedback.each.provider={self.each.name}: must speak of one attempt, and not"
+                " be the policy itself, whose critiques are trained on; choose verifier, judge, …"
+            )
+        self.sees_reference = self.each.sees_reference
+        self.tells_answer = tells_answer_of(self.each)
+        self.judges = judges_of(self.each)
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The group's text, with the verdict and the cost of this attempt's own feedback; a right
+        attempt hears that alone. Raises FeedbackUnavailable if this attempt has none.
+        """
+        turn, group, remark = len(request.turns) - 1, request.group, None
+        try:
+            said = await ask(self.each, request)
+            if not request.turns[-1].grade.correct:
+                attempt = shown_of(request.turns[-1].attempt.text, request.quote)
+                remark = Remark(request.problem, f"{attempt.strip()}\n\nFeedback: {said.text}", ())
+        finally:
+            if group is not None:
+                group.past(request.session_id, turn, remark)
+        if remark is None:
+            return said
+        found = [remark] if group is None else await group.said(turn, self.wait_s)
+        text = await _fitting(request, [each.text for each in found])
+        return replace(said, text=text, provider=self.name)
+
+
+async def _fitting(request: FeedbackRequest, remarks: Sequence[str]) -> str:
+    """The shortest remarks that question and prompt budget leave room for, at least one."""
+    question = request.messages[-1]
+    shown: list[str] = []
+    for k, remark in enumerate(sorted(remarks, key=len), start=1):
+        more = [*shown, f"Attempt {k}:\n{remark}"]
+        content = f"{question['content']}\n\n{quoted(request.policy, _text(more))}"
+        ids = await request.policy.encode(
+            [*request.messages[:-1], {**question, "content": content}]
+        )
+        if shown and len(ids) > ROOM * request.policy.prompt_budget:
+            break
+        shown = more
+    return _text(shown)
+
+
+def _text(attempts: Sequence[str]) -> str:
+    return "\n\n".join([INTRODUCTION, *attempts])

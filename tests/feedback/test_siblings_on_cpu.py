@@ -1,0 +1,234 @@
+"""One text for a group: all its failures with their feedback, the same for everybody who failed,
+whoever is faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.config.feedback import feedback_config
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.run import run_episode
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.group import Group
+from rltf_verl.feedback.siblings import INTRODUCTION
+from rltf_verl.types import Feedback, Grade
+from tests.support.effort import examples
+from tests.support.episode_fakes import (
+    PROBLEM,
+    QUESTION,
+    EchoEnv,
+    ScriptedPolicy,
+    parts_with,
+    seed_of_place,
+)
+
+
+class About:
+    """Repeats the attempt; says nothing about `silent`."""
+
+    name, sees_reference, constant = "about", True, False
+
+    async def feedback(self, request):
+        text = request.turns[-1].attempt.text.rpartition("</think>")[2]
+        if "silent" in text:
+            raise FeedbackUnavailable(self.name, "nobody there")
+        return Feedback(f"on {text}", self.name, sees_reference=True, completion_tokens=len(text))
+
+
+@dataclass
+class Late(ScriptedPolicy):
+    """Answers after a while that has nothing to do with what it answers."""
+
+    delays: random.Random = field(default_factory=random.Random)
+
+    async def sample(self, prompt_ids, seed):
+        await asyncio.sleep(self.delays.random() * 0.004)
+        return await super().sample(prompt_ids, seed)
+
+
+def siblings(wait_s=20.0):
+    provider = make_provider("siblings", each={"provider": "verifier"}, wait_s=wait_s)
+    provider.each = About()
+    return provider
+
+
+async def played(answers, seed=0, *, n=None, wait_s=20.0, budget=10_000, **episode):
+    """Every session's feedback (or error) by turn, and what it saw."""
+    parts = parts_with(EchoEnv(), siblings(wait_s), horizon=3, **episode)
+    group, delays = Group(len(answers) if n is None else n), random.Random(seed)
+    policies = [Late(own, budget, delays=delays) for own in answers]
+    runs = [
+        run_episode(
+            parts,
+            policy,
+            PROBLEM,
+            QUESTION,
+            session_id=s,
+            validate=False,
+            seed_of=seed_of_place,
+            group=group,
+        )
+        for s, policy in enumerate(policies)
+    ]
+    delays.shuffle(runs)
+    episodes = sorted(await asyncio.gather(*runs), key=lambda e: e.session_id)
+    return [
+        [turn.feedback.text if turn.feedback else turn.error for turn in episode.turns]
+        for episode in episodes
+    ], policies
+
+
+def text_of(*attempts):
+    each = (f"Attempt {k}:\n{a}\n\nFeedback: on {a}" for k, a in enumerate(attempts, start=1))
+    return "\n\n".join([INTRODUCTION, *each])
+
+
+async def test_all_who_failed_are_shown_the_same_attempts_short_ones_first():
+    told, policies = await played([["no no", "yes"], ["ne", "a", "yes"], ["yes"]])
+    both = text_of("ne", "no no")
+    assert told == [[both, None], [both, text_of("a"), None], [None]]
+    assert both in policies[0].prompts[1]
+
+
+async def test_thoughts_of_siblings_are_not_shown():
+    told, _ = await played([["no", "yes"], ["<think>yes?</think>ne", "yes"]])
+    assert "think" not in told[0][0]
+    assert "\nne\n" in told[0][0]
+
+
+async def test_without_feedback_on_it_an_attempt_is_left_out_and_its_session_ends():
+    told, _ = await played([["silent", "yes"], ["ne", "yes"]])
+    assert told == [["about: nobody there"], [text_of("ne"), None]]
+
+
+async def test_a_right_attempt_is_told_so_and_shown_to_nobody():
+    told, _ = await played(
+        [["yes", "yes", "yes"], ["no", "yes", "a"]], stop_when_solved_train=False
+    )
+    assert told == [["on yes", "on yes", None], [text_of("no"), "on yes", None]]
+
+
+async def test_alone_it_is_the_own_attempt():
+    told, _ = await played([["no", "yes"]])
+    assert told == [[text_of("no"), None]]
+
+
+async def test_what_does_not_fit_is_left_out_the_longest_first():
+    answers = [["a" * 300, "yes"], ["bb", "yes"], ["c" * 100, "yes"]]
+    room = len(text_of("bb", "c" * 100)) + 200
+    told, policies = await played(answers, budget=room, revise="compact_guide")
+    assert told == [[text_of("bb", "c" * 100), None]] * 3
+    assert all(len(prompt) <= room for policy in policies for prompt in policy.prompts)
+
+
+GAMES = st.lists(
+    st.lists(st.sampled_from(["yes", "no", "nein", "silent"]), min_size=3, max_size=3),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(game=GAMES, seeds=st.tuples(st.integers(0, 99), st.integers(0, 99)))
+@examples(25)
+def test_nobody_hangs_and_who_is_faster_does_not_matter(game, seeds):
+    start = time.monotonic()
+    one, other = (asyncio.run(played(game, seed))[0] for seed in seeds)
+    assert one == other
+    assert time.monotonic() - start < 10, "nobody waited for the deadline"
+
+
+async def test_sessions_that_never_start_cost_the_bounded_wait_only():
+    told, _ = await asyncio.wait_for(played([["no", "yes"]], n=4, wait_s=0.05), 10)
+    assert told == [[text_of("no"), None]]
+
+
+async def test_the_verdict_and_the_cost_are_those_of_the_own_attempt():
+    parts = parts_with(EchoEnv(), siblings(), horizon=2)
+    group = Group(1)
+    episode = await run_episode(
+        parts,
+        ScriptedPolicy(["no", "yes"]),
+        PROBLEM,
+        QUESTION,
+        session_id=0,
+        validate=False,
+        seed_of=seed_of_place,
+        group=group,
+    )
+    said = episode.turns[0].feedback
+    assert (said.provider, said.sees_reference, said.completion_tokens) == ("siblings", True, 2)
+
+
+class Telling(EchoEnv):
+    """Gives the answer away to whoever said `tell`."""
+
+    def explain(self, problem, text, grade: Grade, level) -> str:
+        return "the answer is yes" if "tell" in text else "think again"
+
+
+def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself():
+    """The second attempt mentions the answer, which is wrong as it stands there: no leak."""
+    config = feedback_config(
+        {
+            "provider": "siblings",
+            "each": {"provider": "verifier"},
+            "guard": {"action": "drop", "check_all": True},
+        }
+    )
+    provider = build_provider(config)
+    assert provider.name == "siblings"
+    parts = parts_with(Telling(), provider, horizon=2, revise="attempts")
+
+    async def both():
+        group = Group(2)
+        return await asyncio.gather(
+            *(
+                run_episode(
+                    parts,
+                    ScriptedPolicy([first, "yes"]),
+                    PROBLEM,
+                    QUESTION,
+                    session_id=s,
+                    validate=False,
+                    seed_of=seed_of_place,
+                    group=group,
+                )
+                for s, first in enumerate(["tell", "the answer is yes, or no"])
+            )
+        )
+
+    leaked, told = asyncio.run(both())
+    assert (leaked.turns[0].stop, leaked.turns[0].withheld.leak) == (
+        "feedback_unavailable",
+        "answer: the answer is yes",
+    )
+    assert told.turns[0].feedback.leak == ""
+    assert "the answer is yes, or no\n\nFeedback: think again" in told.turns[0].feedback.text
+
+
+@pytest.mark.parametrize("inner", ["policy", "paired", "peer", "shuffled", "siblings"])
+def test_who_cannot_speak_of_each_attempt(inner):
+    block = {"provider": inner}
+    verifier = {"provider": "verifier"}
+    block |= {
+        "paired": {"even": verifier, "odd": verifier},
+        "shuffled": {"inner": verifier},
+        "siblings": {"each": verifier},
+    }.get(inner, {})
+    with pytest.raises(ValueError, match=rf"each\.provider={inner}: must speak of one attempt"):
+        make_provider("siblings", each=block)
+
+
+def test_a_level_that_tells_the_answer_has_to_be_meant():
+    config = {"provider": "siblings", "each": {"provider": "verifier", "level": "full"}}
+    with pytest.raises(ValueError, match="states the answer on purpose"):
+        build_provider(feedback_config(config))
