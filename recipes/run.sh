@@ -5,6 +5,7 @@
 #
 # NAME: critique_grpo, guided, raft, rlef, sdpo or ufo, or one of rltf/experiments.txt: rltf/kk_sd.
 # NUM_GPUS (1): GPUs of this node. TUNE=lora (rank 32, the default) or full (all weights).
+# PROGRAM (python3 -m verl.trainer.main_ppo); with PROGRAM="rltf plan" it says what the run would do, and starts nothing.
 # MODEL (the config's), ROLLOUT (vllm, sglang), OUT (outputs/NAME).
 # The data's folder, and the judge: the recipe's README.md.
 set -euo pipefail
@@ -31,6 +32,7 @@ if [[ -z "$name" || ! -f "$file" || "$(basename "$file")" == _* ]]; then
 fi
 shift
 
+read -ra program <<<"${PROGRAM:-python3 -m verl.trainer.main_ppo}"
 gpus="${NUM_GPUS:-1}"
 rollout="${ROLLOUT:-vllm}"
 case "$rollout" in
@@ -67,7 +69,7 @@ if [[ "$gpus" == 1 ]]; then
 else
     memory=(actor_rollout_ref.rollout.gpu_memory_utilization=0.5)
 fi
-python3 -m verl.trainer.main_ppo \
+"${program[@]}" \
     --config-dir "$config" "${chosen[@]}" \
     ${MODEL:+actor_rollout_ref.model.path="$MODEL"} \
     "${tune[@]}" \

@@ -163,6 +163,26 @@ def test_it_keeps_going_where_that_is_asked_for_and_compares_what_is_there(tmp_p
     assert (out / "compare" / "compare.json").exists()
 
 
+def test_no_run_starts_when_the_hours_are_over(tmp_path, trainer):
+    out = tmp_path / "out"
+    rest = ("--out", out, "--x", "step", "--program", trainer(), "--", "a=b")
+    result = rltf("--seeds", "0", "--hours", "1", *rest)
+    assert (result.exit_code, times(out)) == (0, {"run_seed0": 1})
+    (out / "compare" / "compare.json").unlink()
+    result = rltf("--seeds", "0,1", "--hours", "0", *rest)
+    assert (result.exit_code, times(out)) == (0, {"run_seed0": 1})
+    assert "run_seed1: not started, --hours 0 are over" in result.stdout
+    assert (out / "compare" / "compare.json").exists(), "of what is there"
+
+
+def test_it_tells_the_time_that_is_left(tmp_path, trainer):
+    result = rltf(
+        "--seeds", "0,1,2", "--out", tmp_path, "--x", "step", "--program", trainer(), "--", "a=b"
+    )
+    told = [line for line in result.stdout.splitlines() if " hours a run, about " in line]
+    assert [line.rpartition(" for the ")[2] for line in told] == ["2 to come", "1 to come"]
+
+
 def test_a_folder_of_another_command_is_never_resumed(tmp_path, trainer):
     words = ["--seeds", "0", "--out", tmp_path / "out", "--x", "step", "--program", trainer(), "--"]
     assert rltf(*words, "lr=1").exit_code == 0

@@ -1,9 +1,12 @@
-"""Files that other programs read and nothing here runs: the containers'."""
+"""Files that other programs read and nothing here runs: the containers', the issue forms."""
 
 import json
 import re
 import subprocess
 from pathlib import Path
+
+import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,3 +34,26 @@ def test_an_image_holds_nothing_that_git_ignores() -> None:
     }
     assert not missing
     assert ".git" in kept_out, "a checkout's history"
+
+
+FIELDS = {"markdown", "textarea", "input", "dropdown", "checkboxes", "upload"}
+
+
+@pytest.mark.parametrize("name", ["bug", "results"])
+def test_an_issue_form_is_one_that_the_host_shows(name: str) -> None:
+    """The form schema's required keys; a form that breaks it is left out in silence."""
+    file = ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml"
+    form = yaml.safe_load(file.read_text("utf-8"))
+    assert form.keys() <= {"name", "description", "title", "labels", "body"}
+    assert all(isinstance(form[key], str) and form[key] for key in ("name", "description"))
+    assert {item["type"] for item in form["body"]} <= FIELDS
+    asked = [item for item in form["body"] if item["type"] != "markdown"]
+    labels = [item["attributes"]["label"] for item in asked]
+    ids = [item["id"] for item in asked]
+    assert len(set(labels)) == len(set(ids)) == len(asked) >= 3
+    assert all(re.fullmatch(r"[\w-]+", name) for name in ids)
+    assert all(item["attributes"]["value"] for item in form["body"] if item not in asked)
+    for item in form["body"]:
+        assert item.keys() <= {"type", "id", "attributes", "validations"}
+    required = {item["id"] for item in asked if item.get("validations", {}).get("required")}
+    assert {"command", "doctor"} <= required

@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from rltf_verl.cli.compare import AXES, compare
 
 PROGRAM = "python -m verl.trainer.main_ppo"
 COMMAND, FINISHED, OUTPUT = "command.json", "finished", "output.txt"
+HOUR = 3600
+"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,9 @@ def seeds(
     keep_going: Annotated[
         bool, typer.Option(help="Play the other runs when one has failed.")
     ] = False,
+    hours: Annotated[
+        float | None, typer.Option(help="Start no run after so many hours; compare what is there.")
+    ] = None,
     x: Annotated[str, typer.Option("--x", help="Axes of `rltf compare`.")] = AXES,
     metric: Annotated[list[str] | None, typer.Option(help="Metrics of `rltf compare`.")] = None,
     program: Annotated[str, typer.Option(help="What is run.")] = PROGRAM,
@@ -154,12 +160,17 @@ def seeds(
     runs, failed = runs_of(arm or [], _numbers(seeds), out, words, program), 0
     for run in runs:
         run.check()
-    for run in runs:
+    begun, played = time.monotonic(), 0
+    for place, run in enumerate(runs):
         if run.is_finished:
             typer.echo(f"{run.folder.name}: finished earlier")
             continue
+        if hours is not None and time.monotonic() - begun >= hours * HOUR:
+            typer.echo(f"{run.folder.name}: not started, --hours {hours:g} are over")
+            continue
         typer.echo(f"{run.folder.name}: output in {run.folder / OUTPUT}")
         status = run.play()
+        played += 1
         if status != 0:
             typer.echo(
                 f"{run.folder.name}: failed with exit status {status}; see {run.folder / OUTPUT}",
@@ -168,6 +179,10 @@ def seeds(
             failed = failed or status
             if not keep_going:
                 break
+        left = sum(not other.is_finished for other in runs[place + 1 :])
+        if left:
+            each = (time.monotonic() - begun) / played / HOUR
+            typer.echo(f"{each:.2g} hours a run, about {left * each:.2g} for the {left} to come")
     finished = [str(run.folder) for run in runs if run.is_finished]
     if finished and (keep_going or not failed):
         compare(finished, out / "compare", x, metric)

@@ -5,6 +5,7 @@ of by `rltf plan`. None reaches a worker.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig
@@ -25,6 +26,12 @@ def test_a_run_without_a_mistake_is_not_refused(run: Callable[..., DictConfig]) 
     config = run()
     assert [*refusals(config), *refused_by_verl(config)] == []
     assert make_plan(look(config), 3)["warnings"] == []
+
+
+def test_a_config_of_ones_own_folder_that_names_a_search_path() -> None:
+    folder = Path(__file__).parents[2] / "recipes" / "rltf" / "config"
+    config = compose_run("paper", ["task=kk", "method=sd"], folder=folder)
+    assert (config.rltf.env.name, config.trainer.experiment_name) == ("knights_knaves", "kk_sd")
 
 
 COMPOSED = {

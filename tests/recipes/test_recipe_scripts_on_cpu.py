@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.recipes.composing import RECIPES
+from tests.recipes.composing import RECIPES, rltf_of
 from tests.recipes.experiments import EXPERIMENTS, RECIPE
 from tests.recipes.seeds import NAMES
 
@@ -21,7 +21,7 @@ def started(tmp_path):
     for name in ("python3", "rltf", "vllm"):
         (programs / name).write_text(f'#!/bin/bash\necho "{name} $*"\n')
         (programs / name).chmod(0o755)
-    other = ("JUDGE_", "RLTF_", "WRITING_", "MODEL", "ROLLOUT", "OUT", "NUM_GPUS", "TUNE")
+    other = ("JUDGE_", "RLTF_", "PROGRAM", "STEPS", "SEEDS", "HOURS", "WRITING_", "MODEL", "ROLLOUT", "OUT", "NUM_GPUS", "TUNE")
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(other)}
 
     def start(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
@@ -135,6 +135,45 @@ def test_strict_data_and_assignments(started) -> None:
     assert lines[0].endswith("mode=strict n_max=4")
     assert "writing" in lines[1]
     assert "path=a b.jsonl question_field=prompt" in lines[1]
+
+
+def test_one_gpu_plans_each_method_and_trains_each_seed(started, tmp_path) -> None:
+    """The words of the plan are those of the training, and pass the checks at start."""
+    code, (data, *lines), error = started("reproduce_1gpu.sh", "plan", "a=b", ROLLOUT="sglang")
+    assert code == 0, error
+    assert data.startswith("rltf data build knights_knaves --out data/strict/kk ")
+    plans = [line.split()[4:] for line in lines if line.startswith("rltf plan --problems 1 ")]
+    assert [line for line in lines if line.startswith("==")] == ["== grpo", "== sd", "== fm"]
+    assert len(plans) == 3
+    (tmp_path / "data" / "strict" / "kk").mkdir(parents=True)
+    (tmp_path / "data" / "strict" / "kk" / "train.parquet").touch()
+    (tmp_path / "outputs/reproduce_1gpu/compare").mkdir(parents=True)
+    (tmp_path / "outputs/reproduce_1gpu/compare/compare.md").write_text("| a |\n")
+    code, (line, *end), error = started("reproduce_1gpu.sh", "a=b")
+    assert (code, end) == (0, ["", "| a |"]), error
+    words = line.split(" -- ")[1].split()
+    assert words[-1] == "a=b"
+    for method, plan in zip(("grpo", "sd", "fm"), plans, strict=True):
+        assert plan[-len(words) :] == words
+        assert f" --arm {method}=rltf/kk_{method}" in line
+        real = rltf_of(f"rltf/kk_{method}", *words[:-1])
+        assert (real.feedback.provider.name, real.env.options["mode"]) == ("verifier", "strict")
+        assert (real.distill.weight, real.feedback_modeling.weight) == {
+            "grpo": (0.0, 0.0),
+            "sd": (0.1, 0.0),
+            "fm": (0.0, 0.1),
+        }[method]
+
+
+def test_one_gpu_resumes_what_failed_once_more(started, tmp_path) -> None:
+    (tmp_path / "data" / "strict" / "kk").mkdir(parents=True)
+    (tmp_path / "data" / "strict" / "kk" / "train.parquet").touch()
+    (tmp_path / "o" / "compare").mkdir(parents=True)
+    (tmp_path / "o" / "compare" / "compare.md").write_text("| a |\n")
+    (tmp_path / "programs" / "rltf").write_text('#!/bin/bash\necho "rltf $*"\nexit 7\n')
+    code, lines, _ = started("reproduce_1gpu.sh", OUT="o", SEEDS="4", HOURS="2")
+    trained = [line for line in lines if line.startswith("rltf seeds --seeds 4 --out o --hours 2 ")]
+    assert (code, len(trained), lines[-1]) == (7, 2, "| a |")
 
 
 def test_the_judge_listens_on_loopback_only(started) -> None:

@@ -41,6 +41,7 @@ def test_tables_files_and_pictures(tmp_path):
     assert sorted(p.name for p in out.iterdir()) == [
         "compare.csv",
         "compare.json",
+        "compare.md",
         *(
             f"first_turn.{axis}.{kind}"
             for axis in ("hours", "step", "tokens")
@@ -58,6 +59,10 @@ def test_tables_files_and_pictures(tmp_path):
     told = json.loads((out / "compare.json").read_text())
     assert [p["y"] for p in told["panels"][0]["arms"][1]["seeds"][0]] == [0.1, 0.2, 0.6]
     assert told["whole"]["first_turn"][0]["first_steps"] == [0, 0]
+    page = (out / "compare.md").read_text().splitlines()
+    assert "| sd | 2 | 0.100±0.000 | 0.650±0.071 | 0.650±0.071 | 4 |" in page
+    assert page.count("| --- | ---: | ---: | ---: | ---: | ---: |") == 2
+    assert {line.count("|") for line in page if line.startswith("|")} == {7}
 
 
 LM_EVAL = {

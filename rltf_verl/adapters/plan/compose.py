@@ -42,7 +42,8 @@ def compose_run(
     """
     search = create_automatic_config_search_path(None, MAIN, path or "config")
     if folder is not None:
-        search.append("command-line", f"file://{folder.expanduser().resolve()}")
+        # before the schema, as Hydra has it: it takes the last place for the schema's
+        search.prepend("command-line", f"file://{folder.expanduser().resolve()}", "schema")
     GlobalHydra.instance().clear()
     hydra = Hydra.create_main_hydra2(task_name="main_ppo", config_search_path=search)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rltf_verl.report.compare.elsewhere import Score
+from rltf_verl.report.compare.elsewhere import MEANING, Score, elsewhere_table
 from rltf_verl.report.compare.numbers import AtBudget, Panel, Spread, Whole
 
 Table = list[tuple[str, ...]]
@@ -91,7 +91,9 @@ def write(
     left_out: Mapping[str, str],
     scores: Sequence[Score] = (),
 ) -> None:
-    """compare.json with every point of every seed, compare.csv with the numbers of the tables."""
+    """compare.json with every point of every seed, compare.csv with the numbers of the tables,
+    compare.md with the tables.
+    """
     facts = {
         "whole": {name: [asdict(w) for w in lines] for name, lines in wholes.items()},
         "panels": [asdict(p) for p in panels],
@@ -105,6 +107,35 @@ def write(
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         writer.writerows(_rows(wholes, panels))
+    (out / "compare.md").write_text(_page(wholes, panels, left_out, scores), encoding="utf-8")
+
+
+def _page(
+    wholes: Mapping[str, Sequence[Whole]],
+    panels: Sequence[Panel],
+    left_out: Mapping[str, str],
+    scores: Sequence[Score],
+) -> str:
+    """The tables in Markdown, for a README or an issue."""
+    parts = []
+    for name, lines in wholes.items():
+        parts += [
+            f"**{name}**: mean ± standard deviation of the seeds",
+            _marked(whole_table(lines)),
+        ]
+        own = [panel for panel in panels if panel.quantity == name]
+        parts += [_marked(budget_table(own)), BELOW] if own else []
+    if scores:
+        parts += ["**outside training**", _marked(elsewhere_table(scores)), MEANING]
+    parts += [f"left out: {what}: {why}" for what, why in left_out.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _marked(table: Table) -> str:
+    """In Markdown; an arm's name comes from a command line and a task's from a file."""
+    lines = [[" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in table]
+    rule = ["---", *["---:"] * (len(lines[0]) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
 
 
 def _rows(
