@@ -52,7 +52,9 @@ def outcome_log_probs(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     return (unnormalised - unnormalised.logsumexp(dim=-1, keepdim=True)).clamp(min=_LOG_ZERO)
 
 
-def forward_kl(student: torch.Tensor, teacher: torch.Tensor, beta: float) -> torch.Tensor:
+def forward_kl(
+    student: torch.Tensor, teacher: torch.Tensor, beta: float, clip: float | None = None
+) -> torch.Tensor:
     """KL(p ‖ q) = Σ_i p_i (log p_i − log q_i): covers all that the teacher may say. `beta` is not
     used.
 
@@ -63,25 +65,29 @@ def forward_kl(student: torch.Tensor, teacher: torch.Tensor, beta: float) -> tor
         student: [N, k + 1] log q.
         teacher: [N, k + 1] log p.
         beta: unused weight of the mixture.
+        clip: most that one outcome adds (`clipped_sum`).
 
     Returns:
         [N] nats.
     """
-    require_shape(teacher=(teacher, tuple(student.shape)))
-    return (teacher.exp() * (teacher - student)).sum(dim=-1)
+    return clipped_sum(_kl_terms(student, teacher), clip)
 
 
-def reverse_kl(student: torch.Tensor, teacher: torch.Tensor, beta: float) -> torch.Tensor:
+def reverse_kl(
+    student: torch.Tensor, teacher: torch.Tensor, beta: float, clip: float | None = None
+) -> torch.Tensor:
     """KL(q ‖ p) = Σ_i q_i (log q_i − log p_i): gives up what the teacher rules out (the paper's
     direction).
 
     Gradient in the student's logits: q_v (log q_o/p_o − KL), o the outcome that token v belongs to.
     Shapes as `forward_kl`.
     """
-    return forward_kl(teacher, student, beta)
+    return forward_kl(teacher, student, beta, clip)
 
 
-def jsd(student: torch.Tensor, teacher: torch.Tensor, beta: float) -> torch.Tensor:
+def jsd(
+    student: torch.Tensor, teacher: torch.Tensor, beta: float, clip: float | None = None
+) -> torch.Tensor:
     """β KL(p ‖ m) + (1 − β) KL(q ‖ m) with m = β p + (1 − β) q: bounded by log 2, so no single
     token dominates.
 
@@ -91,18 +97,46 @@ def jsd(student: torch.Tensor, teacher: torch.Tensor, beta: float) -> torch.Tens
         student: [N, k + 1] log q.
         teacher: [N, k + 1] log p.
         beta: the teacher's share of the mixture, in (0, 1).
+        clip: most that one outcome adds, both halves together (`clipped_sum`).
 
     Returns:
         [N] nats.
     """
     weights = torch.tensor([beta, 1 - beta], dtype=student.dtype, device=student.device).log()
     mixture = torch.logaddexp(teacher + weights[0], student + weights[1])
-    return beta * forward_kl(mixture, teacher, beta) + (1 - beta) * forward_kl(
-        mixture, student, beta
-    )
+    of_teacher, of_student = _kl_terms(mixture, teacher), _kl_terms(mixture, student)
+    if clip is not None:
+        return clipped_sum(beta * of_teacher + (1 - beta) * of_student, clip)
+    return beta * of_teacher.sum(dim=-1) + (1 - beta) * of_student.sum(dim=-1)
 
 
-DIVERGENCES: dict[str, Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]] = {
+def _kl_terms(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """[N, k + 1] p_i (log p_i − log q_i)."""
+    require_shape(teacher=(teacher, tuple(student.shape)))
+    return teacher.exp() * (teacher - student)
+
+
+def clipped_sum(terms: torch.Tensor, clip: float | None) -> torch.Tensor:
+    """Σ_i min(d_i, c): each outcome's term of a divergence is cut off, so that no outcome that only
+    the teacher finds likely rules a token (OPSD, arXiv 2601.18734, `jsd_token_clip`, 0.05).
+
+    A term that is cut off has no gradient. Terms may be negative, so the sum may be below 0.
+
+    Args:
+        terms: [N, k + 1] d_i.
+        clip: c; None cuts nothing off.
+
+    Returns:
+        [N].
+
+    Example:
+        >>> clipped_sum(torch.tensor([[0.3, 0.01, -0.1]]), 0.05)
+        tensor([-0.0400])
+    """
+    return (terms if clip is None else terms.clamp(max=clip)).sum(dim=-1)
+
+
+DIVERGENCES: dict[str, Callable[..., torch.Tensor]] = {
     "forward_kl": forward_kl,
     "reverse_kl": reverse_kl,
     "jsd": jsd,
@@ -116,6 +150,7 @@ def logit_divergence(
     teacher: torch.Tensor,
     divergence: str,
     beta: float,
+    clip: float | None = None,
 ) -> torch.Tensor:
     """D_t between teacher and student at M of N positions; the others are not looked at and get
     exactly no gradient.
@@ -127,6 +162,7 @@ def logit_divergence(
         teacher: [M, k + 1] the teacher's `outcome_log_probs` of them; a constant.
         divergence: key of `DIVERGENCES`.
         beta: see `jsd`.
+        clip: see `clipped_sum`.
 
     Returns:
         [N] nats, 0 (with a graph) at the other positions.
@@ -141,5 +177,72 @@ def logit_divergence(
     # Indexing copies: what follows stays right when the caller's own backward reuses the memory of
     # the logits.
     student = outcome_log_probs(logits[rows], ids)
-    values = DIVERGENCES[divergence](student, teacher.detach().to(student.dtype), beta)
+    values = DIVERGENCES[divergence](student, teacher.detach().to(student.dtype), beta, clip)
     return torch.zeros_like(logits[:, 0], dtype=values.dtype).index_put((rows,), values)
+
+
+def sampled_token(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """log q(y_t) − log p(y_t) with the gradient of a policy gradient step at advantage
+    A_t = log p(y_t) − log q(y_t):
+
+        ∇ = (log q(y_t) − log p(y_t)) ∇ log q(y_t).
+
+    Over tokens that the student samples, both are KL(q ‖ p) and its gradient: ∇ Σ_v q_v log
+    (q_v/p_v) = Σ_v q_v (log q_v/p_v) ∇ log q_v, as Σ_v q_v ∇ log q_v = 0 (Thinking Machines 2025,
+    "On-policy distillation"; SDPO's code without logits). One token's value may be negative.
+
+    Args:
+        student: [M] log q of the tokens said.
+        teacher: [M] log p of them; a constant.
+
+    Returns:
+        [M] nats.
+
+    Example:
+        >>> q = torch.tensor([0.5]).log().requires_grad_()
+        >>> value = sampled_token(q, torch.tensor([0.25]).log())
+        >>> value.item(), torch.autograd.grad(value.sum(), q)[0].item()
+        (0.6931471824645996, 0.6931471824645996)
+    """
+    require_shape(teacher=(teacher, tuple(student.shape)))
+    gap = (student - teacher).detach()
+    return gap + gap * (student - student.detach())
+
+
+def clipped_ratio(student: torch.Tensor, sampled: torch.Tensor, clip: float) -> torch.Tensor:
+    """min(q_θ(y_t) / q_old(y_t), c), a constant weight of each token: what a policy that has moved
+    since it sampled owes to the tokens (SDPO's `is_clip`, 2).
+
+    Args:
+        student: [M] log q_θ.
+        sampled: [M] log q_old.
+        clip: c.
+
+    Returns:
+        [M].
+
+    Example:
+        >>> clipped_ratio(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 0.0]), 2.0)
+        tensor([1., 2.])
+    """
+    require_shape(sampled=(sampled, tuple(student.shape)))
+    return (student - sampled).detach().clamp(max=20.0).exp().clamp(max=clip)
+
+
+def entropy_weight(entropy: torch.Tensor, decay: float) -> torch.Tensor:
+    """e^{−β H_t} / mean_s e^{−β H_s}: tokens where the teacher is unsure count less, and all
+    together as much as before (SRPO, arXiv 2604.02288, section 3.2).
+
+    Args:
+        entropy: [M] H of the teacher, nats.
+        decay: β.
+
+    Returns:
+        [M], of mean 1.
+
+    Example:
+        >>> entropy_weight(torch.tensor([0.0, 3.0]).log1p(), 1.0)  # e^{-H} = 1 and 1/4
+        tensor([1.6000, 0.4000])
+    """
+    weight = (-decay * entropy).exp()
+    return weight / weight.mean() if len(weight) else weight

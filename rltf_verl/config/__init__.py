@@ -246,9 +246,24 @@ class RLTFConfig:
         self._check_teacher()
 
     def _check_teacher(self) -> None:
+        teacher, episode, weight = self.teacher, self.episode, self.logit_distill.weight
+        for key, usual in (("kind", "policy"), ("gate", "none")):
+            require(
+                self.teaches or getattr(teacher, key) == usual,
+                f"teacher.{key}",
+                getattr(teacher, key),
+                f"nobody asks the teacher; give rltf.logit_distill a weight, or set it to {usual}",
+            )
         if not self.teaches:
             return
-        teacher, episode = self.teacher, self.episode
+        require(
+            teacher.gate != "magnitude"
+            or max(weight if isinstance(weight, tuple) else (weight,)) <= 1,
+            "logit_distill.weight",
+            weight,
+            "with rltf.teacher.gate=magnitude it is how far the teacher scales the advantages; must"
+            " be at most 1",
+        )
         one = episode.horizon == 1
         require(
             self.attempt.turns == "all" or teacher.turns == "first" or one,

@@ -35,13 +35,18 @@ def is_own(where: str) -> bool:
     return bool(source) and name.isidentifier()
 
 
-OwnBaseline = Annotated[
-    str,
-    Form(
-        lambda where: where in get_args(Baseline) or is_own(where),
-        f"one of {', '.join(get_args(Baseline))}, or your own ./mine.py:function",
-    ),
-]
+def _or_own(known: Any) -> Form:
+    """One of the choices of a Literal, or a user's own function."""
+    return Form(
+        lambda where: where in get_args(known) or is_own(where),
+        f"one of {', '.join(get_args(known))}, or your own ./mine.py:function",
+    )
+
+
+OwnBaseline = Annotated[str, _or_own(Baseline)]
+
+GateName = Literal["none", "route", "variance", "magnitude", "sigmoid"]
+"""What verdict and teacher make of each other; see `algos.gate`."""
 
 Reference = Literal["current", "old", "sampler"]
 """π_ref of a distillation row: the policy as it is being trained (ratio 1, AWR) or as it was before
@@ -264,20 +269,42 @@ class LogitDistillConfig(Scheduled):
     """Logit self-distillation (SDPO): attempts are pulled, token by token, towards what a teacher
     says there, who has read more (`rltf.teacher`)."""
 
-    divergence: Literal["forward_kl", "reverse_kl", "jsd"] = "jsd"
+    divergence: Literal["forward_kl", "reverse_kl", "jsd", "sampled_token"] = "jsd"
     """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), or β KL(p ‖ m) + (1 − β) KL(q
-    ‖ m).
+    ‖ m), which read logits (FSDP); or sampled_token: log p − log q of each token said as its
+    advantage, which reads log-probs only (every engine) and is KL(q ‖ p) on average.
     """
     beta: float = 0.5
     """β of jsd, the teacher's share of the mixture m = β p + (1 − β) q, in (0, 1)."""
     top_k: Annotated[int, Within(1)] = 100
     """The teacher's likeliest tokens that are kept apart; all others are one outcome, the tail. At
     or above the size of the vocabulary the divergence is exact."""
+    term_clip: Annotated[float, Within(above=0)] | None = None
+    """Most nats that one outcome (one token, or the tail) adds to a token's divergence (OPSD:
+    0.05); null: no limit."""
+    ratio_clip: Annotated[float, Within(above=0)] | None = None
+    """Tokens weigh min(π_θ / π_old, ratio_clip) (SDPO: 2), which counts once the policy has moved
+    since it sampled; null: they weigh 1."""
+    entropy_decay: Annotated[float, Within(0)] = 0.0
+    """β of the weight exp(−β H) of a token, H the teacher's entropy there, over its mean (SRPO); 0
+    weighs all tokens alike."""
+
+    @property
+    def reads_logits(self) -> bool:
+        """Whether the update needs the logits of whole packed micro-batches."""
+        return self.enabled and self.divergence != "sampled_token"
 
     def __post_init__(self) -> None:
         self.check("logit_distill.")
         require(
             0 < self.beta < 1, "logit_distill.beta", self.beta, "must lie strictly between 0 and 1"
+        )
+        require(
+            self.term_clip is None or self.divergence != "sampled_token",
+            "logit_distill.term_clip",
+            self.term_clip,
+            "cuts off the outcomes of a divergence, and sampled_token sees one token only; set it"
+            " to null, or another rltf.logit_distill.divergence",
         )
 
 
@@ -287,8 +314,16 @@ SOURCES: tuple[str, ...] = get_args(Source)
 
 @dataclass(frozen=True)
 class TeacherConfig:
-    """What the teacher of `rltf.logit_distill` reads, and which attempts have one."""
+    """Who teaches in `rltf.logit_distill`, what it reads, which attempts it teaches, and how it
+    shares them with the verdict."""
 
+    kind: Literal["policy", "base", "ema", "trust_region"] = "policy"
+    """`policy`: as it is before the update. `base`: as it was before training (LoRA switched off,
+    else a copy of the first weights). `ema`: a moving average of its weights. `trust_region`: a
+    mixture of the distributions of policy and base."""
+    policy_share: Annotated[float, Within(0, 1)] = 0.05
+    """Of `ema`: how much of the policy's weights enters the average after each batch's updates
+    (SDPO: 0.05). Of `trust_region`: the policy's share of the mixture."""
     reads: Source | tuple[Source, ...] = "feedback"
     """What its prompt shows beside the question (privileged context), one or a list: `feedback` on
     the attempt, the `reference` solution, the right answer of a `sibling`, the `demonstration` of
@@ -301,6 +336,14 @@ class TeacherConfig:
     prompt: str | None = None
     """Template of its prompt: `teacher/NAME` or `revise/NAME` of `rltf_verl/prompts`, or a file
     `./mine.j2`; null takes the one that fits (docs/methods.md)."""
+    gate: Annotated[str, _or_own(GateName)] = "none"
+    """What verdict and teacher make of each other: route (SRPO: right answers keep their advantage,
+    wrong ones have the teacher only), variance (SC-SDPO: the teacher weighs √(p(1 − p)) of the
+    group's share p of right answers), magnitude (RLSD: the teacher only scales the advantages, as
+    far as rltf.logit_distill.weight says), sigmoid (SDAR: it weighs σ(β gap)), or your own
+    `./mine.py:function` (see `algos.gate`)."""
+    gate_scale: Annotated[float, Within(above=0)] | None = None
+    """ε of magnitude (null: 0.2) or β of sigmoid (null: 1)."""
 
     def __post_init__(self) -> None:
         require_choices(self, "teacher.")

@@ -6,21 +6,28 @@ hands to a loss in a call of its own (`adapters.training.logit_loss`, `adapters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from rltf_verl.algos.gate import GATES, Evidence
+from rltf_verl.algos.logit_distill import entropy_weight
 from rltf_verl.algos.sessions import Sessions
-from rltf_verl.config import LogitDistillConfig
+from rltf_verl.algos.shapes import require_shape
+from rltf_verl.algos.targets import RowBatch, RowTargets
+from rltf_verl.config import LogitDistillConfig, RLTFConfig
+from rltf_verl.config.objectives import is_own
 from rltf_verl.episode.rows import attempt_spans
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.objectives.base import Objective
 from rltf_verl.policy import Policy
+from rltf_verl.registry import load
 from rltf_verl.types import Episode, Row, TeacherSpan
 
-SWITCH = "or rltf.logit_distill.weight=0"
+SWITCH = "or rltf.logit_distill.divergence=sampled_token"
+FSDP = ("fsdp", "fsdp2")
 
 
 class LogitDistill(Objective[LogitDistillConfig]):
@@ -41,10 +48,31 @@ class LogitDistill(Objective[LogitDistillConfig]):
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> list[tuple[bool, str]]:
-        """It reads the logits of whole packed micro-batches."""
+        """A divergence of distributions reads the logits of whole packed micro-batches."""
         if not self.enabled:
             return []
+        teacher = self.config.teacher
+        own_gate = not is_own(teacher.gate) or callable(load("rltf.teacher.gate", teacher.gate))
+        strategy = setting("actor_rollout_ref.actor.strategy")
+        keeps = teacher.kind != "policy" and not (teacher.kind != "ema" and uses_lora(setting))
+        size = setting("actor_rollout_ref.rollout.n")
+        alone = size == 1 and teacher.sources == ("sibling",)
+        refused = [
+            (
+                not alone,
+                f"actor_rollout_ref.rollout.n={size}: rltf.teacher.reads=sibling needs other"
+                " sessions of the problem; set it to 8, or let the teacher read something else",
+            ),
+            (own_gate, f"rltf.teacher.gate={teacher.gate}: must be a function"),
+            (
+                strategy in FSDP or not keeps,
+                f"rltf.teacher.kind={teacher.kind}: actor_rollout_ref.actor.strategy={strategy} has"
+                " no place for a second set of weights; set it to fsdp or fsdp2, or kind to policy",
+            ),
+        ]
+        return [*refused, *(self._needs_logits(setting) if self.settings.reads_logits else ())]
 
+    def _needs_logits(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
         def actor(*keys: str) -> list[Any]:  # other engines have other keys
             return [setting(f"actor_rollout_ref.actor.{key}") for key in keys]
 
@@ -52,16 +80,9 @@ class LogitDistill(Objective[LogitDistillConfig]):
         ulysses = "ulysses_sequence_parallel_size"
         ranks = max(n or 1 for n in actor(ulysses, f"fsdp_config.{ulysses}"))
         fused = [*actor("use_fused_kernels"), setting("actor_rollout_ref.model.use_fused_kernels")]
-        size = setting("actor_rollout_ref.rollout.n")
-        alone = size == 1 and self.config.teacher.sources == ("sibling",)
         return [
             (
-                not alone,
-                f"actor_rollout_ref.rollout.n={size}: rltf.teacher.reads=sibling needs other"
-                " sessions of the problem; set it to 8, or let the teacher read something else",
-            ),
-            (
-                strategy in ("fsdp", "fsdp2"),
+                strategy in FSDP,
                 f"actor_rollout_ref.actor.strategy={strategy}: rltf.logit_distill reads logits over"
                 " the whole vocabulary, which other engines split; set it to fsdp or fsdp2,"
                 f" {SWITCH}",
@@ -82,3 +103,68 @@ class LogitDistill(Objective[LogitDistillConfig]):
                 f" distillation; set it to False, {SWITCH}",
             ),
         ]
+
+
+def uses_lora(setting: Callable[[str], Any]) -> bool:
+    """Whether the policy is an adapter, by verl's own rules."""
+    model = "actor_rollout_ref.model"
+    rank = setting(f"{model}.lora.rank") or setting(f"{model}.lora_rank") or 0
+    return int(rank) > 0 or setting(f"{model}.lora_adapter_path") is not None
+
+
+def weigh_lessons(
+    config: RLTFConfig,
+    batch: RowBatch,
+    targets: RowTargets,
+    place: torch.Tensor,
+    gap: torch.Tensor,
+    entropy: torch.Tensor | None,
+    weights: Mapping[str, float],
+) -> tuple[RowTargets, torch.Tensor]:
+    """What verdict and teacher make of each other (`rltf.teacher.gate`), and the teacher's own
+    certainty (`rltf.logit_distill.entropy_decay`).
+
+    Args:
+        config: the settings.
+        batch: [L, 1], the tokens of all rows.
+        targets: of them.
+        place: [M] int64, the tokens with a teacher.
+        gap: [M] how much likelier the teacher finds them, nats.
+        entropy: [M] of the teacher, where it was asked for.
+        weights: coefficient of each objective.
+
+    Returns:
+        The targets, and the [M] weight of each token in the teacher's loss.
+    """
+    advantages, weight = targets.advantages.clone(), torch.ones_like(gap)
+    if config.teacher.gate != "none":
+        factor, weight = _gate(config, _evidence(batch, targets, place, gap))
+        if config.teacher.gate == "magnitude":  # faded in and out by the coefficient
+            factor = 1 + weights["logit_distill"] * (factor - 1)
+        advantages[place, 0] *= factor
+    counts = weight > 0
+    if entropy is not None and bool(counts.any()):
+        sure = entropy_weight(entropy[counts], config.logit_distill.entropy_decay)
+        weight = weight.masked_scatter(counts, weight[counts] * sure)
+    return replace(targets, advantages=advantages), weight
+
+
+def _gate(config: RLTFConfig, told: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
+    name, scale = config.teacher.gate, config.teacher.gate_scale
+    gate, usual = GATES[name] if name in GATES else (load("rltf.teacher.gate", name), 1.0)
+    factor, weight = gate(told, usual if scale is None else scale)
+    require_shape(factor=(factor, tuple(told.gap.shape)), weight=(weight, tuple(told.gap.shape)))
+    return factor, weight
+
+
+def _evidence(
+    batch: RowBatch, targets: RowTargets, place: torch.Tensor, gap: torch.Tensor
+) -> Evidence:
+    sessions = batch.sessions
+    session, turn = batch.session[place].long(), batch.turn[place, 0].long()
+    right = (sessions.correct & sessions.valid).to(gap.dtype)
+    sums = torch.zeros(2, sessions.num_groups, right.shape[1], dtype=gap.dtype)
+    sums[0].index_add_(0, sessions.group, right)
+    sums[1].index_add_(0, sessions.group, sessions.valid.to(gap.dtype))
+    solved = (sums[0] / sums[1].clamp(min=1))[sessions.group[session], turn]
+    return Evidence(gap, targets.advantages[place, 0], sessions.correct[session, turn], solved)

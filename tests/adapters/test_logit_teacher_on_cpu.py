@@ -17,17 +17,30 @@ from rltf_verl.adapters.queue.columns import (
     teacher_spans,
 )
 from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
     TEACHER_CALL,
+    TEACHER_IDS,
+    TEACHER_LOG_PROBS,
     response_positions,
     whole_responses,
 )
-from rltf_verl.adapters.training.teacher import Lesson, by_row, teacher_batch
-from rltf_verl.config import ConfigError, LogitDistillConfig
+from rltf_verl.adapters.training.teacher import (
+    Lesson,
+    ask_teacher,
+    by_row,
+    kept_share,
+    teacher_batch,
+    token_places,
+    voices,
+)
+from rltf_verl.algos.logit_distill import outcome_log_probs, top_k_ids
+from rltf_verl.config import ConfigError, LogitDistillConfig, TeacherConfig
 from rltf_verl.types import Row, TeacherSpan
 from tests.support.configs import composed
 
 ACTOR = "actor_rollout_ref.actor"
+SAMPLED = "rltf.logit_distill.divergence=sampled_token"
 SD_LOGIT = ("rltf/method=sd_logit", "actor_rollout_ref.model.path=/nowhere")
 
 
@@ -82,6 +95,24 @@ REFUSED = {  # what is set, and how the message starts
         [f"{ACTOR}.fsdp_config.pad_to_length=true"],
         f"{ACTOR}.pad_to_length=True: verl refuses it ",
     ),
+    "weights on megatron": (
+        ["model_engine=megatron", "rltf.teacher.kind=ema", SAMPLED],
+        f"rltf.teacher.kind=ema: {ACTOR}.strategy=megatron has no place ",
+    ),
+    "kind": (["rltf.teacher.kind=mean"], "rltf.teacher.kind=mean: must be one of policy, base"),
+    "gate": (["rltf.teacher.gate=rout"], "rltf.teacher.gate='rout': must be one of none, route"),
+    "clip": (
+        [SAMPLED, "rltf.logit_distill.term_clip=0.05"],
+        "rltf.logit_distill.term_clip=0.05: cuts off ",
+    ),
+    "magnitude": (
+        ["rltf.teacher.gate=magnitude", "rltf.logit_distill.weight=2"],
+        "rltf.logit_distill.weight=2: with rltf.teacher.gate=magnitude ",
+    ),
+    "nobody asks": (
+        ["rltf.teacher.kind=base", "rltf.logit_distill.weight=0"],
+        "rltf.teacher.kind=base: nobody asks the teacher; ",
+    ),
 }
 
 
@@ -90,6 +121,16 @@ def test_what_cannot_work_is_refused_with_key_value_and_fix(case):
     overrides, message = REFUSED[case]
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
         checks.check_config(logit(*overrides))
+
+
+@pytest.mark.parametrize("case", ["megatron", "veomni", "fused", "sequence parallel"])
+def test_a_sampled_token_needs_no_logits(case):
+    checks.check_config(logit(*REFUSED[case][0], SAMPLED))
+
+
+def test_with_lora_the_base_is_on_every_engine():
+    lora = "actor_rollout_ref.model.lora.rank=8"
+    checks.check_config(logit("model_engine=megatron", lora, SAMPLED, "rltf.teacher.kind=base"))
 
 
 @pytest.mark.parametrize("case", ["megatron", "fused", "sequence parallel", "static shapes"])
@@ -108,7 +149,7 @@ def test_a_rows_teachers_come_through_the_queue_as_they_were():
 def test_what_is_said_of_several_attempts_of_a_row_stands_in_one_line_of_the_column():
     some = torch.zeros(1)
     lessons = [Lesson(1, 0, some, some, some), Lesson(1, 4, some, some, some)]
-    values = [torch.tensor([1, 2]), torch.tensor([3]), torch.tensor([9])]  # the last one fills up
+    values = [torch.tensor([1, 2]), torch.tensor([3])]
     assert [row.tolist() for row in by_row(values, lessons, 3).unbind()] == [[], [1, 2, 3], []]
 
 
@@ -118,7 +159,8 @@ def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_th
         Lesson(0, 0, ids(10, 4), ids(50, 3), torch.zeros(3)),
         Lesson(2, 5, ids(20, 1), ids(60, 2), torch.zeros(2)),
     ]
-    batch = teacher_batch(lessons, multiple=4, temperature=0.7)
+    asked = LogitDistillConfig(weight=1.0)
+    batch = teacher_batch(lessons, multiple=4, temperature=0.7, asked=asked)
     rows = [[10, 11, 12, 13, 50, 51, 52], [20, 60, 61], [20, 60, 61], [20, 60, 61]]
     assert [row.tolist() for row in batch["input_ids"].unbind()] == rows
     assert [row.tolist() for row in batch["position_ids"].unbind()] == [
@@ -127,6 +169,59 @@ def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_th
     assert [len(row) for row in batch["responses"].unbind()] == [3, 2, 2, 2]
     assert batch[TEACHER_CALL] is True
     assert batch["temperature"] == 0.7
+    only = LogitDistillConfig(weight=1.0, divergence="sampled_token", entropy_decay=1.0)
+    batch = teacher_batch(lessons, multiple=1, temperature=0.7, asked=only)
+    assert TEACHER_CALL not in batch
+    assert not batch["compute_loss"]
+    assert not batch["distillation_use_topk"]
+    assert batch["calculate_entropy"]
+
+
+KINDS = {  # without LoRA, with LoRA: (what each voice asks for, share of the weights kept)
+    "policy": ([{}], None, [{}], None),
+    "base": ([{KEPT_WEIGHTS: True}], 0.0, [{"no_lora_adapter": True}], None),
+    "ema": ([{KEPT_WEIGHTS: True}], 0.3, [{KEPT_WEIGHTS: True}], 0.3),
+    "trust_region": (
+        [{}, {KEPT_WEIGHTS: True}],
+        0.0,
+        [{}, {"no_lora_adapter": True}],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_is_asked(kind):
+    teacher = TeacherConfig(kind=kind, policy_share=0.3)
+    for lora, (settings, share) in enumerate([KINDS[kind][:2], KINDS[kind][2:]]):
+        assert [voice.settings for voice in voices(teacher, bool(lora))] == settings
+        assert kept_share(teacher, bool(lora)) == share
+        assert sum(voice.share for voice in voices(teacher, bool(lora))) == 1
+
+
+def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
+    """Of outcomes it is the mixture of the whole distributions, seen through the same outcomes."""
+    lessons = [Lesson(0, 0, torch.arange(2), torch.tensor([3, 1, 0]), torch.zeros(3))]
+    logits = [torch.randn(3, 8, generator=torch.Generator().manual_seed(s)) for s in (0, 1)]
+
+    def call(ids, settings):
+        own = logits[KEPT_WEIGHTS in settings]
+        chosen = top_k_ids(own, 4) if ids is None else ids[0]
+        said = torch.nn.functional.pad(
+            own.log_softmax(-1).gather(-1, lessons[0].response[:, None])[:, 0], (1, 1)
+        )
+        names = {TEACHER_IDS: chosen, TEACHER_LOG_PROBS: outcome_log_probs(own, chosen)}
+        return TensorDict({k: ragged([v]) for k, v in {**names, "log_probs": said}.items()}, 1)
+
+    taught = ask_teacher(
+        lessons, voices(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call
+    )
+    mixture = 0.3 * logits[0].softmax(-1) + 0.7 * logits[1].softmax(-1)
+    assert torch.equal(taught.ids, top_k_ids(logits[0], 4))
+    torch.testing.assert_close(taught.outcomes, outcome_log_probs(mixture.log(), taught.ids))
+    expected = mixture.log().gather(-1, lessons[0].response[:, None])[:, 0]
+    torch.testing.assert_close(taught.log_probs, expected)
+    torch.testing.assert_close(taught.gap, expected)
 
 
 def test_the_logits_that_predict_a_token_stand_one_place_before_it():
@@ -146,3 +241,15 @@ def test_the_logits_that_predict_a_token_stand_one_place_before_it():
     places = ragged([torch.tensor(at, dtype=torch.int32) for at in ([], [1, 3], [0])])
     expected = [whole[1][3], whole[1][5], whole[2][5]]
     assert (response_positions(data, places) + 1).tolist() == expected
+
+
+def test_where_the_lessons_tokens_are_among_all_rows_tokens():
+    """Rows 0, 2 and 5 of the batch have 4, 3 and 5 tokens; the others are padding."""
+    two, three = torch.zeros(2), torch.zeros(3)
+    lessons = [
+        Lesson(0, 1, two, two, two),
+        Lesson(5, 0, two, two, two),
+        Lesson(5, 2, two, three, two),
+    ]
+    place = token_places(lessons, [0, 2, 5], torch.tensor([4, 3, 5]))
+    assert place.tolist() == [1, 2, 7, 8, 9, 10, 11]

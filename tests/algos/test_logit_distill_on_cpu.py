@@ -9,8 +9,11 @@ import torch
 
 from rltf_verl.algos.logit_distill import (
     DIVERGENCES,
+    clipped_ratio,
+    entropy_weight,
     logit_divergence,
     outcome_log_probs,
+    sampled_token,
     top_k_ids,
 )
 
@@ -222,3 +225,67 @@ def test_shapes_are_checked_by_name():
 
 def test_a_vocabulary_smaller_than_k_is_kept_whole():
     assert sorted(top_k_ids(torch.randn(1, 5), 100)[0].tolist()) == [0, 1, 2, 3, 4]
+
+
+def sampled_gradient(logits, teacher):
+    """[V, V] gradient in the logits for each token that could be said, and its value."""
+    values, grads = [], []
+    for token in range(len(logits)):
+        leaf = logits.clone().requires_grad_()
+        value = sampled_token(leaf.log_softmax(-1)[token, None], teacher[token, None])
+        grads.append(torch.autograd.grad(value.sum(), leaf)[0])
+        values.append(value.detach())
+    return torch.stack(grads), torch.cat(values)
+
+
+def test_the_sampled_token_is_the_reverse_kl_on_average_and_so_is_its_gradient():
+    logits, teacher = random_logits(9, seed=20), random_logits(9, seed=21).log_softmax(-1)
+    grads, values = sampled_gradient(logits, teacher)
+    q = logits.softmax(-1)
+    leaf = logits.clone().requires_grad_()
+    exact_value = exact(leaf[None], teacher[None], "reverse_kl").sum()
+    torch.testing.assert_close((q * values).sum(), exact_value.detach())
+    (exact_grad,) = torch.autograd.grad(exact_value, leaf)
+    torch.testing.assert_close(q @ grads, exact_grad)
+
+
+def test_with_the_ratio_a_policy_that_has_moved_still_has_that_gradient_on_average():
+    """Tokens of π_old, weighed by π_θ / π_old: unbiased as long as nothing is cut off."""
+    logits, teacher = random_logits(9, seed=22), random_logits(9, seed=23).log_softmax(-1)
+    old = (logits + random_logits(9, seed=24, scale=0.3)).log_softmax(-1)
+    grads, _ = sampled_gradient(logits, teacher)
+    now = logits.log_softmax(-1)
+    weight = clipped_ratio(now, old, 1e9)
+    torch.testing.assert_close((old.exp() * weight) @ grads, now.exp() @ grads)
+    assert clipped_ratio(now, old, 1.0).max() == 1.0
+    assert torch.isfinite(clipped_ratio(torch.zeros(1), torch.full((1,), -torch.inf), 2.0)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clip_cuts_off_single_outcomes_and_their_gradient(kind):
+    student, teacher = random_logits(40, 16, seed=25), random_logits(40, 16, seed=26)
+    ids, rows = top_k_ids(teacher, 6), torch.arange(40)
+    outcomes = outcome_log_probs(teacher, ids)
+
+    def of(logits, clip):
+        return logit_divergence(logits, rows, ids, outcomes, kind, BETA, clip)
+
+    torch.testing.assert_close(of(student, 1e9), of(student, None))
+    clip = 0.05
+    p, q = outcomes.exp(), outcome_log_probs(student, ids).exp()
+    m = BETA * p + (1 - BETA) * q
+    terms = {
+        "forward_kl": p * (p / q).log(),
+        "reverse_kl": q * (q / p).log(),
+        "jsd": BETA * p * (p / m).log() + (1 - BETA) * q * (q / m).log(),
+    }[kind]
+    assert (terms > clip).any()
+    torch.testing.assert_close(of(student, clip), terms.clamp(max=clip).sum(-1))
+    leaf = student.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda logits: of(logits, clip).sum(), leaf)
+
+
+def test_the_entropy_weight_keeps_the_scale_of_the_whole():
+    weight = entropy_weight(torch.rand(50) * 5, 0.7)
+    assert weight.mean().item() == pytest.approx(1.0, abs=1e-6)
+    assert entropy_weight(torch.zeros(0), 1.0).shape == (0,)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchmarks.study import mechanism, settings
+from benchmarks.study import mechanism, settings, teachers
 from benchmarks.study.controls import control_rows, shuffle_places
 from benchmarks.study.learner import Learner
 from benchmarks.study.policy import RECIPES, make_policy
@@ -190,3 +190,15 @@ def test_held_out_matrices_are_in_no_batch():
         {str(p.data["matrix"]) for p in split} for split in (problems().train, problems().test)
     )
     assert not train & test
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("arm", ["policy:sampled_token", "ema:jsd", "trust_region:jsd"])
+def test_each_teacher_of_the_stability_study_trains(arm, tmp_path, capsys):
+    out = tmp_path / "teachers.jsonl"
+    options = f"--steps 2 --problems 4 --seeds 1 --out {out}"
+    teachers.main([arm, *options.split()])
+    curve = json.loads(out.read_text())["curve"]
+    assert [at["step"] for at in curve] == [1, 2]
+    assert all(at["divergence"] > 0 for at in curve)
+    assert capsys.readouterr().out.startswith(arm)

@@ -9,7 +9,9 @@ import recorder  # noqa: F401
 import wrapt
 
 COLUMNS = ("prompts", "responses", "rltf_role", "rltf_turn", "advantages", "old_log_probs")
-TEACHER = ("rltf_teacher_ids", "rltf_teacher_log_probs", "rltf_teacher_places")
+TEACHER = tuple(
+    f"rltf_teacher_{name}" for name in ("ids", "log_probs", "places", "said", "weights")
+)
 
 
 @wrapt.when_imported("verl.trainer.ppo.v1")
@@ -27,6 +29,7 @@ def _register(v1) -> None:
             data = tq.kv_batch_get(
                 keys=batch.keys, partition_id=batch.partition_id, select_fields=names
             )
+            names = [name for name in names if name in data]
             record = {
                 "keys": list(batch.keys),
                 "padding": [bool(tag.get("is_padding")) for tag in batch.tags],

@@ -63,6 +63,7 @@ SEAMS = [
 # Methods of verl's sync trainer that our mixin overrides.
 OVERRIDDEN = {
     "_init_dataloader": ["self"],
+    "_init_resource_pool_mgr": ["self"],
     "_setup": ["self"],
     "_load_checkpoint": ["self"],
     "_save_checkpoint": ["self"],
@@ -325,6 +326,25 @@ def test_a_forward_pass_takes_a_batch_that_is_not_in_the_transfer_queue() -> Non
     assert TensorDict in BatchData._CHUNKABLE_TYPES
     assert TensorDict in BatchData._CONCATABLE_TYPES
     assert 'key="compute_loss", default=True' in inspect.getsource(TrainingWorker.infer_batch)
+
+
+def test_the_actors_worker_can_be_another_class_and_swaps_weights_around_a_forward_pass() -> None:
+    """`adapters.training.kept_weights` extends it, and has its class put where verl takes it."""
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+    from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+
+    assert ActorRolloutRefWorker.actor_worker_cls is TrainingWorker
+    made = inspect.getsource(ActorRolloutRefWorker.init_model)
+    assert "self.actor = self.actor_worker_cls(config=actor_training_config)" in made
+    assert made.index("self.actor.reset()") < made.index("self.actor.set_loss_fn(")
+    roles = inspect.getsource(PPOTrainer._init_resource_pool_mgr)
+    assert "self.role_worker_mapping[role] = ray.remote(ActorRolloutRefWorker)" in roles
+    asked = inspect.getsource(TrainingWorker.infer_batch)
+    for key in ("disable_auto_offload", "no_lora_adapter"):
+        assert f'key="{key}", default=False' in asked
+    for name in ("save_checkpoint", "load_checkpoint"):
+        source = inspect.getsource(getattr(ActorRolloutRefWorker, name))
+        assert f"self.actor.{name}(local_path, hdfs_path" in source
 
 
 def test_verl_still_has_the_config_keys_that_we_read() -> None:

@@ -24,6 +24,8 @@ from rltf_verl.adapters.training.logit_loss import (
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
+    TEACHER_SAID,
+    TEACHER_WEIGHTS,
     WEIGHT,
     loss_with_logits,
 )
@@ -46,7 +48,7 @@ def make_rows():
     ]
 
 
-def make_worker(config):
+def make_worker(config, kind=TrainingWorker):
     model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     actor.model_config = model
@@ -65,33 +67,37 @@ def make_worker(config):
     engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = (
         actor.ppo_micro_batch_size_per_gpu
     )
-    worker = TrainingWorker(config=settings)
+    worker = kind(config=settings)
     worker.reset()
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
     loss = partial(rltf_loss, actor, rltf)
-    if rltf.logit_distill.enabled:
+    if rltf.logit_distill.reads_logits:
         loss = partial(loss_with_logits, loss, rltf.logit_distill)
     worker.set_loss_fn(loss)
-    return worker, engine, rltf.logit_distill.enabled
+    return worker, engine, rltf.logit_distill
 
 
-def ask(worker, rows):
+def ask(worker, rows, asked, **settings):
     """Every row's teacher columns, as the trainer would get them from all ranks; empty without a
     teacher.
     """
     world, taught = dist.get_world_size(), [i for i, row in enumerate(rows) if len(row["x1"])]
     lessons = [Lesson(i, 0, rows[i]["x1"], rows[i]["y"], torch.zeros(0)) for i in taught]
-    batch = teacher_batch(lessons, multiple=2 * world, temperature=TEMPERATURE)
+    batch = teacher_batch(lessons, multiple=2 * world, temperature=TEMPERATURE, asked=asked)
+    tu.assign_non_tensor(batch, **settings)
     mine = worker.infer_batch(tu.chunk_tensordict(batch, world)[dist.get_rank()])
     parts = [None] * world
-    pairs = zip(mine[TEACHER_IDS].unbind(), mine[TEACHER_LOG_PROBS].unbind(), strict=True)
-    dist.all_gather_object(parts, list(pairs))
-    said = dict(zip(taught, [pair for part in parts for pair in part], strict=False))
+    names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else ("log_probs",)
+    answers = zip(*(mine[name].unbind() for name in names), strict=True)
+    dist.all_gather_object(parts, list(answers))
+    said = dict(zip(taught, [answer for part in parts for answer in part], strict=False))
+    if not asked.reads_logits:
+        said = {i: (own[len(rows[i]["x1"]) - 1 : -1],) for i, (own,) in said.items()}
     empty = tuple(column[:0] for column in said[taught[0]])
     return [said.get(i, empty) for i in range(len(rows))]
 
 
-def update_batch(rows, said, teaches):
+def update_batch(rows, said, asked):
     whole = [torch.cat([row["x0"], row["y"]]) for row in rows]
     like_y = lambda value, dtype: [torch.full_like(r["y"], value(r), dtype=dtype) for r in rows]  # noqa: E731
     tensors = {
@@ -104,28 +110,31 @@ def update_batch(rows, said, teaches):
         ROLE: like_y(lambda r: 0, torch.int64),
         "advantages": like_y(lambda r: r["advantage"], torch.float32),
         "old_log_probs": like_y(lambda r: -1.0, torch.float32),
-        TEACHER_IDS: [ids for ids, _ in said],
-        TEACHER_LOG_PROBS: [log_probs for _, log_probs in said],
-        TEACHER_PLACES: [torch.arange(len(ids)) for ids, _ in said],
     }
     settings = {
         "temperature": TEMPERATURE,
-        "distillation_use_topk": teaches,
-        "calculate_entropy": not teaches,
+        "distillation_use_topk": asked.reads_logits,
+        "calculate_entropy": not asked.enabled,
         DENOMINATOR: NUM_SESSIONS,
-        WEIGHT: LOGIT_WEIGHT,
-        NUM_TOKENS: float(sum(len(ids) for ids, _ in said)),
     }
+    if asked.enabled:
+        names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else (TEACHER_SAID,)
+        tensors |= dict(zip(names, map(list, zip(*said, strict=True)), strict=True))
+        taught = [len(first) for first, *_ in said]
+        tensors[TEACHER_PLACES] = [torch.arange(n) for n in taught]
+        tensors[TEACHER_WEIGHTS] = [
+            torch.full((n,), float(1 + i % 2)) for i, n in enumerate(taught)
+        ]
+        settings |= {WEIGHT: LOGIT_WEIGHT, NUM_TOKENS: float(sum(taught))}
     return tu.get_tensordict({name: ragged(values) for name, values in tensors.items()}, settings)
 
 
 def main(out, overrides):
     with initialize_config_module("verl.trainer.config", version_base=None):
-        worker, engine, teaches = make_worker(compose("rltf", ["rltf/method=sd_logit", *overrides]))
+        worker, engine, asked = make_worker(compose("rltf", ["rltf/method=sd_logit", *overrides]))
     rows = make_rows()
-    nothing = (torch.zeros(0, 1, dtype=torch.int32), torch.zeros(0, 2))
-    said = ask(worker, rows) if teaches else [nothing] * len(rows)
-    batch = update_batch(rows, said, teaches)
+    said = ask(worker, rows, asked) if asked.enabled else []
+    batch = update_batch(rows, said, asked)
     mine = tu.chunk_tensordict(batch, dist.get_world_size())[dist.get_rank()]
     tu.assign_non_tensor(
         mine,
@@ -142,11 +151,11 @@ def main(out, overrides):
     metrics, outputs = [None] * dist.get_world_size(), [None] * dist.get_world_size()
     told = output["metrics"].get("rltf/logit_distill/divergence")
     dist.all_gather_object(metrics, told.values if told else None)
-    if not teaches:
+    if not asked.enabled:
         with worker.engine.eval_mode():
-            asked = worker.engine.forward_backward_batch(mine, None, forward_only=True)
-        asked = {name: list(v.unbind()) for name, v in asked["model_output"].items()}
-        dist.all_gather_object(outputs, asked)
+            output_only = worker.engine.forward_backward_batch(mine, None, forward_only=True)
+        own = {name: list(v.unbind()) for name, v in output_only["model_output"].items()}
+        dist.all_gather_object(outputs, own)
     if dist.get_rank() == 0:
         record = {
             "rows": rows,

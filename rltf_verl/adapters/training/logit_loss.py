@@ -19,7 +19,13 @@ from tensordict import TensorDict
 from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
-from rltf_verl.algos.logit_distill import logit_divergence, outcome_log_probs, top_k_ids
+from rltf_verl.algos.logit_distill import (
+    clipped_ratio,
+    logit_divergence,
+    outcome_log_probs,
+    sampled_token,
+    top_k_ids,
+)
 from rltf_verl.config import LogitDistillConfig
 
 TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_PLACES = (
@@ -29,6 +35,11 @@ TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_PLACES = (
 )
 """Columns of a row with M tokens that have a teacher: [M, k] int32 tokens, [M, k + 1] float32
 log-probs, the tail last, and [M] int32 positions in the response.
+"""
+
+TEACHER_SAID, TEACHER_WEIGHTS = "rltf_teacher_said", "rltf_teacher_weights"
+"""[M] float32 the teacher's log-prob of the token said, where it is not asked for more; and what
+the token weighs.
 """
 
 TEACHER_CALL = "rltf_teacher_call"
@@ -53,7 +64,7 @@ def loss_with_logits(
     dp_group: Any = None,
     student_logits: torch.Tensor | None = None,
 ) -> LossOutput | dict[str, torch.Tensor]:
-    """What is installed as verl's loss function when the objective has a weight.
+    """What is installed as verl's loss function when the objective reads logits.
 
     Args:
         loss: the loss of an update.
@@ -108,7 +119,8 @@ def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[st
     verl itself carries only one number per token, so there is nothing to return.
     """
     here = logits[0, response_positions(data, whole_responses(data))]
-    ids, offsets = top_k_ids(here, top_k), data["responses"].offsets()
+    offsets, given = data["responses"].offsets(), TEACHER_IDS in data.keys()  # noqa: SIM118
+    ids = data[TEACHER_IDS].values().long() if given else top_k_ids(here, top_k)
     data[TEACHER_IDS] = torch.nested.nested_tensor_from_jagged(ids.int(), offsets)
     data[TEACHER_LOG_PROBS] = torch.nested.nested_tensor_from_jagged(
         outcome_log_probs(here, ids), offsets
@@ -133,22 +145,45 @@ def divergence(
         data[TEACHER_LOG_PROBS].values(),
         config.divergence,
         config.beta,
+        config.term_clip,
     )
     return {DIVERGENCE: values.unsqueeze(0)}
 
 
-def logit_loss(
-    model_output: dict[str, Any], data: TensorDict
+def teacher_loss(
+    config: LogitDistillConfig,
+    model_output: dict[str, Any],
+    data: TensorDict,
+    log_prob: torch.Tensor,
+    old_log_prob: torch.Tensor,
 ) -> tuple[torch.Tensor, dict[str, Metric]]:
-    """Second call in the update: weight · Σ_t D_t over the tokens with a teacher, and their mean
-    divergence.
+    """Second call in the update: weight · Σ_t w_t D_t over the tokens with a teacher, and their
+    mean divergence.
+
+    Args:
+        config: the objective.
+        model_output: divergences of all tokens, where the logits were read.
+        data: the micro-batch.
+        log_prob: [N, T] log π_θ.
+        old_log_prob: [N, T] log π_old.
 
     Returns:
         Scalar token sum (the caller divides it as it does its own), and metrics that add up over
         micro-batches.
     """
-    token_sum = no_padding_2_padding(model_output[DIVERGENCE], data).sum()
-    mean = token_sum.detach() * data["dp_size"] / data[NUM_TOKENS]  # verl averages over ranks
-    return data[WEIGHT] * token_sum, {
+    places = data[TEACHER_PLACES]
+    counts = places.offsets().diff()
+    row = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+    at = (row, places.values().long())
+    if config.reads_logits:
+        values = no_padding_2_padding(model_output[DIVERGENCE], data)[at]
+    else:
+        values = sampled_token(log_prob[at], data[TEACHER_SAID].values())
+    weights = data[TEACHER_WEIGHTS].values()
+    if config.ratio_clip is not None:
+        weights = weights * clipped_ratio(log_prob[at], old_log_prob[at], config.ratio_clip)
+    # verl averages over ranks
+    mean = values.detach().sum() * data["dp_size"] / data[NUM_TOKENS]
+    return data[WEIGHT] * (weights * values).sum(), {
         "rltf/logit_distill/divergence": Metric(value=mean, aggregation=AggregationType.SUM)
     }

@@ -19,11 +19,13 @@ from verl.workers.utils.padding import no_padding_2_padding
 
 from rltf_verl.adapters.queue.columns import FOR_FORWARD, ROLE, token_roles
 from rltf_verl.adapters.training.logit_loss import (
-    DIVERGENCE,
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
-    logit_loss,
+    TEACHER_SAID,
+    TEACHER_WEIGHTS,
+    WEIGHT,
+    teacher_loss,
 )
 from rltf_verl.algos.targets import has_role, sampled_tokens
 from rltf_verl.config import RLTFConfig
@@ -44,9 +46,11 @@ OLD, ADVANTAGES, REF, IS_WEIGHTS = (
 FOR_UPDATE = (
     *FOR_FORWARD,
     *(OLD, ADVANTAGES, REF, IS_WEIGHTS),
-    *(ROLE, TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_PLACES),
+    *(ROLE, TEACHER_PLACES, TEACHER_WEIGHTS, TEACHER_SAID, TEACHER_IDS, TEACHER_LOG_PROBS),
 )
 """Columns that an update reads."""
+
+OF_TEACHER = "rltf/logit_distill/loss"
 
 
 def rltf_loss(
@@ -94,8 +98,10 @@ def rltf_loss(
             tokens = has_role(role, own.role)
             token_sum = own.loss(log_prob, padded[OLD], padded[ADVANTAGES], tokens)
             parts[f"rltf/{own.name}/loss"] = token_sum
-    if DIVERGENCE in model_output:
-        parts["rltf/logit_distill/loss"], of_teacher = logit_loss(model_output, data)
+    if WEIGHT in data.keys():  # noqa: SIM118  (a TensorDict is not searched by its keys)
+        parts[OF_TEACHER], of_teacher = teacher_loss(
+            rltf.logit_distill, model_output, data, log_prob, padded[OLD]
+        )
         metrics.update(of_teacher)
     if config.entropy_coeff != 0:
         entropy = no_padding_2_padding(model_output["entropy"], data)
@@ -105,7 +111,8 @@ def rltf_loss(
         kl = kl_penalty(log_prob, padded[REF], config.kl_loss_type)  # type: ignore[arg-type]
         parts["actor/kl_loss"] = config.kl_loss_coef * _token_sum(kl, sampled)
     loss: torch.Tensor = sum(parts.values()) * scale
-    parts = {k: v * scale for k, v in parts.items()} | gradients(loss, log_prob, role, owners)
+    of_roles = sum(v for k, v in parts.items() if k != OF_TEACHER) * scale
+    parts = {k: v * scale for k, v in parts.items()} | gradients(of_roles, log_prob, role, owners)
     metrics.update({k: Metric(value=v, aggregation=AggregationType.SUM) for k, v in parts.items()})
     return loss, metrics
 
@@ -122,7 +129,7 @@ def gradients(
     cost a backward pass per role.
 
     Args:
-        loss: scalar.
+        loss: scalar, without the teacher's.
         log_prob: [N, T], what the loss was made of.
         role: [N, T].
         owners: the objectives to report.

@@ -1,15 +1,15 @@
-"""The teacher of logit distillation, in the trainer: the policy as it is before the update, at
-(x_T, y), a prompt that the agent loop made for it (`Row.teachers`) followed by the attempt.
+"""The teacher of logit distillation, in the trainer: what it says at (x_T, y), a prompt that the
+agent loop made for it (`Row.teachers`) followed by the attempt.
 
-One forward-only call of the actor's own workers, so it runs wherever the actor runs, split and
-packed in the same way.
+A forward-only call of the actor's own workers for each distribution that it is made of, so it runs
+wherever the actor runs, split and packed in the same way.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,12 +26,16 @@ from rltf_verl.adapters.queue.columns import (
     teacher_spans,
 )
 from rltf_verl.adapters.queue.step_rows import read_columns
+from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
     TEACHER_CALL,
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
+    TEACHER_SAID,
+    TEACHER_WEIGHTS,
 )
+from rltf_verl.config import LogitDistillConfig, TeacherConfig
 
 
 @dataclass(frozen=True)
@@ -52,18 +56,67 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Taught:
-    """What the teacher said at M tokens of a batch."""
+    """What the teacher said at the M tokens of the lessons, one after the other."""
 
-    num_sessions: int
-    """Sessions in which an attempt has a teacher."""
-    tail: torch.Tensor
-    """[M] its probability of all tokens outside the top k."""
-    gap: torch.Tensor
-    """[M] log π_T(y_t | x_T) − log π_old(y_t | x): what the teacher's prompt changes about the
-    token that was said.
-    """
-    seconds: float
+    lessons: Sequence[Lesson]
+    log_probs: torch.Tensor
+    """[M] log p(y_t | x_T) of the token that was said."""
+    ids: torch.Tensor | None = None
+    """[M, k] its likeliest tokens; None: they were not asked for."""
+    outcomes: torch.Tensor | None = None
+    """[M, k + 1] log-probs of them and of the tail; None without `ids`."""
+    entropy: torch.Tensor | None = None
+    """[M] nats; of a mixture, the mean of its parts' (at most its own). None: not asked for."""
+    seconds: float = 0.0
     """What asking took."""
+
+    @property
+    def gap(self) -> torch.Tensor:
+        """[M] log p(y_t | x_T) − log π_old(y_t | x): what the teacher makes of the token that was
+        said.
+        """
+        student = [lesson.log_probs for lesson in self.lessons]
+        return self.log_probs - torch.cat([self.log_probs[:0], *student])
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A distribution that the teacher's is a mixture of."""
+
+    share: float
+    settings: Mapping[str, Any]
+    """Keys of the call that make the workers speak with it."""
+
+
+def voices(teacher: TeacherConfig, lora: bool) -> list[Voice]:
+    """Who is asked.
+
+    The mixture of a trust region is one of probabilities, c π_θ + (1 − c) π_base: two calls that do
+    not see each other's logits give it exactly, of any outcome and of a single token. SDPO's code
+    mixes logits, which is a product of powers and has to be normalised over the vocabulary.
+
+    Args:
+        teacher: the settings.
+        lora: the policy is an adapter, which the workers can switch off.
+    """
+    policy: dict[str, Any] = {}
+    base = {"no_lora_adapter": True} if lora else {KEPT_WEIGHTS: True}
+    share = teacher.policy_share
+    return {
+        "policy": [Voice(1.0, policy)],
+        "base": [Voice(1.0, base)],
+        "ema": [Voice(1.0, {KEPT_WEIGHTS: True})],
+        "trust_region": [Voice(share, policy), Voice(1 - share, base)],
+    }[teacher.kind]
+
+
+def kept_share(teacher: TeacherConfig, lora: bool) -> float | None:
+    """The share of the policy in each step of the weights that the workers have to keep
+    (`KeptWeights`); None: they keep none.
+    """
+    if teacher.kind == "ema":
+        return teacher.policy_share
+    return 0.0 if any(KEPT_WEIGHTS in voice.settings for voice in voices(teacher, lora)) else None
 
 
 def read_lessons(batch: KVBatchMeta) -> list[Lesson]:
@@ -79,13 +132,22 @@ def read_lessons(batch: KVBatchMeta) -> list[Lesson]:
     return lessons
 
 
-def teacher_batch(lessons: Sequence[Lesson], *, multiple: int, temperature: float) -> TensorDict:
+def teacher_batch(
+    lessons: Sequence[Lesson],
+    *,
+    multiple: int,
+    temperature: float,
+    asked: LogitDistillConfig,
+    ids: Sequence[torch.Tensor] | None = None,
+) -> TensorDict:
     """The rows (x_T, y) of the forward-only call, filled up with copies of the shortest.
 
     Args:
         lessons: at least one.
         multiple: what the number of rows must be divisible by.
         temperature: the sampler's; verl divides the logits by it, here as for every log-prob.
+        asked: what the loss needs: outcomes or only log-probs, and the entropy.
+        ids: [T, k] of each lesson: tokens that are asked about instead of the likeliest.
     """
     inputs = [torch.cat([lesson.prompt, lesson.response]) for lesson in lessons]
     shortest = min(range(len(lessons)), key=lambda i: len(inputs[i]))
@@ -97,56 +159,106 @@ def teacher_batch(lessons: Sequence[Lesson], *, multiple: int, temperature: floa
         "position_ids": ragged([torch.arange(len(inputs[i])) for i in order]),
         "loss_mask": ragged([torch.ones_like(lessons[i].response) for i in order]),
     }
+    if ids is not None:
+        tensors[TEACHER_IDS] = ragged([ids[i] for i in order])
     settings = {
-        TEACHER_CALL: True,
         "temperature": temperature,
-        "compute_loss": True,
-        "calculate_entropy": False,
-        "distillation_use_topk": True,
+        "compute_loss": asked.reads_logits,
+        "calculate_entropy": asked.entropy_decay > 0,
+        "distillation_use_topk": asked.reads_logits,
         "distillation_only": False,
     }
+    if asked.reads_logits:
+        settings[TEACHER_CALL] = True
     return tu.get_tensordict(tensors, settings)
 
 
 def ask_teacher(
-    batch: KVBatchMeta,
-    forward: Callable[[TensorDict], TensorDict],
-    *,
-    multiple: int,
-    temperature: float,
-) -> tuple[KVBatchMeta, Taught]:
-    """Ask the teacher about the attempts and write its columns beside all rows.
+    lessons: Sequence[Lesson],
+    voices: Sequence[Voice],
+    call: Callable[[Sequence[torch.Tensor] | None, Mapping[str, Any]], TensorDict],
+) -> Taught:
+    """Ask every voice about the lessons, and mix what they say.
 
     Args:
-        batch: the rows, with `old_log_probs`.
-        forward: the workers' forward-only call.
-        multiple: what the number of rows of that call must be divisible by.
-        temperature: the sampler's.
+        lessons: at least one.
+        voices: one, or two that share their outcomes: the first one's likeliest.
+        call: (`ids` of `teacher_batch`, settings of a voice) -> the workers' answer.
+    """
+    start, said = time.monotonic(), []
+    ids: list[torch.Tensor] | None = None
+    for voice in voices:
+        output = call(ids, voice.settings)
+        said.append(_said(lessons, output))
+        ids = list(output[TEACHER_IDS].unbind()) if TEACHER_IDS in output else None
+    first, seconds = said[0], time.monotonic() - start
+    if len(said) == 1:
+        return replace(first, seconds=seconds)
+    (a, b), shares = said, [voice.share for voice in voices]
+    outcomes = entropy = None
+    if a.outcomes is not None and b.outcomes is not None:
+        outcomes = _mixed(a.outcomes, b.outcomes, *shares)
+    if a.entropy is not None and b.entropy is not None:
+        entropy = shares[0] * a.entropy + shares[1] * b.entropy
+    log_probs = _mixed(a.log_probs, b.log_probs, *shares)
+    return Taught(lessons, log_probs, first.ids, outcomes, entropy, seconds)
+
+
+def _mixed(a: torch.Tensor, b: torch.Tensor, *shares: float) -> torch.Tensor:
+    """log(share_a e^a + share_b e^b)."""
+    of_a, of_b = torch.tensor(shares).log()
+    return torch.logaddexp(a + of_a, b + of_b)
+
+
+def _said(lessons: Sequence[Lesson], output: TensorDict) -> Taught:
+    """One voice's answer, without what filled up the call."""
+
+    def of_responses(name: str) -> torch.Tensor:
+        whole = zip(lessons, output[name].unbind(), strict=False)
+        return torch.cat([values[len(one.prompt) - 1 : -1] for one, values in whole]).float()
+
+    def kept(name: str) -> torch.Tensor | None:
+        if name not in output:
+            return None
+        return torch.cat(output[name].unbind()[: len(lessons)])
+
+    entropy = of_responses("entropy") if "entropy" in output else None
+    ids, outcomes = kept(TEACHER_IDS), kept(TEACHER_LOG_PROBS)
+    return Taught(lessons, of_responses("log_probs"), ids, outcomes, entropy)
+
+
+def write_lessons(
+    batch: KVBatchMeta, taught: Taught, weights: torch.Tensor, asked: LogitDistillConfig
+) -> KVBatchMeta:
+    """Write the teacher's columns beside all rows.
+
+    Args:
+        batch: all rows.
+        taught: what the teacher said.
+        weights: [M] of each token.
+        asked: which columns the loss reads.
 
     Returns:
-        The batch, which knows of the columns if any row has a teacher, and what was said.
+        The batch, which knows of the columns.
     """
-    lessons = read_lessons(batch)
-    if not lessons:
-        return batch, Taught(0, torch.zeros(0), torch.zeros(0), 0.0)
-    start = time.monotonic()
-    output = forward(teacher_batch(lessons, multiple=multiple, temperature=temperature))
-    seconds = time.monotonic() - start
-    ids, log_probs, own = (
-        output[name].unbind() for name in (TEACHER_IDS, TEACHER_LOG_PROBS, "log_probs")
-    )
-    places, gaps = [], []
-    for lesson, said in zip(lessons, own, strict=False):
-        places.append(torch.arange(len(lesson.response), dtype=torch.int32) + lesson.start)
-        gaps.append(said[len(lesson.prompt) - 1 : -1] - lesson.log_probs)
-    columns = {TEACHER_IDS: ids, TEACHER_LOG_PROBS: log_probs, TEACHER_PLACES: places}
-    fields = {name: by_row(values, lessons, len(batch)) for name, values in columns.items()}
-    batch = tq.kv_batch_put(
+    lengths = [len(lesson.response) for lesson in taught.lessons]
+    places = [
+        torch.arange(n) + lesson.start for n, lesson in zip(lengths, taught.lessons, strict=True)
+    ]
+    columns = {TEACHER_PLACES: torch.cat(places).int(), TEACHER_WEIGHTS: weights.float()}
+    if asked.reads_logits:
+        assert taught.ids is not None
+        assert taught.outcomes is not None
+        columns |= {TEACHER_IDS: taught.ids, TEACHER_LOG_PROBS: taught.outcomes}
+    else:
+        columns[TEACHER_SAID] = taught.log_probs
+    fields = {
+        name: by_row(values.split(lengths), taught.lessons, len(batch))
+        for name, values in columns.items()
+    }
+    return tq.kv_batch_put(
         keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, len(batch))
     )
-    tail = torch.cat([values[:, -1] for values in log_probs[: len(lessons)]]).exp()
-    num_sessions = len({session_of(batch.keys[lesson.row]) for lesson in lessons})
-    return batch, Taught(num_sessions, tail, torch.cat(gaps), seconds)
 
 
 def by_row(
@@ -154,30 +266,51 @@ def by_row(
 ) -> torch.Tensor:
     """The lessons' values ([T, …] each) as a ragged column of rows; empty without a lesson."""
     rows: list[list[torch.Tensor]] = [[] for _ in range(num_rows)]
-    for lesson, value in zip(lessons, values, strict=False):  # copies fill up the call
+    for lesson, value in zip(lessons, values, strict=True):
         rows[lesson.row].append(value)
     return ragged([torch.cat(row) if row else values[0][:0] for row in rows])
 
 
-def teacher_metrics(taught: Taught, batch: KVBatchMeta, weight: float) -> dict[str, float]:
+def token_places(lessons: Sequence[Lesson], rows: Sequence[int], lengths: torch.Tensor) -> Any:
+    """[M] where the lessons' tokens are among those of all rows, one row after the other.
+
+    Args:
+        lessons: at least one.
+        rows: the rows, in order.
+        lengths: [N] their tokens.
+    """
+    first = dict(zip(rows, (lengths.cumsum(0) - lengths).tolist(), strict=True))
+    starts = [first[lesson.row] + lesson.start for lesson in lessons]
+    return torch.cat(
+        [torch.arange(len(one.response)) + at for one, at in zip(lessons, starts, strict=True)]
+    )
+
+
+def teacher_metrics(
+    taught: Taught | None, batch: KVBatchMeta, weights: Mapping[str, float]
+) -> dict[str, float]:
     """`rltf/logit_distill/…` of a step; the loss and the divergence come from the workers.
 
     Args:
-        taught: what the teacher said.
+        taught: what the teacher said; None: nobody has one.
         batch: the rows.
-        weight: the objective's coefficient at this step.
+        weights: `weight`, the objective's coefficient at this step, and further means.
     """
     name, rows = "rltf/logit_distill", real_rows(batch)
+    lessons = taught.lessons if taught else []
+    taught_sessions = {session_of(batch.keys[lesson.row]) for lesson in lessons}
     num_sessions = len({session_of(batch.keys[i]) for i in rows})
     num_tokens = sum(batch.tags[i]["response_len"] for i in rows)
-    metrics = {
-        f"{name}/weight": weight,
-        f"{name}/session_share": taught.num_sessions / num_sessions,
-        f"{name}/token_share": taught.tail.numel() / num_tokens,
+    metrics = {f"{name}/{key}": value for key, value in weights.items()} | {
+        f"{name}/session_share": len(taught_sessions) / num_sessions,
+        f"{name}/token_share": sum(len(lesson.response) for lesson in lessons) / num_tokens,
     }
-    if taught.num_sessions:
+    if taught:
         metrics[f"{name}/teacher_s"] = taught.seconds
-        metrics[f"{name}/teacher_tail"] = float(taught.tail.mean())
         metrics[f"{name}/teacher_gap"] = float(taught.gap.mean())
         metrics[f"{name}/teacher_gap_abs"] = float(taught.gap.abs().mean())
+        if taught.outcomes is not None:
+            metrics[f"{name}/teacher_tail"] = float(taught.outcomes[:, -1].exp().mean())
+        if taught.entropy is not None:
+            metrics[f"{name}/teacher_entropy"] = float(taught.entropy.mean())
     return metrics

@@ -5,6 +5,7 @@ and metrics.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
@@ -50,10 +53,21 @@ from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
 from rltf_verl.adapters.training.correction import rollout_correction
+from rltf_verl.adapters.training.kept_weights import keep_weights
 from rltf_verl.adapters.training.live_groups import LiveGroups
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import DENOMINATOR, FOR_UPDATE, rltf_loss
-from rltf_verl.adapters.training.teacher import ask_teacher, teacher_metrics
+from rltf_verl.adapters.training.teacher import (
+    Taught,
+    ask_teacher,
+    kept_share,
+    read_lessons,
+    teacher_batch,
+    teacher_metrics,
+    token_places,
+    voices,
+    write_lessons,
+)
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.objectives import (
     objective_shares,
@@ -63,6 +77,7 @@ from rltf_verl.objectives import (
     token_objectives,
 )
 from rltf_verl.objectives.targets import live_groups, shared_targets
+from rltf_verl.objectives.teacher import uses_lora, weigh_lessons
 from rltf_verl.runlog.about import SIZES, write_about
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.health import Watch, log_changes
@@ -114,6 +129,14 @@ class RLTFTrainerMixin(_Trainer):
             self.config.trainer.total_training_steps = self.total_training_steps
         check_prompt_budget(self.config, self.parts, self.train_dataset, self.tokenizer)
 
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        own = self.rltf
+        self._lora = uses_lora(partial(OmegaConf.select, self.config))
+        share = kept_share(own.teacher, self._lora) if own.logit_distill.enabled else None
+        if share is not None:
+            keep_weights(self.role_worker_mapping, share)
+
     def _setup(self) -> None:
         super()._setup()
         self.row_log = RowLog(self.rltf.episode_log, self.tokenizer, role_names(self.rltf))
@@ -125,7 +148,7 @@ class RLTFTrainerMixin(_Trainer):
         self.watch = Watch()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)
-        if self.rltf.logit_distill.enabled:
+        if self.rltf.logit_distill.reads_logits:
             loss = partial(loss_with_logits, loss, self.rltf.logit_distill)
         self.actor_rollout_wg.set_loss_fn(loss)
 
@@ -184,6 +207,12 @@ class RLTFTrainerMixin(_Trainer):
         targets, weights = shared_targets(
             packed, self.rltf, self._weights(), shares, stale, trusted
         )
+        of_teacher = torch.zeros(0)
+        if (taught := self._ask_teacher(batch)) is not None:
+            place = token_places(taught.lessons, rows, step.lengths)
+            targets, of_teacher = weigh_lessons(
+                self.rltf, packed, targets, place, taught.gap, taught.entropy, weights
+            )
         columns = {"advantages": targets.advantages, "returns": targets.advantages}
         # The sampler's log-probs of what was sampled elsewhere belong to another prompt; under
         # `rollout_log_probs` they would pass for this row's.
@@ -210,7 +239,7 @@ class RLTFTrainerMixin(_Trainer):
         )
         metrics.update(self.judge.metrics())
         self.row_log.write(batch, rows, step, targets, self.global_steps)
-        batch = self._ask_teacher(batch, metrics)
+        batch = self._taught(batch, taught, of_teacher, metrics)
         batch.extra_info[DENOMINATOR] = self._denominator(packed.sessions.group.shape[0])
         return batch
 
@@ -222,23 +251,45 @@ class RLTFTrainerMixin(_Trainer):
         trusted, metrics = rollout_correction(step.padded(), correction)
         return step.unpadded(trusted), metrics
 
-    def _ask_teacher(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """The policy before the update, at the teacher's prompts (`rltf.logit_distill`)."""
-        weight = self._weights()["logit_distill"]
-        if weight == 0:
-            return batch
-        batch, taught = ask_teacher(
-            batch,
-            self.actor_rollout_wg.compute_log_prob,
+    def _ask_teacher(self, batch: KVBatchMeta) -> Taught | None:
+        """What the teacher says at its prompts (`rltf.logit_distill`); None where it has none."""
+        if self._weights()["logit_distill"] == 0 or not (lessons := read_lessons(batch)):
+            return None
+        asked = partial(
+            teacher_batch,
+            lessons,
             multiple=required_batch_multiple(self.config, self.actor_rollout_wg.world_size),
             temperature=self.config.actor_rollout_ref.rollout.temperature,
+            asked=self.rltf.logit_distill,
         )
-        metrics.update(teacher_metrics(taught, batch, weight))
-        num_tokens = taught.tail.numel()
-        if num_tokens:
-            batch.extra_info.update(
-                {WEIGHT: weight, NUM_TOKENS: num_tokens / self.rltf.updates_per_batch}
-            )
+
+        def call(ids: Sequence[torch.Tensor] | None, settings: Mapping[str, Any]) -> TensorDict:
+            data = asked(ids=ids)
+            tu.assign_non_tensor(data, **settings)
+            answer: TensorDict = self.actor_rollout_wg.compute_log_prob(data)
+            return answer
+
+        return ask_teacher(lessons, voices(self.rltf.teacher, self._lora), call)
+
+    def _taught(
+        self,
+        batch: KVBatchMeta,
+        taught: Taught | None,
+        weights: torch.Tensor,
+        metrics: dict[str, Any],
+    ) -> KVBatchMeta:
+        """The teacher's columns and numbers."""
+        weight, own = self._weights()["logit_distill"], self.rltf.logit_distill
+        if weight == 0:
+            return batch
+        means = {"weight": weight}
+        if taught is not None and (self.rltf.teacher.gate != "none" or own.entropy_decay):
+            means["token_weight"] = float(weights.mean())
+        metrics.update(teacher_metrics(taught, batch, means))
+        if taught is not None and bool(weights.any()):
+            batch = write_lessons(batch, taught, weights, own)
+            num_tokens = len(weights) / self.rltf.updates_per_batch
+            batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens})
         return batch
 
     def _now(self) -> tuple[int, int, int]:
@@ -273,7 +324,9 @@ class RLTFTrainerMixin(_Trainer):
         batch.extra_info.update(
             {
                 "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
-                "distillation_use_topk": WEIGHT in batch.extra_info,
+                "distillation_use_topk": (
+                    WEIGHT in batch.extra_info and self.rltf.logit_distill.reads_logits
+                ),
                 "distillation_only": False,
                 "global_batch_size": size,
                 "mini_batch_size": size,

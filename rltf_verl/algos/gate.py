@@ -1,0 +1,88 @@
+"""What verdict and teacher make of each other: from how much likelier the teacher finds a token
+than the policy does, and whether its answer is right, to the answer's own advantage and to the
+teacher's weight (`rltf.teacher.gate`).
+
+Legend: `M` tokens that have a teacher; Δ_t = log p(y_t) − log q(y_t), teacher p, policy q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of M tokens."""
+
+    gap: torch.Tensor
+    """[M] Δ_t, nats."""
+    advantage: torch.Tensor
+    """[M] of the token's own answer."""
+    right: torch.Tensor
+    """[M] bool: the verdict on that answer."""
+    solved: torch.Tensor
+    """[M] p̂: the share of right answers among the group's at that turn."""
+
+
+Gate = Callable[[Evidence, float], tuple[torch.Tensor, torch.Tensor]]
+"""(evidence, scale) -> ([M] factor of the advantage, [M] weight of the teacher)."""
+
+
+def route(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """SRPO (arXiv 2604.02288): right answers are reinforced, wrong ones follow their teacher.
+
+        factor = 1[right],  weight = 1[wrong]
+
+    Answers without a teacher are in neither half and keep their advantage.
+
+    Args:
+        told: the evidence.
+        scale: unused.
+
+    Returns:
+        [M] factor and [M] weight.
+    """
+    right = told.right.to(told.gap.dtype)
+    return right, 1 - right
+
+
+def variance(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """SC-SDPO (arXiv 2605.27765): weight = √(p̂ (1 − p̂)), the scale that a normalised group
+    advantage has; problems that are always or never solved teach nothing. Shapes as `route`.
+    """
+    return torch.ones_like(told.gap), (told.solved * (1 - told.solved)).sqrt().to(told.gap.dtype)
+
+
+def magnitude(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """RLSD (arXiv 2604.03128): the verifier decides the sign, the teacher the size.
+
+        factor = clip(e^{sign(A) Δ_t}, 1 − ε, 1 + ε),  weight = 0
+
+    Args:
+        told: the evidence.
+        scale: ε.
+
+    Returns:
+        [M] factor and [M] weight.
+    """
+    factor = (told.advantage.sign() * told.gap).clamp(max=20.0).exp()
+    return factor.clamp(1 - scale, 1 + scale), torch.zeros_like(factor)
+
+
+def sigmoid(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """SDAR (arXiv 2605.15155): weight = σ(β Δ_t); what the teacher endorses counts, what it rejects
+    fades. `scale` is β; shapes as `route`.
+    """
+    return torch.ones_like(told.gap), (scale * told.gap).sigmoid()
+
+
+GATES: dict[str, tuple[Gate, float]] = {
+    "route": (route, 0.0),
+    "variance": (variance, 0.0),
+    "magnitude": (magnitude, 0.2),
+    "sigmoid": (sigmoid, 1.0),
+}
+"""Name -> equation and its usual scale."""

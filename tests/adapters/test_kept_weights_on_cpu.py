@@ -1,0 +1,79 @@
+"""Weights beside the policy's, on a plain module."""
+
+import pytest
+import torch
+
+from rltf_verl.adapters.training.kept_weights import KeptWeights
+
+SHARE = 0.25
+
+
+def module(dtype=torch.float32):
+    torch.manual_seed(0)
+    made = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)).to(dtype)
+    made[0].weight.requires_grad_(False)  # as what stands below an adapter
+    return made
+
+
+def move(policy):
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter += 1.0
+
+
+def trained(policy):
+    return {n: p.detach().clone() for n, p in policy.named_parameters() if p.requires_grad}
+
+
+def test_the_average_follows_the_policy_and_the_first_weights_do_not():
+    policy = module()
+    first, ema, base = trained(policy), KeptWeights(policy, SHARE), KeptWeights(policy, 0.0)
+    for _ in range(2):
+        move(policy)
+        ema.follow(policy)
+    for name, value in first.items():
+        # 0.75² v + 0.75 · 0.25 (v + 1) + 0.25 (v + 2)
+        torch.testing.assert_close(ema.values[name], value + 0.1875 + 0.5)
+        assert torch.equal(base.values[name], value)
+    assert "0.weight" not in ema.values
+
+
+def test_a_policy_has_them_within_and_its_own_afterwards_even_if_the_call_fails():
+    policy = module()
+    first, kept = trained(policy), KeptWeights(policy, 0.0)
+    move(policy)
+    own = trained(policy)
+
+    def call():
+        with kept.in_place(policy):
+            assert all(torch.equal(first[n], v) for n, v in trained(policy).items())
+            raise RuntimeError("in the call")
+
+    with pytest.raises(RuntimeError, match="in the call"):
+        call()
+    assert all(torch.equal(own[n], v) for n, v in trained(policy).items())
+
+
+def test_an_average_of_bfloat16_weights_does_not_stand_still():
+    policy = module(torch.bfloat16)
+    kept, own = KeptWeights(policy, 1e-3), trained(policy)
+    move(policy)
+    kept.follow(policy)
+    assert all(not torch.equal(kept.values[n], v.float()) for n, v in own.items())
+    with kept.in_place(policy):
+        assert {p.dtype for p in policy.parameters()} == {torch.bfloat16}
+
+
+def test_an_average_outlives_its_process_and_a_checkpoint_without_one_is_refused(tmp_path):
+    policy = module()
+    kept = KeptWeights(policy, SHARE)
+    move(policy)
+    kept.follow(policy)
+    kept.save(tmp_path / "kept.pt")
+    later = KeptWeights(policy, SHARE)
+    later.load(tmp_path / "kept.pt")
+    assert all(torch.equal(later.values[n], v) for n, v in kept.values.items())
+    with pytest.raises(FileNotFoundError, match=r"holds no average.*kind=ema"):
+        later.load(tmp_path / "none.pt")
+    KeptWeights(policy, 0.0).load(tmp_path / "none.pt")  # it is the model's own files

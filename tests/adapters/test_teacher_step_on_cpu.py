@@ -1,0 +1,147 @@
+"""A step of the trainer with a teacher, on a queue in memory and workers that answer by a formula:
+which columns the update gets, and what the gate has done.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transfer_queue as tq
+import verl.trainer.ppo.v1  # noqa: F401  # registers ours, which extends its classes
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+
+from rltf_verl.adapters.queue.columns import (
+    FACTS,
+    ROLE,
+    SESSION_FACTS,
+    TEACHERS,
+    TURN,
+    ragged,
+    teacher_column,
+)
+from rltf_verl.adapters.training.trainer import RLTFTrainerSync
+from rltf_verl.config import AttemptConfig, LogitDistillConfig, RLTFConfig, TeacherConfig
+from rltf_verl.objectives import objectives_of
+from rltf_verl.types import Role, TeacherSpan
+
+KEYS = ["a_0_0", "pad_0_0", "a_1_0", "b_0_0"]
+SAID = {"a_0_0": [5, 6, 7], "pad_0_0": [5], "a_1_0": [8, 9], "b_0_0": [5, 5]}
+RIGHT = {"a_0": False, "a_1": True, "b_0": False}
+TAUGHT = {"a_0_0": (TeacherSpan(1, 3, (2, 3)),), "a_1_0": (TeacherSpan(0, 2, (4,)),)}
+OLD = -1.0
+
+
+def facts_of(key):
+    facts = torch.full((1, len(SESSION_FACTS)), float("nan"))
+    facts[0] = 0.0
+    right = float(RIGHT[key.rpartition("_")[0].replace("pad", "a")])
+    for name, value in (("parent", -1), ("reward", right), ("graded", right), ("correct", right)):
+        facts[0, SESSION_FACTS.index(name)] = value
+    return facts
+
+
+def answer(batch):
+    """log p(token) = −(token + number of tokens before it) / 10."""
+    values = []
+    for ids in batch["input_ids"].unbind():
+        own = -(ids[1:] + torch.arange(1, len(ids))) / 10
+        values.append(torch.cat([own, torch.zeros(1)]))
+    assert not batch["compute_loss"]
+    return TensorDict({"log_probs": ragged(values)}, len(values))
+
+
+@pytest.fixture
+def step(monkeypatch):
+    """Run `_compute_advantage` of a step; returns the batch, what was written, the metrics."""
+    rows = {
+        ROLE: {k: [int(Role.ATTEMPT)] * len(v) for k, v in SAID.items()},
+        TURN: {k: [0] * len(v) for k, v in SAID.items()},
+        "old_log_probs": {k: [OLD] * len(v) for k, v in SAID.items()},
+        "rollout_log_probs": {k: [OLD] * len(v) for k, v in SAID.items()},
+        "entropy": {k: [1.0] * len(v) for k, v in SAID.items()},
+        "responses": SAID,
+        FACTS: {k: facts_of(k) for k in KEYS},
+        TEACHERS: {k: teacher_column(TAUGHT.get(k, ())) for k in KEYS},
+    }
+
+    def run(config):
+        written = {}
+        tags = [{"response_len": len(SAID[k]), "is_padding": k.startswith("pad")} for k in KEYS]
+        batch = KVBatchMeta(KEYS, tags, "train")
+        batch.extra_info = {}
+        monkeypatch.setattr(
+            tq,
+            "kv_batch_get",
+            lambda keys, partition_id, select_fields: {
+                f: ragged([torch.as_tensor(rows[f][k]) for k in keys]) for f in select_fields
+            },
+        )
+        monkeypatch.setattr(
+            tq,
+            "kv_batch_put",
+            lambda keys, partition_id, fields: written.update(fields.items()) or batch,
+        )
+        trainer = object.__new__(RLTFTrainerSync)
+        actor = {"strategy": "fsdp2", "use_dynamic_bsz": True, "ppo_epochs": 1}
+        verl = {
+            "algorithm": {},
+            "data": {"train_batch_size": 2, "max_response_length": 10},
+            "actor_rollout_ref": {"actor": actor, "rollout": {"n": 2, "temperature": 1.0}},
+        }
+        own = {
+            "rltf": config,
+            "config": OmegaConf.create(verl),
+            "global_steps": 1,
+            "total_training_steps": 10,
+            "parameter_sync_step": 1,
+            "objectives": objectives_of(config),
+            "judge": SimpleNamespace(metrics=dict),
+            "row_log": SimpleNamespace(write=lambda *_: None),
+            "actor_rollout_wg": SimpleNamespace(world_size=1, compute_log_prob=answer),
+            "_lora": False,
+        }
+        trainer.__dict__.update(own)
+        metrics = {}
+        batch = trainer._compute_advantage(batch, metrics)
+        return batch, {k: [row.tolist() for row in v.unbind()] for k, v in written.items()}, metrics
+
+    return run
+
+
+def config(**teacher):
+    return RLTFConfig(
+        attempt=AttemptConfig(estimator="none"),
+        logit_distill=LogitDistillConfig(weight=0.5, divergence="sampled_token"),
+        teacher=TeacherConfig(right=True, reads="reference", **teacher),
+    )
+
+
+def test_each_taught_token_has_its_teachers_log_prob(step):
+    batch, written, metrics = step(config())
+    # token + tokens before it: (6 + 2, 7 + 3) behind x_T = (2, 3), (8 + 1, 9 + 2) behind (4,)
+    assert written["rltf_teacher_places"] == [[1, 2], [], [0, 1], []]
+    said = [[-0.8, -1.0], [], [-0.9, -1.1], []]
+    assert written["rltf_teacher_said"] == [pytest.approx(row) for row in said]
+    assert written["rltf_teacher_weights"] == [[1, 1], [], [1, 1], []]
+    assert "rltf_teacher_ids" not in written
+    assert batch.extra_info["rltf_logit_weight"] == 0.5
+    assert batch.extra_info["rltf_logit_tokens"] == 4
+    assert metrics["rltf/logit_distill/teacher_gap"] == pytest.approx((0.2 + 0 + 0.1 - 0.1) / 4)
+    assert metrics["rltf/logit_distill/session_share"] == pytest.approx(2 / 3)
+    assert metrics["rltf/logit_distill/token_share"] == pytest.approx(4 / 7)
+    assert written["advantages"] == [[0, 0, 0], [0], [1, 1], [0, 0]]
+
+
+def test_a_gate_weighs_advantages_and_teacher(step):
+    _, written, metrics = step(config(gate="route"))
+    assert written["rltf_teacher_weights"] == [[1, 1], [], [0, 0], []]
+    assert written["advantages"] == [[0, 0, 0], [0], [1, 1], [0, 0]]
+    assert metrics["rltf/logit_distill/token_weight"] == 0.5
+    batch, written, metrics = step(config(gate="magnitude", gate_scale=0.5))
+    scaled = [1 + 0.5 * (2.718281828**gap - 1) for gap in (0.1, -0.1)]
+    assert written["advantages"][2] == pytest.approx(scaled)
+    assert not any("teacher" in name for name in written), "nothing is left for the loss"
+    assert "rltf_logit_weight" not in batch.extra_info
+    assert metrics["rltf/logit_distill/teacher_gap_abs"] == pytest.approx(0.1)

@@ -1,0 +1,47 @@
+"""Each gate at points worked out by hand."""
+
+import math
+
+import pytest
+import torch
+
+from rltf_verl.algos.gate import GATES, Evidence
+
+TOLD = Evidence(
+    gap=torch.tensor([math.log(2), math.log(0.5), math.log(1.1), 0.0]),
+    advantage=torch.tensor([0.5, -0.5, -2.0, 0.0]),
+    right=torch.tensor([True, False, False, True]),
+    solved=torch.tensor([0.5, 0.2, 0.0, 1.0]),
+)
+BY_HAND = {  # (factor of the advantage, weight of the teacher)
+    "route": ([1, 0, 0, 1], [0, 1, 1, 0]),
+    "variance": ([1, 1, 1, 1], [0.5, 0.4, 0, 0]),
+    # e^{sign(A) gap}: 2, 1 / (1/2), 1 / 1.1 and 1, cut to [0.8, 1.2]
+    "magnitude": ([1.2, 1.2, 1 / 1.1, 1], [0, 0, 0, 0]),
+    # σ(log x) = x / (1 + x)
+    "sigmoid": ([1, 1, 1, 1], [2 / 3, 1 / 3, 1.1 / 2.1, 0.5]),
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_points_by_hand(name):
+    gate, scale = GATES[name]
+    factor, weight = gate(TOLD, scale)
+    expected = [torch.tensor(values, dtype=torch.float32) for values in BY_HAND[name]]
+    torch.testing.assert_close(factor.float(), expected[0])
+    torch.testing.assert_close(weight.float(), expected[1])
+
+
+def test_a_magnitude_never_turns_an_advantage_round_whatever_the_gap():
+    gap = torch.tensor([-1e4, -3.0, 0.0, 3.0, 1e4])
+    for sign in (-1.0, 1.0):
+        advantage = torch.full_like(gap, sign)
+        told = Evidence(gap, advantage, gap > 0, torch.full_like(gap, 0.5))
+        factor, _ = GATES["magnitude"][0](told, 0.5)
+        assert ((factor >= 0.5) & (factor <= 1.5)).all()
+        assert (factor.diff() * sign >= 0).all()
+
+
+def test_the_scale_is_the_steepness_of_the_sigmoid():
+    _, weight = GATES["sigmoid"][0](TOLD, 2.0)
+    torch.testing.assert_close(weight[0], torch.tensor(4 / 5))  # 2² / (1 + 2²)

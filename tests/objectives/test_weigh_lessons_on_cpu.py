@@ -1,0 +1,89 @@
+"""What a gate makes of the targets of a step: which tokens, which groups, which coefficient."""
+
+import pytest
+import torch
+
+from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.targets import RowBatch, RowTargets
+from rltf_verl.config import LogitDistillConfig, NamedOptions, RLTFConfig, TeacherConfig
+from rltf_verl.objectives.teacher import weigh_lessons
+from rltf_verl.types import Role
+
+# Two groups of two sessions; in the first one is right at once, in the second none. Tokens of two
+# turns of each session, and of a row that no teacher sees.
+SESSIONS = in_line(
+    torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]),
+    torch.tensor([[True, False], [True, True], [True, True], [True, True]]),
+    torch.tensor([0, 0, 1, 1]),
+)
+SESSION = torch.tensor([0, 1, 1, 2, 2, 3, 3])
+TURN = torch.tensor([0, 0, 1, 0, 1, 0, 1])
+PLACE = torch.tensor([0, 1, 2, 3, 4])
+GAP = torch.log(torch.tensor([2.0, 0.5, 3.0, 0.9, 1.0]))
+ADVANTAGES = torch.tensor([1.0, -1.0, 0.5, -2.0, 0.25, -3.0, 4.0])
+
+
+def weighed(teacher, entropy=None, weight=1.0, **logit):
+    tokens = torch.zeros(7, 1)
+    batch = RowBatch(
+        role=torch.full((7, 1), int(Role.ATTEMPT)),
+        turn=TURN[:, None],
+        session=SESSION,
+        sessions=SESSIONS,
+        old_log_probs=tokens,
+        sampler_log_probs=tokens,
+    )
+    targets = RowTargets(ADVANTAGES[:, None], tokens, tokens.bool())
+    config = RLTFConfig(
+        env=NamedOptions("word"),
+        teacher=TeacherConfig(**teacher),
+        logit_distill=LogitDistillConfig(weight=weight, **logit),
+    )
+    coefficients = {"logit_distill": weight}
+    targets, weights = weigh_lessons(config, batch, targets, PLACE, GAP, entropy, coefficients)
+    return targets.advantages[:, 0], weights
+
+
+def test_without_a_gate_nothing_changes():
+    advantages, weights = weighed({})
+    assert torch.equal(advantages, ADVANTAGES)
+    assert torch.equal(weights, torch.ones(5))
+
+
+def test_routing_leaves_answers_without_a_teacher_alone():
+    advantages, weights = weighed({"gate": "route"})
+    assert advantages.tolist() == [1.0, 0.0, 0.5, 0.0, 0.25, -3.0, 4.0]
+    assert weights.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_the_solve_rate_is_that_of_the_group_at_the_turn():
+    _, weights = weighed({"gate": "variance"})
+    # turn 0: 1/2 and 0; turn 1: only one session of the first group has one, and all are right
+    assert weights.tolist() == [0.5, 0.5, 0.0, 0.0, 0.0]
+
+
+def test_the_magnitude_is_faded_in_by_the_coefficient():
+    whole, weights = weighed({"gate": "magnitude"})
+    torch.testing.assert_close(whole[:5], torch.tensor([1.2, -1.2, 0.6, -2 / 0.9, 0.25]))
+    assert torch.equal(whole[5:], ADVANTAGES[5:])
+    assert not weights.any()
+    half, _ = weighed({"gate": "magnitude"}, weight=0.5)
+    torch.testing.assert_close(half, (whole + ADVANTAGES) / 2)
+
+
+def test_an_unsure_teacher_weighs_less_among_the_tokens_that_it_teaches():
+    entropy = torch.tensor([9.0, 0.0, 9.0, 4.0, 9.0]).log1p()  # e^{-H}: 1 and 1/5 of what counts
+    _, weights = weighed({"gate": "route"}, entropy, entropy_decay=1.0)
+    torch.testing.assert_close(weights, torch.tensor([0, 1 / 0.6, 0, 0.2 / 0.6, 0]))
+
+
+def test_an_own_gate_from_a_file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def gate(told, scale):\n    return told.gap * 0 + 2, told.solved * scale\n")
+    advantages, weights = weighed({"gate": f"{path}:gate", "gate_scale": 3.0})
+    assert torch.equal(advantages, ADVANTAGES * torch.tensor([2, 2, 2, 2, 2, 1, 1]))
+    assert weights.tolist() == [1.5, 1.5, 3.0, 0.0, 3.0]
+    bad = tmp_path / "bad.py"
+    bad.write_text("def gate(told, scale):\n    return told.gap[:1], told.gap\n")
+    with pytest.raises(ValueError, match=r"factor has shape \(1,\), expected \(5,\)"):
+        weighed({"gate": f"{bad}:gate"})
