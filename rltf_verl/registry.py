@@ -35,6 +35,10 @@ class UnknownOptionError(ValueError):
         self.option = option
 
 
+MISSING = "???"
+"""OmegaConf's value of what has to be set."""
+
+
 def unknown(key: str, value: object, known: Iterable[str]) -> ValueError:
     """The error for a `value` that config `key` cannot have: names the known ones and the closest
     of them.
@@ -75,6 +79,8 @@ def construct(
             match.
     """
     key = f"{block}.{selector}"
+    if name == MISSING:
+        raise ValueError(f"{key}={MISSING}: name your class, e.g. {key}=./mine.py:Mine")
     if ":" not in name:
         table = {**_installed(block), **table}
         require_choice(key, name, table)

@@ -7,6 +7,7 @@ Nothing heavy is imported before a command needs it.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -39,6 +40,9 @@ class _OneLineErrors(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:  # `| head` has seen enough; nobody reads what the exit would print
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
         except (ValueError, OSError) as error:
             _fail(str(error), 1)
 
@@ -48,6 +52,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # else lines of a docstring end where they do in the source
 )
 
 
@@ -91,7 +96,7 @@ app.command()(model)
 def parity(
     file: Annotated[Path, typer.Argument(help="JSON with meta, cases, rl_coef_schedule.")],
 ) -> None:
-    """Hold our rows, advantages and losses against numbers of the released code; exit 1 if any
+    """Compare our rows, advantages and losses with numbers of the released code; exit 1 if any
     differs.
     """
     from rltf_verl.parity import run_parity
@@ -123,7 +128,7 @@ def doctor(
         bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")
     ] = False,
 ) -> None:
-    """Check the installation, here and in a Ray worker, and say how to mend it; exit 1 if something
+    """Check the installation, here and in a Ray worker, and say how to fix it; exit 1 if something
     is off.
 
     The worker is one of the cluster that RAY_ADDRESS names, else of a Ray that is started for this
@@ -179,7 +184,7 @@ def inspect(
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Sessions to print.")] = 3,
 ) -> None:
-    """Print what was said in the sessions of a run."""
+    """Print what was said in the episodes of a run."""
     from rltf_verl.report.terminal.console import show_episode
 
     found = episodes_of(folder, step)

@@ -12,7 +12,7 @@ from rltf_verl.cli.common import parse_options
 data = typer.Typer(no_args_is_help=True, help="Datasets.")
 
 Options = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 

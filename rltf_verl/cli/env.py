@@ -12,7 +12,7 @@ env = typer.Typer(no_args_is_help=True, help="Environments.")
 
 Name = Annotated[str, typer.Argument(help="Environment: a name, module:Class, or ./file.py:Class.")]
 Options = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="rltf.env.<key>.")
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
 ]
 
 
@@ -46,8 +46,8 @@ def check(
         str | None, typer.Option(help="rltf.episode.revise; the template that fits if not given.")
     ] = None,
 ) -> None:
-    """Hold an environment against its contract: grading, explaining, hostile texts; show the second
-    prompt; exit 1 if a promise is broken.
+    """Check an environment against its contract: grading, explaining, hostile texts; show the
+    second prompt; exit 1 if a promise is broken.
     """
     from rltf_verl.contract import check_env
     from rltf_verl.report.terminal.console import show_table

@@ -19,7 +19,7 @@ from rltf_verl.cli.common import (
     require_all,
 )
 
-Out = Annotated[Path, typer.Option(help="Folder for the sessions, results.json and results.png.")]
+Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json and results.png.")]
 
 
 def evaluate(
@@ -62,8 +62,8 @@ def evaluate(
     ] = None,
     bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
-    """Evaluate an OpenAI-compatible endpoint with the sessions of training; go on where an earlier
-    call ended.
+    """Evaluate an OpenAI-compatible endpoint with the episodes of training; continue where an
+    earlier call ended.
 
     E.g. rltf eval data/test.parquet endpoint.base_url=http://127.0.0.1:8000/v1
     endpoint.model=Qwen/Qwen3-8B feedback.provider=policy -n 4 --rounds 3 --out outputs/eval

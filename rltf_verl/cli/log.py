@@ -79,7 +79,7 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write the sessions of a run as training data, or as a table."""
+    """Write the episodes of a run as training data, or as a table."""
     from rltf_verl.data import exports
     from rltf_verl.data.dialogues import SCHEMA, dialogues
 
@@ -124,7 +124,7 @@ def tail(
         bool, typer.Option("--follow", help="Go on with new ones until interrupted.")
     ] = False,
 ) -> None:
-    """Print the newest sessions of a run, one line each."""
+    """Print the newest episodes of a run, one line each."""
     from rltf_verl.report.terminal.console import show_line
     from rltf_verl.runlog.find import log_folder
     from rltf_verl.runlog.tail import Tail

@@ -37,13 +37,13 @@ def probe(
     ] = [],  # noqa: B006  typer copies it
     log: Annotated[
         Path | None,
-        typer.Option(help="Read the sessions of this run, eval or probe folder; ask nobody."),
+        typer.Option(help="Read the episodes of this run, eval or probe folder; ask nobody."),
     ] = None,
     step: Annotated[
         int | None, typer.Option(help="Of --log; its first training step if not given.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Keep sessions and probe.json here; go on from there.")
+        Path | None, typer.Option(help="Keep episodes and probe.json here; continue from there.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="JSON on stdout instead of tables.")
@@ -63,7 +63,7 @@ def probe(
     ] = None,
     bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
-    """Play some sessions as training will, and say whether training is worth it, with which preset
+    """Play some episodes as training will, and say whether training is worth it, with which preset
     and feedback.
 
     E.g. rltf probe data/train.parquet endpoint.base_url=http://127.0.0.1:8000/v1
@@ -73,7 +73,7 @@ def probe(
     file = Path(words[0]) if words and "=" not in words[0] else None
     told = nested(parse_options(words[1:] if file else words))
     if (file is None) == (log is None):
-        raise ValueError("say either a dataset, DATA.parquet, or --log with a folder of sessions")
+        raise ValueError("say either a dataset, DATA.parquet, or --log with a folder of episodes")
     if step is not None and log is None:
         raise ValueError(f"--step {step}: a step of --log; leave it out, a base model has none")
     if file is None:

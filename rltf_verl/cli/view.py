@@ -26,7 +26,7 @@ def view(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="With --follow: 0 takes a free one.")] = 0,
 ) -> None:
-    """Write the sessions of a run as one HTML page: curves, a list to filter, the conversations.
+    """Write the episodes of a run as one HTML page: curves, a list to filter, the conversations.
     Needs no network. With --follow, serve it to this machine's browser while the run trains.
     """
     if follow:

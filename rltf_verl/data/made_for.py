@@ -16,6 +16,9 @@ from rltf_verl.data.schema import read_provenance
 from rltf_verl.envs import env_names, make_env
 from rltf_verl.envs.base import Env, TakesRows
 
+OWN = "own"
+"""The choice of `rltf/env` for a class that the user names."""
+
 
 @dataclass(frozen=True, slots=True)
 class MadeFor:
@@ -34,10 +37,14 @@ class MadeFor:
     @property
     def overrides(self) -> str:
         """The words of a training run's command line that choose it."""
-        if self.own:
-            return f"rltf/env=own rltf.env.name={self.spec}"
-        known = self.spec in env_names()
-        return f"rltf/env={self.spec}" if known else "rltf/env=own rltf.env.name=./FILE.py:CLASS"
+        if self.group != OWN:
+            return f"rltf/env={self.group}"
+        return f"rltf/env={OWN} rltf.env.name={self.spec if self.own else './FILE.py:CLASS'}"
+
+    @property
+    def group(self) -> str:
+        """The choice of `rltf/env`."""
+        return OWN if self.own or self.spec not in env_names() else self.spec
 
     def at(self, spec: str) -> MadeFor:
         """What it is if `spec` is told: with the same options if that is the same class, moved."""

@@ -22,6 +22,7 @@ from rltf_verl.types import Problem
 AGENT_NAME = "rltf"
 PROVENANCE_KEY = b"rltf"
 FIX = "make the dataset with `rltf data build`, or from a file in verl's form with `rltf data wrap`"
+AS_IT_IS = "; or take it as it is, graded by its reward function: rltf/env=reward_function"
 REQUIRED = ("data_source", "prompt", "reward_model", "extra_info", "agent_name")
 MEDIA = ("images", "videos", "audios")
 """Columns that verl turns into parts of a prompt which are no text."""
@@ -175,7 +176,8 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
     with file:
         missing = [name for name in needed if name not in file.schema_arrow.names]
         if missing:
-            raise ValueError(f"{path} has no column {', '.join(missing)}: {FIX}")
+            theirs = "" if missing != ["agent_name"] else AS_IT_IS
+            raise ValueError(f"{path} has no column {', '.join(missing)}: {FIX}{theirs}")
         _check_prompts(file, path)
         first = next(file.iter_batches(batch_size=1, columns=list(REQUIRED[:-1])), None)
     if first is None or first.num_rows == 0:

@@ -21,10 +21,6 @@ _ENVS = {
     "code": "rltf_verl.envs.code:Code",
 }
 
-MISSING = "???"
-"""What Hydra writes for a setting that has to be given."""
-
-
 OF_THE_PRESETS = ("mode", "style")
 """Options that a run has without `rltf/env=own`: those of `rltf/env/binary_matrix.yaml`."""
 
@@ -41,8 +37,6 @@ def make_env(name: str, /, **options: Any) -> Env:
         ValueError: unknown name, or an option it does not have or cannot take; names the config
             key.
     """
-    if name == MISSING:
-        raise ValueError("rltf.env.name=???: name your class, e.g. rltf.env.name=./mine.py:Mine")
     if name.endswith(".py"):
         raise ValueError(
             f"rltf.env.name={name}: name the class in it too, e.g. {name}:{_class_in(name)}"

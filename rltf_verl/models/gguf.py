@@ -54,8 +54,6 @@ def convert(gguf: Path, out: Path, license_file: Path | None = None) -> Report:
     if not gguf.is_file():
         raise ValueError(f"{gguf}: no such file; name smollm2 or a .gguf file")
     require_free(out)
-    if importlib.util.find_spec("gguf") is None:
-        raise ValueError("reading a GGUF file needs the package gguf: pip install rltf-verl[model]")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
         folder = Path(unfinished) / "model"
@@ -70,7 +68,9 @@ def convert(gguf: Path, out: Path, license_file: Path | None = None) -> Report:
 
 
 def require_free(out: Path) -> None:
-    """Raise ValueError unless `out` can become the model's folder."""
+    """Raise ValueError unless `out` can become the model's folder, and GGUF files can be read."""
+    if importlib.util.find_spec("gguf") is None:
+        raise ValueError("reading a GGUF file needs the package gguf: pip install rltf-verl[model]")
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise ValueError(f"{out}: there already; name another folder, or remove it")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rltf_verl.config import RLTFConfig
+from rltf_verl.data.schema import files_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.plan.answers import NO_IDEA, Tried, forms_asked
@@ -46,6 +47,12 @@ def _settings(inputs: Inputs) -> Iterator[str]:
         yield (
             f"trainer.save_freq={save}: no checkpoint is written, and the trained model is lost;"
             " set it to the steps between two checkpoints, e.g. 50"
+        )
+    both = set(files_of(get("data.train_files") or [])) & set(files_of(get("data.val_files") or []))
+    if both:
+        yield (
+            f"data.val_files={', '.join(sorted(both))}: is trained on, so validation does not say"
+            " what the policy can do with other problems; name a file of its own"
         )
     logger = get("trainer.logger")
     if [logger] == ["console"] or list(logger) == ["console"]:

@@ -84,7 +84,8 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "taken" / "file").touch()
     assert "taken: there already" in refusal("smollm2", tmp_path / "taken")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert "pip install rltf-verl[model]" in refusal(plain, tmp_path / "out")
+    for source in (plain, "smollm2"):  # before the download
+        assert "pip install rltf-verl[model]" in refusal(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

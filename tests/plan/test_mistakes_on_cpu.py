@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from rltf_verl.adapters.plan.compose import compose_run
+from rltf_verl.adapters.plan.compose import MAIN, compose_run
 from rltf_verl.adapters.startup.checks import refusals
 from rltf_verl.adapters.startup.hook import refused_by_verl
 from rltf_verl.config import ConfigError
@@ -42,9 +42,34 @@ COMPOSED = {
     ),
     "key at the wrong level": (
         ["distill.weight=0.2"],
-        "distill.weight=0.2: there is no key distill; did you mean rltf.distill?",
+        "distill.weight=0.2: there is no key distill; did you mean rltf.distill.weight?",
     ),
     "~ without quotes": (["data.train_files=~/x.parquet"], "data.train_files=~/x.parquet: cannot"),
+    "a group's choice with a dot": (["rltf.method=grpo"], "rltf.method=grpo: write rltf/method="),
+    "a group that is not there": (["rltf/methd=sd"], "did you mean rltf/method?"),
+    "a class as a group": (
+        ["rltf/env=./mine.py:Mine"],
+        "rltf/env=./mine.py:Mine: write rltf/env=own rltf.env.name=./mine.py:Mine",
+    ),
+    "a key of another block": (
+        ["rltf.episode.gamma=0.5"],
+        "rltf.episode.gamma=0.5: there is no key gamma; did you mean rltf.gamma?",
+    ),
+    "half of a key": (
+        ["model.path=x"],
+        "model.path=x: there is no key model; did you mean actor_rollout_ref.model.path?",
+    ),
+    "verl's key misspelt": (
+        ["data.max_prompt_len=4"],
+        "there is no key max_prompt_len; did you mean data.max_prompt_length?",
+    ),
+    "dashes": (["--rltf.distill.weight=1"], "write rltf.distill.weight=1, without dashes"),
+    "spaces around =": (["rltf.distill.weight", "=", "1"], "write rltf.distill.weight=VALUE"),
+    "a list without brackets": (
+        ["trainer.logger=console,file"],
+        "a list needs brackets and quotes: 'trainer.logger=[console,file]'",
+    ),
+    "config without its dashes": (["config=rltf_sd"], "write --config-name=rltf_sd"),
     "wrong group": (
         ["rltf/env=gsm8k"],
         "rltf/env=gsm8k: there is no gsm8k; known: binary_matrix, code",
@@ -68,6 +93,35 @@ def test_the_wrong_config_is_one_line() -> None:
         ConfigError, match=r"^--config-name=rltf_sdd: there is no .*did you mean rltf_sd"
     ):
         compose_run("rltf_sdd", [])
+
+
+def test_a_start_of_verl_says_it_in_the_same_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hydra._internal.hydra import Hydra
+    from hydra._internal.utils import create_automatic_config_search_path
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import ConfigCompositionException
+    from hydra.types import RunMode
+
+    def start(name: str, *words: str) -> DictConfig:
+        GlobalHydra.instance().clear()
+        search = create_automatic_config_search_path(None, MAIN, "config")
+        hydra = Hydra.create_main_hydra2("main_ppo", search)
+        try:
+            return hydra.compose_config(name, list(words), RunMode.RUN)
+        finally:
+            GlobalHydra.instance().clear()
+
+    with pytest.raises(SystemExit) as ended:
+        start("rltf_sd", "rltf.distil.weight=0.2")
+    line = "rltf.distil.weight=0.2: there is no key distil; did you mean rltf.distill?"
+    assert str(ended.value) == f"rltf: {line}"
+    with pytest.raises(SystemExit, match="did you mean rltf_sd"):
+        start("rltf_sdd")
+    with pytest.raises(ConfigCompositionException, match="To append to your config"):
+        start("ppo_trainer", "trainer.n_gpu=3")  # without us, as if we were not there
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    with pytest.raises(ConfigCompositionException, match="To append to your config"):
+        start("rltf_sd", "rltf.distil.weight=0.2")
 
 
 JUDGE = "rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1", "rltf.feedback.endpoint.model=m"
@@ -209,6 +263,57 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["trainer.default_local_dir=reward.py/runs"],
         "rltf.episode_log.dir=reward.py/runs/episodes: cannot be written",
     ),
+    "no problems a batch": (["data.train_batch_size=0"], "must be a whole number, at least 1"),
+    "no answers a problem": ([f"{ROLLOUT}.n=-1"], f"{ROLLOUT}.n=-1: must be a whole number"),
+    "no steps": (["trainer.total_training_steps=0"], "trainer.total_training_steps=0: must be"),
+    "no answer length": (["data.max_response_length=0"], "data.max_response_length=0: must be"),
+    "no GPU for the run": (["trainer.n_gpus_per_node=0"], "trainer.n_gpus_per_node=0: must be"),
+    "half an epoch": (["trainer.total_epochs=0.5"], "trainer.total_epochs=0.5: must be a whole"),
+    "learning rate in words": ([f"{ACTOR}.optim.lr=fast"], f"{ACTOR}.optim.lr=fast: must be a num"),
+    "negative learning rate": ([f"{ACTOR}.optim.lr=-1e-6"], f"{ACTOR}.optim.lr=-1e-06: must be"),
+    "gradients cut to nothing": ([f"{ACTOR}.grad_clip=0"], "or every gradient becomes 0"),
+    "more than all tokens": ([f"{ROLLOUT}.top_p=2"], f"{ROLLOUT}.top_p=2: must be above 0 and at"),
+    "switch in words": (["data.shuffle=maybe"], "data.shuffle=maybe: must be true or false"),
+    "engine misspelt": ([f"{ROLLOUT}.name=vlm"], f"{ROLLOUT}.name=vlm: not known here; choose"),
+    "strategy misspelt": ([f"{ACTOR}.strategy=fsdp3"], f"{ACTOR}.strategy=fsdp3: not known here"),
+    "resume misspelt": (["trainer.resume_mode=always"], "choose one of auto, disable, resume_path"),
+    "trainer misspelt": (
+        ["trainer.v1.trainer_mode=rltf_synch"],
+        "trainer.v1.trainer_mode=rltf_synch: with an rltf: block it must be one of rltf_sync, ",
+    ),
+    "checkpoint that is not there": (
+        ["trainer.resume_mode=resume_path", "trainer.resume_from_path=runs/global_step_5"],
+        "trainer.resume_from_path=runs/global_step_5: no folder of a checkpoint",
+    ),
+    "dataset class that is not there": (
+        ["data.custom_cls.path=mydata.py"],
+        "data.custom_cls.path=mydata.py: no such file",
+    ),
+    "engine wider than the run": (
+        [f"{ROLLOUT}.tensor_model_parallel_size=3"],
+        f"{ROLLOUT}.tensor_model_parallel_size=3: the run's 1 devices",
+    ),
+    "fewer rows taken than a batch": (
+        ["data.train_max_samples=2"],
+        "data.train_batch_size=4: the training files hold 12 rows, of which data.train_max_samples",
+    ),
+    "function behind the file": (
+        ["custom_reward_function.path=reward.py:compute_score"],
+        "write custom_reward_function.path=reward.py custom_reward_function.name=compute_score",
+    ),
+    "reward file without .py": (
+        ["custom_reward_function.path=reward"],
+        "custom_reward_function.path=reward: must be a Python file",
+    ),
+    "folder in place of a parquet": (["data.train_files=matrix"], "data.train_files=matrix: "),
+    "file in place of a model": (
+        [f"{MODEL}.path=model/config.json"],
+        f"{MODEL}.path=model/config.json: a file; name the folder that it is in",
+    ),
+    "feedback class not named": (
+        ["rltf/feedback=own"],
+        "rltf.feedback.provider=???: name your class, e.g. rltf.feedback.provider=./mine.py:Mine",
+    ),
     "verl's estimator": (["algorithm.adv_estimator=grpo"], "algorithm.adv_estimator=grpo: the"),
     "hardware=cpu left out": (
         ["rltf/hardware=gpu"],
@@ -258,6 +363,10 @@ def test_a_math_verify_that_is_broken(
 
 
 WARNED = {
+    "validation on the training file": (
+        ["data.val_files=train.parquet"],
+        "data.val_files=train.parquet: is trained on",
+    ),
     "no validation": (["trainer.test_freq=-1"], "trainer.test_freq=-1: only the untrained model"),
     "no checkpoint": (["trainer.save_freq=-1"], "trainer.save_freq=-1: no checkpoint is written"),
     "metrics printed only": (["trainer.logger=[console]"], "trainer.logger=[console]: metrics are"),

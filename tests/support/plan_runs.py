@@ -29,7 +29,7 @@ def broken(data_source, solution_str, ground_truth, extra_info, **kwargs):
 """
 
 
-def rows(asks: str = SAYS, num: int = 12, role: str = "user") -> list[dict[str, Any]]:
+def rows(asks: str = SAYS, role: str = "user", first: int = 0) -> list[dict[str, Any]]:
     return [
         {
             "data_source": "mine",
@@ -38,13 +38,14 @@ def rows(asks: str = SAYS, num: int = 12, role: str = "user") -> list[dict[str, 
             "reward_model": {"style": "rule", "ground_truth": str(i + 1)},
             "extra_info": {"split": "train", "index": i, "answer": f"{i} + 1 = {i + 1}"},
         }
-        for i in range(num)
+        for i in range(first, first + 12)
     ]
 
 
 def fill(folder: Path) -> Path:
     """Data, models, a reward function."""
     pq.write_table(pa.Table.from_pylist(rows()), folder / "train.parquet")
+    pq.write_table(pa.Table.from_pylist(rows(first=100)), folder / "test.parquet")
     boxed = rows("Put the answer in \\boxed{}.")
     pq.write_table(pa.Table.from_pylist(boxed), folder / "boxed.parquet")
     odd = rows(role="judge")
@@ -75,7 +76,7 @@ GROUPS = ("rltf/method=sd", "rltf/hardware=cpu", "rltf/env=reward_function")
 GOOD = (
     f"{MODEL}.path=model",
     "data.train_files=train.parquet",
-    "data.val_files=train.parquet",
+    "data.val_files=test.parquet",
     "data.train_batch_size=4",
     "custom_reward_function.path=reward.py",
     "trainer.logger=[console,file]",

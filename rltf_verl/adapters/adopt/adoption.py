@@ -22,8 +22,10 @@ from rltf_verl.adapters.adopt.settings import (
     Settings,
     composed,
     differences,
+    differing,
     parsed,
     settings_of,
+    text_of,
     without_unknown,
 )
 from rltf_verl.adapters.startup import checks
@@ -36,9 +38,13 @@ from rltf_verl.adapters.startup.files import (
 from rltf_verl.adapters.startup.modes import mode_combinations
 from rltf_verl.adapters.startup.verl_settings import USELESS, ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError
+from rltf_verl.data.made_for import OWN, MadeFor, made_for
 from rltf_verl.data.schema import environments_of, files_of
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+
+ENV, HARDWARE = "rltf/env", "rltf/hardware"
+"""Groups of ours."""
 
 ANOTHER_RUN = ("reward_model.enable", "reward.reward_model.enable", "distillation.enabled")
 """Settings without which the run would learn something else: refused, not dropped."""
@@ -104,11 +110,13 @@ def adopt(
     extra = parsed(added)
     env = _environment(theirs, notes)
     settings.groups = [*_groups(extra, method, env, feedback), *settings.groups]
+    _choose_class(settings, env, extra)
+    _fit_hardware(settings, extra)
     _translate(settings, theirs)
     _name(settings, theirs, method)
     _settle(settings, theirs, extra)
     config = _checked(settings, extra)
-    _say_who_grades(config, env, notes)
+    _say_who_grades(config, notes)
     changes = [
         *settings.changes,
         *differences(theirs, config, known + [s.key for s in settings.values]),
@@ -116,11 +124,47 @@ def adopt(
     return Adopted(launch, [*settings.overrides, *added], changes, notes)
 
 
-def _groups(extra: Settings, method: str, env: str, feedback: str | None) -> list[str]:
+def _groups(extra: Settings, method: str, env: MadeFor, feedback: str | None) -> list[str]:
     """Ours, as far as the user has not chosen them."""
-    wanted = {"rltf/method": method, "rltf/env": env, "rltf/feedback": feedback}
+    wanted = {"rltf/method": method, ENV: env.group, "rltf/feedback": feedback}
     chosen = {word.partition("=")[0] for word in extra.groups}
     return [f"{k}={v}" for k, v in wanted.items() if v is not None and k not in chosen]
+
+
+def _choose_class(settings: Settings, env: MadeFor, extra: Settings) -> None:
+    """Name the class that made the rows, with its options, unless the user names another.
+
+    Raises:
+        ConfigError: the rows do not say where it is, and neither does the user.
+    """
+    if env.group != OWN or _group(extra, ENV) not in (None, OWN) or extra.get("rltf.env.name"):
+        return
+    if not env.own:
+        raise ConfigError(
+            f"rltf/env={OWN}: the rows are of the environment {env.spec}, which is none of this"
+            " package, and do not say where its class is; add rltf.env.name=./FILE.py:CLASS"
+        )
+    settings.values.append(Setting("", "rltf.env.name", env.spec))
+    settings.values += [
+        Setting("+", f"rltf.env.{key}", text_of(value)) for key, value in env.options.items()
+    ]
+
+
+def _fit_hardware(settings: Settings, extra: Settings) -> None:
+    """Leave to a hardware group that the user chose what it sets."""
+    chosen = [word for word in extra.groups if word.partition("=")[0] == HARDWARE]
+    if not chosen:
+        return
+    usual, fit = composed("rltf", []), composed("rltf", chosen)
+    for key in differing(usual, fit):
+        if extra.get(key) is None:
+            settings.drop([key], f"{chosen[-1]} sets it")
+
+
+def _group(settings: Settings, name: str) -> str | None:
+    """What was chosen of a group."""
+    found = [word.partition("=")[2] for word in settings.groups if word.startswith(f"{name}=")]
+    return found[-1] if found else None
 
 
 def _from_async_main(settings: Settings) -> None:
@@ -172,15 +216,15 @@ def _refuse_another_run(theirs: DictConfig) -> None:
             raise ConfigError(f"{key}=True: {why}. Adopt the run without it")
 
 
-def _environment(theirs: DictConfig, notes: list[str]) -> str:
+def _environment(theirs: DictConfig, notes: list[str]) -> MadeFor:
     """The one that the rows were made for; `reward_function` for rows in verl's form."""
     for key in DATA:
         for path in files_of(OmegaConf.select(theirs, key) or []):
             if not Path(path).is_file():
                 notes.append(f"{key}={path}: not on this machine, its rows were not looked at")
             elif names := environments_of(path):
-                return min(names)
-    return "reward_function"
+                return made_for(path, min(names))
+    return MadeFor("reward_function")
 
 
 def _translate(settings: Settings, theirs: DictConfig) -> None:
@@ -316,9 +360,10 @@ def _dropped(settings: Settings, message: str) -> bool:
     return settings.drop([key], TO_OURS.sub("", why) or value)
 
 
-def _say_who_grades(config: DictConfig, env: str, notes: list[str]) -> None:
+def _say_who_grades(config: DictConfig, notes: list[str]) -> None:
+    env = str(config.rltf.env.name)
     if env != "reward_function":
-        notes.append(f"rltf/env={env}: the rows were made for it, and it grades")
+        notes.append(f"rltf.env.name={env}: the rows were made for it, and it grades")
         return
     for block in REWARD_FUNCTION:
         path = OmegaConf.select(config, f"{block}.path")

@@ -211,6 +211,11 @@ def differences(theirs: DictConfig, ours: DictConfig, known: Sequence[str]) -> l
     ]
 
 
+def differing(usual: DictConfig, other: DictConfig) -> list[str]:
+    """Keys that one config sets otherwise than another."""
+    return [setting.key for setting in _differences("", _plain(usual), _plain(other))]
+
+
 def _at(config: DictConfig, key: str) -> str:
     parent, _, name = key.rpartition(".")
     block = OmegaConf.select(config, parent) if parent else config

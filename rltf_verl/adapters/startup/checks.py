@@ -32,6 +32,7 @@ from rltf_verl.adapters.startup.model import check_context, is_elsewhere, load_m
 from rltf_verl.adapters.startup.modes import mode_combinations
 from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.trust_region import trust_region_warnings
+from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.episode.parts import Parts
@@ -58,6 +59,7 @@ def refusals(config: DictConfig) -> Iterator[str]:
     Makes the paths of the config absolute. Nothing is looked at before it is asked for; what cannot
     be looked at, because something that it needs was refused, is left out.
     """
+    yield from wrong_values(config)
     yield from _told(resolve_files, config)
     config.trainer.experiment_name = str(
         config.trainer.experiment_name

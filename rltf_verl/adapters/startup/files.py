@@ -63,6 +63,7 @@ def take_reward_function(config: DictConfig) -> None:
         path = OmegaConf.select(config, f"{block}.path")
         if path is None:
             continue
+        _require_python_file(f"{block}.path", str(path), f"{block}.name")
         name = OmegaConf.select(config, f"{block}.name") or "compute_score"
         source = str(path).removeprefix("pkg://")
         if source == str(path):
@@ -72,6 +73,16 @@ def take_reward_function(config: DictConfig) -> None:
         if kwargs is not None:
             OmegaConf.update(config, "rltf.env.kwargs", kwargs, force_add=True)
         OmegaConf.update(config, f"{block}.path", None)
+
+
+def _require_python_file(key: str, path: str, name_key: str) -> None:
+    file, _, function = path.rpartition(":")
+    if file.endswith(".py"):
+        raise ConfigError(
+            f"{key}={path}: names a function, too; write {key}={file} {name_key}={function}"
+        )
+    if not path.endswith(".py") and not path.startswith("pkg://"):
+        raise ConfigError(f"{key}={path}: must be a Python file, path/to/file.py, or pkg://module")
 
 
 def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
@@ -91,10 +102,13 @@ def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
             if key == DATA[0] and num_rows >= 0:
                 num_rows += rows_of(path)
     wanted = config.data.get("gen_batch_size") or config.data.train_batch_size
-    if 0 < num_rows < wanted:
+    most = int(config.data.get("train_max_samples") or -1)
+    taken = min(num_rows, most) if most > 0 else num_rows
+    if num_rows > 0 and taken < wanted:
+        of_which = f", of which data.train_max_samples={most} are taken" if taken < num_rows else ""
         yield (
             f"data.train_batch_size={config.data.train_batch_size}: the training files hold"
-            f" {num_rows} rows, so there is no whole batch; lower it, or add rows"
+            f" {num_rows} rows{of_which}, so there is no whole batch; lower it, or add rows"
         )
 
 
@@ -115,6 +129,8 @@ def check_dataset(key: str, path: str, env: Env) -> None:
     """Raise ConfigError unless the file of config `key` holds rows that the environment can
     grade.
     """
+    if Path(path).is_dir():
+        raise ConfigError(f"{key}={path}: is a folder; name its parquet files")
     try:
         first = check_parquet(path, env)
         names = environments_of(path)

@@ -106,6 +106,8 @@ def _loaded(
 def _require_folder(key: str, path: str, weights: bool) -> None:
     """What looks like a folder must be one, with a model in it."""
     folder = Path(path)
+    if folder.is_file():
+        raise ConfigError(f"{key}={path}: a file; name the folder that it is in")
     if not folder.is_dir():
         if path.startswith("~") and folder.expanduser().is_dir():
             raise ConfigError(f"{key}={path}: verl does not expand ~; write {folder.expanduser()}")

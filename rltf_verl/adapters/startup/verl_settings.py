@@ -11,6 +11,7 @@ from rltf_verl.adapters.training.registered import POLICY_LOSSES
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 MANAGER = "rltf_verl.adapters.rollout.agent_worker.RLTFAgentLoopManager"
+TRAINER_MODES = ("rltf_sync", "rltf_colocate_async", "rltf_separate_async")
 GRADES = "the environment grades, so nothing would read it; "
 
 TOKEN_SUM_LOSSES = (
@@ -159,10 +160,10 @@ def verl_combinations(config: DictConfig) -> list[tuple[bool, str]]:
             ),
         ),
         (
-            str(mode).startswith("rltf_"),
+            str(mode) in TRAINER_MODES,
             (
-                f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be one of rltf_sync, "
-                "rltf_colocate_async, rltf_separate_async"
+                f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be one of"
+                f" {', '.join(TRAINER_MODES)}"
             ),
         ),
         (

@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.adapters.adopt import adoption, settings
@@ -94,6 +95,34 @@ def test_rows_of_an_environment_of_ours_keep_it(tmp_path):
     files = f"data.train_files={paths.train} data.val_files={paths.test}"
     found = adopted(tmp_path, f"{GRPO} {files}")
     assert "rltf/env=binary_matrix" in found.overrides
+
+
+def test_rows_of_an_own_environment_name_its_class(tmp_path, monkeypatch):
+    from rltf_verl.data.build import build_parquet
+
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[3] / "docs/environments.md").read_text("utf-8")
+    Path("mine.py").write_text(page.split("```python\n# mine.py")[1].split("```")[0], "utf-8")
+    paths = build_parquet("./mine.py:Mine", tmp_path, seed=0, num_train=2, num_test=1, factor=3)
+    files = f"data.train_files={paths.train} data.val_files={paths.test}"
+    found = adopted(tmp_path, f"{GRPO} {files}")
+    assert "rltf/env=own" in found.overrides
+    assert "rltf.env.name=./mine.py:Mine" in found.overrides
+    assert "+rltf.env.factor=3" in found.overrides
+    moved = adopted(tmp_path, f"{GRPO} {files}", "rltf.env.name=./mine.py:Mine")
+    assert "+rltf.env.factor=3" not in moved.overrides
+    table = pq.read_table(paths.train).replace_schema_metadata(None)
+    pq.write_table(table, paths.train)
+    with pytest.raises(ConfigError, match=r"add rltf.env.name=./FILE.py:CLASS"):
+        adopted(tmp_path, f"{GRPO} {files}")
+
+
+def test_what_a_chosen_hardware_sets_is_left_to_it(tmp_path):
+    script = f"{GRPO} actor_rollout_ref.model.use_remove_padding=True trainer.nnodes=2"
+    found = adopted(tmp_path, script, "rltf/hardware=cpu")
+    assert not [word for word in found.overrides if "rollout.name" in word or "padding" in word]
+    assert "trainer.nnodes=2" in found.overrides
+    assert "rollout.name=vllm dropped: rltf/hardware=cpu sets it" in "\n".join(found.changes)
 
 
 def test_a_config_of_ones_own_becomes_overrides(tmp_path):

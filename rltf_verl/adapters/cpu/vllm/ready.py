@@ -28,7 +28,7 @@ def trouble_of(rollout: Any) -> str | None:
     if not vllm_name.usable():
         return (
             f"actor_rollout_ref.rollout.name=vllm: there is no vLLM for CPUs here; {INSTALL}, or"
-            " rltf/hardware=cpu"
+            " set it to transformers, as rltf/hardware=cpu does"
         )
     if rollout.get("enable_sleep_mode", True):
         return (
