@@ -219,6 +219,13 @@ def test_help_loads_nothing_heavy():
     assert not heavy & set(done.stdout.split())
 
 
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-W", "ignore", "-m", "rltf_verl.cli.app", "presets"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+
 def test_tables_keep_their_headers_at_80_columns():
     out = Console(width=80, file=io.StringIO(), force_terminal=True)
     header = [f"column {k}" for k in range(10)]

@@ -106,10 +106,11 @@ def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenize
     for what, (longest, worst) in needs.items():
         if longest > limit:
             template = rltf.teacher.prompt if what == TEACHER else rltf.episode.revise
+            shorter = "" if what == TEACHER else "; or set rltf.episode.revise=note, which is short"
             raise ConfigError(
                 f"data.max_prompt_length={limit}: the {what} prompt of template {template}"
                 f" needs {longest} tokens for problem {worst} before any attempt is quoted; set it"
-                f" to at least {longest} plus the length of an attempt"
+                f" to at least {longest} plus the length of an attempt{shorter}"
             )
     if num and rltf.teaches and not num_told:
         reads = ", ".join(rltf.teacher.sources)
