@@ -168,9 +168,9 @@ def _closest(key: str, known: Sequence[str]) -> str | None:
         if found:
             return min(found, key=lambda other: other.partition(".")[0] != top)
     beside = [other for other in known if other.rpartition(".")[0] == block]
+    near: list[str] = []
     if not block:
         beside += [other for other in known if re.fullmatch(rf"{OURS}\.\w+", other)]
         near = difflib.get_close_matches(f"{OURS}.{key}", beside, n=1, cutoff=0.8)
-        return (near or difflib.get_close_matches(key, beside, n=1) or [None])[0]
-    near = difflib.get_close_matches(key, beside, n=1)
+    near = near or difflib.get_close_matches(key, beside, n=1)
     return near[0] if near else None
