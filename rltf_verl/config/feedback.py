@@ -75,7 +75,8 @@ class FeedbackConfig:
     """`group_failed`: in training a turn k is followed by feedback only if no session of the group
     has solved the problem by turn k; the others end there. Validation always asks."""
     ask_wait_s: Annotated[float, Within(0, 1e6, note=" (seconds)")] = 600.0
-    """With `group_failed`: longest wait, in seconds, for the other sessions to get as far."""
+    """Longest wait, in seconds, for the group's other sessions: with `group_failed` to get as far,
+    with `rltf.teacher.reads=sibling` to end."""
     guard: GuardConfig = field(default_factory=GuardConfig)
     acknowledge_leaks: bool = False
     """With `guard.action=none`: the provider may tell the answer, and that is meant."""

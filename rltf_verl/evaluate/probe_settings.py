@@ -181,8 +181,8 @@ def _as_training(
     horizon = int((blocks.get("episode") or {}).get("horizon", 2)) if rounds is None else rounds + 1
     if horizon < 2:
         raise ValueError(
-            "rltf.episode.horizon=1: a run without feedback; say --rounds 1 to see what it would"
-            " bring"
+            "rltf.episode.horizon=1: a run without second answers; say --rounds 1 to see what they"
+            " would bring"
         )
     rltf = rltf_block(told, blocks, env, {"horizon": horizon, "branch_turn": None})
     return replace(

@@ -46,8 +46,8 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "grade": asdict(turn.grade),
         "feedback": _feedback_record(turn.feedback),
         "withheld": _feedback_record(turn.withheld),
-        "teacher": _teacher_record(turn.teacher),
         "weight_version": turn.attempt.info.get("max_global_steps"),
+        **({} if turn.teacher is None else {"teacher": _teacher_record(turn.teacher)}),
     }
 
 
@@ -66,9 +66,7 @@ def _ids(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _teacher_record(teacher: TeacherPrompt | None) -> dict[str, Any] | None:
-    if teacher is None:
-        return None
+def _teacher_record(teacher: TeacherPrompt) -> dict[str, Any]:
     return {"prompt": teacher.text, "prompt_tokens": len(teacher.ids)}
 
 

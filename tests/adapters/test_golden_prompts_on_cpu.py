@@ -9,9 +9,10 @@ import difflib
 import os
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
-from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
+from rltf_verl.config import SOURCES, FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.templates import with_template
@@ -46,6 +47,9 @@ FEEDBACKS = {
 }
 
 
+COMPACT = [("binary_matrix", "reference", "compact")]
+
+
 class Own:
     """An environment of a user's."""
 
@@ -78,6 +82,12 @@ def shown(name: str, folder: str, template: str) -> str:
     return f"--- {name}, {folder}/{template}\n{told}"
 
 
+def shown_to_teacher(name: str, source: str, template: str = "privileged") -> str:
+    told = {field: f"THE {field.upper()}" if field == source else "" for field in SOURCES}
+    text = render(f"teacher/{template}", question=question_of(name), attempt=ATTEMPT, **told)
+    return f"--- {name}, teacher/{template}, {source}\n{text}"
+
+
 def resolved(config: RLTFConfig, env: Env) -> RLTFConfig:
     provider = config.feedback.provider
     return with_template(config, env, make_provider(provider.name, **provider.options))
@@ -99,6 +109,10 @@ def of_presets() -> tuple[list[str], dict[tuple[str, str, str], None]]:
         if config.feedback_modeling.enabled and config.feedback_modeling.form == "rows":
             prompts[env, "critic", config.feedback_modeling.critic] = None
             said.append(f"critic/{config.feedback_modeling.critic}")
+        if config.teaches:
+            said.append(
+                f"{config.teacher.prompt}, teacher reads {', '.join(config.teacher.sources)}"
+            )
         lines.append(", ".join(said))
     return lines, prompts
 
@@ -134,7 +148,9 @@ def whole() -> str:
         ("binary_matrix", "revise", t): None
         for t in ("compact", "compact_guide", "compact_append", "feedback")
     }
-    texts = [shown(*key) for key in sorted(named)]
+    texts = [shown(*key) for key in sorted(named)] + [
+        shown_to_teacher(*key) for key in (*product(("math", "code"), SOURCES), *COMPACT)
+    ]
     parts = [
         "=== Presets",
         *presets,

@@ -45,6 +45,8 @@ SPECIAL = {
     "self_critique": ["rltf.feedback.critic=compact"],
     "dual_critique": ["rltf.feedback.odd.critic=compact", *TOLD],
     "release/dual_critique": ["rltf.feedback.odd.critic=compact", *TOLD],
+    # The data has no demonstrations.
+    "sdft": ["rltf.teacher.reads=[demonstration,reference]"],
 }
 MIXED = ["actor_rollout_ref.rollout.temperature=2"]
 """At temperature 1 all first answers are wrong and all second ones right: against its own siblings
@@ -74,10 +76,8 @@ OBJECTIVES = {
 
 
 OTHERS = {
-    "sd_logit": "logit_distill",
-    "critique_grpo": "distill",
-    "guided": "distill",
-    "group_critique": "distill",
+    **dict.fromkeys(("sd_logit", "opsd", "sdft"), "logit_distill"),
+    **dict.fromkeys(("critique_grpo", "guided", "group_critique"), "distill"),
     "insight": "imitate",
     "echo": "feedback_modeling",
 }

@@ -17,6 +17,7 @@ from rltf_verl.cli.app import app
 from rltf_verl.config import ConfigError
 from rltf_verl.plan.looking import look
 from rltf_verl.plan.making import make_plan
+from rltf_verl.plan.stand_ins import LATER
 from rltf_verl.report.terminal.plan import show_plan
 from tests.support.plan_runs import GOOD, GROUPS
 
@@ -100,6 +101,27 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
     assert step["most_judge_calls"] == 32
     assert step["most_judge_price"] == pytest.approx(
         32 * (len(sent) * 10 + 1024 * 1000) / 1e6, rel=0.01
+    )
+
+
+def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> None:
+    reads = "rltf.teacher.reads=[reference,sibling,feedback]"
+    fits = ("data.max_prompt_length=1024", "data.max_response_length=1024")
+    plan = planned(run("rltf/method=opsd", reads, *fits))
+    assert plan["refusals"] == []
+    (turn,) = plan["problems"][0]["turns"]
+    assert (turn["correct"], turn["stop"]) == (False, "horizon")
+    parts = [turn["prompt"].removesuffix("<assistant>"), "0 + 1 = 1\n", LATER["peer"]]
+    places = [turn["teacher"].index(part) for part in [*parts, turn["feedback"]]]
+    assert places == sorted(places)
+    out = Console(file=io.StringIO(), width=200)
+    show_plan(plan, out, whole=True)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    assert f"what the teacher of answer 1 reads ({turn['teacher_tokens']} tokens):" in shown
+    assert "of first answers; reads reference, sibling, feedback, by template teacher/priv" in shown
+    (refusal,) = planned(run("rltf/method=sdft", *fits))["refusals"]
+    assert refusal.startswith(
+        "rltf.teacher.reads=demonstration: none of the first 12 problems of the training data has"
     )
 
 

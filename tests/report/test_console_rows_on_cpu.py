@@ -6,7 +6,8 @@ from rich.console import Console
 
 from rltf_verl.report.terminal.console import show_episode
 from rltf_verl.report.terminal.rows import KEY, coloured
-from tests.support.log_records import line, records, row, with_rows
+from rltf_verl.types import TeacherPrompt
+from tests.support.log_records import line, records, row, turn, with_rows
 
 
 def shown(record, terminal):
@@ -42,6 +43,13 @@ def test_a_line_for_each_part(tmp_path):
             " +0.25"
         ),
     ]
+
+
+def test_what_a_teacher_reads_is_shown(tmp_path):
+    read = TeacherPrompt((1, 2), "What? The answer is 42.")
+    (record,) = records(tmp_path, [(turn("1", stop="horizon", teacher=read),)])
+    assert record["turns"][0]["teacher"] == {"prompt": read.text, "prompt_tokens": 2}
+    assert f"teacher    {read.text}" in shown(record, terminal=False)
 
 
 def test_tokens_are_coloured_on_a_terminal_only(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -10,7 +10,7 @@ import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from rltf_verl.config import RLTFConfig, Scheduled
+from rltf_verl.config import RLTFConfig, Scheduled, TeacherConfig
 from rltf_verl.config.methods import method_titles
 
 MADE_BY = {"critique": ("policy", "paired")}
@@ -59,7 +59,9 @@ def _line(preset: Preset, objectives: Sequence[str]) -> tuple[str, ...]:
     rltf, provider = preset.rltf, preset.rltf.feedback.provider.name
     loss = preset.config.actor_rollout_ref.actor.policy_loss.loss_mode
     cells = [
-        _cell(getattr(rltf, name)) if provider in MADE_BY.get(name, (provider,)) else ""
+        _cell(getattr(rltf, name), rltf.teacher if name == "logit_distill" else None)
+        if provider in MADE_BY.get(name, (provider,))
+        else ""
         for name in objectives
     ]
     episode = f"{rltf.episode.horizon}" + (", appended" if rltf.episode.context == "append" else "")
@@ -72,18 +74,18 @@ def _line(preset: Preset, objectives: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _cell(objective: Scheduled) -> str:
-    """The weight, and what differs from the objective's defaults."""
+def _cell(objective: Scheduled, teacher: TeacherConfig | None) -> str:
+    """The weight, and what differs from the objective's defaults, and its teacher's."""
     if not objective.enabled:
         return ""
-    own = [
-        f
-        for f in fields(objective)
-        if f.name != "weight" and getattr(objective, f.name) != f.default
-    ]
-    return ", ".join(
-        [f"{objective.weight}", *(f"{f.name}={getattr(objective, f.name)}" for f in own)]
-    )
+    own = [f"{name}={value}" for name, value in _differs(objective) if name != "weight"]
+    told = [f"teacher.{name}={value}" for name, value in _differs(teacher)] if teacher else []
+    return ", ".join([f"{objective.weight}", *own, *told])
+
+
+def _differs(block: Scheduled | TeacherConfig) -> Iterator[tuple[str, Any]]:
+    values = ((f, getattr(block, f.name)) for f in fields(block))
+    return ((f.name, value) for f, value in values if value != f.default)
 
 
 def markdown(table: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,5 @@
-// A turn of a conversation: the attempt with its verdict and what changed, and the feedback on it.
+// A turn of a conversation: the attempt with its verdict and what changed, the feedback on it, and
+// what its teacher reads.
 
 import { difference } from "./diff.js";
 import { el, textBox, visible } from "./elements.js";
@@ -7,12 +8,19 @@ import { trainedBy } from "./training_rows.js";
 
 // The attempt of turn k and the feedback on it.
 export function turnBoxes(record, k) {
-  const { withheld, feedback } = record.turns[k];
+  const { withheld, feedback, teacher } = record.turns[k];
   return [
     attemptBox(record, k),
     withheld && feedbackBox(withheld, "Withheld feedback"),
     feedback && feedbackBox(feedback, "Feedback"),
+    teacher && teacherBox(teacher),
   ].filter(Boolean);
+}
+
+function teacherBox(teacher) {
+  const size = counted(teacher.prompt_tokens, "token");
+  const summary = el("summary", {}, `what the teacher reads (${size})`);
+  return el("details", { class: "prompt" }, summary, textBox(teacher.prompt));
 }
 
 function attemptBox(record, k) {

@@ -124,6 +124,8 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
             _feedback(out, "feedback   ", turn["feedback"], "cyan")
         if turn.get("withheld"):
             _feedback(out, "withheld   ", turn["withheld"], "yellow")
+        if turn.get("teacher"):
+            _line(out, "teacher    ", turn["teacher"]["prompt"], "magenta")
         if turn["stop"]:
             _line(
                 out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim"
