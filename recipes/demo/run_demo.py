@@ -11,17 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from report import write_report
 from rich.console import Console
@@ -32,7 +33,7 @@ from rltf_verl.data.build import build_parquet
 HERE = Path(__file__).resolve().parent
 METHODS = ("grpo", "sd")
 PROBLEMS_PER_STEP, SESSIONS_PER_PROBLEM = 24, 2
-FIRST_TURN = "val-core/rltf/binary_matrix/acc/mean@1"
+FIRST_TURN = re.compile(r"val-core/.*/acc/mean@1")
 
 SETTINGS = [
     "rltf/hardware=cpu",
@@ -73,6 +74,16 @@ class Run:
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
+    @property
+    def held_out(self) -> list[tuple[int, float]]:
+        """(step, share of first answers that are right) of each validation so far."""
+        return [
+            (record["step"], value)
+            for record in self.metrics
+            for key, value in record["data"].items()
+            if FIRST_TURN.fullmatch(key)
+        ]
+
     def poll(self) -> int | None:
         """Exit status, or None while it runs."""
         code = self.process.poll()
@@ -81,19 +92,13 @@ class Run:
         return code
 
 
+Start: TypeAlias = Callable[[str, Path, Any, int, Path], Run]
+"""Starts the run of (method, folder of all, data, steps), with Ray's files in the last folder."""
+
+
 def start(method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Run:
     """Start verl with `--config-name=rltf_<method>`, with Ray's files in `ray_folder`."""
     folder = out / method
-    folder.mkdir(parents=True, exist_ok=True)
-    env = {
-        **os.environ,
-        "VERL_PLATFORM": "cpu",
-        # Two runs share the cores; more threads make a model this small slower.
-        "OMP_NUM_THREADS": "1",
-        "RAY_TMPDIR": str(ray_folder),  # a cluster of its own
-        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    }
     command = [
         sys.executable,
         "-u",
@@ -109,6 +114,24 @@ def start(method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Ru
         f"trainer.default_local_dir={folder / 'checkpoints'}",
         f"hydra.run.dir={folder / 'hydra'}",
     ]
+    return launch(method, folder, command, ray_folder)
+
+
+def launch(
+    method: str, folder: Path, command: Sequence[str], ray_folder: Path, **variables: str
+) -> Run:
+    """A run of its own, which writes to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    env = {
+        **os.environ,
+        "VERL_PLATFORM": "cpu",
+        # Two runs share the cores; more threads make a model this small slower.
+        "OMP_NUM_THREADS": "1",
+        "RAY_TMPDIR": str(ray_folder),  # a cluster of its own
+        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        **variables,
+    }
     (folder / "command.txt").write_text(" ".join(command) + "\n")
     log = (folder / "log.txt").open("wb")
     process = subprocess.Popen(
@@ -157,8 +180,7 @@ def _state(run: Run) -> tuple[int, str]:
     if not records:
         return 0, "starting verl (about a minute)"
     train = [r["data"] for r in records if "rltf/turn_1/acc" in r["data"]]
-    held_out = [r["data"][FIRST_TURN] for r in records if FIRST_TURN in r["data"]]
-    said = f"held-out first answer right: {held_out[-1]:.0%}"
+    said = "".join(f"held-out first answer right: {share:.0%}" for _, share in run.held_out[-1:])
     if train:
         first, second = (train[-1].get(f"rltf/turn_{k}/acc", 0.0) for k in (1, 2))
         said += f" · training: first {first:.0%}, after feedback {second:.0%}"
@@ -170,7 +192,14 @@ def _failure(run: Run) -> str:
     return "\n".join([*tail, "", f"the {run.method} run failed; its whole log is {run.folder / 'log.txt'}"])
 
 
-def play(batches: Sequence[Sequence[str]], out: Path, data: Any, steps: int, console: Console) -> list[Run]:
+def play(
+    batches: Sequence[Sequence[str]],
+    out: Path,
+    data: Any,
+    steps: int,
+    console: Console,
+    start_one: Start | None = None,
+) -> list[Run]:
     """All runs, those of a batch at the same time. No process and no file of Ray's is left,
     however it ends."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -181,7 +210,7 @@ def play(batches: Sequence[Sequence[str]], out: Path, data: Any, steps: int, con
                 ray_folder = Path(tempfile.mkdtemp(prefix="rltf"))  # short: Ray puts sockets in it
                 folders.callback(shutil.rmtree, ray_folder, ignore_errors=True)
                 folders.callback(stop, runs)  # before the folder goes
-                runs.append(start(method, out, data, steps, ray_folder))
+                runs.append((start_one or start)(method, out, data, steps, ray_folder))
             watch(runs, steps, console)
     return runs
 
@@ -200,10 +229,9 @@ def stop(runs: list[Run]) -> None:
 
 def summary_of(run: Run, steps: int) -> dict[str, float]:
     """What summary.json says of one run."""
-    held_out = [(r["step"], r["data"][FIRST_TURN]) for r in run.metrics if FIRST_TURN in r["data"]]
     return {
-        "acc_start": held_out[0][1],
-        "acc_end": held_out[-1][1],
+        "acc_start": run.held_out[0][1],
+        "acc_end": run.held_out[-1][1],
         "rollouts": steps * PROBLEMS_PER_STEP * SESSIONS_PER_PROBLEM,
         "seconds": round(run.seconds or 0.0, 1),
     }

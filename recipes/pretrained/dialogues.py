@@ -1,17 +1,18 @@
 """The warm-up's dialogues: questions and corrections of houses whose rules no trained house has.
 
-    python recipes/pretrained/dialogues.py OUT.parquet [--family date] [--num 640] [--seed 0]
+    python recipes/pretrained/dialogues.py OUT.parquet [--family date] [--num 1280] [--seed 0]
 
-Every dialogue has a rule of its own. Half of them are a first question with an answer in that rule,
+Every dialogue has a rule of its own. Some are a first question with an answer in that rule,
 which the question does not tell: the policy learns what answers look like. The others show a wrong
-answer and an example of the rule: the policy learns to follow one.
+answer and an example of the rule: the policy learns to follow one. Half of the wrong answers are
+nearly right, so that it does not learn to repeat its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from rltf_verl.envs.house_style.conventions import KINDS
 from rltf_verl.prompts import render
 from rltf_verl.types import Problem
 
-FIRST_QUESTIONS = 0.5
+FIRST_QUESTIONS = 0.3
 """Share of the dialogues without feedback."""
+NEAR_MISSES = 0.5
+"""Share of the wrong answers that are nearly right."""
 
 
 def dialogues(family: Any, num: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -34,7 +37,7 @@ def dialogues(family: Any, num: int, seed: int) -> Iterator[dict[str, Any]]:
     for problem in problems:
         question = env.prompt(problem)
         if rng.random() >= FIRST_QUESTIONS:
-            attempt = _in_another_style(rng, problem, problems)
+            attempt = _wrong(rng, problem, problems)
             said = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
             question = render("revise/note", question=question, attempt=attempt, feedback=said)
         yield {
@@ -45,19 +48,37 @@ def dialogues(family: Any, num: int, seed: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def _in_another_style(rng: random.Random, problem: Problem, problems: tuple[Problem, ...]) -> str:
+def _wrong(rng: random.Random, problem: Problem, problems: tuple[Problem, ...]) -> str:
     data = problem.data
+    near = data["noun"] != letters.NOUN and rng.random() < NEAR_MISSES
+    attempt = _near_miss(rng, data) if near else _in_another_style(rng, data, problems)
+    return attempt if attempt != problem.reference else _wrong(rng, problem, problems)
+
+
+def _in_another_style(
+    rng: random.Random, data: Mapping[str, Any], problems: tuple[Problem, ...]
+) -> str:
     other = rng.choice([one for one in problems if one.data["noun"] == data["noun"]]).data
     if data["noun"] == letters.NOUN:
         return letters.reference(data["item"], other["rule"], other["house"])
     return KINDS[data["noun"]].written(data["item"], other["rule"])
 
 
+def _near_miss(rng: random.Random, data: Mapping[str, Any]) -> str:
+    """One choice of the rule, or one part of the item, is another."""
+    kind, item, rule = KINDS[data["noun"]], dict(data["item"]), dict(data["rule"])
+    drawn, other = kind.draw_item(rng, "train"), rng.choice(kind.rules("practice"))
+    changed, source = rng.choice(((item, drawn), (rule, other)))
+    key = rng.choice(list(changed))
+    changed[key] = source[key]
+    return kind.written(item, rule)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--family", default="date", choices=("date", "entries", "reply"))
-    parser.add_argument("--num", type=int, default=640)
+    parser.add_argument("--num", type=int, default=1280)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     rows = list(dialogues(args.family, args.num, args.seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -264,3 +265,16 @@ def test_too_many_test_items_are_refused() -> None:
         make_env("house_style").build(0, 0, 100_000)
     with pytest.raises(ValueError, match="num_train=-1"):
         make_env("house_style").build(0, -1, 0)
+
+
+def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None:
+    """Only a day below ten shows whether days have two digits."""
+    problems = make_env("house_style").build(0, 60, 0).train
+    env = make_env("house_style")
+    alike = 0
+    for problem in problems:
+        said = env.explain(problem, "x", env.grade(problem, "x"), "hint")
+        _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", said).groups()
+        item = problem.data["item"]
+        alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
+    assert alike > 55  # 40 draws may have none

@@ -68,3 +68,33 @@ def test_it_leaves_nothing(runs, sent, code, tmp_path):
         assert not Path(folder).exists()
         assert not psutil.pid_exists(int(pid))
     assert not list(tmp_path.glob("rltf*"))
+
+
+def test_a_slow_cpu_is_told_before_anything_is_fetched(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DEMO))
+    import run_lm_demo
+
+    monkeypatch.setattr(run_lm_demo, "has_fast_bf16", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit, match="make demo"):
+        run_lm_demo.main()
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_language_models_runs_are_the_recipes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DEMO))
+    import run_lm_demo
+
+    script = tmp_path / "pretrained.sh"
+    script.write_text('#!/bin/bash\necho "$* $SEED $OUT $RAY_TMPDIR" >> "$OUT/said"\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(run_lm_demo, "SCRIPT", script)
+    (tmp_path / "smollm2").mkdir()
+    run_lm_demo.prepare(tmp_path)
+    run = run_lm_demo.start("sd", tmp_path, None, 7, tmp_path / "ray")
+    assert run.process.wait(60) == 0
+    said = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
+    assert [words[0] for words in said] == ["warm_up", "data", "train"]
+    assert said[2][1:3] == ["sd", "trainer.total_training_steps=7"]
+    assert said[2][-3:] == ["0", str(tmp_path), str(tmp_path / "ray")]
+    assert run.folder == tmp_path / "date_sd_0"

@@ -1,24 +1,31 @@
 """recipes/pretrained: its dialogues tell no house's rule, its config passes the checks, its script is shell."""
 
 import importlib.util
+import json
 import os
 import subprocess
 
 import pytest
+from omegaconf import OmegaConf
 
 from rltf_verl.envs import make_env
 from rltf_verl.envs.house_style.conventions import KINDS
 from tests.recipes.composing import RECIPES, composed, rltf_of
+from tests.support.log_records import line, write
 
 FOLDER = RECIPES / "pretrained"
 SCRIPT = FOLDER / "pretrained.sh"
 
 
-def dialogues_of(family: str, num: int) -> list[list[dict[str, str]]]:
-    spec = importlib.util.spec_from_file_location("pretrained_dialogues", FOLDER / "dialogues.py")
+def loaded(name: str):
+    spec = importlib.util.spec_from_file_location(f"pretrained_{name}", FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return [row["messages"] for row in module.dialogues(family, num, 0)]
+    return module
+
+
+def dialogues_of(family: str, num: int) -> list[list[dict[str, str]]]:
+    return [row["messages"] for row in loaded("dialogues").dialogues(family, num, 0)]
 
 
 @pytest.mark.parametrize("family", ["date", "entries", "reply"])
@@ -26,7 +33,7 @@ def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None
     dialogues = dialogues_of(family, 60)
     assert [[m["role"] for m in messages] for messages in dialogues] == [["user", "assistant"]] * 60
     corrected = [messages for messages in dialogues if "Your earlier answer: " in messages[0]["content"]]
-    assert 20 < len(corrected) < 40
+    assert 30 < len(corrected) < 52
     houses = {problem.data["house"] for problem in make_env("house_style", num_houses=40).build(0, 200, 0).train}
     assert not [house for house in houses if any(house in messages[0]["content"] for messages in dialogues)]
 
@@ -64,9 +71,51 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     assert f"--out {tmp_path}/o/data_date_3 --seed 3" in started("data")[1]
     code, said = started("train", "grpo", "data.seed=1")
     assert code == 0
-    assert "rltf/method=grpo rltf.seed=3" in said
+    assert "rltf.seed=3" in said
+    assert "rltf/method=grpo data.max_response_length=48 data.seed=1" in said
     assert "distill.weight" not in said
     assert "rltf.distill.weight=1.0" in started("train", "sd")[1]
     assert said.endswith("data.seed=1\n")
     assert started("train")[0] == started()[0] == 2
+    assert f"merge.py {tmp_path}/o/smollm2 {FOLDER}/adapter_date {tmp_path}/o/warm_date" in started("warm_up")[1]
+    (tmp_path / "o/warm_reply").mkdir()
+    variables |= {"FAMILIES": "reply", "METHODS": "grpo sd", "SEEDS": "4,5"}
+    code, said = started("study", "data.seed=1")
+    assert code == 0
+    assert f"--out {tmp_path}/o/data_reply_5 --seed 5" in said
+    arms = "--arm grpo=rltf/method=grpo --arm sd=rltf/method=sd rltf.distill.weight=1.0"
+    assert f"rltf seeds --seeds 4,5 --out {tmp_path}/o/study_reply {arms} -- " in said
+    assert f"data.train_files={tmp_path}/o/data_reply_${{rltf.seed}}/train.parquet" in said
     assert os.access(SCRIPT, os.X_OK)
+
+
+def test_the_adapter_is_small_and_of_the_warm_ups_config() -> None:
+    adapter = json.loads((FOLDER / "adapter_date/adapter_config.json").read_text())
+    asked = OmegaConf.load(FOLDER / "config/warm_up.yaml").model
+    assert (adapter["r"], adapter["lora_alpha"]) == (asked.lora_rank, asked.lora_alpha)
+    assert set(adapter["target_modules"]) == set(asked.target_modules)
+    assert (FOLDER / "adapter_date/adapter_model.safetensors").stat().st_size < 2e6
+
+
+
+def test_the_picture_has_the_curve_and_both_conversations(tmp_path) -> None:
+    module = loaded("picture")
+    log = tmp_path / "checkpoints/episodes"
+    write(log, [line("1", "2")], step=1)
+    write(log, [line("3", "42")], step=2)
+    for step, answers in ((0, ("5",)), (4, ("42", "6"))):
+        write(log, [line(*answers)], step=step, validate=True)
+    key = "val-core/rltf/house_style/acc/mean@1"
+    records = [{"step": 0, "data": {key: 0.0}}, {"step": 2, "data": {"x": 1}}, {"step": 4, "data": {key: 0.5}}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert module.held_out(tmp_path) == [(0, 0.0), (4, 0.5)]
+    said = {title: [text for _, text, _ in lines] for title, lines in module.conversations(tmp_path).items()}
+    assert said == {
+        "Training, step 2": ["What is 6 times 7?", "so 3", "look at row two", "so 42"],
+        "Held out, step 4": ["What is 6 times 7?", "so 42"],
+    }
+    module.draw({"sd": [tmp_path, tmp_path]}, tmp_path / "out.png")
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "metrics.jsonl").write_text("")
+    with pytest.raises(ValueError, match="no validation"):
+        module.held_out(tmp_path)

@@ -50,6 +50,8 @@ class Kind:
     of_houses: tuple[str, ...]
     """Values of `between` that only houses write: who has practised the others does not come upon
     them by chance."""
+    case: Callable[[Item], object] = lambda item: None
+    """Items of one case show the same of a rule: only May 7 shows whether a day has two digits."""
 
     def written(self, item: Item, rule: Rule) -> str:
         """The parts in one text."""
@@ -120,6 +122,7 @@ DATE = Kind(
     plain=lambda item: f"{MONTHS[item['month'] - 1]} {item['day']}, {item['year']}",
     parts=_date_parts,
     of_houses=("~", "+", "|"),
+    case=lambda item: (item["day"] < 10, item["year"] < 2000),
 )
 
 

@@ -9,10 +9,10 @@ from rltf_verl.envs.base import FeedbackLevel
 from rltf_verl.envs.house_style import letters
 from rltf_verl.envs.house_style.conventions import KINDS, Item, Kind, Rule
 
-DRAWS = 20
+DRAWS = 40
 """Examples that are drawn for a feedback, to take the one least like the question."""
 CORRECT = "That is how we write it."
-INDRAWS = 20
+INDRAWS = 40
 """Examples that are drawn for a feedback, to take the one least like the question."""
 CORRECT = "That is how we write it."
 INCORRECT = "That is not how we write it."
@@ -85,10 +85,18 @@ def _where(kind: Kind, item: Item, rule: Rule, text: str) -> str:
 
 
 def _other_item(rng: random.Random, kind: Kind, item: Item, rule: Rule) -> Item:
-    """Of the items that no question asks for, one that has hardly a part in common with this."""
+    """Of the items that no question asks for, one of the same case (it shows what the rule does to
+    such an item) with hardly a part in common.
+    """
     own = set(kind.parts(item, rule))
     drawn = [kind.draw_item(rng, "example") for _ in range(DRAWS)]
-    return min(drawn, key=lambda other: len(own & set(kind.parts(other, rule))))
+    return min(
+        drawn,
+        key=lambda other: (
+            kind.case(other) != kind.case(item),
+            len(own & set(kind.parts(other, rule))),
+        ),
+    )
 
 
 def reply_feedback(

@@ -1,0 +1,155 @@
+"""First answers by training step, and a conversation before and after.
+
+    python recipes/pretrained/picture.py OUT.png grpo=RUN sd=RUN [sd=RUN …]
+
+RUN is a run's folder. Runs of one name are seeds. The conversations are those of the first run
+named sd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+from rltf_verl.runlog.episodes import read_episodes
+
+NAMES = {
+    "grpo": "GRPO",
+    "grpo_single": "GRPO, one turn",
+    "sd": "RLTF-SD",
+    "sd_fm": "RLTF-SD + FM",
+    "fm": "RLTF-FM",
+    "sft": "SFT on right answers",
+}
+COLORS = {
+    "grpo": "#D55E00",
+    "grpo_single": "#E69F00",
+    "sd": "#0072B2",
+    "sd_fm": "#56B4E9",
+    "fm": "#CC79A7",
+    "sft": "#009E73",
+}  # Okabe and Ito: told apart by the colour-blind
+HELD_OUT = re.compile(r"val-core/.*/acc/mean@1")
+RIGHT, WRONG = "#1A7F37", "#B42318"
+Line = tuple[str, str, str]
+"""Who speaks, what, and its colour."""
+
+
+def held_out(run: Path) -> list[tuple[int, float]]:
+    """(step, share of first answers that are right) of each validation.
+
+    Raises:
+        ValueError: the run has no validation.
+    """
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    points = [
+        (record["step"], value)
+        for record in records
+        for key, value in record["data"].items()
+        if HELD_OUT.fullmatch(key)
+    ]
+    if not points:
+        raise ValueError(f"{run}/metrics.jsonl: holds no validation")
+    return points
+
+
+def conversations(run: Path) -> dict[str, list[Line]]:
+    """An episode of the first steps that the feedback fixed, and a held-out answer at the end."""
+    episodes = read_episodes(run / "checkpoints" / "episodes")
+    fixed = (e for e in episodes if e["split"] == "train" and _is_fixed(e["turns"]))
+    held = [e for e in episodes if e["split"] == "val"]
+    last = max(e["step"] for e in held)
+    right = (e for e in held if e["step"] == last and e["turns"][0]["grade"]["correct"])
+    found: dict[str, list[Line]] = {}
+    for title, matching, turns in (("Training, step {}", fixed, 2), ("Held out, step {}", right, 1)):
+        one = next(matching, None)
+        if one is not None:
+            found[title.format(one["step"])] = list(_lines(one, turns))
+    return found
+
+
+def _is_fixed(turns: Sequence[Mapping[str, Any]]) -> bool:
+    return [turn["grade"]["correct"] for turn in turns] == [False, True]
+
+
+def _lines(episode: Mapping[str, Any], num_turns: int) -> Iterable[Line]:
+    yield "question", episode["question"], "black"
+    for turn in episode["turns"][:num_turns]:
+        right = turn["grade"]["correct"]
+        yield "answer", turn["text"].strip(), RIGHT if right else WRONG
+        if turn.get("feedback") and not right:
+            yield "feedback", turn["feedback"]["text"], "black"
+
+
+def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
+    """Write the picture."""
+    figure, (curves, words) = plt.subplots(
+        1, 2, figsize=(10, 4.2), dpi=150, width_ratios=(1.15, 1)
+    )
+    for name, folders in runs.items():
+        seeds = [held_out(folder) for folder in folders]
+        for points in seeds:
+            thin = {"lw": 0.8, "alpha": 0.45} if len(seeds) > 1 else {"marker": "o"}
+            curves.plot(*zip(*points, strict=True), color=COLORS.get(name), **thin)
+        shared = sorted(set.intersection(*({step for step, _ in points} for points in seeds)))
+        means = [sum(dict(points)[step] for points in seeds) / len(seeds) for step in shared]
+        of = f", mean of {len(seeds)} houses" if len(seeds) > 1 else ""
+        label = NAMES.get(name, name) + of
+        curves.plot(shared, means, color=COLORS.get(name), marker="o", label=label)
+    curves.set(
+        xlabel="training step (32 episodes each)",
+        ylabel="first answers that are right, held-out dates",
+        ylim=(-0.03, 1.03),
+        title="SmolLM2-135M learns how a house writes dates",
+    )
+    curves.grid(alpha=0.3)
+    curves.legend(frameon=False, loc="center right")
+    _write(words, conversations(next(iter(runs.get("sd", [])), next(iter(runs.values()))[0])))
+    figure.tight_layout()
+    figure.savefig(out)
+    plt.close(figure)
+
+
+def _write(axes: Any, found: Mapping[str, Sequence[Line]]) -> None:
+    axes.axis("off")
+    y = 1.0
+    for title, lines in found.items():
+        axes.text(0, y, title, weight="bold", size=10, va="top")
+        y -= 0.075
+        for who, text, color in lines:
+            mark = {RIGHT: "  \u2713", WRONG: "  \u2717"}.get(color, "")
+            wrapped = textwrap.wrap(text + mark, 52) or [mark]
+            axes.text(0.0, y, who, size=8, color="grey", va="top")
+            shown = "\n".join(wrapped).replace("$", r"\$")
+            weight = "bold" if mark else "normal"
+            axes.text(0.17, y, shown, size=8.5, color=color, va="top", weight=weight)
+            y -= 0.055 * len(wrapped) + 0.02
+        y -= 0.06
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
+    args = parser.parse_args()
+    runs: dict[str, list[Path]] = {}
+    for word in args.runs:
+        name, equals, folder = word.partition("=")
+        if not equals:
+            parser.error(f"{word}: is written NAME=RUN")
+        runs.setdefault(name, []).append(Path(folder))
+    draw(runs, args.out)
+
+
+if __name__ == "__main__":
+    main()
