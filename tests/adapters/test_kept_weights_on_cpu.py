@@ -1,9 +1,16 @@
 """Weights beside the policy's, on a plain module."""
 
 import pytest
+import ray
 import torch
+import verl.trainer.ppo.v1  # noqa: F401  # registers our trainers, which extend its classes
+from ray import cloudpickle
+from verl.single_controller.ray import RayClassWithInitArgs
+from verl.single_controller.ray.base import create_colocated_worker_cls
+from verl.trainer.ppo.utils import Role
+from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from rltf_verl.adapters.training.kept_weights import KeptWeights
+from rltf_verl.adapters.training.kept_weights import KeepingWorker, KeptWeights, keep_weights
 
 SHARE = 0.25
 
@@ -77,3 +84,16 @@ def test_an_average_outlives_its_process_and_a_checkpoint_without_one_is_refused
     with pytest.raises(FileNotFoundError, match=r"holds no average.*kind=ema"):
         later.load(tmp_path / "none.pt")
     KeptWeights(policy, 0.0).load(tmp_path / "none.pt")  # it is the model's own files
+
+
+def test_verls_worker_makes_an_actor_that_keeps_weights_and_travels_to_ray():
+    classes = {Role.ActorRollout: ray.remote(ActorRolloutRefWorker)}
+    keep_weights(classes, SHARE)
+    worker = classes[Role.ActorRollout].__ray_actor_class__
+    arrived = cloudpickle.loads(cloudpickle.dumps(worker))
+    assert issubclass(arrived, ActorRolloutRefWorker)
+    make = object.__new__(arrived).actor_worker_cls  # as verl's `init_model` reads it
+    assert (make.func, make.keywords) == (KeepingWorker, {"share": SHARE})
+    made = RayClassWithInitArgs(cls=classes[Role.ActorRollout], config=None, role="actor_rollout")
+    colocated = create_colocated_worker_cls({"actor_rollout": made}).cls.__ray_actor_class__
+    assert {"actor_rollout_compute_log_prob", "actor_rollout_load_checkpoint"} <= {*dir(colocated)}
