@@ -112,6 +112,7 @@ def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
         ylim=(-0.03, 1.03),
         title="SmolLM2-135M learns how a house writes dates",
     )
+    curves.xaxis.get_major_locator().set_params(integer=True)
     curves.grid(alpha=0.3)
     curves.legend(frameon=False, loc="center right")
     _write(words, conversations(next(iter(runs.get("sd", [])), next(iter(runs.values()))[0])))
