@@ -7,7 +7,10 @@ import re
 
 import pytest
 import torch
+import transfer_queue as tq
 from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.agent_loop_tq import list_of_dict_to_tensordict
 
 from rltf_verl.adapters.queue.columns import (
     TEACHERS,
@@ -30,6 +33,7 @@ from rltf_verl.adapters.training.teacher import (
     ask_teacher,
     by_row,
     kept_share,
+    read_lessons,
     teacher_batch,
     token_places,
     voices,
@@ -37,6 +41,7 @@ from rltf_verl.adapters.training.teacher import (
 from rltf_verl.algos.logit_distill import outcome_log_probs, top_k_ids
 from rltf_verl.config import ConfigError, LogitDistillConfig, TeacherConfig
 from rltf_verl.types import Row, TeacherSpan
+from tests.episode.test_teacher_on_cpu import parts_of, play
 from tests.support.configs import composed
 
 ACTOR = "actor_rollout_ref.actor"
@@ -253,3 +258,33 @@ def test_where_the_lessons_tokens_are_among_all_rows_tokens():
     ]
     place = token_places(lessons, [0, 2, 5], torch.tensor([4, 3, 5]))
     assert place.tolist() == [1, 2, 7, 8, 9, 10, 11]
+
+
+def test_lessons_of_an_appended_conversation_are_the_attempts_as_they_were_sampled(monkeypatch):
+    """From the episode through verl's columns to the trainer."""
+    parts = parts_of(horizon=3, context="append", turns="all")
+    episode, rows = play(parts, ["no", "nope", "yes"])
+    assert len(rows) == 1, "one growing row"
+    facts = torch.zeros(1, 1)
+    fields = [
+        {
+            "responses": torch.tensor(row.response_ids),
+            "old_log_probs": torch.tensor(row.log_probs),
+            **row_columns(row, facts, taught=True),
+        }
+        for row in (rows[0], dataclasses.replace(rows[0], teachers=()))
+    ]
+    stored = list_of_dict_to_tensordict(fields)
+    monkeypatch.setattr(
+        tq, "kv_batch_get", lambda select_fields, **_: stored.select(*select_fields)
+    )
+    batch = KVBatchMeta(partition_id="train", keys=["p_0_0", "p_1_0"], tags=[{}, {}])
+    lessons, turns = read_lessons(batch), episode.turns[:2]
+    assert [(lesson.row, lesson.start) for lesson in lessons] == [
+        (0, 0),
+        (0, len(turns[1].attempt.prompt_ids) - len(rows[0].prompt_ids)),
+    ]
+    for lesson, turn in zip(lessons, turns, strict=True):
+        assert tuple(lesson.response.tolist()) == turn.attempt.response_ids
+        assert tuple(lesson.prompt.tolist()) == turn.teacher.ids
+        assert lesson.log_probs.tolist() == pytest.approx(turn.attempt.log_probs)

@@ -53,7 +53,7 @@ def parts_of(provider=None, reads="feedback", feedback=None, env=None, weight=1.
         episode=EpisodeConfig(**keys),
         feedback=FeedbackConfig(**(feedback or {})),
         logit_distill=LogitDistillConfig(weight=weight),
-        teacher=TeacherConfig(reads, **teacher),
+        teacher=TeacherConfig(reads=reads, **teacher),
     )
     provider = provider or Remark()
     return Parts(with_template(config, env or EchoEnv(), provider), env or EchoEnv(), provider)
