@@ -54,6 +54,7 @@ def test_three_steps(tmp_path: Path) -> None:
     steps = [record["data"] for record in run.metrics() if "actor/loss" in record["data"]]
     assert len(steps) == 3
     assert all(math.isfinite(step["actor/grad_norm"]) for step in steps)
+    assert max(step["rltf/attempt/sampler_log_prob_diff/max"] for step in steps) < 1e-4
     episodes = read_episodes(run.episodes)
     assert len(episodes) == 12
     first = [record["turns"][0] for record in episodes]
