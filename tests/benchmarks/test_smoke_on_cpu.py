@@ -170,3 +170,11 @@ time.sleep(0.2)
     assert found["wall_step_s"] > 0
     assert set(found["cpu_step_s"]) == {"Ray's own"}
     assert not (tmp_path / "run" / "ray").exists()
+
+
+def test_the_comparison_with_trl_says_when_trl_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere it is run by hand; `tests/algos/test_trl_on_cpu.py` holds its numbers."""
+    monkeypatch.setitem(sys.modules, "trl", None)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    with pytest.raises(SystemExit, match="trl is not installed here; pip install trl=="):
+        importlib.import_module("peers").main([])
