@@ -33,7 +33,9 @@ TOLD = [
     "rltf.feedback.acknowledge_leaks=true",
     "rltf.feedback.guard.action=none",
 ]
+SHORT = ["rltf.teacher.prompt=teacher/compact"]
 SPECIAL = {
+    **dict.fromkeys(("sdpo", "sc_sdpo"), SHORT),
     "echo": ["rltf.episode.revise=compact_append"],
     "insight": ["rltf.episode.revise=compact"],
     "group_critique": [
@@ -57,6 +59,8 @@ COLLAPSING = {
     "grpo",
     "ufo",
     "group_critique",
+    "rlsd",
+    "srpo",
     "sd_second_turn",
     "release/grpo",
     "release/sd",
@@ -76,7 +80,9 @@ OBJECTIVES = {
 
 
 OTHERS = {
-    **dict.fromkeys(("sd_logit", "opsd", "sdft"), "logit_distill"),
+    **dict.fromkeys(
+        ("sd_logit", "opsd", "sdft", "sdpo", "srpo", "sc_sdpo", "rlsd"), "logit_distill"
+    ),
     **dict.fromkeys(("critique_grpo", "guided", "group_critique"), "distill"),
     "insight": "imitate",
     "echo": "feedback_modeling",
@@ -100,9 +106,8 @@ def test_two_steps(preset: str, tmp_path: Path) -> None:
     seen = {name.split("/")[1] for step in steps for name in step if name.endswith("/token_share")}
     assert seen == expected_objectives(preset)
     assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps)
-    if (
-        preset != "grpo_single"
-    ):  # a policy that is never right at once: without feedback there is nothing to learn
+    # A policy that is never right at once: nothing to learn without feedback, or by √(p(1 − p)).
+    if preset not in ("grpo_single", "sc_sdpo"):
         assert any(step["actor/grad_norm"] > 0 for step in steps)
 
 

@@ -1,12 +1,16 @@
-"""SDPO: first attempts pulled towards the policy that has read the feedback, without a reward."""
+"""SDPO: a moving average of the policy, which has read more, scores its answers; no reward."""
+
+from dataclasses import replace
 
 import pytest
 
+from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
+from tests.recipes.composing import composed, rltf_of
+from tests.recipes.seeds import Played, play, stops
+from tests.support import configs
 from tests.support.episode_fakes import text_of
-from tests.recipes.composing import rltf_of
-from tests.recipes.seeds import Played, play
 
 
 @pytest.fixture
@@ -14,49 +18,90 @@ def config() -> RLTFConfig:
     return rltf_of("sdpo")
 
 
-GROUP = [["yes"], ["no", "yes"], ["no", "ne"]]
+GROUP = [["yes"], ["no"], ["ne"], ["so yes"]]
 
 
-def test_the_settings(config) -> None:
-    logit = config.logit_distill
-    assert (logit.weight, logit.divergence, logit.beta, logit.top_k) == (1.0, "jsd", 0.5, 100)
-    assert (config.attempt.weight, config.attempt.turns) == (0.0, "all")
-    assert [member["provider"] for member in config.feedback.provider.options["members"]] == [
-        "peer",
-        "verifier",
-    ]
+def test_the_settings_are_those_of_its_scripts(config) -> None:
+    teacher, logit = config.teacher, config.logit_distill
+    assert (teacher.kind, teacher.policy_share, teacher.right) == ("ema", 0.05, True)
+    assert (logit.divergence, logit.top_k, logit.ratio_clip) == ("reverse_kl", 20, 2.0)
+    assert (config.updates_per_batch, config.attempt.weight, config.episode.horizon) == (32, 0.0, 1)
+    assert composed("sdpo").actor_rollout_ref.actor.optim.lr == 1e-6
+    local = rltf_of("sdpo", "+script=local")
+    assert (local.logit_distill.divergence, local.logit_distill.beta) == ("jsd", 0.5)
+    assert (local.logit_distill.top_k, local.updates_per_batch) == (100, 1)
+    assert local.teacher == teacher
+    assert composed("sdpo", "+script=local").actor_rollout_ref.actor.optim.lr == 1e-5
 
 
-def test_no_reward_moves_anything(config) -> None:
+def test_no_reward_moves_anything_and_no_second_answer_is_sampled(config) -> None:
     sessions = play(config, GROUP)
     assert not sessions.targets.advantages.any()
     assert {row.role[0] for row in sessions.rows} == {Role.ATTEMPT}
+    assert len(sessions.rows) == len(GROUP)
+    assert set(stops(sessions)) <= {"solved", "horizon"}
 
 
-def teachers(sessions: Played) -> list[tuple[int, str, str]]:
-    """(session, what is judged, what the teacher has read)."""
-    return [
-        (session, text_of(row.response_ids[t.start : t.end - 1]), text_of(t.prompt_ids))
-        for session, row in sessions.rows_of(Role.ATTEMPT)
-        for t in row.teachers
-    ]
+def teachers(sessions: Played) -> dict[int, str]:
+    """Episode -> what its teacher has read."""
+    found = {}
+    for session, row in sessions.rows_of(Role.ATTEMPT):
+        for teacher in row.teachers:
+            assert (teacher.start, teacher.end) == (0, len(row.response_ids)), "the whole answer"
+            found[session] = text_of(teacher.prompt_ids)
+    return found
 
 
-def test_the_teacher_reads_the_question_and_a_siblings_solution(config) -> None:
+def test_a_teacher_reads_a_siblings_solution_of_right_answers_too(config) -> None:
     told = teachers(play(config, GROUP))
-    assert [(s, said) for s, said, _ in told] == [(1, "no"), (2, "no")], (
-        "first attempts; right at once: nothing to learn"
-    )
-    for _, _, read in told:
+    assert set(told) == {0, 1, 2, 3}
+    for session, read in told.items():
         assert "Q?" in read
-        assert "was correct:\n\nyes\n" in read
         assert "hint" not in read
+        assert "A correct solution:\n" in read
+        own = GROUP[session][0]
+        assert f"A correct solution:\n{own}\n" not in read, "never its own"
 
 
 def test_without_a_solution_in_the_group_it_reads_what_the_tests_came_to(config) -> None:
-    told = teachers(play(config, [["nein", "yes"], ["ne", "ne"]]))
-    for session, said, read in told:
-        assert said == ("nein", "ne")[session]
-        assert f"(hint on {said})" in read, "the tests, not the solution"
-        assert read.replace(f"(hint on {said})", "").count("nein") == 0, "the attempt itself is not quoted"
-    assert len(told) == 2
+    told = teachers(play(config, [["nein"], ["ne"]]))
+    assert set(told) == {0, 1}
+    for session, said in enumerate(("nein", "ne")):
+        assert f"(hint on {said})" in told[session]
+        assert told[session].replace(f"(hint on {said})", "").count("nein") == 0
+
+
+def test_alone_a_right_answer_has_no_teacher(config) -> None:
+    assert set(teachers(play(config, [["yes"], ["no"]]))) == {1}
+
+
+def method(name: str) -> RLTFConfig:
+    model = ("rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere")
+    return check_config(configs.composed("rltf", f"rltf/method={name}", *model))
+
+
+def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others() -> None:
+    config = method("srpo")
+    assert (config.teacher.gate, config.attempt.weight) == ("route", 1.0)
+    sessions = play(config, GROUP)
+    told = teachers(sessions)
+    assert set(told) == {1, 2}
+    assert all("yes" in read and "hint" not in read for read in told.values())
+    assert [a for _, a in sessions.advantages(Role.ATTEMPT)] == [0.5, -0.5, -0.5, 0.5]
+    assert teachers(play(config, [["no"], ["ne"]])) == {}, "they stay with GRPO"
+
+
+def test_sc_sdpo_differs_from_sdpo_by_its_gate_alone() -> None:
+    weighted = method("sc_sdpo")
+    assert weighted.teacher.gate == "variance"
+    sdpo = method("sdpo")
+    assert replace(weighted, teacher=replace(weighted.teacher, gate="none")) == sdpo
+    assert (sdpo.logit_distill.divergence, sdpo.logit_distill.top_k) == ("jsd", 100)
+
+
+def test_rlsd_scales_every_answer_by_the_policy_that_read_the_reference() -> None:
+    config = method("rlsd")
+    assert not config.logit_distill.reads_logits, "every engine"
+    told = teachers(play(config, [["yes"], ["no"]]))
+    assert set(told) == {0, 1}
+    assert all("The reference solution:\nyes\n" in read for read in told.values())
