@@ -88,6 +88,7 @@ $(VLLM_VENV)/installed: setup.py pyproject.toml
 # What the numbers mean: docs/benchmarks.md.
 benchmarks: install
 	$(BIN)/python benchmarks/cpu_rollout.py
+	VERL_PLATFORM=cpu OMP_NUM_THREADS=1 $(BIN)/python benchmarks/precision.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py

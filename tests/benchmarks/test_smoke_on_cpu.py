@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ SMALL = {
     "cpu_rollout": "--requests 4 --hidden 16 --layers 1 --repeats 1",
     "targets": "--sessions 64 --repeats 1 --out {out}",
     "judge": "--latency 0.01 --cap 4 --num 8 --runs 1",
+    "precision": "--shape tiny --problems 1 --repeats 1",
     "envs": "--problems 200 --seconds 0.001 --out {out}",
 }
 """Options with which a benchmark takes seconds."""
@@ -31,6 +33,7 @@ SHOWN = {
     "cpu_rollout": r"^ +4( +\d+){3}( +\d+\.\d){2}$",
     "targets": r"largest difference of any advantage: \d\.\de-\d\d",
     "judge": r"answers/s of 400\.0 ideal",
+    "precision": r"^ +update +bf16( +\d+){2} +\d+\.\d\d +\d+\.\d$",
     "envs": r"shortest_path strict",
 }
 WITH_TRAINER = ("controller", "logging_cost", "scale", "step_costs")
@@ -47,7 +50,8 @@ def test_none_of_them_is_forgotten() -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_runs_by_its_command(name: str, tmp_path: Path) -> None:
     command = [sys.executable, f"benchmarks/{name}.py", *SMALL[name].format(out=tmp_path).split()]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    env = {**os.environ, "VERL_PLATFORM": "cpu"}
+    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr[-3000:]
     assert re.search(SHOWN[name], run.stdout, re.MULTILINE), run.stdout
 
