@@ -9,8 +9,9 @@ import recorder  # noqa: F401
 import wrapt
 
 COLUMNS = ("prompts", "responses", "rltf_role", "rltf_turn", "advantages", "old_log_probs")
-TEACHER = tuple(
-    f"rltf_teacher_{name}" for name in ("ids", "log_probs", "places", "said", "weights")
+TEACHER = (
+    "rltf_teachers",
+    *(f"rltf_teacher_{name}" for name in ("ids", "log_probs", "places", "said", "weights")),
 )
 
 

@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,13 +34,19 @@ ON_A_CPU = (
 )
 
 
-def variables(tmp_path: Path, **own: str) -> dict[str, str]:
-    """Ray's folder is short: sockets are in it."""
-    ray = tmp_path / "ray"
+@pytest.fixture
+def ray_dir() -> Iterator[str]:
+    """Short: Ray puts sockets in it."""
+    folder = tempfile.mkdtemp(prefix="rltf")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def variables(ray_dir: str, **own: str) -> dict[str, str]:
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "RAY_TMPDIR": str(ray),
+        "RAY_TMPDIR": ray_dir,
         "VERL_PLATFORM": "cpu",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "OMP_NUM_THREADS": "1",
@@ -46,7 +54,7 @@ def variables(tmp_path: Path, **own: str) -> dict[str, str]:
     }
 
 
-def test_the_script_for_one_gpu_ends_with_a_comparison(tmp_path: Path) -> None:
+def test_the_script_for_one_gpu_ends_with_a_comparison(tmp_path: Path, ray_dir: str) -> None:
     build_parquet(
         "knights_knaves",
         tmp_path / "data" / "kk",
@@ -61,7 +69,7 @@ def test_the_script_for_one_gpu_ends_with_a_comparison(tmp_path: Path) -> None:
     )
     out = tmp_path / "out"
     own = {"MODEL": str(runs.POLICY), "STEPS": "2", "SEEDS": "0", "OUT": str(out)}
-    env = variables(tmp_path, RLTF_DATA=str(tmp_path / "data"), **own)
+    env = variables(ray_dir, RLTF_DATA=str(tmp_path / "data"), **own)
     script = runs.ROOT / "recipes" / "rltf" / "reproduce_1gpu.sh"
     plan = subprocess.run(["bash", script, "plan", *ON_A_CPU], env=env, capture_output=True)
     assert plan.returncode == 0, plan.stdout.decode()[-2000:]
@@ -77,10 +85,10 @@ def test_the_script_for_one_gpu_ends_with_a_comparison(tmp_path: Path) -> None:
     assert ended.stdout.endswith((out / "compare" / "compare.md").read_text())
 
 
-def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_runs(tmp_path: Path, ray_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
-    for name, value in variables(tmp_path).items():
+    for name, value in variables(ray_dir).items():
         monkeypatch.setenv(name, value)
     clone = tmp_path / "clone"
     for folder in ("docs", "recipes/demo"):
