@@ -160,7 +160,7 @@ def verl_combinations(config: DictConfig) -> list[tuple[bool, str]]:
             ),
         ),
         (
-            str(mode) in TRAINER_MODES,
+            _is_trainer(str(mode)),
             (
                 f"trainer.v1.trainer_mode={mode}: with an rltf: block it must be one of"
                 f" {', '.join(TRAINER_MODES)}"
@@ -179,6 +179,15 @@ def verl_combinations(config: DictConfig) -> list[tuple[bool, str]]:
         ),
         *_lengths(config),
     ]
+
+
+def _is_trainer(mode: str) -> bool:
+    """One of ours, or one that extends it and is registered under such a name."""
+    if mode in TRAINER_MODES:
+        return True
+    from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY  # seconds, for others only
+
+    return mode.startswith("rltf_") and mode in TRAINER_REGISTRY
 
 
 def ignored_settings(config: DictConfig) -> list[str]:
