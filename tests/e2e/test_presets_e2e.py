@@ -37,7 +37,6 @@ SHORT = ["rltf.teacher.prompt=teacher/compact"]
 SPECIAL = {
     **dict.fromkeys(("sdpo", "sc_sdpo"), SHORT),
     "echo": ["rltf.episode.revise=compact_append"],
-    "insight": ["rltf.episode.revise=compact", "rltf.episode.quote=answer"],
     "group_critique": [
         *("data.max_prompt_length=400", "rltf.feedback.each.level=full"),
         *("rltf.feedback.acknowledge_leaks=true", "rltf.feedback.guard.action=none"),
