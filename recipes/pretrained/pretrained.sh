@@ -42,7 +42,7 @@ case "$command" in
                 --config-dir "$here/config" --config-name warm_up model.lora_adapter_path="$last" \
                 trainer.default_local_dir="$work/sft" hydra.run.dir="$work/hydra" "$@"
             python3 -m verl.model_merger merge --backend fsdp --target_dir "$work/merged" \
-                --local_dir "$(ls -d "$work"/sft/global_step_* | sort -V | tail -n 1)"
+                --local_dir "$(find "$work/sft" -maxdepth 1 -name 'global_step_*' | sort -V | tail -n 1)"
             last="$work/merged/lora_adapter"
         done
         ;;
@@ -90,7 +90,7 @@ case "$command" in
             done
             MODEL="$root/warm_$family" rltf seeds --seeds "$seeds" --out "$root/study_$family" \
                 "${arms[@]}" -- --config-dir "$here/config" --config-name pretrained \
-                rltf.env.family="$family" trainer.save_freq=\${trainer.total_training_steps} \
+                rltf.env.family="$family" "trainer.save_freq=\${trainer.total_training_steps}" \
                 "data.train_files=$root/data_${family}_\${rltf.seed}/train.parquet" \
                 "data.val_files=$root/data_${family}_\${rltf.seed}/test.parquet" "$@"
             python3 "$here/ability.py" "$root/smollm2" "$root/warm_$family" \
