@@ -98,7 +98,7 @@ def fell_back(turns: Sequence[Record]) -> bool:
 
 def feedback_failed(turn: Record) -> bool:
     """Feedback was asked for, and none came; on the last turn only a teacher would have read it."""
-    ends_so = turn["stop"] == "horizon" and bool(turn["error"])
+    ends_so = turn["stop"] == "horizon" and bool(turn.get("error"))
     return ends_so or bool(turn["stop"] == "feedback_unavailable")
 
 

@@ -77,7 +77,7 @@ def test_the_command_writes_what_verl_reads(log: Path, tmp_path: Path) -> None:
         app, ["log", "export", str(log), "--out", str(out), "--revise", "dialog"]
     )
     assert "--revise='dialog'" in none.stderr
-    assert "known: append, compact" in none.stderr
+    assert "known: append, attempts, compact" in none.stderr
 
 
 def test_the_template_is_that_of_an_appended_run_or_ones_own(log: Path, tmp_path: Path) -> None:
