@@ -60,10 +60,15 @@ def _origin(base: object, step: int, settings: Mapping[str, Any]) -> str:
 
 
 def _objectives(settings: Mapping[str, Any]) -> list[str]:
-    """The blocks that have a weight other than 0."""
+    """The blocks that have a weight other than 0 and something to train on."""
     ends = ".weight"
     weights = {k: v for k, v in settings.items() if k.startswith("rltf.") and k.endswith(ends)}
-    return [key[len("rltf.") : -len(ends)] for key, value in weights.items() if value]
+    found = [key[len("rltf.") : -len(ends)] for key, value in weights.items() if value]
+    said = [
+        str(v) for k, v in settings.items() if k.startswith("rltf.feedback.") and "provider" in k
+    ]
+    critic = any("policy" in who for who in said)  # alone, or as one of several providers
+    return [name for name in found if critic or name != "critique"]
 
 
 def _numbers(run: Path, step: int) -> str:

@@ -98,6 +98,22 @@ def test_only_first_attempts_with_feedback_have_a_teacher(run: runs.Run, step: i
     )
 
 
+def _jsd(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """Written out, summed over the tokens of [T, V] log-probs."""
+    ids = teacher.topk(TOP_K).indices
+    p, q = _outcomes(teacher, ids), _outcomes(student, ids)
+    m = BETA * p + (1 - BETA) * q
+    return (BETA * p * (p / m).log() + (1 - BETA) * q * (q / m).log()).sum()
+
+
+def _require_step(before: torch.nn.Module, after: torch.nn.Module) -> None:
+    """The weights moved by their gradients."""
+    moved = dict(after.named_parameters())
+    for name, parameter in before.named_parameters():
+        taken = (parameter - moved[name]).detach() / runs.LEARNING_RATE
+        assert (taken - parameter.grad).abs().max() < 1e-5, name
+
+
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_the_step_of_the_weights_is_the_gradient_of_the_written_out_loss(
     run: runs.Run, step: int
@@ -116,16 +132,11 @@ def test_the_step_of_the_weights_is_the_gradient_of_the_written_out_loss(
         with torch.no_grad():
             teacher = _log_probs(before, x1, row["responses"])
         student = _log_probs(before, row["prompts"], row["responses"])
-        ids = teacher.topk(TOP_K).indices
-        p, q = _outcomes(teacher, ids), _outcomes(student, ids)
-        m = BETA * p + (1 - BETA) * q
-        jsd = (BETA * p * (p / m).log() + (1 - BETA) * q * (q / m).log()).sum()
-        loss, divergence, tokens = loss + WEIGHT * jsd, divergence + jsd.item(), tokens + len(ids)
+        jsd = _jsd(student, teacher)
+        loss, tokens = loss + WEIGHT * jsd, tokens + len(student)
+        divergence += jsd.item()
     (loss / record["settings"]["rltf_denominator"]).backward()
-    moved = dict(after.named_parameters())
-    for name, parameter in before.named_parameters():
-        taken = (parameter - moved[name]).detach() / runs.LEARNING_RATE
-        assert (taken - parameter.grad).abs().max() < 1e-5, name
+    _require_step(before, after)
     if step > 1:
         assert run.metrics()[step - 1]["data"]["rltf/logit_distill/divergence"] == pytest.approx(
             divergence / tokens, rel=1e-3

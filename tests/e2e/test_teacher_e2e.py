@@ -14,16 +14,17 @@ from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
 from tests.e2e import runs
 from tests.e2e.test_sd_logit_e2e import (
-    BETA,
     SETTINGS,
     STEPS,
     TIMEOUT,
     TOP_K,
     WEIGHT,
+    _jsd,
     _log_probs,
     _model,
     _outcomes,
     _record,
+    _require_step,
 )
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -120,16 +121,9 @@ def test_the_step_of_the_weights_is_the_gradient_of_the_written_out_loss(
             here = slice(span.start, span.end)
             with torch.no_grad():
                 teacher = _log_probs(before, torch.tensor(span.prompt_ids), row["responses"][here])
-            ids = teacher.topk(TOP_K).indices
-            p, q = _outcomes(teacher, ids), _outcomes(student[here], ids)
-            m = BETA * p + (1 - BETA) * q
-            jsd = (BETA * p * (p / m).log() + (1 - BETA) * q * (q / m).log()).sum()
-            loss = loss + WEIGHT * jsd
+            loss = loss + WEIGHT * _jsd(student[here], teacher)
     (loss / record["settings"]["rltf_denominator"]).backward()
-    moved = dict(after.named_parameters())
-    for name, parameter in before.named_parameters():
-        taken = (parameter - moved[name]).detach() / runs.LEARNING_RATE
-        assert (taken - parameter.grad).abs().max() < 1e-5, name
+    _require_step(before, after)
 
 
 def test_turns_and_metrics(run: runs.Run) -> None:

@@ -5,18 +5,15 @@ import logging
 import pytest
 
 from rltf_verl.episode import lost
-from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
 from tests.support.episode_fakes import (
-    PROBLEM,
-    QUESTION,
     EchoEnv,
     ScriptedPolicy,
     ScriptedProvider,
     parts_with,
     play,
-    seed_of_place,
+    play_parts,
     stops,
 )
 
@@ -66,16 +63,7 @@ async def test_other_branches_and_siblings_are_played():
     assert sorted(map(str, stops(episode))) == ["None", "None", "feedback_unavailable", "solved"]
 
     group, parts = Group(2), parts_with(EchoEnv(), ScriptedProvider(HALF))
-    await run_episode(
-        parts,
-        StrictPolicy(["no"]),
-        PROBLEM,
-        QUESTION,
-        session_id=0,
-        validate=False,
-        seed_of=seed_of_place,
-        group=group,
-    )
+    await play_parts(parts, StrictPolicy(["no"]), group=group)
     assert not await group.failed(0, 0.0) or group._graded[0] > 1, (
         "the sibling does not wait for it"
     )
@@ -115,14 +103,5 @@ async def test_a_policy_that_cannot_sample_loses_the_session():
     group = Group(1)
     parts = parts_with(EchoEnv(), ScriptedProvider("f"))
     with pytest.raises(RuntimeError, match="the engine is down"):
-        await run_episode(
-            parts,
-            Down([]),
-            PROBLEM,
-            QUESTION,
-            session_id=0,
-            validate=False,
-            seed_of=seed_of_place,
-            group=group,
-        )
+        await play_parts(parts, Down([]), group=group)
     assert await group.solutions(1, 5, 0.0) == []

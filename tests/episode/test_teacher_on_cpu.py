@@ -18,7 +18,6 @@ from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs import make_env
 from rltf_verl.episode import lost
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
@@ -33,7 +32,7 @@ from tests.support.episode_fakes import (
     Remark,
     ScriptedPolicy,
     ScriptedProvider,
-    seed_of_place,
+    play_parts,
     stops,
     text_of,
 )
@@ -63,16 +62,7 @@ def play(parts, answers, *, validate=False, group=None, policy=None, problem=TOL
     policy = policy or ScriptedPolicy(answers)
 
     async def session():
-        episode = await run_episode(
-            parts,
-            policy,
-            problem,
-            QUESTION,
-            session_id=0,
-            validate=validate,
-            seed_of=seed_of_place,
-            group=group,
-        )
+        episode = await play_parts(parts, policy, group=group, validate=validate, problem=problem)
         return episode, await session_rows(policy, QUESTION, episode, parts.config)
 
     return asyncio.run(session())
@@ -206,16 +196,7 @@ def test_a_siblings_answer_is_waited_for_and_none_is_no_teacher():
         group = Group(2)
         return await asyncio.gather(
             *(
-                run_episode(
-                    parts,
-                    ScriptedPolicy([answer]),
-                    PROBLEM,
-                    QUESTION,
-                    session_id=i,
-                    validate=False,
-                    seed_of=seed_of_place,
-                    group=group,
-                )
+                play_parts(parts, ScriptedPolicy([answer]), session_id=i, group=group)
                 for i, answer in enumerate(answers)
             )
         )

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from rltf_verl.config.feedback import feedback_config
 from rltf_verl.episode.provider import build_provider
-from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
@@ -23,12 +22,10 @@ from rltf_verl.feedback.siblings import INTRODUCTION
 from rltf_verl.types import Feedback, Grade
 from tests.support.effort import examples
 from tests.support.episode_fakes import (
-    PROBLEM,
-    QUESTION,
     EchoEnv,
     ScriptedPolicy,
     parts_with,
-    seed_of_place,
+    play_parts,
 )
 
 
@@ -67,17 +64,7 @@ async def played(answers, seed=0, *, n=None, wait_s=20.0, budget=10_000, **episo
     group, delays = Group(len(answers) if n is None else n), random.Random(seed)
     policies = [Late(own, budget, delays=delays) for own in answers]
     runs = [
-        run_episode(
-            parts,
-            policy,
-            PROBLEM,
-            QUESTION,
-            session_id=s,
-            validate=False,
-            seed_of=seed_of_place,
-            group=group,
-        )
-        for s, policy in enumerate(policies)
+        play_parts(parts, policy, session_id=s, group=group) for s, policy in enumerate(policies)
     ]
     delays.shuffle(runs)
     episodes = sorted(await asyncio.gather(*runs), key=lambda e: e.session_id)
@@ -154,16 +141,7 @@ async def test_sessions_that_never_start_cost_the_bounded_wait_only():
 async def test_the_verdict_and_the_cost_are_those_of_the_own_attempt():
     parts = parts_with(EchoEnv(), siblings(), horizon=2)
     group = Group(1)
-    episode = await run_episode(
-        parts,
-        ScriptedPolicy(["no", "yes"]),
-        PROBLEM,
-        QUESTION,
-        session_id=0,
-        validate=False,
-        seed_of=seed_of_place,
-        group=group,
-    )
+    episode = await play_parts(parts, ScriptedPolicy(["no", "yes"]), group=group)
     said = episode.turns[0].feedback
     assert (said.provider, said.sees_reference, said.completion_tokens) == ("siblings", True, 2)
 
@@ -192,16 +170,7 @@ def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself
         group = Group(2)
         return await asyncio.gather(
             *(
-                run_episode(
-                    parts,
-                    ScriptedPolicy([first, "yes"]),
-                    PROBLEM,
-                    QUESTION,
-                    session_id=s,
-                    validate=False,
-                    seed_of=seed_of_place,
-                    group=group,
-                )
+                play_parts(parts, ScriptedPolicy([first, "yes"]), session_id=s, group=group)
                 for s, first in enumerate(["tell", "the answer is yes, or no"])
             )
         )

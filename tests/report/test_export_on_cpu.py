@@ -99,6 +99,17 @@ def test_validations_of_the_run_stand_in_the_card(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("provider", "objectives"),
+    [("rltf.feedback.provider", "attempt"), ("rltf.feedback.odd.provider", "attempt, critique")],
+)
+def test_the_card_names_what_was_trained(tmp_path: Path, provider: str, objectives: str) -> None:
+    who = "verifier" if provider == "rltf.feedback.provider" else "policy"
+    weights = {"rltf.attempt.weight": 1.0, "rltf.critique.weight": 1.0, "rltf.sft.weight": 0.0}
+    text = card("own", 3, {**weights, provider: who}, tmp_path)
+    assert f"| objectives | {objectives} |" in text
+
+
+@pytest.mark.parametrize(
     ("name", "message"),
     [
         (".", "no checkpoint of verl; name the run's folder"),

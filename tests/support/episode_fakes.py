@@ -155,14 +155,31 @@ async def play(
     parts = parts_with(
         env or EchoEnv(), provider, FeedbackConfig(on_error=on_error), reward, **episode
     )
+    return await play_parts(
+        parts, policy, session_id=session_id, validate=validate, seed_of=seeds or seed_of_place
+    )
+
+
+async def play_parts(
+    parts,
+    policy,
+    *,
+    session_id=0,
+    group=None,
+    validate=False,
+    seed_of=seed_of_place,
+    problem=PROBLEM,
+) -> Episode:
+    """Play one session of `parts`."""
     return await run_episode(
         parts,
         policy,
-        PROBLEM,
+        problem,
         QUESTION,
         session_id=session_id,
         validate=validate,
-        seed_of=seeds or seed_of_place,
+        seed_of=seed_of,
+        group=group,
     )
 
 
