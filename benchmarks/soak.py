@@ -1,11 +1,13 @@
 """An hour of the real trainer while everything around it fails, then a look at what is left.
 
-python -m benchmarks.soak                 # 60 minutes; exit status 1 and a list if anything is
-wrong python -m benchmarks.soak --minutes 6     # a short one
+    python -m benchmarks.soak                 # 60 minutes; exit status 1 and a list if anything
+                                              # is wrong
+    python -m benchmarks.soak --minutes 6     # a short one
 
 A judge that answers with every fault of its list, SIGKILL of any process of the run at random
 moments, the judge down, the disk full, the clock set forward and back. The run is started again
-whenever it ended, as a job scheduler would do. The last third is quiet, but for the judge: there
+whenever it ended, as a job scheduler would do, but not when it ended before its first step: no
+fault comes before that one. The last third is quiet, but for the judge: there
 the memory of each process is watched. Needs Linux; as root the run writes to a small file system of
 its own, which can be filled; otherwise that fault is left out, and the report says so.
 """
@@ -41,13 +43,14 @@ for.
 PAUSE_S = (30.0, 75.0)
 """Seconds between two faults."""
 OUTAGE_S, FULL_S, STALL_S, LEAVE_S = 20.0, 60.0, 300.0, 90.0
+SETTLE_S = 120.0
+"""Within which a run ends by the last fault, and is started again."""
 DISK_MB, GROWTH_MB = 300, 60.0
 JUDGE = Path(__file__).parents[1] / "tests" / "support" / "judge_server.py"
 MARK = "RLTF_SOAK_ID"
 
 SETTINGS = [
     "rltf/feedback=judge",
-    "rltf.episode.revise=compact",
     "rltf.feedback.style=short",
     "rltf.feedback.endpoint.model=m",
     "rltf.feedback.limits.deadline_s=8",
@@ -115,23 +118,26 @@ class Soak:
         self.judge.kill()
         self.judge.wait()
 
+    def overrides(self, steps: int) -> list[str]:
+        """What the run has on top of `runs.words`."""
+        return [
+            *SETTINGS,
+            f"rltf.feedback.endpoint.base_url=http://127.0.0.1:{self.port}/v1",
+            f"trainer.total_training_steps={steps}",
+            # Not a run's last step, and not what a checkpoint goes by: more epochs than there
+            # is time for.
+            "trainer.total_epochs=100000",
+            f"trainer.default_local_dir={self.disk / 'checkpoints'}",
+        ]
+
     def start(self, steps: int) -> None:
         """Start the run, or go on with it."""
         self.starts += 1
-        url = f"http://127.0.0.1:{self.port}/v1"
         os.environ["RLTF_SOAK_CLOCK"] = str(self.folder / "clock")
         self.run = runs.start(
             self.folder / "run",
             self.data,
-            [
-                *SETTINGS,
-                f"rltf.feedback.endpoint.base_url={url}",
-                f"trainer.total_training_steps={steps}",
-                # Not a run's last step, and not what a checkpoint goes by: more epochs than there
-                # is time for.
-                "trainer.total_epochs=100000",
-                f"trainer.default_local_dir={self.disk / 'checkpoints'}",
-            ],
+            self.overrides(steps),
             recorder="benchmarks.soak_probe",
         )
 
@@ -205,6 +211,21 @@ def clock_jump(soak: Soak) -> str:
     return f"clock set by {jump} s"
 
 
+def first_step(soak: Soak) -> None:
+    """Wait for it.
+
+    Raises:
+        SystemExit: the run ended before it, or takes too long.
+    """
+    assert soak.run is not None
+    end = time.monotonic() + STALL_S
+    while not soak.step():
+        if soak.run.process.poll() is not None or time.monotonic() > end:
+            code = soak.run.wait(0)
+            raise SystemExit(f"{soak.run.log[-3000:]}\nended before its first step, status {code}")
+        time.sleep(0.2)
+
+
 def watch(soak: Soak, seconds: float, quiet: bool = False) -> None:
     """Let it run; start it again when it ended; a run without progress is ended and is a
     trouble.
@@ -274,6 +295,7 @@ def play(soak: Soak, minutes: float) -> None:
     kinds += [full_disk] if soak.can_fill else []
     soak.start_judge()
     soak.start(STEPS)
+    first_step(soak)
     end, waiting = time.monotonic() + minutes * 60, []
     while time.monotonic() < end - minutes * 20:
         watch(soak, soak.rng.uniform(*PAUSE_S))
@@ -281,8 +303,10 @@ def play(soak: Soak, minutes: float) -> None:
             waiting = soak.rng.sample(kinds, len(kinds))
         soak.faults.append(waiting.pop()(soak))
         soak.note(soak.faults[-1])
+    soak.note("no fault from now on")
+    watch(soak, SETTLE_S)
     soak.note("quiet from now on")
-    watch(soak, max(60.0, end - time.monotonic() - 60))
+    watch(soak, max(60.0, end - time.monotonic() - 60), quiet=True)
     soak.note("watched enough")
 
 

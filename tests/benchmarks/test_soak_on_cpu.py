@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
+import sys
 from pathlib import Path
 
+import pytest
+
+from benchmarks.soak import Soak, first_step
 from benchmarks.soak_checks import MB, broken_lines, growth, problems_by_step, wrong_steps
+from tests.e2e import runs
 
 ORDER = [[4, 7], [1, 2]]
 
@@ -45,3 +51,20 @@ def test_growth_is_read_after_the_start() -> None:
     assert growth(settled) == 0.0
     assert growth([(t, t * MB) for t in range(30)]) == 10.0
     assert growth(settled[:8]) is None
+
+
+def test_a_run_that_ends_before_its_first_step_is_not_started_again(tmp_path: Path) -> None:
+    soak = Soak(tmp_path, tmp_path / "disk", random.Random(0), {}, can_fill=False)
+    program = "print('settings refused'); raise SystemExit(3)"
+    soak.run = runs.launch(tmp_path / "run", [sys.executable, "-c", program])
+    with pytest.raises(SystemExit, match=r"settings refused\n(.|\n)*status 3"):
+        first_step(soak)
+
+
+def test_a_run_that_made_a_step_may_end(tmp_path: Path) -> None:
+    soak = Soak(tmp_path, tmp_path / "disk", random.Random(0), {}, can_fill=False)
+    soak.run = runs.launch(tmp_path / "run", [sys.executable, "-c", ""])
+    soak.episodes.mkdir(parents=True)
+    (soak.episodes / "00000001.train.w.jsonl").write_text("{}\n")
+    first_step(soak)
+    assert soak.run.wait(20) == 0

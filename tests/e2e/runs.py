@@ -150,25 +150,38 @@ def start(
     the data; None: 3x3 matrices as lines of digits, of `build_data`. `hardware` is the group of
     `rltf/hardware`.
     """
-    own = method in OTHER_FEEDBACK or any(
-        word.startswith(("rltf/feedback=", "rltf.feedback.l")) for word in overrides
-    )
     command = [
         sys.executable,
         "-u",
         "-m",
         "verl.trainer.main_ppo",
         "--config-name=rltf",
+        *words(data, overrides, method, env, hardware),
+        *folders(folder),
+        *overrides,
+    ]
+    return launch(folder, command, recorder)
+
+
+def words(
+    data: dict[str, str],
+    overrides: list[str],
+    method: str = "sd",
+    env: str | None = None,
+    hardware: str = "cpu",
+) -> list[str]:
+    """What stands before `overrides` on the command line of `start`, but for its folders."""
+    own = method in OTHER_FEEDBACK or any(
+        word.startswith(("rltf/feedback=", "rltf.feedback.l")) for word in overrides
+    )
+    return [
         f"rltf/method={method}",
         *SETTINGS,
         *(["rltf.env.style=compact"] if env is None else [f"rltf/env={env}"]),
         *([] if own else ["rltf/feedback=verifier_full"]),
         f"rltf/hardware={hardware}",
         *(f"{k}={v}" for k, v in data.items()),
-        *folders(folder),
-        *overrides,
     ]
-    return launch(folder, command, recorder)
 
 
 def folders(folder: Path) -> list[str]:

@@ -1,0 +1,75 @@
+"""What a benchmark, the demo and the notebook start passes the checks at the start of a run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.soak import Soak
+from rltf_verl.adapters.startup.checks import check_config
+from tests.e2e import runs
+from tests.e2e.test_arrive_and_leave_e2e import ON_A_CPU
+from tests.recipes.composing import rltf_of
+from tests.support.configs import composed
+
+Words = list[str]
+
+
+def soak() -> list[Words]:
+    run = Soak(Path("o"), Path("o"), random.Random(0), {}, can_fill=False, port=8000)
+    words = run.overrides(steps=3)
+    return [["--config-name=rltf", *runs.words({}, words), *words]]
+
+
+def demo() -> list[Words]:
+    module = _module("recipes/demo/run_demo")
+    return [
+        [f"--config-name=rltf_{method}", *module.SETTINGS, *own]
+        for method, own in module.METHOD_SETTINGS.items()
+    ]
+
+
+def scale() -> list[Words]:
+    module = _module("benchmarks/scale")
+    return [module.overrides(line) for line in module.LINES.values()]
+
+
+def logging_cost() -> list[Words]:
+    module = _module("benchmarks/logging_cost")
+    return [[*module.SETTINGS, *own] for own in module.WAYS.values()]
+
+
+def notebook() -> list[Words]:
+    cells = json.loads((runs.ROOT / "docs" / "quickstart.ipynb").read_text())["cells"]
+    (cell,) = [c for c in cells if any("words.txt <<END" in line for line in c["source"])]
+    text = "".join(cell["source"]).replace("$POLICY", str(runs.POLICY)).replace("$PWD", "o")
+    words = text.partition("<<END\n")[2].partition("\nEND")[0].splitlines()
+    told = "".join(chain.from_iterable(c["source"] for c in cells))
+    own = {"rltf_grpo": [], "rltf_sd": ["rltf.distill.weight=1.0"]}
+    assert all(" ".join([f"--config-name={name}", *more]) in told for name, more in own.items())
+    return [[f"--config-name={name}", *words, *more] for name, more in own.items()]
+
+
+def _module(path: str) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        folder, _, name = path.rpartition("/")
+        patch.syspath_prepend(str(runs.ROOT / folder))
+        return importlib.import_module(name)
+
+
+@pytest.mark.parametrize("commands", [soak, demo, scale, logging_cost, notebook])
+def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:
+    for name, *words in commands():
+        check_config(composed(name.removeprefix("--config-name="), *words))
+
+
+@pytest.mark.parametrize("method", ["grpo", "sd", "fm"])
+def test_those_of_the_script_for_one_gpu_on_a_cpu_do(method: str) -> None:
+    rltf_of(f"rltf/kk_{method}", "rltf.env.mode=strict", *ON_A_CPU)
