@@ -3,9 +3,11 @@ losses.
 
     python benchmarks/peers.py                 # a table, with both numbers
     python benchmarks/peers.py --golden FILE   # small tensors and TRL's numbers for them, as JSON
+    python benchmarks/peers.py --train LR SEED # accuracy over time of TRL's trainer, one JSON line
 
 Runs where `trl` is installed; it is no dependency, and an environment of its own with `trl==1.16.0`
-and this folder on PYTHONPATH will do. `tests/algos/test_trl_on_cpu.py` reads the file.
+and the repository's root on PYTHONPATH will do. `tests/algos/test_trl_on_cpu.py` reads the file.
+Beside `--train` stands `python -m benchmarks.study.teachers trl --problems 24 --steps 40`.
 
 TRL samples the answers and makes the teacher's prompts; its student and its moving-average teacher
 are then moved apart. Its loss comes from its trainer. Ours is made of forwards of our own, row by
@@ -20,7 +22,8 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,6 +122,21 @@ def cases() -> list[Case]:
 
 def trainer_of(folder: str) -> Any:
     """TRL's trainer of the demo's policy, on problems with privileged text."""
+    rng = random.Random(0)
+    rows = ["/".join("".join(rng.choices("01", k=3)) for _ in range(3)) for _ in range(NUM_PROMPTS)]
+    return _trainer(
+        folder,
+        [(f"{row}?", row[::-1]) for row in rows],
+        per_device_train_batch_size=NUM_PROMPTS * NUM_ANSWERS,
+        num_generations=NUM_ANSWERS,
+        max_completion_length=16,
+        distillation_is_clip=CLIP,
+        learning_rate=1e-4,
+    )
+
+
+def _trainer(folder: str, problems: Sequence[tuple[str, str]], **settings: Any) -> Any:
+    """TRL's trainer without rewards; a problem is a question and its privileged text."""
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl.experimental.sdpo import SDPOConfig, SDPOTrainer
@@ -126,33 +144,25 @@ def trainer_of(folder: str) -> Any:
     def reward(completions: list[Any], **_: Any) -> list[float]:
         return [0.0] * len(completions)
 
-    rng = random.Random(0)
-    rows = ["/".join("".join(rng.choices("01", k=3)) for _ in range(3)) for _ in range(NUM_PROMPTS)]
-    args = SDPOConfig(
-        output_dir=folder,
-        use_cpu=True,
-        report_to=[],
-        per_device_train_batch_size=NUM_PROMPTS * NUM_ANSWERS,
-        num_generations=NUM_ANSWERS,
-        max_completion_length=16,
-        include_environment_feedback=True,
-        reprompt_template="{feedback}{prompt}",
-        feedback_template="!{feedback_raw}\n",
-        teacher_model_kind="ema",
-        distillation_is_clip=CLIP,
-        temperature=1.0,
-        learning_rate=1e-4,
-        seed=0,
-    )
+    usual = {
+        "use_cpu": True,
+        "report_to": [],
+        "include_environment_feedback": True,
+        "reprompt_template": "{feedback}{prompt}",
+        "feedback_template": "!{feedback_raw}\n",
+        "teacher_model_kind": "ema",
+        "temperature": 1.0,
+        "seed": 0,
+    }
     return SDPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32),
         reward_funcs=reward,
-        args=args,
+        args=SDPOConfig(output_dir=folder, **(usual | settings)),
         processing_class=AutoTokenizer.from_pretrained(POLICY),
         train_dataset=Dataset.from_list(
             [
-                {"prompt": [{"role": "user", "content": f"{q}?"}], "privileged_context": q[::-1]}
-                for q in rows
+                {"prompt": [{"role": "user", "content": question}], "privileged_context": text}
+                for question, text in problems
             ]
         ),
     )
@@ -239,6 +249,75 @@ def compared() -> bool:
     return good
 
 
+def trained(lr: float, seed: int, steps: int = 40, every: int = 10) -> dict[str, Any]:
+    """TRL's trainer on the problems of the study: share of right answers to held-out problems every
+    few steps, and CPU seconds per step. What is set is what `teachers.BESIDE_TRL` has.
+    """
+    from transformers import TrainerCallback
+
+    from benchmarks.study import settings
+
+    splits = settings.problems()
+    held_out: dict[int, float] = {}
+    seconds, start = 0.0, 0.0
+
+    class Watch(TrainerCallback):  # type: ignore[misc]
+        """Tests between steps, and counts time within them."""
+
+        def on_train_begin(self, *_: Any, **__: Any) -> None:
+            held_out[0] = _accuracy(trainer, splits.test[:24])
+
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            nonlocal start
+            start = time.process_time()
+
+        def on_step_end(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
+            nonlocal seconds
+            seconds += time.process_time() - start
+            if state.global_step % every == 0:
+                held_out[state.global_step] = _accuracy(trainer, splits.test[:24])
+
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = _trainer(
+            folder,
+            [(settings.study_env().prompt(p), p.demonstration) for p in splits.train],
+            per_device_train_batch_size=48,
+            num_generations=2,
+            max_completion_length=20,
+            distillation_mode="full_logits",
+            distillation_alpha=0.5,
+            distillation_is_clip=None,
+            learning_rate=lr,
+            lr_scheduler_type="constant",
+            max_steps=steps,
+            bf16=False,
+            gradient_checkpointing=False,
+            save_strategy="no",
+            disable_tqdm=True,
+            seed=seed,
+        )
+        trainer.add_callback(Watch())
+        trainer.train()
+    return {"arm": "trl", "lr": lr, "seed": seed, "cpu_s": seconds / steps, "held_out": held_out}
+
+
+def _accuracy(trainer: Any, problems: Sequence[Any]) -> float:
+    """Share of right answers, four sampled to each problem."""
+    from benchmarks.study.settings import study_env
+
+    tokenizer, env = trainer.processing_class, study_env()
+    asked = [p for p in problems for _ in range(4)]
+    prompts = [[{"role": "user", "content": env.prompt(p)}] for p in asked]
+    inputs = tokenizer.apply_chat_template(
+        prompts, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
+    )
+    with torch.no_grad():
+        ids = trainer.model.generate(**inputs, generation_config=trainer.generation_config)
+    texts = tokenizer.batch_decode(ids[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+    right = [env.grade(p, text).correct for p, text in zip(asked, texts, strict=True)]
+    return sum(right) / len(right)
+
+
 def golden() -> dict[str, Any]:
     """Small tensors, and what TRL's functions make of them token by token."""
     from trl.experimental.sdpo import loss_utils
@@ -276,6 +355,7 @@ def main(words: list[str] | None = None) -> None:
     """Exits with 1 if something is apart that should not be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--golden", type=Path, help="write this file instead")
+    parser.add_argument("--train", nargs=2, metavar=("LR", "SEED"), help="train instead")
     options = parser.parse_args(words)
     try:
         import trl
@@ -283,9 +363,12 @@ def main(words: list[str] | None = None) -> None:
         sys.exit(f"benchmarks/peers.py: trl is not installed here; pip install trl=={TRL}")
     if trl.__version__ != TRL:
         print(f"made for trl {TRL}, this is {trl.__version__}", file=sys.stderr)
-    if options.golden is None:
+    if options.train:
+        print(json.dumps(trained(float(options.train[0]), int(options.train[1]))))
+    elif options.golden is None:
         sys.exit(0 if compared() else 1)
-    options.golden.write_text(json.dumps(golden(), indent=1) + "\n", "utf-8")
+    else:
+        options.golden.write_text(json.dumps(golden(), indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
-from omegaconf import DictConfig
+from typing import TYPE_CHECKING
 
 from rltf_verl.envs.base import Splits
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 REVISE = "compact"
 NUM_TRAIN, NUM_TEST = 4000, 100
@@ -127,6 +127,10 @@ def all_runs(scale: Scale) -> list[Run]:
 
 def compose_config(method: str, overrides: Sequence[str]) -> DictConfig:
     """verl's configuration with one of our presets, on the CPU."""
+    # `problems` is also for those who have no verl.
+    import verl  # noqa: F401  # registers our search path with Hydra
+    from hydra import compose, initialize_config_module
+
     with initialize_config_module("verl.trainer.config", version_base=None):
         return compose(f"rltf_{method}", list(overrides))
 
@@ -146,10 +150,16 @@ def problems() -> Splits:
     """
     splits = study_env().build(0, NUM_TRAIN, NUM_TEST)
     train, test = (
-        [p for p in part if p.data["matrix"] != p.data["solution"]]
+        [with_marks(p) for p in part if p.data["matrix"] != p.data["solution"]]
         for part in (splits.train, splits.test)
     )
     return Splits(tuple(train), tuple(test))
+
+
+def with_marks(problem: Problem) -> Problem:
+    """Its demonstration is what the verifier says to an empty answer: each cell's right digit."""
+    grade = study_env().grade(problem, "")
+    return replace(problem, demonstration=study_env().explain(problem, "", grade, "full"))
 
 
 def reported_problems(scale: Scale) -> list[Problem]:

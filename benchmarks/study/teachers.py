@@ -1,29 +1,33 @@
 """Which teacher of `rltf.logit_distill` stands a learning rate at which the live one collapses.
 
-    python -m benchmarks.study.teachers [--lr 5e-4] [--steps 60] [--out FILE] [kind:divergence …]
+    python -m benchmarks.study.teachers [kind:divergence[:override …] …] [--lr 2e-3 5e-4]
+        [--steps 60] [--problems 8] [--seeds 1 2 3] [--test-every 20] [--out FILE]
 
-The demo's policy and problems, in the study's one process instead of verl's
-trainer; rows, teachers' prompts, divergences and gates are the project's own. Prints one line per
-run; a run is a teacher, a divergence and a seed.
+The demo's policy and problems, in the study's one process instead of verl's trainer; rows,
+teachers' prompts, divergences and gates are the project's own. A run is an arm (a teacher, a
+divergence, further settings), a learning rate and a seed. Prints a line per run and a table of all
+runs in FILE; one that FILE holds is not run again. The arm `trl` is what `benchmarks/peers.py
+--train` has TRL's trainer do.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
 from transformers import PreTrainedModel
 
 from benchmarks.study.learner import Learner
-from benchmarks.study.settings import problems
+from benchmarks.study.settings import compose_config, problems
 from benchmarks.study.train import Trainer, accuracies
 from rltf_verl.adapters.training.kept_weights import KeptWeights
 from rltf_verl.algos.logit_distill import (
@@ -40,6 +44,7 @@ from rltf_verl.types import Row
 Ids = tuple[int, ...]
 
 ROOT = Path(__file__).parents[2]
+NUM_TEST = 24
 POLICY = ROOT / "recipes" / "demo" / "policy"
 ARMS = [
     f"{kind}:{divergence}"
@@ -54,7 +59,19 @@ SETTINGS = [
     "rltf.episode.revise=compact_guide",
     "data.max_prompt_length=64",
     "data.max_response_length=20",
+    # As SDPO: no reward, no second answer.
+    "rltf.attempt.weight=0",
+    "rltf.episode.horizon=1",
 ]
+BESIDE_TRL = [
+    "ema:jsd",
+    "rltf.logit_distill.top_k=104",
+    "rltf.teacher.right=true",
+    "rltf.teacher.reads=demonstration",
+    "rltf.teacher.prompt=teacher/compact",
+    "actor_rollout_ref.actor.optim.weight_decay=0",
+]
+"""TRL's teacher reads a text of the problem, for right answers too, and tells of all tokens."""
 
 
 class TaughtLearner(Learner):
@@ -134,58 +151,93 @@ def _logits(model: PreTrainedModel, before: Sequence[Ids], said: Sequence[Ids]) 
     return torch.cat([own[len(a) - 1 : len(a) - 1 + len(b)] for own, a, b in parts])
 
 
-def run(arm: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
-    """One run: accuracy, format and divergence every few steps."""
-    kind, _, divergence = arm.partition(":")
+def run(arm: str, lr: float, seed: int, args: argparse.Namespace) -> dict[str, Any]:
+    """One run: accuracy, format and divergence of each step, CPU seconds per step, and held-out
+    problems every few steps.
+    """
+    kind, divergence, *overrides = (":".join(BESIDE_TRL) if arm == "trl" else arm).split(":")
     method = [
         f"rltf.teacher.kind={kind}",
         f"rltf.logit_distill.divergence={divergence}",
-        f"actor_rollout_ref.actor.optim.lr={args.lr}",
+        *overrides,
+        f"actor_rollout_ref.actor.optim.lr={lr}",
         f"rltf.seed={seed}",
         f"data.seed={seed}",
         f"data.train_batch_size={args.problems}",
         "actor_rollout_ref.rollout.n=2",
     ]
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("rltf", ["rltf/method=sd_logit", *SETTINGS, *method])
+    config = compose_config("sd_logit", [*SETTINGS, *method])
     trainer = Trainer(config, POLICY, problems().train, args.steps)
     trainer.learner = TaughtLearner(trainer.learner.model, config, trainer.rltf, args.steps)
-    curve = []
-    for step in range(1, args.steps + 1):
-        episodes, metrics = trainer.step(step)
-        played = accuracies(episodes)
-        curve.append({"step": step, "divergence": metrics["divergence"], **played})
-    return {"arm": arm, "seed": seed, "curve": curve}
+    curve, held_out, seconds = [], {}, 0.0
+    for step in range(args.steps + 1):
+        if step:
+            start = time.process_time()
+            episodes, metrics = trainer.step(step)
+            seconds += time.process_time() - start
+            played = accuracies(episodes)
+            curve.append({"step": step, "divergence": metrics["divergence"], **played})
+        if step % args.test_every == 0 or step == args.steps:
+            held_out[step] = accuracies(trainer.test(problems().test[:NUM_TEST], step))
+    named = _named(arm, lr, seed, args)
+    return {**named, "cpu_s": seconds / args.steps, "held_out": held_out, "curve": curve}
+
+
+def _named(arm: str, lr: float, seed: int, args: argparse.Namespace) -> dict[str, Any]:
+    """What makes a run another one."""
+    return {"arm": arm, "lr": lr, "seed": seed, "steps": args.steps, "problems": args.problems}
 
 
 def shown(result: dict[str, Any], window: int = 5) -> str:
     """`arm  seed  first and last steps of each number`."""
     curve = result["curve"]
     cells = []
-    for name in ("divergence", "format_ok", "acc_turn_2", "acc"):
+    for name in ("divergence", "format_ok", "acc"):
         ends = [fmean(at[name] for at in part) for part in (curve[:window], curve[-window:])]
         cells.append(f"{name} {ends[0]:.3f} -> {ends[1]:.3f}")
     worst = min(at["format_ok"] for at in curve)
-    return f"{result['arm']:24} seed {result['seed']}  {'  '.join(cells)}  worst format {worst:.2f}"
+    name = f"{result['arm']:24} lr {result['lr']:g}  seed {result['seed']}"
+    held_out = [f"{of['acc']:.3f}/{of['acc_turn_2']:.3f}" for of in result["held_out"].values()]
+    return f"{name}  {'  '.join(cells)}  worst format {worst:.2f}  held out {' '.join(held_out)}"
+
+
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """Markdown: what the held-out problems say after the last step, each seed's number."""
+    names = {"acc": "first answers", "format_ok": "right format", "acc_turn_2": "second answers"}
+    lines = [f"| arm | learning rate | {' | '.join(names.values())} |", "|---|---:|---:|---:|---:|"]
+    by_arm = defaultdict(list)
+    for one in results:
+        by_arm[one["arm"], one["lr"]].append(list(one["held_out"].values())[-1])
+    for (arm, lr), own in by_arm.items():
+        cells = [", ".join(f"{of[name]:.2f}" for of in own) for name in names]
+        lines.append(f"| {arm} | {lr:g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the arms, one after the other, seeds outermost."""
+    """Run what is missing, one after the other, seeds outermost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("arms", nargs="*", default=ARMS)
-    parser.add_argument("--lr", type=float, default=5e-4)
+    parser.add_argument("--lr", type=float, nargs="+", default=[5e-4])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--problems", type=int, default=24)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--test-every", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("outputs/study/teachers.jsonl"))
     args = parser.parse_args(argv)
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    for seed in args.seeds:
-        for arm in args.arms:
-            result = run(arm, seed, args)
-            with args.out.open("a") as file:
-                file.write(json.dumps(result) + "\n")
-            print(shown(result), flush=True)
+    args.out.touch()
+    there = [json.loads(line) for line in args.out.read_text().splitlines()]
+    for seed, lr, arm in product(args.seeds, args.lr, args.arms):
+        named = _named(arm, lr, seed, args)
+        if any(named.items() <= result.items() for result in there):
+            continue
+        result = run(arm, lr, seed, args)
+        with args.out.open("a") as file:
+            file.write(json.dumps(result) + "\n")
+        print(shown(result), flush=True)
+        there.append(result)
+    print(table(there))
 
 
 if __name__ == "__main__":

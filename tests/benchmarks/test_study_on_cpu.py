@@ -193,7 +193,7 @@ def test_held_out_matrices_are_in_no_batch():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("arm", ["policy:sampled_token", "ema:jsd", "trust_region:jsd"])
+@pytest.mark.parametrize("arm", ["policy:sampled_token", "ema:jsd", "trust_region:jsd", "trl"])
 def test_each_teacher_of_the_stability_study_trains(arm, tmp_path, capsys):
     out = tmp_path / "teachers.jsonl"
     options = f"--steps 2 --problems 4 --seeds 1 --out {out}"

@@ -28,6 +28,10 @@ from tests.e2e.test_sd_logit_e2e import (
 )
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+ROUNDING = 5e-4
+"""Nats. In conversations of several turns float32 costs this policy more: of a float64 forward the
+run was 1.9e-4 away, a float32 forward of its own 1.0e-4, both together 1.8e-4.
+"""
 PLACES = {
     "no second answer": [
         "rltf.episode.horizon=1",
@@ -85,7 +89,7 @@ def test_each_teacher_reads_what_the_log_says_and_says_what_the_policy_says_ther
             said = row["rltf_teacher_log_probs"][first : first + len(teacher)]
             first += len(teacher)
             assert (teacher.gather(-1, ids) - teacher.topk(TOP_K).values).abs().max() < 1e-4
-            assert (teacher.gather(-1, ids) - said[:, :-1]).abs().max() < 1e-3
+            assert (teacher.gather(-1, ids) - said[:, :-1]).abs().max() < ROUNDING
             assert (_outcomes(teacher, ids) - said.double().exp()).abs().max() < 1e-4
     logged = [
         (_expected(record, turn, with_reference=single), turn["teacher"]["prompt"])
