@@ -38,18 +38,10 @@ from rich.table import Table
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import (
-    FACTS,
-    ROLE,
-    SAMPLER_LOG_PROBS,
-    TURN,
-    real_rows,
-    row_columns,
-    session_facts,
-)
-from rltf_verl.adapters.queue.step_rows import read_rows, write_tokens
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN, row_columns, session_facts
+from rltf_verl.adapters.queue.step_rows import StepRows
+from rltf_verl.adapters.training.trained import target_columns
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
-from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.objectives import objective_weights, objectives_of
@@ -241,16 +233,9 @@ def rows_of_session(
 
 def ours(batch: KVBatchMeta) -> None:
     """The trainer's steps from columns to columns."""
-    rows = real_rows(batch)
-    packed = read_rows(batch, rows).batch
-    targets = compute_targets(packed, CONFIG, objective_weights(CONFIG, step=0, num_steps=1))
-    columns = {"advantages": targets.advantages, "returns": targets.advantages}
-    columns[SAMPLER_LOG_PROBS] = packed.sampler_log_probs
-    sampled = sampled_tokens(packed.role)
-    columns["rollout_log_probs"] = torch.where(
-        sampled, packed.sampler_log_probs, packed.old_log_probs
-    )
-    write_tokens(batch, rows, {name: values.squeeze(1) for name, values in columns.items()})
+    step = StepRows.read(batch)
+    targets = compute_targets(step.batch, CONFIG, objective_weights(CONFIG, step=0, num_steps=1))
+    step.write(target_columns(step.batch, targets))
 
 
 def real_trainer(num_groups: int) -> RLTFTrainerMixin:

@@ -61,10 +61,8 @@ class Learner:
             step: 1-based.
         """
         log_prob = row_log_probs(self.model, rows)
-        old = [
-            values[: len(row.response_ids)].tolist()
-            for values, row in zip(log_prob.detach(), rows, strict=True)
-        ]
+        lengths = [len(row.response_ids) for row in rows]
+        old = [values.tolist() for values in log_prob.detach().split(lengths)]
         batch = pack_rows(rows, session, sessions, old)
         weights = objective_weights(self.rltf, step - 1, self.num_steps)
         targets = compute_targets(batch, self.rltf, weights)
@@ -93,28 +91,27 @@ class Learner:
 
 
 def row_log_probs(model: PreTrainedModel, rows: Sequence[Row]) -> torch.Tensor:
-    """[N, T] log π(response token | everything before it), 0 on padding. Rows of like length share
-    a forward.
+    """[L] log π(response token | everything before it), one row after the other. Rows of like
+    length share a forward.
     """
     by_length = sorted(
         range(len(rows)), key=lambda i: len(rows[i].prompt_ids) + len(rows[i].response_ids)
     )
-    width = max(len(row.response_ids) for row in rows)
-    parts = [
-        _forward(model, [rows[i] for i in by_length[start : start + ROWS_PER_FORWARD]], width)
-        for start in range(0, len(rows), ROWS_PER_FORWARD)
-    ]
-    return torch.cat(parts)[torch.tensor(by_length).argsort()]
+    found: dict[int, torch.Tensor] = {}
+    for start in range(0, len(rows), ROWS_PER_FORWARD):
+        at = by_length[start : start + ROWS_PER_FORWARD]
+        found.update(zip(at, _forward(model, [rows[i] for i in at]), strict=True))
+    return torch.cat([found[i] for i in range(len(rows))])
 
 
-def _forward(model: PreTrainedModel, rows: Sequence[Row], width: int) -> torch.Tensor:
+def _forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[torch.Tensor]:
     sequences = [torch.tensor(row.prompt_ids + row.response_ids) for row in rows]
     # Padded on the right, where a causal model cannot see it.
     ids = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
     logits = model(input_ids=ids[:, :-1]).logits
     log_probs = logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
-    starts = torch.tensor([len(row.prompt_ids) - 1 for row in rows])
-    lengths = torch.tensor([len(row.response_ids) for row in rows])
-    offset = torch.arange(width)
-    where = (starts[:, None] + offset).clamp(max=log_probs.shape[1] - 1)
-    return torch.where(offset < lengths[:, None], log_probs.gather(1, where), 0.0)
+    starts = [len(row.prompt_ids) - 1 for row in rows]
+    return [
+        values[start : start + len(row.response_ids)]
+        for values, start, row in zip(log_probs, starts, rows, strict=True)
+    ]

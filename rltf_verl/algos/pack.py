@@ -1,23 +1,24 @@
-"""Rows of episodes -> one padded `RowBatch`, without verl: what tests, parity and benchmarks feed
-to the equations.
+"""Rows of episodes -> one `RowBatch`, without verl: what tests, parity and benchmarks feed to the
+equations.
 
 In training the same fields arrive as columns of verl's transfer queue instead (`adapters.columns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import torch
 
 from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.types import CONTEXT, TECHNICAL_STOPS, Episode, Row
+from rltf_verl.types import TECHNICAL_STOPS, Episode, Row
 
 
 def pad(values: Sequence[Sequence[float]], dtype: torch.dtype, fill: float = 0.0) -> torch.Tensor:
-    """Ragged lists -> [N, T], filled up on the right."""
+    """Ragged lists -> a rectangle, filled up on the right."""
     tensors = [torch.tensor(v, dtype=dtype) for v in values]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=fill)
 
@@ -46,21 +47,28 @@ def pack_rows(
     sessions: Sessions,
     old_log_probs: Sequence[Sequence[float]],
 ) -> RowBatch:
-    """Pad rows to a batch.
+    """The tokens of rows, one row after the other.
 
     Args:
         rows: N rows of any role.
         session: [N] session of each row, 0..S−1.
         sessions: the S sessions.
-        old_log_probs: [N] lists of length T: log π_old of each row's tokens under its own prompt.
+        old_log_probs: [N] lists, as long as the rows: log π_old of each row's tokens under its own
+            prompt.
     """
+    lengths = torch.tensor([len(row.role) for row in rows], dtype=torch.int64)
+    sampler = (row.log_probs or (0.0,) * len(row.turn) for row in rows)
     return RowBatch(
-        role=pad([row.role for row in rows], torch.int64, CONTEXT),
-        turn=pad([row.turn for row in rows], torch.int64),
-        session=torch.tensor(list(session)),
+        role=in_a_row((row.role for row in rows), torch.int64),
+        turn=in_a_row((row.turn for row in rows), torch.int64),
+        session=torch.tensor(list(session), dtype=torch.int64).repeat_interleave(lengths),
+        lengths=lengths,
         sessions=sessions,
-        old_log_probs=pad(old_log_probs, torch.float32),
-        sampler_log_probs=pad(
-            [row.log_probs or (0.0,) * len(row.turn) for row in rows], torch.float32
-        ),
+        old_log_probs=in_a_row(old_log_probs, torch.float32),
+        sampler_log_probs=in_a_row(sampler, torch.float32),
     )
+
+
+def in_a_row(values: Iterable[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
+    """Ragged lists -> [L], one after the other."""
+    return torch.tensor(list(chain.from_iterable(values)), dtype=dtype)

@@ -18,32 +18,42 @@ BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class RowBatch:
-    """N rows of S sessions, padded to T tokens. Padding rows of the trainer are not in here."""
+    """L tokens: the responses of N rows of S sessions, one row after the other. Padding rows of the
+    trainer are not in here.
+    """
 
     role: torch.Tensor
-    """[N, T] integers: `Role` of each token, CONTEXT where it trains nothing."""
+    """[L] integers: `Role` of each token, CONTEXT where it trains nothing."""
     turn: torch.Tensor
-    """[N, T] integers: turn of the session that each token is credited with."""
+    """[L] integers: turn of the session that each token is credited with."""
     session: torch.Tensor
-    """[N] integers, 0..S−1."""
+    """[L] integers, 0..S−1: session of each token."""
+    lengths: torch.Tensor
+    """[N] tokens of each row, 1 or more."""
     sessions: Sessions
     """The S sessions."""
     old_log_probs: torch.Tensor
-    """[N, T] log π_old of the row's tokens under the *row's* prompt."""
+    """[L] log π_old of the tokens under their *row's* prompt."""
     sampler_log_probs: torch.Tensor
-    """[N, T] the sampler's log-probs under the prompt that the tokens were sampled from."""
+    """[L] the sampler's log-probs under the prompt that the tokens were sampled from."""
 
     def __post_init__(self) -> None:
-        shape = tuple(self.role.shape)
-        require_shape(turn=(self.turn, shape), session=(self.session, shape[:1]))
+        shape = (int(self.lengths.sum()),)
         require_shape(
+            role=(self.role, shape),
+            turn=(self.turn, shape),
+            session=(self.session, shape),
             old_log_probs=(self.old_log_probs, shape),
             sampler_log_probs=(self.sampler_log_probs, shape),
         )
 
     def tokens(self, *roles: int) -> torch.Tensor:
-        """[N, T] bool: tokens of these roles."""
+        """[L] bool: tokens of these roles."""
         return has_role(self.role, *roles)
+
+    def by_row(self, values: torch.Tensor) -> list[torch.Tensor]:
+        """[L, …] values of tokens -> N tensors, those of each row."""
+        return list(torch.split(values, self.lengths.tolist()))
 
 
 @dataclass(frozen=True)
@@ -51,42 +61,41 @@ class RowTargets:
     """What the loss is given beside the log-probs."""
 
     advantages: torch.Tensor
-    """[N, T] float32, the objective's weight folded in, 0 on context."""
+    """[L] float32, the objective's weight folded in, 0 on context."""
     ref_log_probs: torch.Tensor
-    """[N, T] the denominator of the ratio (not read for reference `current`)."""
+    """[L] the denominator of the ratio (not read for reference `current`)."""
     floor_masked: torch.Tensor
-    """[N, T] bool: tokens that an objective damps (distillation: below the log-prob floor)."""
+    """[L] bool: tokens that an objective damps (distillation: below the log-prob floor)."""
 
 
 def has_role(role: torch.Tensor, *roles: int) -> torch.Tensor:
-    """[N, T] bool: which of the tokens have one of the roles."""
+    """Bool, of the shape of `role`: which of the tokens have one of the roles."""
     return reduce(torch.logical_or, [role == int(r) for r in roles])
 
 
 def look_up(
     tables: torch.Tensor, session: torch.Tensor, table: torch.Tensor, turn: torch.Tensor
 ) -> torch.Tensor:
-    """`tables[session, table, turn]` of [S, R, M] tables; by one index, which may be of 32 bits, in
-    half the time.
+    """[L] `tables[session, table, turn]` of [S, R, M] tables; by one index, which may be of 32
+    bits, in half the time.
     """
     _, num_tables, num_turns = tables.shape
-    place = (session.unsqueeze(1) * num_tables).add(table).mul_(num_turns).add_(turn)
-    return tables.flatten().index_select(0, place.flatten()).view(turn.shape)
+    place = (session * num_tables).add(table).mul_(num_turns).add_(turn)
+    return tables.flatten().index_select(0, place)
 
 
-def blocks(tokens: torch.Tensor) -> Iterator[slice]:
-    """Rows in blocks of some thousand tokens, so that what is computed on the way stays in the
-    processor's cache.
+def blocks(num_tokens: int) -> Iterator[slice]:
+    """Some thousand tokens at a time, so that what is computed on the way stays in the processor's
+    cache.
     """
-    step = max(BLOCK // max(tokens.shape[1], 1), 1)
-    return (slice(n, n + step) for n in range(0, tokens.shape[0], step))
+    return (slice(n, n + BLOCK) for n in range(0, num_tokens, BLOCK))
 
 
 def sampled_tokens(role: torch.Tensor) -> torch.Tensor:
-    """[N, T] bool: tokens that the policy sampled under their row's own prompt."""
+    """Bool, of the shape of `role`: tokens that the policy sampled under their row's own prompt."""
     return has_role(role, *SAMPLED)
 
 
 def of_turns(batch: RowBatch, turns: torch.Tensor) -> torch.Tensor:
-    """[S, M] values of turns -> [N, T], that of the turn which each token is credited with."""
-    return turns[batch.session.unsqueeze(1).long(), batch.turn.long()]
+    """[S, M] values of turns -> [L], that of the turn which each token is credited with."""
+    return turns[batch.session.long(), batch.turn.long()]

@@ -25,7 +25,7 @@ class Attempt(Objective[AttemptConfig]):
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
         """How far sampler and actor differ at most."""
-        gap = batch.sampler_log_probs.take(place) - batch.old_log_probs.take(place)
+        gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         return {"sampler_log_prob_diff/max": float(gap.abs().max())}
 
 

@@ -104,9 +104,9 @@ class Distill(Objective[DistillConfig]):
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
         """What the floor keeps out, and how far the answers are from the first prompt's policy."""
-        gap = batch.sampler_log_probs.take(place) - batch.old_log_probs.take(place)
-        below = targets.floor_masked.take(place).float()
-        right = of_turns(batch, batch.sessions.correct).take(place)
+        gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
+        below = targets.floor_masked[place].float()
+        right = of_turns(batch, batch.sessions.correct)[place]
         kept_out = {"floor_masked_right": float(below[right].mean())} if bool(right.any()) else {}
         return {
             "floor_masked": float(below.mean()),

@@ -111,7 +111,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
         """Of the feedback, to the policy."""
-        return {"perplexity": math.exp(-float(batch.old_log_probs.take(place).float().mean()))}
+        return {"perplexity": math.exp(-float(batch.old_log_probs[place].float().mean()))}
 
 
 def with_feedback(row: Row, episode: Episode) -> Row:

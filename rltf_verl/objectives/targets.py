@@ -38,13 +38,13 @@ def compute_targets(
         scored: the actor has scored the rows; before that nothing is damped.
 
     Returns:
-        RowTargets, [N, T] each.
+        RowTargets, [L] each.
     """
     owners = token_objectives(config)
     # Ahead of the first role the zeros that CONTEXT = −1 finds.
     rewards = batch.sessions.rewards
     tables = rewards.new_zeros(rewards.shape[0], len(owners) + 1, rewards.shape[1])
-    present = torch.bincount((batch.role.flatten() + 1), minlength=len(owners) + 1).tolist()
+    present = torch.bincount(batch.role + 1, minlength=len(owners) + 1).tolist()
     for own in owners:
         if present[own.role + 1]:
             table = own.turn_weights(batch.sessions)
@@ -53,7 +53,7 @@ def compute_targets(
             tables[:, own.role + 1] = weights[own.name] * table
     advantages = torch.empty(batch.role.shape)
     masked = torch.zeros(batch.role.shape, dtype=torch.bool)
-    for at in blocks(batch.role):
+    for at in blocks(len(batch.role)):
         role, old = batch.role[at], batch.old_log_probs[at]
         values = look_up(tables, batch.session[at], role + 1, batch.turn[at])
         for own in owners if scored else ():
@@ -85,7 +85,7 @@ def shared_targets(
         weights: coefficient of each objective at this step.
         shares: share of each objective that has one at this step (`objective_shares`), in [0, 1).
         stale: see `compute_targets`.
-        trust: [N, T] weights of the policy loss on sampled tokens (rollout correction); None is 1.
+        trust: [L] weights of the policy loss on sampled tokens (rollout correction); None is 1.
 
     Returns:
         The targets, and the coefficients that are folded into them.
@@ -125,10 +125,8 @@ def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float
     """
     sessions = batch.sessions
     advantages = compute_targets(batch, config, weights, scored=False).advantages
-    rows = (advantages.abs() > ROUNDING).any(dim=1).long()
-    num = torch.zeros(sessions.num_groups, dtype=torch.long).index_add_(
-        0, sessions.group[batch.session.long()], rows
-    )
+    trained = batch.session[advantages.abs() > ROUNDING].long()
+    num = torch.bincount(sessions.group[trained], minlength=sessions.num_groups)
     for own in objectives_of(config):
         alive = own.lives(sessions) if weights[own.name] > 0 else None
         if alive is not None:

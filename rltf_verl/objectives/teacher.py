@@ -126,7 +126,7 @@ def weigh_lessons(
 
     Args:
         config: the settings.
-        batch: [L, 1], the tokens of all rows.
+        batch: the tokens of all rows.
         targets: of them.
         place: [M] int64, the tokens with a teacher.
         gap: [M] how much likelier the teacher finds them, nats.
@@ -141,7 +141,7 @@ def weigh_lessons(
         factor, weight = _gate(config, _evidence(batch, targets, place, gap))
         if config.teacher.gate == "magnitude":  # faded in and out by the coefficient
             factor = 1 + weights["logit_distill"] * (factor - 1)
-        advantages[place, 0] *= factor
+        advantages[place] *= factor
     counts = weight > 0
     if entropy is not None and bool(counts.any()):
         sure = entropy_weight(entropy[counts], config.logit_distill.entropy_decay)
@@ -161,10 +161,10 @@ def _evidence(
     batch: RowBatch, targets: RowTargets, place: torch.Tensor, gap: torch.Tensor
 ) -> Evidence:
     sessions = batch.sessions
-    session, turn = batch.session[place].long(), batch.turn[place, 0].long()
+    session, turn = batch.session[place].long(), batch.turn[place].long()
     right = (sessions.correct & sessions.valid).to(gap.dtype)
     sums = torch.zeros(2, sessions.num_groups, right.shape[1], dtype=gap.dtype)
     sums[0].index_add_(0, sessions.group, right)
     sums[1].index_add_(0, sessions.group, sessions.valid.to(gap.dtype))
     solved = (sums[0] / sums[1].clamp(min=1))[sessions.group[session], turn]
-    return Evidence(gap, targets.advantages[place, 0], sessions.correct[session, turn], solved)
+    return Evidence(gap, targets.advantages[place], sessions.correct[session, turn], solved)

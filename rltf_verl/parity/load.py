@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.sessions import Sessions
@@ -55,6 +56,15 @@ class ModeRows:
     targets: RowTargets
     excuses: list[Excuse | None]
     """[N] the deliberate difference that a row's advantages may show."""
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """[N] where each row ends among the tokens of all rows."""
+        return self.batch.lengths.cumsum(0).tolist()
+
+    def tokens(self, n: int) -> slice:
+        """Where the tokens of a row are."""
+        return slice(self.ends[n] - len(self.rows[n].role), self.ends[n])
 
     def is_extra(self, n: int) -> bool:
         """Not a row of the turns as they were played."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from rltf_verl.algos.losses import TOKEN_LOSSES
-from rltf_verl.algos.pack import pad
+from rltf_verl.algos.pack import in_a_row
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.parity.load import ModeRows
@@ -19,7 +19,8 @@ def compare_loss(made: ModeRows, key: str, theirs: Json, check: Check) -> None:
     name, grads = f"{made.name} {key}", theirs["grad_wrt_new_logprob"]
     # On-policy, the release sets every row's new log-probs to the sampler's at that row's own
     # context.
-    log_prob = pad(made.new if policy == "off_policy" else made.old, torch.float64).requires_grad_()
+    values = made.new if policy == "off_policy" else made.old
+    log_prob = in_a_row(values, torch.float64).requires_grad_()
     (grad,) = torch.autograd.grad(_token_sum(made, log_prob, loss_fn, excused=True), log_prob)
     # Rows that the mended defect gives advantage 0 add nothing to the release's sum.
     loss = _token_sum(made, log_prob, loss_fn, excused=False)
@@ -27,10 +28,9 @@ def compare_loss(made: ModeRows, key: str, theirs: Json, check: Check) -> None:
         f"{name} loss_sum", loss.item(), theirs["loss_sum"], abs_tol=check.tolerance.loss_sum_abs
     )
     check.close(f"{name} rows with a gradient", len(made.rows), len(grads))
+    ours, roles = made.batch.by_row(grad), made.batch.by_row(made.batch.role)
     for n, (row_grad, excuse) in enumerate(zip(grads, made.excuses, strict=False)):
-        check.close(
-            f"{name} grad of row {n}", grad[n][made.batch.role[n] >= 0].tolist(), row_grad, excuse
-        )
+        check.close(f"{name} grad of row {n}", ours[n][roles[n] >= 0].tolist(), row_grad, excuse)
 
 
 def _token_sum(
@@ -39,7 +39,8 @@ def _token_sum(
     """What the trainer's loss adds up; without the rows that have an excuse unless `excused`."""
     config, settings, batch = made.config, made.case.json["config"], made.batch
     ref, advantages = made.targets.ref_log_probs.double(), made.targets.advantages.double()
-    rows = torch.tensor([[excused or excuse is None] for excuse in made.excuses])
+    kept = torch.tensor([excused or excuse is None for excuse in made.excuses])
+    rows = kept.repeat_interleave(batch.lengths)
     attempt = TOKEN_LOSSES[attempt_loss](
         log_prob, ref, advantages, settings["clip_low"], settings["clip_high"]
     )

@@ -84,15 +84,14 @@ def _compare_weights(made: ModeRows, n: int, theirs: Json, where: str, check: Ch
     row = made.rows[n]
     zeros = [0.0] * (len(row.prompt_ids) - 1)
     scaled = [made.config.imitate.weight * weight for weight in theirs["weights"]]
-    check.close(
-        f"{where} weights", [*zeros, *made.targets.advantages[n, : len(row.role)].tolist()], scaled
-    )
+    weights = made.targets.advantages[made.tokens(n)].tolist()
+    check.close(f"{where} weights", [*zeros, *weights], scaled)
 
 
 def _compare_tokens(made: ModeRows, n: int, theirs: Json, where: str, check: Check) -> None:
-    length, targets, excuse = len(made.rows[n].role), made.targets, made.excuses[n]
-    zeros, mask = [0.0] * (len(made.rows[n].prompt_ids) - 1), made.batch.role[n, :length] >= 0
-    old, advantages = targets.ref_log_probs[n, :length] * mask, targets.advantages[n, :length]
+    at, targets, excuse = made.tokens(n), made.targets, made.excuses[n]
+    zeros, mask = [0.0] * (len(made.rows[n].prompt_ids) - 1), made.batch.role[at] >= 0
+    old, advantages = targets.ref_log_probs[at] * mask, targets.advantages[at]
     check.close(f"{where} mask", [*zeros, *mask.float().tolist()], theirs["mask"])
     check.close(f"{where} old_logprobs", [*zeros, *old.tolist()], theirs["old_logprobs"])
     check.close(f"{where} advantages", [*zeros, *advantages.tolist()], theirs["advantages"], excuse)
@@ -108,5 +107,5 @@ def _compare_tokens(made: ModeRows, n: int, theirs: Json, where: str, check: Che
             excuse,
         )
     if theirs.get("mask_fraction") is not None:
-        share = float(targets.floor_masked[n, :length].float().mean())
+        share = float(targets.floor_masked[at].float().mean())
         check.close(f"{where} mask_fraction", share, theirs["mask_fraction"])

@@ -261,10 +261,9 @@ def test_a_group_is_dead_when_no_objective_that_is_on_gets_anything_from_it(
 
 
 def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
-    from rltf_verl.adapters.queue.columns import real_rows
-    from rltf_verl.adapters.queue.step_rows import read_rows
+    from rltf_verl.adapters.queue.step_rows import StepRows
 
     *_, batch = sampled([NONE_MENDED, WRONG], rounds=0)
-    step, weights = read_rows(batch, real_rows(batch), scored=False), objective_weights(GRPO, 0, 1)
+    step, weights = StepRows.read(batch, scored=False), objective_weights(GRPO, 0, 1)
     assert live_groups(step.batch, GRPO, weights).tolist() == [False, False]
     assert live_groups(step.batch, GRPO, weights | {"logit_distill": 0.5}).tolist() == [True, False]

@@ -4,6 +4,7 @@ which token.
 
 import dataclasses
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,9 +17,11 @@ from rltf_verl.adapters.queue.columns import (
     TEACHERS,
     ragged,
     row_columns,
+    session_facts,
     teacher_column,
     teacher_spans,
 )
+from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
@@ -152,10 +155,8 @@ def test_a_rows_teachers_come_through_the_queue_as_they_were():
 
 
 def test_what_is_said_of_several_attempts_of_a_row_stands_in_one_line_of_the_column():
-    some = torch.zeros(1)
-    lessons = [Lesson(1, 0, some, some, some), Lesson(1, 4, some, some, some)]
     values = [torch.tensor([1, 2]), torch.tensor([3])]
-    assert [row.tolist() for row in by_row(values, lessons, 3).unbind()] == [[], [1, 2, 3], []]
+    assert [row.tolist() for row in by_row(values, [1, 1], 3).unbind()] == [[], [1, 2, 3], []]
 
 
 def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_the_shortest():
@@ -249,14 +250,13 @@ def test_the_logits_that_predict_a_token_stand_one_place_before_it():
 
 
 def test_where_the_lessons_tokens_are_among_all_rows_tokens():
-    """Rows 0, 2 and 5 of the batch have 4, 3 and 5 tokens; the others are padding."""
     two, three = torch.zeros(2), torch.zeros(3)
     lessons = [
         Lesson(0, 1, two, two, two),
-        Lesson(5, 0, two, two, two),
-        Lesson(5, 2, two, three, two),
+        Lesson(2, 0, two, two, two),
+        Lesson(2, 2, two, three, two),
     ]
-    place = token_places(lessons, [0, 2, 5], torch.tensor([4, 3, 5]))
+    place = token_places(lessons, SimpleNamespace(lengths=torch.tensor([4, 3, 5])))
     assert place.tolist() == [1, 2, 7, 8, 9, 10, 11]
 
 
@@ -265,11 +265,12 @@ def test_lessons_of_an_appended_conversation_are_the_attempts_as_they_were_sampl
     parts = parts_of(horizon=3, context="append", turns="all")
     episode, rows = play(parts, ["no", "nope", "yes"])
     assert len(rows) == 1, "one growing row"
-    facts = torch.zeros(1, 1)
+    facts = session_facts(episode, 3)
     fields = [
         {
             "responses": torch.tensor(row.response_ids),
             "old_log_probs": torch.tensor(row.log_probs),
+            "rollout_log_probs": torch.tensor(row.log_probs),
             **row_columns(row, facts, taught=True),
         }
         for row in (rows[0], dataclasses.replace(rows[0], teachers=()))
@@ -279,7 +280,7 @@ def test_lessons_of_an_appended_conversation_are_the_attempts_as_they_were_sampl
         tq, "kv_batch_get", lambda select_fields, **_: stored.select(*select_fields)
     )
     batch = KVBatchMeta(partition_id="train", keys=["p_0_0", "p_1_0"], tags=[{}, {}])
-    lessons, turns = read_lessons(batch), episode.turns[:2]
+    lessons, turns = read_lessons(StepRows.read(batch, scored=False)), episode.turns[:2]
     assert [(lesson.row, lesson.start) for lesson in lessons] == [
         (0, 0),
         (0, len(turns[1].attempt.prompt_ids) - len(rows[0].prompt_ids)),

@@ -221,8 +221,7 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
     old = [
         lp.detach()[p - 1 : -1].float() for lp, (p, _) in zip(batch.log_probs, ROWS, strict=True)
     ]
-    column = lambda values: torch.cat(values).unsqueeze(1)  # noqa: E731
-    roles = column([torch.tensor(roles) for _, roles in ROWS])
+    roles = torch.cat([torch.tensor(roles) for _, roles in ROWS])
     played = torch.ones(len(ROWS), 2, dtype=torch.bool)
     rewards = torch.tensor(
         [[0.0, 1.0], [0.5, 0.25], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0], [0.0, 1.0]]
@@ -232,15 +231,15 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
         roles,
         torch.ones_like(roles),
         torch.tensor(index),
+        torch.tensor([len(values) for values in old]),
         sessions,
-        column(old),
-        column(old) - 0.05,
+        torch.cat(old),
+        torch.cat(old) - 0.05,
     )
     weights, shares = objective_weights(rltf, 0, 1), objective_shares(rltf, 0, 1)
     targets, used = shared_targets(rows, rltf, weights, shares)
-    lengths = [len(roles) for _, roles in ROWS]
-    batch.fields["advantages"] = list(targets.advantages.squeeze(1).double().split(lengths))
-    batch.fields["old_log_probs"] = list(targets.ref_log_probs.squeeze(1).double().split(lengths))
+    batch.fields["advantages"] = rows.by_row(targets.advantages.double())
+    batch.fields["old_log_probs"] = rows.by_row(targets.ref_log_probs.double())
     config, metrics = actor(f"policy_loss.loss_mode={mode}"), {}
     for pick in ([0, 1], [2, 3], [4, 5, 6]):
         output = {

@@ -40,19 +40,20 @@ TOKENIZER = SimpleNamespace(
 
 
 def flat(rows):
-    return torch.tensor([value for row in rows for value in row]).unsqueeze(1)
+    return torch.tensor([value for row in rows for value in row])
 
 
 @pytest.fixture
-def step():
+def step(batch):
     sessions = in_line(
         torch.zeros(3, 2), torch.ones(3, 2, dtype=torch.bool), torch.tensor([0, 1, 1])
     )
     session = torch.tensor([0] * 6 + [1] + [2] * 3)
-    batch = RowBatch(flat(ROLES), flat(TURNS), session, sessions, flat(OLD), flat(SAMPLER))
+    lengths = torch.tensor([2, 4, 1, 3])
+    tokens = flat(ROLES), flat(TURNS), session, lengths, sessions, flat(OLD), flat(SAMPLER)
     facts = torch.zeros(3, 2, len(SESSION_FACTS))
     targets = RowTargets(flat(ADVANTAGE), flat(OLD), (flat(OLD) < -5) & (flat(ROLES) == DISTILL))
-    return StepRows(batch, torch.tensor([2, 4, 1, 3]), facts, -flat(OLD)), targets
+    return StepRows(batch, REAL, RowBatch(*tokens), facts, -flat(OLD)), targets
 
 
 @pytest.fixture
@@ -66,15 +67,15 @@ def batch(monkeypatch):
     return KVBatchMeta(KEYS, tags, "train")
 
 
-def write(folder, batch, step, number=4, **settings):
+def write(folder, step, number=4, **settings):
     log = RowLog(EpisodeLogConfig(dir=str(folder), **settings), TOKENIZER)
-    log.write(batch, REAL, *step, number)
+    log.write(*step, number)
     log.close()
     return read_rows(folder)
 
 
-def test_every_row_in_its_order_with_what_it_trains(tmp_path, batch, step):
-    found = write(tmp_path, batch, step, token_sessions=0)
+def test_every_row_in_its_order_with_what_it_trains(tmp_path, step):
+    found = write(tmp_path, step, token_sessions=0)
     assert set(found) == {("a", 0), ("b", 0), ("b", 1)}
     attempts, distilled = found["a", 0]
     assert attempts == {
@@ -116,20 +117,20 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, batch, step):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_the_rows_are_written_whatever_the_workers_compute_in(tmp_path, batch, step, dtype):
+def test_the_rows_are_written_whatever_the_workers_compute_in(tmp_path, step, dtype):
     rows, targets = step
     floats = {
         name: getattr(rows.batch, name).to(dtype) for name in ("old_log_probs", "sampler_log_probs")
     }
     targets = replace(targets, advantages=targets.advantages.to(dtype))
-    found = write(tmp_path, batch, (replace(rows, batch=replace(rows.batch, **floats)), targets))
+    found = write(tmp_path, (replace(rows, batch=replace(rows.batch, **floats)), targets))
     assert set(found) == {("a", 0), ("b", 0), ("b", 1)}
     assert found["a", 0][0]["tokens"]["log_prob"] == pytest.approx(OLD[1], rel=4e-3)
     assert found["a", 0][1]["parts"][0]["gap"] == 3.0
 
 
-def test_tokens_of_the_first_sessions_with_their_text(tmp_path, batch, step):
-    found = write(tmp_path, batch, step, token_sessions=1)
+def test_tokens_of_the_first_sessions_with_their_text(tmp_path, step):
+    found = write(tmp_path, step, token_sessions=1)
     attempts, distilled = (row["tokens"] for row in found["a", 0])
     assert attempts == {
         "text": ["a", "b", "", "é"],
@@ -148,17 +149,17 @@ def test_tokens_of_the_first_sessions_with_their_text(tmp_path, batch, step):
     assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in found[key])
 
 
-def test_only_of_the_problems_whose_sessions_are_written_too(tmp_path, batch, step):
+def test_only_of_the_problems_whose_sessions_are_written_too(tmp_path, step):
     share = next(
         s / 100 for s in range(100) if is_written("a", s / 100) != is_written("b", s / 100)
     )
     written = {uid for uid in "ab" if is_written(uid, share)}
-    found = write(tmp_path, batch, step, share=share, token_sessions=5)
+    found = write(tmp_path, step, share=share, token_sessions=5)
     assert {uid for uid, _ in found} == written
     assert all("tokens" in row for rows in found.values() for row in rows)
 
 
-def test_steps_before_are_packed_and_the_rows_join_their_sessions(tmp_path, batch, step):
+def test_steps_before_are_packed_and_the_rows_join_their_sessions(tmp_path, step):
     log = EpisodeLog(tmp_path, "w")
     turn = Turn(Attempt((1,), (2,), None, "a", ended=True), Grade(True, True), 1.0, stop="solved")
     for number in (3, 4):
@@ -169,7 +170,7 @@ def test_steps_before_are_packed_and_the_rows_join_their_sessions(tmp_path, batc
             validate=False,
             uid="a",
         )
-    write(tmp_path, batch, step)
+    write(tmp_path, step)
     assert {p.name for p in tmp_path.iterdir()} == {
         "00000003.train.jsonl.gz",
         "00000004.train.w.jsonl",
@@ -178,18 +179,18 @@ def test_steps_before_are_packed_and_the_rows_join_their_sessions(tmp_path, batc
     assert [len(record["rows"]) for record in read_episodes(tmp_path)] == [2, 2]
 
 
-def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, batch, step, caplog):
+def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, step, caplog):
     off = RowLog(EpisodeLogConfig(dir=None), TOKENIZER)
-    off.write(batch, REAL, *step, 1)
+    off.write(*step, 1)
     obstacle = tmp_path / "00000004.rows.trainer.jsonl"
     obstacle.mkdir()
     log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER)
     for number in (4, 5):
-        log.write(batch, REAL, *step, number)
+        log.write(*step, number)
         log._thread.submit(int).result()
     assert ["waits in memory" in r.message for r in caplog.records] == [True]
     obstacle.rmdir()
-    log.write(batch, REAL, *step, 6)
+    log.write(*step, 6)
     log.close()
     written = {r["step"] for r in read_files(log_files(tmp_path, ("rows",)))}
     assert written == {4, 5, 6}

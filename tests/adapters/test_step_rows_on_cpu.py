@@ -11,9 +11,8 @@ from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged, real_rows
-from rltf_verl.adapters.queue.step_rows import read_rows, session_numbers, write_tokens
-from rltf_verl.algos.targets import sampled_tokens
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
+from rltf_verl.adapters.queue.step_rows import StepRows, session_numbers
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
 from rltf_verl.objectives import objective_weights, token_objectives
 from rltf_verl.objectives.targets import compute_targets
@@ -92,45 +91,36 @@ def test_sessions_and_groups_are_numbered_in_order_of_appearance():
     assert group.tolist() == [0, 1, 0]
 
 
-def test_tokens_have_the_targets_and_the_metrics_of_padded_rows(queue):
+def test_rows_are_read_one_after_the_other_without_padding_rows(queue):
     batch, *_ = queue
-    rows = real_rows(batch)
-    step, weights = read_rows(batch, rows), objective_weights(CONFIG, step=0, num_steps=1)
+    step = StepRows.read(batch)
+    assert step.keys == [key for key in KEYS if not key.startswith("pad")]
     assert step.batch.sessions.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
     assert step.batch.sessions.group.tolist() == [0, 0, 1]
-    padded = step.padded()
-    assert padded.role.tolist() == [r + [CONTEXT] * (3 - len(r)) for r in (ROLES[i] for i in rows)]
-    assert padded.session.tolist() == [0, 1, 0, 2, 0]
-    apart, together = (
-        compute_targets(step.batch, CONFIG, weights),
-        compute_targets(padded, CONFIG, weights),
-    )
-    assert torch.equal(apart.advantages, step.unpadded(together.advantages))
-    assert torch.equal(apart.floor_masked, step.unpadded(together.floor_masked))
-    assert role_metrics(OWNERS, step.batch, apart, weights, step.lengths) == pytest.approx(
-        role_metrics(OWNERS, padded, together, weights)
-    )
+    for values, column in ((step.batch.role, ROLES), (step.batch.turn, TURNS)):
+        assert [row.tolist() for row in step.batch.by_row(values)] == [column[i] for i in step.at]
+    sessions = [row.unique().tolist() for row in step.batch.by_row(step.batch.session)]
+    assert sessions == [[0], [1], [0], [2], [0]]
 
 
 def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(queue, tmp_path):
     """What a GPU run in bfloat16 sends, by the functions that the trainer calls."""
     batch, written, dtypes = queue
-    rows = real_rows(batch)
-    exact = read_rows(batch, rows)
+    exact = StepRows.read(batch)
     dtypes.update(dict.fromkeys(("old_log_probs", "rollout_log_probs", "entropy"), torch.bfloat16))
-    step, weights = read_rows(batch, rows), objective_weights(CONFIG, step=0, num_steps=1)
+    step, weights = StepRows.read(batch), objective_weights(CONFIG, step=0, num_steps=1)
     assert step.batch.old_log_probs.dtype == step.entropy.dtype == torch.float32
     torch.testing.assert_close(
         step.batch.old_log_probs, exact.batch.old_log_probs, rtol=4e-3, atol=0
     )
     targets = compute_targets(step.batch, CONFIG, weights)
-    metrics = role_metrics(OWNERS, step.batch, targets, weights, step.lengths)
-    metrics |= sampling_metrics(step.batch, step.entropy, sampled_tokens(step.batch.role))
+    metrics = role_metrics(OWNERS, step.batch, targets, weights)
+    metrics |= sampling_metrics(step.batch, step.entropy)
     assert all(math.isfinite(value) for value in metrics.values())
-    write_tokens(batch, rows, {"advantages": targets.advantages.squeeze(1)})
+    step.write({"advantages": targets.advantages})
     assert written["advantages"].dtype == torch.float32
     log = RowLog(EpisodeLogConfig(dir=str(tmp_path), token_sessions=0), None)
-    log.write(batch, rows, step, targets, 1)
+    log.write(step, targets, 1)
     log.close()
     assert {key: len(own) for key, own in read_logged(tmp_path).items()} == {
         ("a", 0): 3,
@@ -141,8 +131,8 @@ def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(
 
 def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
     batch, *_ = queue
-    step = read_rows(batch, real_rows(batch))
-    metrics = sampling_metrics(step.batch, step.entropy, sampled_tokens(step.batch.role))
+    step = StepRows.read(batch)
+    metrics = sampling_metrics(step.batch, step.entropy)
     sampled = torch.tensor([x for n in (0, 2, 4, 5) for x in OLD[n]])
     assert metrics["actor/entropy"] == pytest.approx(float(-sampled.mean()))
     difference = sampled.exp() - (sampled - 0.5).exp()
@@ -152,8 +142,8 @@ def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
 
 def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(queue):
     batch, written, _ = queue
-    rows = real_rows(batch)
-    write_tokens(batch, rows, {"advantages": read_rows(batch, rows).batch.old_log_probs.squeeze(1)})
+    step = StepRows.read(batch)
+    step.write({"advantages": step.batch.old_log_probs})
     found = [row.tolist() for row in written["advantages"].unbind()]
     assert found == [pytest.approx(row) for row in [OLD[0], [0.0], *OLD[2:]]]
 
@@ -161,5 +151,5 @@ def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(que
 def test_without_padding_rows_nothing_is_moved(queue):
     batch, written, _ = queue
     kept = KVBatchMeta([KEYS[0], KEYS[2]], [batch.tags[0], batch.tags[2]], "train")
-    write_tokens(kept, real_rows(kept), {"x": torch.tensor([1.0, 2.0, 3.0])})
+    StepRows.read(kept).write({"x": torch.tensor([1.0, 2.0, 3.0])})
     assert [row.tolist() for row in written["x"].unbind()] == [[1.0, 2.0], [3.0]]

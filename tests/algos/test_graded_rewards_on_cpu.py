@@ -71,8 +71,8 @@ def targets(sessions, reward, **distill):
     )
     advantages = compute_targets(
         packed, config, objective_weights(config, step=0, num_steps=1)
-    ).advantages[:, 0]
-    distilled = packed.role[:, 0] == Role.DISTILL
+    ).advantages
+    distilled = packed.tokens(Role.DISTILL)
     return (
         advantages[~distilled],
         advantages[distilled],

@@ -43,25 +43,21 @@ def batches(draw):
     """
     num = draw(st.integers(1, 6))
     token = st.sampled_from([CONTEXT, *map(int, Role)])
-    role = torch.tensor(
-        draw(
-            st.lists(
-                st.lists(token, min_size=NUM_TOKENS, max_size=NUM_TOKENS),
-                min_size=num,
-                max_size=num,
-            )
-        )
-    )
+    lengths = draw(st.lists(st.integers(1, NUM_TOKENS), min_size=num, max_size=num))
+    total = sum(lengths)
+    role = torch.tensor(draw(st.lists(token, min_size=total, max_size=total)))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
     played = torch.randint(1, NUM_TURNS + 1, (NUM_SESSIONS,), generator=generator)
     valid = torch.arange(NUM_TURNS) < played.unsqueeze(1)
     rewards = torch.rand(NUM_SESSIONS, NUM_TURNS, generator=generator)
     group = torch.randint(0, 2, (NUM_SESSIONS,), generator=generator)
-    session = torch.randint(0, NUM_SESSIONS, (num,), generator=generator)
-    turn = (torch.rand(num, NUM_TOKENS, generator=generator) * played[session].unsqueeze(1)).long()
-    old = -7 * torch.rand(num, NUM_TOKENS, generator=generator)
+    row_session = torch.randint(0, NUM_SESSIONS, (num,), generator=generator)
+    session = row_session.repeat_interleave(torch.tensor(lengths))
+    turn = (torch.rand(total, generator=generator) * played[session]).long()
+    old = -7 * torch.rand(total, generator=generator)
     sampler = old + torch.randn(old.shape, generator=generator) / 3
-    batch = RowBatch(role, turn, session, in_line(rewards, valid, group), old, sampler)
+    sessions = in_line(rewards, valid, group)
+    batch = RowBatch(role, turn, session, torch.tensor(lengths), sessions, old, sampler)
     return batch, old + torch.randn(old.shape, generator=generator) / 3
 
 
@@ -87,9 +83,12 @@ def gradient(batch, log_prob, config, weights=WEIGHTS):
     return torch.autograd.grad(loss, log_prob)[0]
 
 
-def rows(batch, index):
+def rows(batch, keep):
+    """The batch of some rows only, and where its tokens were."""
+    at = keep.repeat_interleave(batch.lengths)
     fields = ("role", "turn", "session", "old_log_probs", "sampler_log_probs")
-    return replace(batch, **{name: getattr(batch, name)[index] for name in fields})
+    kept = {name: getattr(batch, name)[at] for name in fields}
+    return replace(batch, lengths=batch.lengths[keep], **kept), at
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -105,8 +104,9 @@ def test_rows_of_one_role_change_nothing_for_the_others(config, mix, role):
     assert torch.equal(
         gradient(without, log_prob, CONFIGS[config]), torch.where(batch.tokens(role), 0.0, whole)
     )
-    keep = ~batch.tokens(role).any(dim=1)
-    assert torch.equal(gradient(rows(batch, keep), log_prob[keep], CONFIGS[config]), whole[keep])
+    own = batch.by_row(batch.tokens(role))
+    others, at = rows(batch, torch.tensor([not bool(tokens.any()) for tokens in own]))
+    assert torch.equal(gradient(others, log_prob[at], CONFIGS[config]), whole[at])
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -152,7 +152,7 @@ def test_what_each_role_gets(mix):
     config = CONFIGS["AWR"]
     actual, targets = gradient(batch, log_prob, config), compute_targets(batch, config, WEIGHTS)
     ratio = (log_prob - batch.old_log_probs).exp()
-    correct = batch.sessions.correct[batch.session.unsqueeze(1), batch.turn].float()
+    correct = batch.sessions.correct[batch.session, batch.turn].float()
     expected = {
         Role.ATTEMPT: -ratio * targets.advantages,
         Role.CRITIQUE: -ratio * targets.advantages,

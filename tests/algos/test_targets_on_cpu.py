@@ -119,19 +119,10 @@ def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     assert torch.equal(targets.advantages[attempts], plain.advantages[attempts])
     modelled = replace(packed, role=torch.where(attempts, int(Role.FEEDBACK), packed.role))
     settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
-    rows = compute_targets(modelled, settings, objective_weights(settings, 0, 1), stale).advantages[
-        :, 0
-    ]
-    # attempt rows of sessions 0, 1, 1, 2, 2, 3, 3, …
-    assert rows[modelled.role[:, 0] == Role.FEEDBACK][:7].tolist() == [
-        0.5,
-        0.0,
-        0.0,
-        0.5,
-        0.5,
-        0.0,
-        0.5,
-    ]
+    weighed = compute_targets(modelled, settings, objective_weights(settings, 0, 1), stale)
+    first = [row[0] for row in of_role(modelled, weighed.advantages, Role.FEEDBACK)]
+    # rows of sessions 0, 1, 1, 2, 2, 3, 3, …
+    assert first[:7] == [0.5, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5]
 
 
 def test_imitation_rows_of_the_golden_case():
@@ -196,9 +187,8 @@ def test_the_estimator_of_attempts_is_the_one_that_was_asked_for():
     packed = batch()
 
     def first_row(**attempt):
-        return (
-            targets_of(packed, RLTFConfig(attempt=AttemptConfig(**attempt))).advantages[0, 0].item()
-        )
+        settings = RLTFConfig(attempt=AttemptConfig(**attempt))
+        return targets_of(packed, settings).advantages[0].item()
 
     assert first_row(estimator="none") == pytest.approx(1.0)
     assert first_row(estimator="leave_one_out") == pytest.approx(1.0)  # the others: (0.1 − 0.1) / 2
@@ -212,8 +202,11 @@ def test_the_estimator_of_attempts_is_the_one_that_was_asked_for():
 def test_the_order_of_rows_does_not_matter(order):
     plain, shuffled = batch(), batch(order=order)
     a, b = targets_of(plain, config()), targets_of(shuffled, config())
-    torch.testing.assert_close(b.advantages, a.advantages[list(order)], atol=1e-6, rtol=0)
-    assert torch.equal(b.floor_masked, a.floor_masked[list(order)])
+    for name in ("advantages", "floor_masked"):
+        expected = plain.by_row(getattr(a, name))
+        found = shuffled.by_row(getattr(b, name))
+        for own, i in zip(found, order, strict=True):
+            torch.testing.assert_close(own, expected[i], atol=1e-6, rtol=0)
 
 
 def test_a_group_of_one_learns_nothing_from_attempts_and_still_distills():
@@ -243,9 +236,8 @@ def test_a_merged_row_carries_each_turns_advantage_and_nothing_in_its_gap():
     rows = [attempt_rows(e)[0] for e in episodes]
     packed = pack_rows(rows, [0, 1], pack_sessions(episodes, [0, 0]), [[-1.0] * 5] * 2)
     advantages = targets_of(packed, RLTFConfig(gamma=0.5)).advantages
-    torch.testing.assert_close(
-        advantages, torch.tensor([[0.25, 0, 0, 0.5, 0.5], [-0.25, 0, 0, -0.5, -0.5]])
-    )
+    expected = [0.25, 0, 0, 0.5, 0.5, -0.25, 0, 0, -0.5, -0.5]
+    torch.testing.assert_close(advantages, torch.tensor(expected))
 
 
 def test_critique_rows_are_credited_with_the_turn_they_led_to():
@@ -253,10 +245,10 @@ def test_critique_rows_are_credited_with_the_turn_they_led_to():
     episodes = [two_turns((1,), (3,), (0.0, reward), critique) for reward in (1.0, 0.0)]
     rows = [row for e in episodes for row in critique_rows(e)]
     packed = pack_rows(rows, [0, 1], pack_sessions(episodes, [0, 0]), [r.log_probs for r in rows])
-    assert targets_of(packed, RLTFConfig()).advantages.tolist() == [[0.5, 0.5], [-0.5, -0.5]]
+    assert targets_of(packed, RLTFConfig()).advantages.tolist() == [0.5, 0.5, -0.5, -0.5]
     assert sampled_tokens(packed.role).all()
     halved = RLTFConfig(critique=CritiqueConfig(weight=0.5))
-    assert targets_of(packed, halved).advantages.tolist() == [[0.25, 0.25], [-0.25, -0.25]]
+    assert targets_of(packed, halved).advantages.tolist() == [0.25, 0.25, -0.25, -0.25]
 
 
 def test_what_a_sampler_does_not_report_is_zero():
@@ -270,6 +262,6 @@ def test_what_a_sampler_does_not_report_is_zero():
 def test_a_batch_of_wrong_shape_names_the_field():
     good = batch()
     fields = {name: getattr(good, name) for name in RowBatch.__dataclass_fields__}
-    for name in ("turn", "session", "old_log_probs", "sampler_log_probs"):
+    for name in ("role", "turn", "session", "old_log_probs", "sampler_log_probs"):
         with pytest.raises(ValueError, match=f"{name} has shape"):
             RowBatch(**{**fields, name: fields[name][:3]})

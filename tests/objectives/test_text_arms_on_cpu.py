@@ -77,7 +77,7 @@ def test_what_the_environment_answers_is_predicted_at_every_turn() -> None:
     assert text_of(row.response_ids) == "no\0<user>!(hint on no)ne\0<user>!(hint on ne)yes\0"
     predicted = [t for t, r in zip(row.response_ids, row.role, strict=True) if r == Role.FEEDBACK]
     assert text_of(predicted) == "(hint on no)(hint on ne)"
-    weights = sessions.targets.advantages[0, : len(row.role)].tolist()
+    weights = sessions.targets.advantages[: len(row.role)].tolist()
     assert {round(w, 6) for w, r in zip(weights, row.role, strict=True) if r == Role.FEEDBACK} == {
         0.05
     }

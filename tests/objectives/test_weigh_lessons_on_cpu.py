@@ -24,16 +24,17 @@ ADVANTAGES = torch.tensor([1.0, -1.0, 0.5, -2.0, 0.25, -3.0, 4.0])
 
 
 def weighed(teacher, entropy=None, weight=1.0, **logit):
-    tokens = torch.zeros(7, 1)
+    tokens = torch.zeros(7)
     batch = RowBatch(
-        role=torch.full((7, 1), int(Role.ATTEMPT)),
-        turn=TURN[:, None],
+        role=torch.full((7,), int(Role.ATTEMPT)),
+        turn=TURN,
         session=SESSION,
+        lengths=torch.ones(7, dtype=torch.int64),
         sessions=SESSIONS,
         old_log_probs=tokens,
         sampler_log_probs=tokens,
     )
-    targets = RowTargets(ADVANTAGES[:, None], tokens, tokens.bool())
+    targets = RowTargets(ADVANTAGES, tokens, tokens.bool())
     config = RLTFConfig(
         env=NamedOptions("word"),
         teacher=TeacherConfig(**teacher),
@@ -41,7 +42,7 @@ def weighed(teacher, entropy=None, weight=1.0, **logit):
     )
     coefficients = {"logit_distill": weight}
     targets, weights = weigh_lessons(config, batch, targets, PLACE, GAP, entropy, coefficients)
-    return targets.advantages[:, 0], weights
+    return targets.advantages, weights
 
 
 def test_without_a_gate_nothing_changes():

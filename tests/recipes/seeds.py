@@ -44,16 +44,19 @@ class Played:
 
     def rows_of(self, role: Role) -> list[tuple[int, Row]]:
         """(session, row) of a role."""
-        owners = self.batch.session.tolist()
-        return [(s, row) for s, row in zip(owners, self.rows, strict=True) if row.role[0] == role]
+        owners = self.batch.by_row(self.batch.session)
+        pairs = zip(owners, self.rows, strict=True)
+        return [(int(s[0]), row) for s, row in pairs if row.role[0] == role]
 
     def advantages(self, role: Role) -> list[tuple[int, float]]:
         """(session, advantage) of a role's rows; every token of such a row has the same."""
         found = []
-        for n, row in enumerate(self.rows):
+        values = self.batch.by_row(self.targets.advantages)
+        owners = self.batch.by_row(self.batch.session)
+        for row, own, session in zip(self.rows, values, owners, strict=True):
             if row.role[0] == role:
-                (value,) = set(self.targets.advantages[n, : len(row.role)].tolist())
-                found.append((int(self.batch.session[n]), value))
+                (value,) = set(own.tolist())
+                found.append((int(session[0]), value))
         return found
 
 

@@ -268,14 +268,13 @@ def expected_gradients(
             weight += [probability] * len(made[s])
             episodes.append(played[s])
             group_of.append(g)
-    log_prob = torch.nn.utils.rnn.pad_sequence(own, batch_first=True)
+    log_prob = torch.cat(own)
     batch = pack_rows(
         rows, row_session, pack_sessions(episodes, group_of), [v.tolist() for v in own]
     )
     targets = compute_targets(batch, config, objective_weights(config, step=0, num_steps=1))
-    advantages = targets.advantages.double() * torch.tensor(weight, dtype=torch.float64).unsqueeze(
-        1
-    )
+    weights = torch.tensor(weight, dtype=torch.float64).repeat_interleave(batch.lengths)
+    advantages = targets.advantages.double() * weights
     policy = TOKEN_LOSSES["importance_sampling"](log_prob, log_prob.detach(), advantages, 0.8, 1.2)
     policy = policy * sampled_tokens(batch.role)
     losses = {role: (policy * batch.tokens(role)).sum() for role in (Role.ATTEMPT, Role.CRITIQUE)}

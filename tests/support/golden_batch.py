@@ -53,5 +53,5 @@ def batch(
 
 def of_role(packed, values, role):
     """Values of the rows of one role, its tokens only."""
-    keep = packed.tokens(role)
-    return [v[m].tolist() for v, m in zip(values, keep, strict=True) if m.any()]
+    rows = zip(packed.by_row(values), packed.by_row(packed.tokens(role)), strict=True)
+    return [own[mask].tolist() for own, mask in rows if mask.any()]

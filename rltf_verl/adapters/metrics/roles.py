@@ -16,28 +16,29 @@ from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from rltf_verl.algos.sessions import Sessions
-from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns
+from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns, sampled_tokens
 from rltf_verl.objectives import Objective
 from rltf_verl.objectives.base import VERL_REDUCES
 
 FORBIDDEN_SUBSTRINGS = VERL_REDUCES
 
 
-def sampling_metrics(
-    batch: RowBatch, entropy: torch.Tensor, sampled: torch.Tensor
-) -> dict[str, float]:
+def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]:
     """verl's comparison of sampler and actor, and the mean entropy, over the tokens that the policy
     sampled.
 
     verl's own take in every token of the response mask, so also what nobody sampled under that
     prompt; and its entropy is a sum where the loss is one.
     """
+    sampled = sampled_tokens(batch.role)
     columns: dict[str, Any] = {
         "rollout_log_probs": batch.sampler_log_probs,
         "old_log_probs": batch.old_log_probs,
+        "responses": batch.old_log_probs,  # verl reads only the shape
+        "response_mask": sampled.long(),
     }
-    # Of the responses verl reads only the shape.
-    columns |= {"responses": batch.old_log_probs, "response_mask": sampled.long()}
+    # To verl, every token is a row.
+    columns = {name: values.unsqueeze(1) for name, values in columns.items()}
     compared: dict[str, float] = calculate_debug_metrics(DataProto.from_single_dict(columns))
     return compared | {"actor/entropy": _mean(entropy[sampled])}
 
@@ -47,7 +48,6 @@ def role_metrics(
     batch: RowBatch,
     targets: RowTargets,
     weights: Mapping[str, float],
-    lengths: torch.Tensor | None = None,
 ) -> dict[str, float]:
     """What each objective brings into the update: tokens, advantages, and numbers of its own.
 
@@ -56,19 +56,17 @@ def role_metrics(
         batch: the rows.
         targets: what `compute_targets` made of them.
         weights: coefficient of each objective.
-        lengths: [N] tokens of each row, when the batch is one of single tokens
-            (`step_rows.StepRows`).
     """
-    lengths = torch.full(batch.role.shape[:1], batch.role.shape[1]) if lengths is None else lengths
+    lengths = batch.lengths
     first_tokens = (lengths.cumsum(0) - lengths).numpy()
     num_trained = int((batch.role >= 0).sum())
     metrics = {"rltf/rows/per_session": lengths.shape[0] / batch.sessions.group.shape[0]}
     for own in objectives:
-        mask = batch.tokens(own.role).flatten()
+        mask = batch.tokens(own.role)
         place = mask.nonzero().squeeze(1)
         if not place.numel():
             continue
-        advantages, old = targets.advantages.take(place), batch.old_log_probs.take(place)
+        advantages, old = targets.advantages[place], batch.old_log_probs[place]
         in_row = np.logical_or.reduceat(mask.numpy(), first_tokens)
         numbers = {
             "weight": weights[own.name],

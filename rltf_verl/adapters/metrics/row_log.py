@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.queue.columns import session_of
 from rltf_verl.adapters.queue.pieces import pieces
-from rltf_verl.adapters.queue.step_rows import StepRows, read_columns, tokens
+from rltf_verl.adapters.queue.step_rows import StepRows, read_columns
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import EpisodeLogConfig
 from rltf_verl.jsonl import PatientWriter
@@ -54,32 +52,18 @@ class RowLog:
         self._writer = PatientWriter(f"trained rows in {config.dir}")
         self._broken = False
 
-    def write(
-        self,
-        batch: KVBatchMeta,
-        rows: Sequence[int],
-        step: StepRows,
-        targets: RowTargets,
-        number: int,
-    ) -> None:
-        """Write the rows of step `number`, and pack the steps before it; soon, not now.
-
-        Args:
-            batch: all rows of the step.
-            rows: those that are not padding; `step` and `targets` are about them.
-        """
+    def write(self, step: StepRows, targets: RowTargets, number: int) -> None:
+        """Write the rows of step `number`, and pack the steps before it; soon, not now."""
         if self._config.dir is None or self._broken:
             return
-        keys = [batch.keys[i] for i in rows]
+        keys = step.keys
         shown = self._shown(keys)
         ids: dict[int, list[int]] = {}
         if shown:
-            responses = read_columns(batch, [rows[i] for i in shown], ["responses"])["responses"]
-            lengths = step.lengths[torch.tensor(shown)].tolist()
-            ids = dict(
-                zip(shown, (t.tolist() for t in tokens(responses).split(lengths)), strict=True)
-            )
-        self._thread.submit(self._write, keys, step, targets, ids, number)
+            at = [step.at[i] for i in shown]
+            responses = read_columns(step.meta, at, ["responses"])["responses"].unbind()
+            ids = {i: own.tolist() for i, own in zip(shown, responses, strict=True)}
+        self._thread.submit(self._write, step, targets, ids, number)
 
     def close(self) -> None:
         """Wait until everything is written."""
@@ -98,7 +82,6 @@ class RowLog:
 
     def _write(
         self,
-        keys: Sequence[str],
         step: StepRows,
         targets: RowTargets,
         ids: dict[int, list[int]],
@@ -109,10 +92,10 @@ class RowLog:
             text = {i: pieces(self._decode, own) for i, own in ids.items()}
             written = [
                 i
-                for i, key in enumerate(keys)
+                for i, key in enumerate(step.keys)
                 if is_written(session_of(key)[0], self._config.share)
             ]
-            records = session_records(keys, step, targets, text, number, written, self._names)
+            records = session_records(step, targets, text, number, written, self._names)
             write_rows(folder, number, records, self._writer.append)
             with suppress(
                 OSError
@@ -132,7 +115,6 @@ class RowLog:
 
 
 def session_records(
-    keys: Sequence[str],
     step: StepRows,
     targets: RowTargets,
     text: dict[int, list[str]],
@@ -143,7 +125,6 @@ def session_records(
     """The records of `report.row_log`, one per session.
 
     Args:
-        keys: of the N rows, `{uid}_{session}_{row}`.
         step: the rows.
         targets: what they are trained on.
         text: row -> the text of each of its tokens; rows that are not in it are written without
@@ -152,8 +133,8 @@ def session_records(
         written: the rows to write.
         names: of roles.
     """
-    columns = _columns(step, targets)
-    starts = np.append(0, step.lengths.cumsum(0).numpy())
+    keys, columns = step.keys, _columns(step, targets)
+    starts = np.append(0, step.batch.lengths.cumsum(0).numpy())
     parts = _parts(columns, starts, names)
     found: dict[str, dict[str, Any]] = {}
     for i in sorted(written, key=lambda i: int(keys[i].rpartition("_")[2])):
@@ -173,7 +154,7 @@ def session_records(
 
 def _columns(step: StepRows, targets: RowTargets) -> dict[str, np.ndarray[Any, Any]]:
     batch = step.batch
-    columns = {
+    flat = {
         "role": batch.role,
         "turn": batch.turn,
         "advantage": targets.advantages,
@@ -181,7 +162,6 @@ def _columns(step: StepRows, targets: RowTargets) -> dict[str, np.ndarray[Any, A
         "gap": batch.sampler_log_probs - batch.old_log_probs,
         "masked": targets.floor_masked,
     }
-    flat = {name: values.squeeze(1) for name, values in columns.items()}
     # numpy has no bfloat16, the dtype of what the workers of a GPU run send.
     return {name: (v.float() if v.is_floating_point() else v).numpy() for name, v in flat.items()}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from operator import itemgetter
 from typing import Any
@@ -21,41 +22,98 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, sessions_of
+from rltf_verl.adapters.queue.columns import (
+    FACTS,
+    ROLE,
+    SESSION_FACTS,
+    TURN,
+    real_rows,
+    sessions_of,
+)
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.types import CONTEXT
 
 
 @dataclass(frozen=True)
 class StepRows:
-    """N rows of L tokens together. Padding rows of the trainer are not in here."""
+    """The rows of a step: L tokens of N rows together. Padding rows of the trainer have a place in
+    the queue only.
+    """
 
+    meta: KVBatchMeta
+    """All rows in the queue, padding rows too."""
+    at: Sequence[int]
+    """[N] where the rows are among all rows."""
     batch: RowBatch
-    """[L, 1]: the equations look at tokens, so every token is a row of its own to them."""
-    lengths: torch.Tensor
-    """[N] tokens of each row."""
+    """What the equations look at."""
     facts: torch.Tensor
     """[S, M, F] facts of the sessions."""
     entropy: torch.Tensor
-    """[L, 1] of the policy at each token, nats."""
+    """[L] of the policy at each token, nats; 0 before the actor has scored the rows."""
 
-    def padded(self) -> RowBatch:
-        """[N, T], for what looks at rows."""
-        inside, columns = self._inside(), {}
-        for name in ("role", "turn", "old_log_probs", "sampler_log_probs"):
-            values = getattr(self.batch, name).squeeze(1)
-            empty = torch.full(inside.shape, CONTEXT if name == "role" else 0, dtype=values.dtype)
-            columns[name] = empty.masked_scatter_(inside, values)
-        session = self.batch.session[self.lengths.cumsum(0) - 1]
-        return RowBatch(session=session, sessions=self.batch.sessions, **columns)
+    @classmethod
+    def read(cls, meta: KVBatchMeta, *, scored: bool = True) -> StepRows:
+        """The rows as the equations want them; sessions and groups numbered in order of appearance.
 
-    def unpadded(self, values: torch.Tensor) -> torch.Tensor:
-        """[N, T] -> [L, 1]."""
-        return values[self._inside()].unsqueeze(1)
+        Args:
+            meta: all rows, padding rows too.
+            scored: the actor has scored them. Before that the sampler's log-probs stand for its
+                own.
+        """
+        at = real_rows(meta)
+        of_actor = ["old_log_probs", "entropy"] if scored else []
+        columns = read_columns(meta, at, [ROLE, TURN, FACTS, "rollout_log_probs", *of_actor])
+        session, group = session_numbers([meta.keys[i] for i in at])
+        first_row = torch.full_like(group, len(at)).scatter_reduce_(
+            0, session, torch.arange(len(at)), "amin"
+        )
+        facts = tokens(columns.pop(FACTS)).view(len(at), -1, len(SESSION_FACTS))[first_row]
+        lengths = token_counts(columns[ROLE])
+        # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which
+        # numpy does not know.
+        column = {name: _in_single(tokens(values)) for name, values in columns.items()}
+        sampler = column["rollout_log_probs"]
+        batch = RowBatch(
+            role=column[ROLE],
+            turn=column[TURN],
+            session=torch.from_numpy(np.repeat(session.int().numpy(), lengths.numpy())),
+            lengths=lengths,
+            sessions=sessions_of(facts, group),
+            old_log_probs=column.get("old_log_probs", sampler),
+            sampler_log_probs=sampler,
+        )
+        return cls(meta, at, batch, facts, column.get("entropy", torch.zeros_like(sampler)))
 
-    def _inside(self) -> torch.Tensor:
-        """[N, T] bool: not padding."""
-        return torch.arange(int(self.lengths.max())) < self.lengths.unsqueeze(1)
+    @cached_property
+    def keys(self) -> list[str]:
+        """[N] of the rows, `{uid}_{session}_{row}`."""
+        return [self.meta.keys[i] for i in self.at]
+
+    def write(self, fields: Mapping[str, torch.Tensor]) -> KVBatchMeta:
+        """Write values of tokens as ragged columns of all rows; padding rows get 0.
+
+        Args:
+            fields: name -> [L].
+
+        Returns:
+            All rows, which know of the columns.
+        """
+        meta = self.meta
+        lengths = _integers(map(itemgetter("response_len"), meta.tags), len(meta))
+        if len(self.at) < len(meta):
+            given = torch.zeros(len(meta), dtype=torch.bool)
+            given[self.at] = True
+            place = given.repeat_interleave(lengths)
+            fields = {
+                k: torch.zeros(place.shape).masked_scatter_(place, v.float())
+                for k, v in fields.items()
+            }
+        offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        columns = {
+            k: torch.nested.nested_tensor_from_jagged(v.float(), offsets) for k, v in fields.items()
+        }
+        return tq.kv_batch_put(
+            keys=meta.keys, partition_id=meta.partition_id, fields=TensorDict(columns, len(meta))
+        )
 
 
 def read_columns(
@@ -72,69 +130,6 @@ def read_columns(
             " the dataset's agent_name column)."
         )
     return {f: data[f] for f in fields}
-
-
-def read_rows(batch: KVBatchMeta, rows: Sequence[int], *, scored: bool = True) -> StepRows:
-    """The rows as the equations want them; sessions and groups numbered in order of appearance.
-
-    Args:
-        batch: all rows.
-        rows: which of them.
-        scored: the actor has scored them. Before that the sampler's log-probs stand for its own,
-            and the entropy is 0.
-    """
-    of_actor = ["old_log_probs", "entropy"] if scored else []
-    columns = read_columns(batch, rows, [ROLE, TURN, FACTS, "rollout_log_probs", *of_actor])
-    session, group = session_numbers([batch.keys[i] for i in rows])
-    first_row = torch.full_like(group, len(rows)).scatter_reduce_(
-        0, session, torch.arange(len(rows)), "amin"
-    )
-    facts = tokens(columns.pop(FACTS)).view(len(rows), -1, len(SESSION_FACTS))[first_row]
-    lengths = token_counts(columns[ROLE])
-    # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which numpy
-    # does not know.
-    column = {name: _in_single(tokens(values)).unsqueeze(1) for name, values in columns.items()}
-    sampler = column["rollout_log_probs"]
-    batch_of_tokens = RowBatch(
-        role=column[ROLE],
-        turn=column[TURN],
-        session=torch.from_numpy(np.repeat(session.int().numpy(), lengths.numpy())),
-        sessions=sessions_of(facts, group),
-        old_log_probs=column.get("old_log_probs", sampler),
-        sampler_log_probs=sampler,
-    )
-    entropy = column["entropy"] if scored else torch.zeros_like(sampler)
-    return StepRows(batch_of_tokens, lengths, facts, entropy)
-
-
-def write_tokens(
-    batch: KVBatchMeta, rows: Sequence[int], fields: Mapping[str, torch.Tensor]
-) -> KVBatchMeta:
-    """Write [L] values of the given rows' tokens as ragged columns of all rows; padding rows get 0.
-
-    Args:
-        batch: all rows.
-        rows: those that the values belong to, in order.
-        fields: name -> values, one row after the other.
-
-    Returns:
-        The batch that knows of the columns.
-    """
-    lengths = _integers(map(itemgetter("response_len"), batch.tags), len(batch))
-    if len(rows) < len(batch):
-        given = torch.zeros(len(batch), dtype=torch.bool)
-        given[rows] = True
-        place = given.repeat_interleave(lengths)
-        fields = {
-            k: torch.zeros(place.shape).masked_scatter_(place, v.float()) for k, v in fields.items()
-        }
-    offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-    columns = {
-        k: torch.nested.nested_tensor_from_jagged(v.float(), offsets) for k, v in fields.items()
-    }
-    return tq.kv_batch_put(
-        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, len(batch))
-    )
 
 
 def session_numbers(keys: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from itertools import compress
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.episodes import SPENT, session_metrics
 from rltf_verl.adapters.queue.columns import real_rows, session_of
-from rltf_verl.adapters.queue.step_rows import StepRows, read_rows
+from rltf_verl.adapters.queue.step_rows import StepRows
 
 logger = logging.getLogger(__name__)
 
@@ -93,11 +94,10 @@ class LiveGroups:
 
     def _dead(self, batch: KVBatchMeta) -> list[str]:
         """Groups that train nothing, in order of appearance."""
-        rows = real_rows(batch)
-        if not rows:
+        groups = list(dict.fromkeys(_group_of(batch.keys[i]) for i in real_rows(batch)))
+        if not groups:
             return []
-        groups = list(dict.fromkeys(_group_of(batch.keys[i]) for i in rows))
-        live = self._is_live(read_rows(batch, rows, scored=False))
+        live = self._is_live(StepRows.read(batch, scored=False))
         return [group for group, is_live in zip(groups, live.tolist(), strict=True) if not is_live]
 
     def _further(
@@ -125,27 +125,29 @@ def _group_of(key: str) -> str:
     return session_of(key)[0]
 
 
-def _with(spent: dict[str, float], batch: KVBatchMeta, groups: Sequence[str]) -> dict[str, float]:
+def _with(spent: dict[str, float], batch: KVBatchMeta, groups: Collection[str]) -> dict[str, float]:
     """What was spent, and what these groups have."""
-    rows = [i for i in real_rows(batch) if _group_of(batch.keys[i]) in set(groups)]
-    if not rows:
+    of_groups = _only(batch, [_group_of(key) in groups for key in batch.keys])
+    if not real_rows(of_groups):
         return spent
-    step = read_rows(batch, rows, scored=False)
-    own = session_metrics(step.facts, horizon=1)
+    own = session_metrics(StepRows.read(of_groups, scored=False).facts, horizon=1)
     return {name: value + own[name] for name, value in spent.items()}
 
 
 def _without(batch: KVBatchMeta, groups: Collection[str]) -> KVBatchMeta:
     """The batch without the groups, whose rows leave the queue."""
-    at = [_group_of(key) in groups for key in batch.keys]
-    gone = [key for key, is_gone in zip(batch.keys, at, strict=True) if is_gone]
+    stays = [_group_of(key) not in groups for key in batch.keys]
+    gone = [key for key, kept in zip(batch.keys, stays, strict=True) if not kept]
     if gone:
         tq.kv_clear(partition_id=batch.partition_id, keys=gone)
-    kept = [i for i, is_gone in enumerate(at) if not is_gone]
+    return _only(batch, stays)
+
+
+def _only(batch: KVBatchMeta, kept: Sequence[bool]) -> KVBatchMeta:
     return KVBatchMeta(
         partition_id=batch.partition_id,
-        keys=[batch.keys[i] for i in kept],
-        tags=[batch.tags[i] for i in kept],
+        keys=list(compress(batch.keys, kept)),
+        tags=list(compress(batch.tags, kept)),
     )
 
 

@@ -18,14 +18,8 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.queue.columns import (
-    TEACHERS,
-    ragged,
-    real_rows,
-    session_of,
-    teacher_spans,
-)
-from rltf_verl.adapters.queue.step_rows import read_columns
+from rltf_verl.adapters.queue.columns import TEACHERS, ragged, session_of, teacher_spans
+from rltf_verl.adapters.queue.step_rows import StepRows, read_columns
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
     TEACHER_CALL,
@@ -35,6 +29,7 @@ from rltf_verl.adapters.training.logit_loss import (
     TEACHER_SAID,
     TEACHER_WEIGHTS,
 )
+from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import LogitDistillConfig, TeacherConfig
 
 
@@ -43,7 +38,7 @@ class Lesson:
     """An attempt with a teacher: where the student's tokens are, and what the teacher reads."""
 
     row: int
-    """Position of the attempt's row in the batch."""
+    """Position of the attempt's row among the step's rows."""
     start: int
     """Position of the attempt's first token in the row's response."""
     prompt: torch.Tensor
@@ -119,16 +114,17 @@ def kept_share(teacher: TeacherConfig, lora: bool) -> float | None:
     return 0.0 if any(KEPT_WEIGHTS in voice.settings for voice in voices(teacher, lora)) else None
 
 
-def read_lessons(batch: KVBatchMeta) -> list[Lesson]:
+def read_lessons(step: StepRows) -> list[Lesson]:
     """The attempts with a teacher, in the order of rows and of tokens."""
-    rows, fields = real_rows(batch), [TEACHERS, "responses", "old_log_probs"]
-    data = read_columns(batch, rows, fields)
+    data = read_columns(step.meta, step.at, [TEACHERS, "responses"])
+    old = step.batch.by_row(step.batch.old_log_probs)
+    columns = zip(data[TEACHERS].unbind(), data["responses"].unbind(), old, strict=True)
     lessons = []
-    for row, column, said, old in zip(rows, *(data[name].unbind() for name in fields), strict=True):
+    for row, (column, said, log_probs) in enumerate(columns):
         for span in teacher_spans(column):
             tokens = slice(span.start, span.end)
             prompt = torch.tensor(span.prompt_ids, dtype=said.dtype)
-            lessons.append(Lesson(row, span.start, prompt, said[tokens], old[tokens]))
+            lessons.append(Lesson(row, span.start, prompt, said[tokens], log_probs[tokens]))
     return lessons
 
 
@@ -228,20 +224,20 @@ def _said(lessons: Sequence[Lesson], output: TensorDict) -> Taught:
 
 
 def write_lessons(
-    batch: KVBatchMeta, taught: Taught, weights: torch.Tensor, asked: LogitDistillConfig
+    step: StepRows, taught: Taught, weights: torch.Tensor, asked: LogitDistillConfig
 ) -> KVBatchMeta:
     """Write the teacher's columns beside all rows.
 
     Args:
-        batch: all rows.
+        step: the rows.
         taught: what the teacher said.
         weights: [M] of each token.
         asked: which columns the loss reads.
 
     Returns:
-        The batch, which knows of the columns.
+        All rows, which know of the columns.
     """
-    lengths = [len(lesson.response) for lesson in taught.lessons]
+    meta, lengths = step.meta, [len(lesson.response) for lesson in taught.lessons]
     places = [
         torch.arange(n) + lesson.start for n, lesson in zip(lengths, taught.lessons, strict=True)
     ]
@@ -252,58 +248,48 @@ def write_lessons(
         columns |= {TEACHER_IDS: taught.ids, TEACHER_LOG_PROBS: taught.outcomes}
     else:
         columns[TEACHER_SAID] = taught.log_probs
+    rows = [step.at[lesson.row] for lesson in taught.lessons]
     fields = {
-        name: by_row(values.split(lengths), taught.lessons, len(batch))
-        for name, values in columns.items()
+        name: by_row(values.split(lengths), rows, len(meta)) for name, values in columns.items()
     }
     return tq.kv_batch_put(
-        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, len(batch))
+        keys=meta.keys, partition_id=meta.partition_id, fields=TensorDict(fields, len(meta))
     )
 
 
-def by_row(
-    values: Sequence[torch.Tensor], lessons: Sequence[Lesson], num_rows: int
-) -> torch.Tensor:
-    """The lessons' values ([T, …] each) as a ragged column of rows; empty without a lesson."""
-    rows: list[list[torch.Tensor]] = [[] for _ in range(num_rows)]
-    for lesson, value in zip(lessons, values, strict=True):
-        rows[lesson.row].append(value)
-    return ragged([torch.cat(row) if row else values[0][:0] for row in rows])
+def by_row(values: Sequence[torch.Tensor], rows: Sequence[int], num_rows: int) -> torch.Tensor:
+    """Values ([T, …] each) as a ragged column, each in its row, in order; a row may be empty."""
+    column: list[list[torch.Tensor]] = [[] for _ in range(num_rows)]
+    for row, value in zip(rows, values, strict=True):
+        column[row].append(value)
+    return ragged([torch.cat(row) if row else values[0][:0] for row in column])
 
 
-def token_places(lessons: Sequence[Lesson], rows: Sequence[int], lengths: torch.Tensor) -> Any:
-    """[M] where the lessons' tokens are among those of all rows, one row after the other.
-
-    Args:
-        lessons: at least one.
-        rows: the rows, in order.
-        lengths: [N] their tokens.
+def token_places(lessons: Sequence[Lesson], batch: RowBatch) -> torch.Tensor:
+    """[M] where the tokens of the lessons, of which there is at least one, are among those of the
+    batch.
     """
-    first = dict(zip(rows, (lengths.cumsum(0) - lengths).tolist(), strict=True))
-    starts = [first[lesson.row] + lesson.start for lesson in lessons]
-    return torch.cat(
-        [torch.arange(len(one.response)) + at for one, at in zip(lessons, starts, strict=True)]
-    )
+    first = batch.lengths.cumsum(0) - batch.lengths
+    return torch.cat([torch.arange(len(a.response)) + first[a.row] + a.start for a in lessons])
 
 
 def teacher_metrics(
-    taught: Taught | None, batch: KVBatchMeta, weights: Mapping[str, float]
+    taught: Taught | None, step: StepRows, weights: Mapping[str, float]
 ) -> dict[str, float]:
     """`rltf/logit_distill/…` of a step; the loss and the divergence come from the workers.
 
     Args:
         taught: what the teacher said; None: nobody has one.
-        batch: the rows.
+        step: the rows.
         weights: `weight`, the objective's coefficient at this step, and further means.
     """
-    name, rows = "rltf/logit_distill", real_rows(batch)
+    name, keys = "rltf/logit_distill", step.keys
     lessons = taught.lessons if taught else []
-    taught_sessions = {session_of(batch.keys[lesson.row]) for lesson in lessons}
-    num_sessions = len({session_of(batch.keys[i]) for i in rows})
-    num_tokens = sum(batch.tags[i]["response_len"] for i in rows)
+    taught_sessions = {session_of(keys[lesson.row]) for lesson in lessons}
+    num_taught = sum(len(lesson.response) for lesson in lessons)
     metrics = {f"{name}/{key}": value for key, value in weights.items()} | {
-        f"{name}/session_share": len(taught_sessions) / num_sessions,
-        f"{name}/token_share": sum(len(lesson.response) for lesson in lessons) / num_tokens,
+        f"{name}/session_share": len(taught_sessions) / len(step.batch.sessions.group),
+        f"{name}/token_share": num_taught / len(step.batch.role),
     }
     if taught:
         metrics[f"{name}/teacher_s"] = taught.seconds

@@ -42,11 +42,9 @@ from rltf_verl.adapters.metrics.validation import (
 from rltf_verl.adapters.queue.columns import (
     FACTS,
     FOR_FORWARD,
-    SAMPLER_LOG_PROBS,
-    real_rows,
     stale_turns,
 )
-from rltf_verl.adapters.queue.step_rows import StepRows, read_rows, write_tokens
+from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient
 from rltf_verl.adapters.startup.budget import check_prompt_budget
@@ -68,7 +66,7 @@ from rltf_verl.adapters.training.teacher import (
     voices,
     write_lessons,
 )
-from rltf_verl.algos.targets import sampled_tokens
+from rltf_verl.adapters.training.trained import Trained, target_columns
 from rltf_verl.objectives import (
     objective_shares,
     objective_weights,
@@ -191,69 +189,75 @@ class RLTFTrainerMixin(_Trainer):
         return super()._compute_ref_log_prob(batch, metrics)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Advantages of every token by its role (`algos.targets`).
+        """Advantages of every token by its role (`objectives.targets`), and the teacher's columns.
 
         One look into the queue and one entry, as in verl: each costs more than all that is computed
         here.
         """
-        rows = real_rows(batch)
-        step = read_rows(batch, rows)
-        packed = step.batch
-        sampled = sampled_tokens(packed.role)
-        metrics.update(sampling_metrics(packed, step.entropy, sampled))
-        stale = stale_turns(step.facts, self.global_steps, self.rltf.max_staleness)
-        trusted, corrected = self._rollout_correction(step)
-        shares = objective_shares(self.rltf, *self._now())
-        targets, weights = shared_targets(
-            packed, self.rltf, self._weights(), shares, stale, trusted
-        )
-        of_teacher = torch.zeros(0)
-        if (taught := self._ask_teacher(batch)) is not None:
-            place = token_places(taught.lessons, rows, step.lengths)
-            targets, of_teacher = weigh_lessons(
-                self.rltf, packed, targets, place, taught.gap, taught.entropy, weights
-            )
-        columns = {"advantages": targets.advantages, "returns": targets.advantages}
-        # The sampler's log-probs of what was sampled elsewhere belong to another prompt; under
-        # `rollout_log_probs` they would pass for this row's.
-        columns[SAMPLER_LOG_PROBS] = packed.sampler_log_probs
-        columns["rollout_log_probs"] = torch.where(
-            sampled, packed.sampler_log_probs, packed.old_log_probs
-        )
-        if targets.ref_log_probs is not packed.old_log_probs:
-            columns["old_log_probs"] = targets.ref_log_probs
-        if trusted is not None:
-            columns["rollout_is_weights"] = trusted
-            metrics.update(corrected)
-        batch = write_tokens(batch, rows, {k: v.squeeze(1) for k, v in columns.items()})
-        owners = token_objectives(self.rltf)
-        metrics.update(role_metrics(owners, packed, targets, weights, step.lengths))
-        replaced = {name: metrics.get(name, 0.0) for name in SPENT}
-        metrics.update(session_metrics(step.facts, self.rltf.episode.horizon))
-        metrics.update({name: metrics[name] + spent for name, spent in replaced.items()})
-        metrics.update(stale_metrics(owners, packed, stale))
-        for objective in self.objectives:
-            objective.look(metrics)
-        metrics["rltf/session/lost_share"] = lost_share(
-            packed.sessions.group.shape[0], self._num_sessions()
-        )
-        metrics.update(self.judge.metrics())
-        self.row_log.write(batch, rows, step, targets, self.global_steps)
-        batch = self._taught(batch, taught, of_teacher, metrics)
-        batch.extra_info[DENOMINATOR] = self._denominator(packed.sessions.group.shape[0])
+        step = StepRows.read(batch)
+        trained = self._trained(step)
+        batch = self._written(step, trained)
+        metrics.update(self._step_metrics(step, trained, metrics))
+        self.row_log.write(step, trained.targets, self.global_steps)
         return batch
 
+    def _trained(self, step: StepRows) -> Trained:
+        """What the rows are trained on."""
+        stale = stale_turns(step.facts, self.global_steps, self.rltf.max_staleness)
+        trust, corrected = self._rollout_correction(step)
+        shares = objective_shares(self.rltf, *self._now())
+        targets, weights = shared_targets(
+            step.batch, self.rltf, self._weights(), shares, stale, trust
+        )
+        taught, lesson_weights = self._ask_teacher(step), torch.zeros(0)
+        if taught is not None:
+            place = token_places(taught.lessons, step.batch)
+            targets, lesson_weights = weigh_lessons(
+                self.rltf, step.batch, targets, place, taught.gap, taught.entropy, weights
+            )
+        return Trained(targets, weights, stale, trust, corrected, taught, lesson_weights)
+
+    def _written(self, step: StepRows, trained: Trained) -> KVBatchMeta:
+        """All rows, with the columns and constants that the update reads."""
+        batch = step.write(target_columns(step.batch, trained.targets, trained.trust))
+        weight, own = self._weights()["logit_distill"], self.rltf.logit_distill
+        if trained.taught is not None and bool(trained.lesson_weights.any()):
+            batch = write_lessons(step, trained.taught, trained.lesson_weights, own)
+            num_tokens = len(trained.lesson_weights) / self.rltf.updates_per_batch
+            batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens})
+        batch.extra_info[DENOMINATOR] = self._denominator(len(step.facts))
+        return batch
+
+    def _step_metrics(
+        self, step: StepRows, trained: Trained, before: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Numbers of the step; `before`: what is known of it, replaced groups' spending too."""
+        owners = token_objectives(self.rltf)
+        metrics: dict[str, Any] = {
+            **sampling_metrics(step.batch, step.entropy),
+            **trained.corrected,
+            **role_metrics(owners, step.batch, trained.targets, trained.weights),
+            **session_metrics(step.facts, self.rltf.episode.horizon),
+            **stale_metrics(owners, step.batch, trained.stale),
+            "rltf/session/lost_share": lost_share(len(step.facts), self._num_sessions()),
+            **self.judge.metrics(),
+            **self._teacher_metrics(step, trained),
+        }
+        metrics |= {name: metrics[name] + before.get(name, 0.0) for name in SPENT}
+        for objective in self.objectives:
+            objective.look({**before, **metrics})
+        return metrics
+
     def _rollout_correction(self, step: StepRows) -> tuple[torch.Tensor | None, dict[str, float]]:
-        """[L, 1] weights of verl's rollout correction and its metrics, where it is on."""
+        """[L] weights of verl's rollout correction and its metrics, where it is on."""
         correction = self.config.algorithm.get("rollout_correction")
         if not correction or not (correction.get("rollout_is") or correction.get("rollout_rs")):
             return None, {}
-        trusted, metrics = rollout_correction(step.padded(), correction)
-        return step.unpadded(trusted), metrics
+        return rollout_correction(step.batch, correction)
 
-    def _ask_teacher(self, batch: KVBatchMeta) -> Taught | None:
+    def _ask_teacher(self, step: StepRows) -> Taught | None:
         """What the teacher says at its prompts (`rltf.logit_distill`); None where it has none."""
-        if self._weights()["logit_distill"] == 0 or not (lessons := read_lessons(batch)):
+        if self._weights()["logit_distill"] == 0 or not (lessons := read_lessons(step)):
             return None
         asked = partial(
             teacher_batch,
@@ -271,26 +275,14 @@ class RLTFTrainerMixin(_Trainer):
 
         return ask_teacher(lessons, voices(self.rltf.teacher, self._lora), call)
 
-    def _taught(
-        self,
-        batch: KVBatchMeta,
-        taught: Taught | None,
-        weights: torch.Tensor,
-        metrics: dict[str, Any],
-    ) -> KVBatchMeta:
-        """The teacher's columns and numbers."""
+    def _teacher_metrics(self, step: StepRows, trained: Trained) -> dict[str, float]:
         weight, own = self._weights()["logit_distill"], self.rltf.logit_distill
         if weight == 0:
-            return batch
+            return {}
         means = {"weight": weight}
-        if taught is not None and (self.rltf.teacher.gate != "none" or own.entropy_decay):
-            means["token_weight"] = float(weights.mean())
-        metrics.update(teacher_metrics(taught, batch, means))
-        if taught is not None and bool(weights.any()):
-            batch = write_lessons(batch, taught, weights, own)
-            num_tokens = len(weights) / self.rltf.updates_per_batch
-            batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens})
-        return batch
+        if trained.taught is not None and (self.rltf.teacher.gate != "none" or own.entropy_decay):
+            means["token_weight"] = float(trained.lesson_weights.mean())
+        return teacher_metrics(trained.taught, step, means)
 
     def _now(self) -> tuple[int, int, int]:
         """What schedules are functions of."""
