@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from rltf_verl.judge.gateway import Opener
 from rltf_verl.objectives.rows import session_rows
 from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
-from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Row
+from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Problem, Row
 
 warn_once(
     "verl.utils.tokenizer.continuous_token_wiring"
@@ -59,6 +59,31 @@ class SessionsOfWorker:
             if log.dir
             else None
         )
+
+    def seeds_of(self, row: Mapping[str, Any], problem: Problem) -> Callable[[str], int]:
+        """The sampling seeds of a dataset row's session."""
+        return seeds_of_session(
+            self.config.seed,
+            validate=bool(row["rltf_validate"]),
+            step=int(row["global_steps"]),
+            source=str(row["data_source"]),
+            index=problem.index,
+            session_id=int(row["session_id"]),
+            pair_sessions=self.config.episode.pair_sessions,
+        )
+
+    def write(self, episode: Episode, messages: Sequence[Message], row: Mapping[str, Any]) -> None:
+        """Into the episode log, where there is one."""
+        if self.log is not None:
+            self.log.append(
+                episode,
+                question=messages[-1]["content"],
+                step=int(row["global_steps"]),
+                validate=bool(row["rltf_validate"]),
+                uid=str(row["uid"]),
+                seed=self.config.seed,
+                context=messages[:-1],
+            )
 
 
 @cache
@@ -123,50 +148,29 @@ class RLTFAgentLoop(AgentLoopBase):
             The rows, the last attempt last.
         """
         shared: SessionsOfWorker = kwargs["rltf_shared"]
-        start = time.monotonic()
-        step, session_id = int(kwargs["global_steps"]), int(kwargs["session_id"])
-        validate = bool(kwargs["rltf_validate"])
+        start, validate = time.monotonic(), bool(kwargs["rltf_validate"])
+        horizon = self._horizon(shared.config.episode, int(kwargs["global_steps"]), validate)
         problem = problem_of(shared.parts.env, kwargs)
-        seed_of = seeds_of_session(
-            shared.config.seed,
-            validate=validate,
-            step=step,
-            source=str(kwargs["data_source"]),
-            index=problem.index,
-            session_id=session_id,
-            pair_sessions=shared.config.episode.pair_sessions,
-        )
         messages = _first_prompt(kwargs["raw_prompt"], problem.index)
         policy = VerlPolicy(
             self,
             sampling_params,
-            f"{kwargs['uid']}_{session_id}",
+            f"{kwargs['uid']}_{kwargs['session_id']}",
             send_seeds=shared.config.seed is not None,
         )
-        rollout = self.rollout_config
-        size = rollout.val_kwargs.n if validate else rollout.n
-        horizon = self._horizon(shared.config.episode, step, validate)
+        size = self.rollout_config.val_kwargs.n if validate else self.rollout_config.n
         episode = await run_episode(
             shared.parts,
             policy,
             problem,
             messages,
-            session_id=session_id,
+            session_id=int(kwargs["session_id"]),
             validate=validate,
-            seed_of=seed_of,
+            seed_of=shared.seeds_of(kwargs, problem),
             group=shared.groups.of(str(kwargs["uid"]), int(size)),
             horizon=horizon,
         )
-        if shared.log is not None:
-            shared.log.append(
-                episode,
-                question=messages[-1]["content"],
-                step=step,
-                validate=validate,
-                uid=str(kwargs["uid"]),
-                seed=shared.config.seed,
-                context=messages[:-1],
-            )
+        shared.write(episode, messages, kwargs)
         # Validation reads only the last row; an objective's rows would be generated for nothing.
         rows = (
             attempt_rows(episode)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -56,6 +58,17 @@ def check_row_budget(config: DictConfig) -> None:
             )
 
 
+@dataclass
+class Measured:
+    """The prompts of the first problems."""
+
+    longest: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Whose prompt -> tokens of the longest later one, and its problem."""
+    num_problems: int = 0
+    num_told: int = 0
+    """Problems whose teacher has something to read."""
+
+
 def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any) -> None:
     """Refuse a `data.max_prompt_length` that cannot hold a second prompt, or a teacher's, even if
     the attempt had no tokens at all; and a teacher who has nothing to read.
@@ -65,29 +78,31 @@ def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenize
     cut by as much.
     """
     limit, rltf = int(config.data.max_prompt_length), parts.config
-    options = dict(config.data.get("apply_chat_template_kwargs") or {})
-    needs: dict[str, tuple[int, int]] = {}
-    num_told = num = 0
-
-    def length(messages: list[Message], index: int) -> int:
-        try:
-            ids = tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=True, return_dict=False, **options
-            )
-        except Exception as error:  # templates raise what they like
-            roles = " ".join(message["role"] for message in messages)
-            cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    measured = _measured(config, parts, dataset, tokenizer)
+    for what, (longest, worst) in measured.longest.items():
+        if longest > limit:
+            template = rltf.teacher.prompt if what == TEACHER else rltf.episode.revise
+            shorter = "" if what == TEACHER else "; or set rltf.episode.revise=note, which is short"
             raise ConfigError(
-                "actor_rollout_ref.model.custom_chat_template: the chat template cannot render"
-                f" problem {index}, whose messages are of {roles} ({cause}); change the prompts, or"
-                " set another template"
-            ) from error
-        return len(ids)
+                f"data.max_prompt_length={limit}: the {what} prompt of template {template}"
+                f" needs {longest} tokens for problem {worst} before any attempt is quoted; set it"
+                f" to at least {longest} plus the length of an attempt{shorter}"
+            )
+    if measured.num_problems and rltf.teaches and not measured.num_told:
+        reads = ", ".join(rltf.teacher.sources)
+        raise ConfigError(
+            f"rltf.teacher.reads={reads}: none of the first {measured.num_problems} problems of the"
+            " training data has one; give them one (docs/methods.md says where), or let the teacher"
+            " read feedback"
+        )
 
+
+def _measured(config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any) -> Measured:
+    limit, measured = int(config.data.max_prompt_length), Measured()
+    length = partial(_length, tokenizer, config.data.get("apply_chat_template_kwargs") or {})
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
-        problem = problem_of(parts.env, row)
-        question = first_prompt(row)
+        problem, question = problem_of(parts.env, row), first_prompt(row)
         tokens = length(question, problem.index)
         if tokens > limit and config.data.get("filter_overlong_prompts"):
             continue
@@ -97,27 +112,29 @@ def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenize
                 f" {tokens} tokens; raise it, or leave such problems out with"
                 " data.filter_overlong_prompts=True"
             )
-        num += 1
+        measured.num_problems += 1
         for what, prompt in _later_prompts(parts, problem, question):
-            num_told += what == TEACHER
+            measured.num_told += what == TEACHER
             needed = length(prompt, problem.index)
-            if needed > needs.get(what, (0, 0))[0]:
-                needs[what] = needed, problem.index
-    for what, (longest, worst) in needs.items():
-        if longest > limit:
-            template = rltf.teacher.prompt if what == TEACHER else rltf.episode.revise
-            shorter = "" if what == TEACHER else "; or set rltf.episode.revise=note, which is short"
-            raise ConfigError(
-                f"data.max_prompt_length={limit}: the {what} prompt of template {template}"
-                f" needs {longest} tokens for problem {worst} before any attempt is quoted; set it"
-                f" to at least {longest} plus the length of an attempt{shorter}"
-            )
-    if num and rltf.teaches and not num_told:
-        reads = ", ".join(rltf.teacher.sources)
-        raise ConfigError(
-            f"rltf.teacher.reads={reads}: none of the first {num} problems of the training data has"
-            " one; give them one (docs/methods.md says where), or let the teacher read feedback"
+            if needed > measured.longest.get(what, (0, 0))[0]:
+                measured.longest[what] = needed, problem.index
+    return measured
+
+
+def _length(tokenizer: Any, options: Mapping[str, Any], messages: list[Message], index: int) -> int:
+    try:
+        ids = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=True, return_dict=False, **options
         )
+    except Exception as error:  # templates raise what they like
+        roles = " ".join(message["role"] for message in messages)
+        cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ConfigError(
+            "actor_rollout_ref.model.custom_chat_template: the chat template cannot render"
+            f" problem {index}, whose messages are of {roles} ({cause}); change the prompts, or"
+            " set another template"
+        ) from error
+    return len(ids)
 
 
 def _later_prompts(
