@@ -90,6 +90,12 @@ print(random.random(), np.random.rand())
     assert set(first.split()[:2]).isdisjoint(second.split()[:2])
 
 
+def test_a_fork_is_a_process_group_of_its_own(command, tmp_path):
+    """Ray ends a worker together with its group, which must hold no other worker."""
+    found = run(command, tmp_path, "import os; print(os.getpgid(0) == os.getpid())")
+    assert found.stdout == "True\n"
+
+
 def test_a_fork_that_fails_says_why(command, tmp_path):
     found = run(command, tmp_path, "raise KeyError('this one')")
     assert found.returncode == 1

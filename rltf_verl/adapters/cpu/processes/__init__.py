@@ -42,7 +42,7 @@ def _choose_threads(config: DictConfig) -> None:
 def _start_fork_server(config: DictConfig) -> None:
     """And tell Ray of it, in the config that verl hands to `ray.init`.
 
-    Only where `RLTF_FORK_SERVER=1`: a worker of it once died in a test, and nobody knows why yet.
+    Only where `RLTF_FORK_SERVER=1`, until it has run for longer.
     Not for a cluster that runs already, which may have other nodes; not where the config names
     another Python; and not where `full_determinism` wants a hash seed in every process.
     """

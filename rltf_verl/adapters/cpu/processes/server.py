@@ -174,6 +174,7 @@ class Server:
 
     def _leave(self, streams: list[int], asked: socket.socket) -> None:
         """In a fork: give up what belongs to the server."""
+        os.setpgid(0, 0)  # as Ray's own workers: with one of them it ends all of its group
         end_with(os.getppid())
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
