@@ -13,13 +13,15 @@ VLLM_BIN := $(VLLM_VENV)/bin
 install: $(VENV)/installed
 
 # A current pip resolves verl's dependencies in a fraction of the time; torch comes first and pinned, so that the build
-# which is then there satisfies verl's range and no other one is fetched.
+# which is then there satisfies verl's range and no other one is fetched. pip compiles with one core, compileall with all;
+# some packages bring files that do not compile.
 $(VENV)/installed: setup.py pyproject.toml
 	$(PYTHON) -c 'import sys; assert (3, 10) <= sys.version_info < (3, 13), "Python 3.10 to 3.12 is needed, this is " + sys.version'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet torch==$(TORCH)
-	$(BIN)/pip install --quiet -e '.[dev]'
+	$(BIN)/pip install --quiet --no-compile torch==$(TORCH)
+	$(BIN)/pip install --quiet --no-compile -e '.[dev]'
+	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
 	touch $@
 
 # Trains one tiny policy with GRPO and with RLTF-SD in the real verl trainer, on the CPU; writes outputs/demo.
@@ -60,6 +62,7 @@ e2e: install
 # What is too long for every run: all examples and benchmarks; each preset and environment in the real trainer, all of verl's
 # modes; about an hour.
 nightly: install
+	$(BIN)/pip install --quiet -e '.[notebook]'
 	$(BIN)/pytest -m 'not e2e and not vllm' -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile nightly
 	$(BIN)/pytest -m 'e2e and nightly' -n 2 --durations 0
 

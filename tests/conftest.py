@@ -16,7 +16,6 @@ LONGEST = (
     "test_packaging_e2e",
     "test_judge_e2e",
     "test_modes_e2e",
-    "test_golden_prompts_on_cpu",
     "test_presets_on_cpu",
     "test_parity_presets_on_cpu",
 )

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -70,9 +71,7 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
-MODULES = {
-    module_of(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))
-}
+MODULES = {module_of(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
 def nodes_of(tree: ast.AST):
@@ -96,7 +95,14 @@ def imports_of(nodes) -> set[str]:
     return names
 
 
-IMPORTS = {module: imports_of(nodes_of(tree)) for module, tree in MODULES.items()}
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {module: ast.parse(path.read_text("utf-8")) for module, path in MODULES.items()}
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    return {module: imports_of(nodes_of(tree)) for module, tree in trees().items()}
 
 
 def part_of(module: str) -> str:
@@ -104,7 +110,7 @@ def part_of(module: str) -> str:
 
 
 def test_no_import_runs_in_a_circle() -> None:
-    graph = {module: names & MODULES.keys() for module, names in IMPORTS.items()}
+    graph = {module: names & MODULES.keys() for module, names in imports().items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -115,7 +121,7 @@ def test_arrows_point_down() -> None:
     floor = {part: k for k, part in enumerate(("rltf_verl", *FLOORS))}
     offenders = [
         f"{module} imports {name}"
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         for name in names & MODULES.keys()
         if floor[part_of(name)] > floor[part_of(module)]
     ]
@@ -125,7 +131,7 @@ def test_arrows_point_down() -> None:
 def test_a_part_imports_no_package_but_its_own() -> None:
     offenders = [
         f"{module} imports {top}"
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         for top in (
             {name.partition(".")[0] for name in names} - {"rltf_verl"} - sys.stdlib_module_names
         )
@@ -143,7 +149,7 @@ def test_frameworks_are_known_in_the_adapters_only() -> None:
 def test_the_command_line_imports_nothing_before_it_must() -> None:
     top = {
         name
-        for module, tree in MODULES.items()
+        for module, tree in trees().items()
         if part_of(module) == "cli" and module != "rltf_verl.cli.judge_trial"
         for name in imports_of(tree.body)
         if name.startswith("rltf_verl")

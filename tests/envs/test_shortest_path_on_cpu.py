@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from functools import cache
 from itertools import product
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.base import LEVELS, Splits
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.envs.shortest_path.mazes import STEPS, Maze, is_path, shortest_path, walk
 from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, read_path, read_release_path
@@ -34,8 +35,16 @@ OFFICIAL, STRICT, COMPACT = (
     ShortestPath(style="compact"),
 )
 ENVS = [OFFICIAL, STRICT, COMPACT, ShortestPath(mode="official", style="compact")]
-ALL = OFFICIAL.build(0, 19_800, 200)
-PROBLEMS = {id(env): env.build(1, 300, 0).train for env in ENVS}
+
+
+@cache
+def official() -> Splits:
+    return OFFICIAL.build(0, 19_800, 200)
+
+
+@cache
+def problems_of(env: ShortestPath) -> list[Problem]:
+    return env.build(1, 300, 0).train
 
 
 def boxed(answer: str) -> str:
@@ -63,7 +72,10 @@ def told(env: ShortestPath, problem: Problem, text: str) -> list[str]:
 
 
 def test_official_items_are_the_release_s() -> None:
-    for problems, wanted in ((ALL.train, TRAIN_SHA256), (ALL.test, TEST_SHA256)):
+    for problems, wanted in (
+        (official().train, TRAIN_SHA256),
+        (official().test, TEST_SHA256),
+    ):
         items = [{key: problem.data[key] for key in KEYS} for problem in problems]
         assert (
             hashlib.sha256(
@@ -74,13 +86,16 @@ def test_official_items_are_the_release_s() -> None:
 
 
 def test_the_first_prompt_is_the_release_s() -> None:
-    assert hashlib.sha256(OFFICIAL.prompt(ALL.train[0]).encode()).hexdigest() == FIRST_PROMPT_SHA256
+    assert (
+        hashlib.sha256(OFFICIAL.prompt(official().train[0]).encode()).hexdigest()
+        == FIRST_PROMPT_SHA256
+    )
 
 
 def test_the_release_s_defects_are_kept_in_official_mode() -> None:
-    constant = sum(OFFICIAL.grade(problem, boxed("banana")).correct for problem in ALL.test)
+    constant = sum(OFFICIAL.grade(problem, boxed("banana")).correct for problem in official().test)
     assert constant == 77
-    assert sum(problem.data["start"] == problem.data["dest"] for problem in ALL.test) == 6
+    assert sum(problem.data["start"] == problem.data["dest"] for problem in official().test) == 6
 
 
 @pytest.mark.parametrize(
@@ -313,7 +328,7 @@ def test_compact_marks(answer: str, location: str, hint: str) -> None:
 
 @pytest.mark.parametrize("env", ENVS)
 def test_problems_come_back_from_a_file_as_they_were(env: ShortestPath) -> None:
-    for problem in PROBLEMS[id(env)][:20]:
+    for problem in problems_of(env)[:20]:
         row = json.loads(json.dumps(row_of(problem, env.prompt(problem), "train")))
         assert problem_from_row(row["extra_info"], row["reward_model"]) == problem
 
@@ -323,13 +338,13 @@ def test_problems_come_back_from_a_file_as_they_were(env: ShortestPath) -> None:
 )
 @examples(300)
 def test_any_text(env: ShortestPath, i: int, text: str, level: str) -> None:
-    check_any_text(env, PROBLEMS[id(env)][i], text, level)
+    check_any_text(env, problems_of(env)[i], text, level)
 
 
 @pytest.mark.parametrize("env", ENVS)
 def test_hostile_texts(env: ShortestPath) -> None:
     for i, text in enumerate(hostile_texts(many(1000))):
-        check_any_text(env, PROBLEMS[id(env)][i % 300], text, LEVELS[i % 4])
+        check_any_text(env, problems_of(env)[i % 300], text, LEVELS[i % 4])
 
 
 def check_any_text(env: ShortestPath, problem: Problem, text: str, level: str) -> None:
@@ -352,7 +367,7 @@ def check_any_text(env: ShortestPath, problem: Problem, text: str, level: str) -
 def test_explanations_are_true_and_a_full_one_holds_the_answer(
     env, i: int, moves: str, none: bool
 ) -> None:
-    problem = PROBLEMS[id(env)][i]
+    problem = problems_of(env)[i]
     text = boxed("infeasible" if none else ", ".join(moves))
     grade = env.grade(problem, text)
     if grade.correct:

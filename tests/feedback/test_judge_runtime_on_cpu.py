@@ -148,11 +148,9 @@ async def test_no_more_requests_at_once_than_allowed_and_connections_are_used_ag
 async def test_requests_per_minute() -> None:
     server = JudgeServer()
     async with serving(server, requests_per_minute=600) as runtime:
+        began = time.monotonic()
         await asyncio.gather(*(runtime.complete(call(i)) for i in range(25)))
-        spread = server.arrivals[-1] - server.arrivals[0]
-        assert spread >= 1.0, (
-            "10 a second after the first 11: 1.4 s, and requests dawdle on the way"
-        )
+        assert server.arrivals[-1] - began > 1.3, "10 a second after the first 11: 1.4 s"
 
 
 async def test_equal_calls_at_the_same_time_are_one_request() -> None:
