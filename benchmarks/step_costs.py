@@ -1,6 +1,7 @@
 """Where the demo's step and its start-up go: seconds per process, beside one plain process.
 
     python benchmarks/step_costs.py [--methods sd grpo_single] [--steps 16] [--repeats 1]
+    python benchmarks/step_costs.py --methods sd --busy 1     # with a neighbour that never rests
 
 Runs the demo's training, one method after the other, and reads the CPU clock of each of its
 processes at every line of metrics. Wall time on a machine with other work says little; CPU seconds
@@ -14,9 +15,11 @@ import argparse
 import json
 import shutil
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +212,18 @@ def show(method: str, runs: Sequence[dict[str, Any]], least: float, console: Con
     console.print(table)
 
 
+@contextmanager
+def neighbours(number: int) -> Iterator[None]:
+    """So many processes that compute without a pause."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
 def main() -> None:
     """Run, print a table per method, write the numbers."""
     parser = argparse.ArgumentParser(
@@ -217,6 +232,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=["grpo_single", "sd"])
     parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--busy", type=int, default=0, help="neighbours that never rest")
     parser.add_argument("--out", type=Path, default=Path("outputs/benchmarks"))
     args = parser.parse_args()
     folder = args.out.resolve() / "step_costs"
@@ -224,7 +240,9 @@ def main() -> None:
     measured: dict[str, list[dict[str, Any]]] = {method: [] for method in args.methods}
     for repeat in range(args.repeats):
         for method in args.methods:
-            measured[method].append(measure(folder / str(repeat) / method, method, args.steps))
+            with neighbours(args.busy):
+                run = measure(folder / str(repeat) / method, method, args.steps)
+            measured[method].append(run)
     floors = {method: floor(method) for method in args.methods}
     for method, runs in measured.items():
         show(method, runs, floors[method], Console())

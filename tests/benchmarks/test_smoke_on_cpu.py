@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import verl  # noqa: F401  loads the plugin, which adds the search path
 
@@ -169,7 +170,11 @@ time.sleep(0.2)
         return subprocess.Popen([sys.executable, "-c", program], cwd=folder), ray_dir
 
     monkeypatch.setattr(module, "start", start)
-    found = module.measure(tmp_path, "sd", steps)
+    before = psutil.Process().children()
+    with module.neighbours(2):
+        assert len(psutil.Process().children()) == len(before) + 2
+        found = module.measure(tmp_path, "sd", steps)
+    assert psutil.Process().children() == before
     assert found["wall_start_s"] > 0
     assert found["wall_step_s"] > 0
     assert set(found["cpu_step_s"]) == {"Ray's own"}
