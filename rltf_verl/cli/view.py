@@ -40,7 +40,7 @@ def view(
     records = episodes_of(runs[0], None)
     text = page(records, title or str(runs[0].resolve()), history_of(runs[0]))
     out.write_text(text, encoding="utf-8")
-    typer.echo(f"{len(records)} sessions, {len(text) / 1e6:.1f} MB: {out}")
+    typer.echo(f"{len(records)} episodes, {len(text) / 1e6:.1f} MB: {out}")
 
 
 def _follow(paths: list[Path], title: str | None, host: str, port: int) -> None:

@@ -13,7 +13,7 @@ from rltf_verl.report.compare.run import Series, read_run
 BASE = "actor_rollout_ref.model.path"
 SHOWN = {
     "environment": "rltf.env.name",
-    "feedback": "rltf.feedback.provider",
+    "feedback": "rltf.feedback.provider.name",
     "attempts per episode": "rltf.episode.horizon",
     "episodes per problem": "actor_rollout_ref.rollout.n",
     "problems per step": "data.train_batch_size",
@@ -26,13 +26,13 @@ def card(name: str, step: int, settings: Mapping[str, Any], run: Path) -> str:
     """A README.md for the folder.
 
     Args:
-        name: what the model is called.
+        name: the model's folder.
         step: the training step.
         settings: config key -> value, of the checkpoint.
         run: folder of the run, for its validations.
     """
     base = settings.get(BASE)
-    parts = [_front(base), f"# {name}", _origin(base, step, settings)]
+    parts = [_front(base), f"# {Path(name).name}", _origin(base, step, settings)]
     parts += [_numbers(run, step), _use(name), _all_settings(settings)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

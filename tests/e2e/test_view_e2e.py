@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.report.view.build import page as written_page
-from tests.e2e.view_tab import SIZES, SLACK, Tab
+from tests.e2e.view_tab import SIZES, Tab
 from tests.support.log_records import HINT, HOSTILE, LEAKY, line, records, turn
 
 pytestmark = pytest.mark.e2e
-
-LOAD_MS, FILTER_MS = 2000, 200
 
 
 def session(said: str) -> tuple:
@@ -80,9 +78,8 @@ def tab(browser, pages) -> Iterator:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("num", [10, 10_000])
-def test_it_is_fast_and_fits(tab, num: int, size: str, scheme: str) -> None:
+def test_it_fits(tab, num: int, size: str, scheme: str) -> None:
     one = tab(num, scheme, size)
-    assert one.ms("load") < LOAD_MS * SLACK
     background = one.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background))) < 200) == (scheme == "dark")
     for place in ("overview", "list", "session-0", "session-12"):
@@ -91,13 +88,21 @@ def test_it_is_fast_and_fits(tab, num: int, size: str, scheme: str) -> None:
     one.show("list")
     assert one.count() == num + len(SESSIONS) + 1
     one.filter("outcome", "fixed")
-    assert one.ms("filter") < FILTER_MS * SLACK
     assert one.count() == num + len(SESSIONS) + 1 - 2
     one.filter("text", "NEEDLE")
     assert one.count() == (100 if num == 10_000 else 1)
-    one.filter("text", "needle")  # now that the texts are read
-    assert one.ms("filter") < FILTER_MS * SLACK
     assert one.page.locator(".row").count() < 40
+
+
+def test_a_filter_of_many_takes_little_more_than_reading_their_texts(tab) -> None:
+    one = tab(10_000)
+    one.filter("text", "needle")
+    one.count()  # the texts are read
+    ratio = one.times_plain(
+        "() => modules.filters.filter()",
+        "() => modules.state.state.texts.filter((text) => text.includes('needle')).length",
+    )
+    assert ratio < 20
 
 
 def test_the_search_finds_what_is_there_and_nothing_else(tab) -> None:

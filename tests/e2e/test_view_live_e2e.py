@@ -27,9 +27,10 @@ class Run:
         self.steps: list[tuple[int, dict]] = []
 
     def play(self, step: int, *sessions, **metrics: float) -> None:
-        write(self.log, sessions, step=step)
+        """Metrics first: a page that finds a log without them looks for them again 30 s later."""
         self.steps.append((step, trained() | {"actor/loss": -0.1 * step} | metrics))
         write_metrics(self.folder / "metrics.jsonl", self.steps)
+        write(self.log, sessions, step=step)
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_two_runs_in_the_same_charts(opened) -> None:
     first = tab.page.locator("figure").first.inner_text()
     assert "grpo train 0.0 % · sd train 100.0 %" in first
     assert tab.page.evaluate("modules.state.state.index.verdicts") == ["✗", "✗"]
-    tab.page.get_by_label("Run whose sessions are listed").select_option("sd")
+    tab.page.get_by_label("Run whose episodes are listed").select_option("sd")
     tab.until("modules.state.state.index.verdicts.join() === '✓,✓'")
     assert "grpo train" in tab.page.locator("#overview > .legend").inner_text().split("sd train")[0]
 

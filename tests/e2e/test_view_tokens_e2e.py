@@ -8,12 +8,11 @@ import pytest
 
 from rltf_verl.report.view.build import page as written_page
 from rltf_verl.report.view.limits import MOST_TOKENS
-from tests.e2e.view_tab import SIZES, SLACK, Tab
+from tests.e2e.view_tab import SIZES, Tab
 from tests.support.log_records import HOSTILE, line, records, row, turn, with_rows
 
 pytestmark = pytest.mark.e2e
 
-OPEN_MS = 300
 SAID = ["So", " 6", " ·", " 7", "\n", "\n", "\t", "=", " 42", "", "."]
 LEFT_OUT = "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]"
 
@@ -224,15 +223,28 @@ def test_rows_without_tokens_sessions_without_rows_and_odd_numbers(tab) -> None:
 
 
 def test_long_rows_open_fast(tab) -> None:
+    """Little slower than a plain list of as many tokens."""
     one = tab("session-2")
-    ms = one.page.evaluate("""async () => {
-        const start = performance.now();
-        location.hash = 'session-5';
-        while (!document.querySelector('.scale')) await new Promise(done => setTimeout(done, 1));
-        document.querySelector('.tokens').getBoundingClientRect();
-        await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
-        return performance.now() - start; }""")
-    assert ms < OPEN_MS * SLACK
+    ratio = one.times_plain(
+        """async () => {
+            location.hash = 'session-2';
+            while (document.querySelector('.scale')) await new Promise(done => setTimeout(done, 1));
+            location.hash = 'session-5';
+            while (!document.querySelector('.scale')) await new Promise(d => setTimeout(d, 1));
+            document.querySelector('.tokens').getBoundingClientRect(); }""",
+        """() => {
+            const list = document.createElement('pre');
+            for (let k = 0; k < 16000; k++) {
+                const token = document.createElement('span');
+                token.textContent = ` w${k}`;
+                token.title = String(k);
+                list.append(token);
+            }
+            document.body.append(list);
+            list.getBoundingClientRect();
+            list.remove(); }""",
+    )
+    assert ratio < 20
     assert one.page.locator(".tokens .t").count() == 16_000
     one.page.locator(".tokens").first.focus()
     one.page.keyboard.press("End")

@@ -21,6 +21,7 @@ SETTINGS = {
     "rltf.distill.weight": 1.0,
     "rltf.feedback_modeling.weight": 0.0,
     "rltf.env.name": "binary_matrix",
+    "rltf.feedback.provider.name": "verifier",
     "rltf.feedback.header": "Bearer sk-Zu7pQ92mVx41",
     "data.train_files": ["400 rows, sha256 ab|cd"],
 }
@@ -79,7 +80,9 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
 
     text = (out / "README.md").read_text()
     assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in text
+    assert "\n# own\n" in text
     assert "| objectives | distill |" in text
+    assert "| feedback | verifier |" in text
     assert "sha256 ab\\|cd" in text
     assert "rltf.feedback.header" in text
     assert "Zu7pQ92mVx41" not in text, "who publishes the folder publishes the settings"
@@ -100,12 +103,11 @@ def test_validations_of_the_run_stand_in_the_card(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("provider", "objectives"),
-    [("rltf.feedback.provider", "attempt"), ("rltf.feedback.odd.provider", "attempt, critique")],
+    [("verifier", "attempt"), ("policy", "attempt, critique")],
 )
 def test_the_card_names_what_was_trained(tmp_path: Path, provider: str, objectives: str) -> None:
-    who = "verifier" if provider == "rltf.feedback.provider" else "policy"
     weights = {"rltf.attempt.weight": 1.0, "rltf.critique.weight": 1.0, "rltf.sft.weight": 0.0}
-    text = card("own", 3, {**weights, provider: who}, tmp_path)
+    text = card("own", 3, {**weights, "rltf.feedback.provider.name": provider}, tmp_path)
     assert f"| objectives | {objectives} |" in text
 
 

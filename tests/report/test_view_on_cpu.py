@@ -215,7 +215,7 @@ def test_the_command(tmp_path):
         app, ["view", str(tmp_path / "log"), "-o", str(out), "--title", "<my> run"]
     )
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("2 sessions, ")
+    assert result.stdout.startswith("2 episodes, ")
     assert "<title>&lt;my&gt; run</title>" in out.read_text("utf-8")
     assert unpacked(out.read_text("utf-8"))[0]["verdicts"] == ["✗✓", "✗(✓|✗)"]
 

@@ -96,7 +96,7 @@ class LiveRun:
             "name": self.name,
             "step": max((step for step, _ in steps), default=None),
             "changed": self._log.changed_at if self._log else None,
-            "waits": "" if steps else self._trouble or f"{self._path}: no sessions yet",
+            "waits": "" if steps else self._trouble or f"{self._path}: no episodes yet",
             "firing": firing,
             "metrics": bool(self._metric_paths),
         }

@@ -13,14 +13,14 @@ export function turnBoxes(record, k) {
     attemptBox(record, k),
     withheld && feedbackBox(withheld, "Withheld feedback"),
     feedback && feedbackBox(feedback, "Feedback"),
-    teacher && teacherBox(teacher),
+    teacher && teacherBox(teacher, record.names[k]),
   ].filter(Boolean);
 }
 
-function teacherBox(teacher) {
+function teacherBox(teacher, name) {
   const size = counted(teacher.prompt_tokens, "token");
-  const summary = el("summary", {}, `what the teacher reads (${size})`);
-  return el("details", { class: "prompt" }, summary, textBox(teacher.prompt));
+  const summary = el("summary", {}, `what the teacher of ${name} reads (${size})`);
+  return el("details", { class: "prompt teacher" }, summary, textBox(teacher.prompt));
 }
 
 function attemptBox(record, k) {

@@ -8,7 +8,7 @@ import { formatted } from "./numbers.js";
 
 const WIDTH = 340;
 const HEIGHT = 150;
-const LEFT = 40;
+const LEFT = 48; // room for "−0.005" and "2.5e−4"
 const RIGHT = WIDTH - 8;
 const TOP = 8;
 const BOTTOM = HEIGHT - 20;
@@ -73,7 +73,7 @@ function ceiling(value) {
 function axes(chart, { first, last, low, top, x, y }) {
   const stepLabel = (step, anchor, text) =>
     svg("text", { x: x(step), y: HEIGHT - 5, "text-anchor": anchor }, text);
-  const ticks = low < 0 && top > 0 ? [low, 0, top] : [low, (low + top) / 2, top];
+  const ticks = low < 0 ? [...new Set([low, 0, top])] : [low, top / 2, top];
   const lines = ticks.flatMap((value) => [
     svg("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: y(value), y2: y(value) }),
     svg(
@@ -89,7 +89,7 @@ function axes(chart, { first, last, low, top, x, y }) {
 
 function short(value) {
   const size = Math.abs(value);
-  if (size && size < 0.001) return value.toExponential(0).replace(/-/g, "−");
+  if (size && size < 0.001) return Number(value.toPrecision(3)).toExponential().replace(/-/g, "−");
   const text = size >= 10000 ? `${value / 1000}k` : String(Number(value.toPrecision(3)));
   return text.replace("-", "−");
 }

@@ -60,7 +60,6 @@ function fill(name, all, options) {
 }
 
 export function filter() {
-  performance.mark("filter");
   const chosen = Object.fromEntries(new FormData(form));
   const passes = conditionFor(chosen);
   const number = state.index.step.length;
@@ -72,7 +71,6 @@ export function filter() {
   if (known < number) waitForTexts();
   state.active = Math.max(0, state.listed.indexOf(state.current));
   drawFromActive();
-  performance.measure("filter", "filter");
 }
 
 export function filterByStep(step) {
@@ -105,7 +103,7 @@ function showCount(stillReading) {
   const number = state.listed.length;
   document.getElementById("count").textContent = stillReading
     ? `Reading the texts … ${number} found so far`
-    : `${number} of ${state.index.step.length} sessions${older()}`;
+    : `${number} of ${state.index.step.length} episodes${older()}`;
 }
 
 // A live page lists the sessions of the newest steps.

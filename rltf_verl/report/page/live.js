@@ -58,7 +58,7 @@ function ago(seconds) {
 }
 
 function runChoice(runs, onIndex) {
-  const select = el("select", { "aria-label": "Run whose sessions are listed" });
+  const select = el("select", { "aria-label": "Run whose episodes are listed" });
   select.append(...runs.map((run, i) => new Option(visible(run.name), i)));
   select.value = state.run;
   select.addEventListener("change", () => {

@@ -20,7 +20,7 @@ export function drawOverview(onStep) {
   section.replaceChildren(
     document.getElementById("overview-title"),
     ...runsShown().flatMap(warningLines),
-    ...(totals.length ? [totalsTable(), endings()] : []),
+    ...(totals.length ? [...totalsTable(), endings()] : []),
     ...(drawn.length ? [legend(drawn)] : []),
     el("div", { id: "charts" }, ...drawn.map((chart) => chartFigure(chart, warnings, onStep))),
     ...notesOn(drawn, without),
@@ -80,7 +80,7 @@ function warningLines({ name, alone, warnings }) {
 // Head and value of each column; `last` holds the numbers of the last turn.
 const TOTALS = [
   ["", ({ run }) => run.split],
-  ["sessions", ({ run }) => run.sessions],
+  ["episodes", ({ run }) => run.sessions],
   ["steps", ({ run }) => `${run.first_step}–${run.last_step}`],
   ["first right", ({ run }) => formatted(run.turns[0]?.acc, true)],
   ["solved", ({ last }) => formatted(last?.solved, true)],
@@ -100,7 +100,10 @@ function totalsTable() {
     return TOTALS.map(([, valueOf]) => valueOf({ run, last }));
   });
   const head = TOTALS.map(([name]) => name);
-  return table(head, lines, isLive ? "The newest steps" : "The whole run");
+  const part = isLive ? "the newest steps" : "the whole run";
+  const { name, others = [] } = state.index;
+  const title = others.length ? `${visible(name)}: ${part}` : part[0].toUpperCase() + part.slice(1);
+  return [el("h3", {}, title), table(head, lines, title)];
 }
 
 function endings() {
@@ -109,7 +112,7 @@ function endings() {
       .map(([stop, number]) => `${stop} ${number}`)
       .join(", ");
   const runs = state.index.totals.map((run) => `${run.split} ${countsOf(run)}`);
-  return el("p", { class: "soft" }, `How sessions ended: ${runs.join("; ")}.`);
+  return el("p", { class: "soft" }, `How episodes ended: ${runs.join("; ")}.`);
 }
 
 function legend(charts) {
@@ -122,7 +125,7 @@ function legend(charts) {
     { class: "legend" },
     ...samples,
     ...(state.index.warnings.length ? [warned] : []),
-    el("span", {}, "click a step to list its sessions"),
+    el("span", {}, "click a step to list its episodes"),
   );
 }
 

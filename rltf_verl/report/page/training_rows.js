@@ -31,7 +31,7 @@ export function trainingRows(record, id) {
 function noteOn(boxes, tokensKnown) {
   if (!boxes.length) return "Nothing.";
   if (tokensKnown) return null;
-  return "The log holds the tokens of a few sessions of each step; of this one only means.";
+  return "The log holds the tokens of a few episodes of each step; of this one only means.";
 }
 
 function rowBox(row, i) {

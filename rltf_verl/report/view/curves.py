@@ -47,7 +47,7 @@ OTHERS: tuple[Curve, ...] = (
     ),
     (
         "Friction",
-        "Of the sessions that began wrong and went on: wrong at the end.",
+        "Of the episodes that began wrong and went on: wrong at the end.",
         True,
         lambda s: s.friction,
     ),
@@ -113,7 +113,7 @@ def _standing(k: int, cut: Container[int]) -> Curve:
 
     return (
         f"Right after turn {k + 1}",
-        "Sessions whose last answer by this turn is right.",
+        "Episodes whose last answer by this turn is right.",
         True,
         value,
     )
