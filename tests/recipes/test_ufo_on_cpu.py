@@ -41,7 +41,7 @@ def test_decay_and_penalty_by_hand(config) -> None:
 
 def test_who_is_right_sooner_has_the_higher_advantage_from_the_first_turn_on(config) -> None:
     sessions = play(config, [["yes"], ["a", "yes"], ["a", "a", "a", "a", "a"]])
-    first = [sessions.targets.advantages[n, 0].item() for n in range(3)]
+    first = [row[0].item() for row in sessions.batch.by_row(sessions.targets.advantages)]
     mean = (1.0 + 0.5 - 0.1 * 4 / 5) / 3  # γ = 1: the first turn's return is the whole session's
     assert first == pytest.approx([1.0 - mean, 0.5 - mean, -0.08 - mean])
     assert len(sessions.rows_of(Role.ATTEMPT)) == len(sessions.rows) == 3, "one growing conversation, one row"
