@@ -7,7 +7,7 @@ losses.
 
 Runs where `trl` is installed; it is no dependency, and an environment of its own with `trl==1.16.0`
 and the repository's root on PYTHONPATH will do. `tests/algos/test_trl_on_cpu.py` reads the file.
-Beside `--train` stands `python -m benchmarks.study.teachers trl --problems 24 --steps 40`.
+Beside `--train` stands `python -m benchmarks.study.teachers trl --problems 24 --steps 80`.
 
 TRL samples the answers and makes the teacher's prompts; its student and its moving-average teacher
 are then moved apart. Its loss comes from its trainer. Ours is made of forwards of our own, row by
@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -249,23 +250,23 @@ def compared() -> bool:
     return good
 
 
-def trained(lr: float, seed: int, steps: int = 40, every: int = 10) -> dict[str, Any]:
-    """TRL's trainer on the problems of the study: share of right answers to held-out problems every
-    few steps, and CPU seconds per step. What is set is what `teachers.BESIDE_TRL` has.
+def trained(lr: float, seed: int, steps: int = 80, every: int = 20) -> dict[str, Any]:
+    """TRL's trainer on the problems of the study: answers to held-out problems every few steps, and
+    CPU seconds per step. What is set is what `teachers.BESIDE_TRL` has.
     """
     from transformers import TrainerCallback
 
     from benchmarks.study import settings
 
     splits = settings.problems()
-    held_out: dict[int, float] = {}
+    held_out: dict[int, dict[str, float]] = {}
     seconds, start = 0.0, 0.0
 
     class Watch(TrainerCallback):  # type: ignore[misc]
         """Tests between steps, and counts time within them."""
 
         def on_train_begin(self, *_: Any, **__: Any) -> None:
-            held_out[0] = _accuracy(trainer, splits.test[:24])
+            held_out[0] = _graded(trainer, splits.test[:24])
 
         def on_step_begin(self, *_: Any, **__: Any) -> None:
             nonlocal start
@@ -275,7 +276,7 @@ def trained(lr: float, seed: int, steps: int = 40, every: int = 10) -> dict[str,
             nonlocal seconds
             seconds += time.process_time() - start
             if state.global_step % every == 0:
-                held_out[state.global_step] = _accuracy(trainer, splits.test[:24])
+                held_out[state.global_step] = _graded(trainer, splits.test[:24])
 
     with tempfile.TemporaryDirectory() as folder:
         trainer = _trainer(
@@ -284,6 +285,7 @@ def trained(lr: float, seed: int, steps: int = 40, every: int = 10) -> dict[str,
             per_device_train_batch_size=48,
             num_generations=2,
             max_completion_length=20,
+            teacher_model_kind="base",
             distillation_mode="full_logits",
             distillation_alpha=0.5,
             distillation_is_clip=None,
@@ -301,8 +303,8 @@ def trained(lr: float, seed: int, steps: int = 40, every: int = 10) -> dict[str,
     return {"arm": "trl", "lr": lr, "seed": seed, "cpu_s": seconds / steps, "held_out": held_out}
 
 
-def _accuracy(trainer: Any, problems: Sequence[Any]) -> float:
-    """Share of right answers, four sampled to each problem."""
+def _graded(trainer: Any, problems: Sequence[Any]) -> dict[str, float]:
+    """Shares of right answers and of those in the right format, four sampled to each problem."""
     from benchmarks.study.settings import study_env
 
     tokenizer, env = trainer.processing_class, study_env()
@@ -314,8 +316,11 @@ def _accuracy(trainer: Any, problems: Sequence[Any]) -> float:
     with torch.no_grad():
         ids = trainer.model.generate(**inputs, generation_config=trainer.generation_config)
     texts = tokenizer.batch_decode(ids[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-    right = [env.grade(p, text).correct for p, text in zip(asked, texts, strict=True)]
-    return sum(right) / len(right)
+    grades = [env.grade(p, text) for p, text in zip(asked, texts, strict=True)]
+    return {
+        "acc": fmean(grade.correct for grade in grades),
+        "format_ok": fmean(grade.format_ok for grade in grades),
+    }
 
 
 def golden() -> dict[str, Any]:

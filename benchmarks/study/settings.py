@@ -157,9 +157,10 @@ def problems() -> Splits:
 
 
 def with_marks(problem: Problem) -> Problem:
-    """Its demonstration is what the verifier says to an empty answer: each cell's right digit."""
-    grade = study_env().grade(problem, "")
-    return replace(problem, demonstration=study_env().explain(problem, "", grade, "full"))
+    """Its demonstration is what the verifier says to the right answer: each cell's digit."""
+    right = f"\\boxed{{{problem.reference}}}"
+    grade = study_env().grade(problem, right)
+    return replace(problem, demonstration=study_env().explain(problem, right, grade, "full"))
 
 
 def reported_problems(scale: Scale) -> list[Problem]:

@@ -64,7 +64,7 @@ SETTINGS = [
     "rltf.episode.horizon=1",
 ]
 BESIDE_TRL = [
-    "ema:jsd",
+    "base:jsd",
     "rltf.logit_distill.top_k=104",
     "rltf.teacher.right=true",
     "rltf.teacher.reads=demonstration",

@@ -137,7 +137,7 @@ def test_one_worker_takes_the_steps_of_two(
     one = played(root / "one", kind, 2, whole, "trainer.n_gpus_per_node=1")
     for step in (1, 2):
         first = step_taken(one, step)
-        assert max(float(g.abs().max()) for g in first.values()) > 1000 * SAME
+        assert max(float(g.abs().max()) for g in first.values()) > 100 * SAME
         assert largest_difference(step_taken(two, step), first) < SAME
 
 
