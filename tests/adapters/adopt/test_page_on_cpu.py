@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +15,7 @@ from rltf_verl.adapters.adopt.launch import of_script
 from rltf_verl.cli.app import app
 from rltf_verl.registry import load
 from tests.e2e import runs
+from tests.support.plan_runs import pretend
 
 PAGE = (runs.ROOT / "docs" / "from_your_grpo_run.md").read_text("utf-8")
 RUN = """set -x
@@ -56,7 +55,6 @@ def test_adopt_and_plan_as_the_page_has_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    monkeypatch.setenv("PYTHONPATH", str(runs.ROOT))
     monkeypatch.setenv("DATA", "data.parquet")
     monkeypatch.setenv("MODEL", str(runs.POLICY))
     pq.write_table(pa.Table.from_pylist([ROW]), "data.parquet")
@@ -71,9 +69,9 @@ def test_adopt_and_plan_as_the_page_has_them(
     assert run == f"bash {made}"
     launch = of_script(Path(made), [], {}, {})
     words = [*launch.overrides, "rltf/hardware=cpu", "rltf.episode.quote=none", FORM]
-    program = [sys.executable, "-m", "rltf_verl.cli.app", "plan", "--config-name=rltf"]
-    planned = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
-    assert planned.returncode == 0, planned.stdout
+    pretend(monkeypatch, "cpu")
+    planned = CliRunner().invoke(app, ["plan", "--config-name=rltf", *words])
+    assert planned.exit_code == 0, planned.output
     assert "Check each step of your calculation." in " ".join(planned.stdout.split())
     for line in "\n".join(look).splitlines():
         name = shlex.split(line)[1:2] if "log" not in line else shlex.split(line)[1:3]

@@ -18,14 +18,14 @@ from rltf_verl.adapters.cpu.processes import server, threads
 
 WORKER = Path(server.__file__).with_name("worker.py")
 ROOT = Path(__file__).parents[3]
+ROLLOUT = {"rollout": {"name": "transformers", "full_determinism": False}}
 
 SERVER = """
 import os, subprocess, sys
 from rltf_verl.adapters.cpu.processes import server
-server.FIRST, server.MODULES = ("torch",), ("ray",)
 popen = subprocess.Popen
 code = "import sys; from rltf_verl.adapters.cpu.processes import server as s;" \\
-    "s.FIRST, s.MODULES = ('torch',), ('ray',); s.main(*sys.argv[1:])"
+    "s.FIRST, s.MODULES = ('torch',), ('tests.support.actor_class',); s.main(*sys.argv[1:])"
 server.subprocess.Popen = lambda args, **k: popen([args[0], "-c", code, *args[3:]], **k)
 print(server.start(), flush=True)
 sys.stdin.read()
@@ -94,6 +94,36 @@ def test_a_fork_is_a_process_group_of_its_own(command, tmp_path):
     """Ray ends a worker together with its group, which must hold no other worker."""
     found = run(command, tmp_path, "import os; print(os.getpgid(0) == os.getpid())")
     assert found.stdout == "True\n"
+
+
+DRAW = (
+    "import ray, sys; print('tests.support.actor_class' in sys.modules, ray.UniqueID.from_random())"
+)
+
+
+def test_forks_give_their_tasks_different_ids(command, tmp_path):
+    """Also after an actor's class was declared in the server, which draws an id."""
+    text = """
+import ray, sys
+print("tests.support.actor_class" in sys.modules, ray.UniqueID.from_random())
+"""
+    first, second = (run(command, tmp_path, text).stdout for _ in range(2))
+    assert first.startswith("True")
+    assert second.startswith("True")
+    assert first != second
+
+
+def test_no_fork_where_forks_would_share_their_ids():
+    code = """
+import ray
+from rltf_verl.adapters.cpu.processes import server
+apart = server._draw_apart()
+ray.UniqueID.from_random()
+server._draw_apart.cache_clear()
+print(apart, server._draw_apart())
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert found.stdout == "True False\n", found.stderr
 
 
 def test_a_fork_that_fails_says_why(command, tmp_path):
@@ -194,27 +224,24 @@ def test_what_the_user_set_stays():
         {"ray_kwargs.ray_init.address": "auto"},
         {"ray_kwargs.ray_init.runtime_env.py_executable": "mine"},
         {"actor_rollout_ref.rollout.full_determinism": True},
+        {"actor_rollout_ref.rollout.name": "vllm"},
     ],
 )
 def test_where_there_is_no_fork_server(other, monkeypatch):
-    monkeypatch.setenv("RLTF_FORK_SERVER", "1")
     monkeypatch.setattr(server, "start", lambda: pytest.fail("started"))
-    config = OmegaConf.create(
-        {"ray_kwargs": {"ray_init": {}}, "actor_rollout_ref": {"rollout": {}}}
-    )
+    config = OmegaConf.create({"ray_kwargs": {"ray_init": {}}, "actor_rollout_ref": ROLLOUT})
     for key, value in other.items():
         OmegaConf.update(config, key, value, force_add=True)
     processes._start_fork_server(config)
 
 
 def test_ray_hears_of_the_fork_server(monkeypatch):
-    monkeypatch.setenv("RLTF_FORK_SERVER", "1")
     monkeypatch.setattr(server, "start", lambda: "the command")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     config = OmegaConf.create(
         {
             "ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {"A": "1"}}}},
-            "actor_rollout_ref": {"rollout": {}},
+            "actor_rollout_ref": ROLLOUT,
         }
     )
     processes._start_fork_server(config)

@@ -42,9 +42,9 @@ def _choose_threads(config: DictConfig) -> None:
 def _start_fork_server(config: DictConfig) -> None:
     """And tell Ray of it, in the config that verl hands to `ray.init`.
 
-    Only where `RLTF_FORK_SERVER=1`, until it has run for longer.
-    Not for a cluster that runs already, which may have other nodes; not where the config names
-    another Python; and not where `full_determinism` wants a hash seed in every process.
+    Only for the rollout whose imports it has. Not for a cluster that runs already, which may have
+    other nodes; not where the config names another Python; and not where `full_determinism` wants a
+    hash seed in every process.
     """
     from rltf_verl.adapters.cpu.processes import server
 
@@ -52,11 +52,11 @@ def _start_fork_server(config: DictConfig) -> None:
     chosen = ray_init.get("runtime_env") or {}
     if (
         sys.platform != "linux"
-        or os.environ.get("RLTF_FORK_SERVER") != "1"
+        or config.actor_rollout_ref.rollout.name != "transformers"
         or os.environ.get("RAY_ADDRESS")
         or ray_init.get("address")
         or chosen.get("py_executable")
-        or config.actor_rollout_ref.rollout.get("full_determinism")
+        or config.actor_rollout_ref.rollout.full_determinism
     ):
         return
     with open_dict(config):

@@ -5,8 +5,9 @@ for five seconds. A fork has them at once and shares their memory. Ray asks thro
 `runtime_env.py_executable`, which names `worker.py`; that one waits for the fork, so Ray sees a
 process of its own that lives as long as the worker.
 
-A fork is safe where no other thread holds a lock: the server has one thread, and looks. A worker
-ends with the server, the server with the driver.
+A fork is safe where no other thread holds a lock, and where forks do not draw the same ids for
+Ray's tasks: the server has one thread, and tries two draws. A worker ends with the server, the
+server with the driver.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -236,19 +238,64 @@ def prepare(request: Request) -> None:
     if "ray" not in sys.modules:
         os.environ.clear()
         os.environ.update(request.environment)
-        for module in MODULES:
-            with suppress(ImportError):
-                importlib.import_module(module)
+        _import_modules()
         gc.collect()
         gc.freeze()  # a collection in a fork would copy what it looks at
     elif any(os.environ.get(name) != request.environment.get(name) for name in OF_RAY):
         raise ValueError("another job's")
 
 
+def _import_modules() -> None:
+    """Without a draw of Ray's random numbers: they have a seed from the first one on, which forks
+    would share. Declaring an actor's class draws one.
+    """
+    import ray.actor
+
+    drawing = ray.actor.ActorClassID
+    ray.actor.ActorClassID = _ActorClassID
+    try:
+        for module in MODULES:
+            with suppress(ImportError):
+                importlib.import_module(module)
+    finally:
+        ray.actor.ActorClassID = drawing
+
+
+class _ActorClassID:
+    @staticmethod
+    def from_random() -> Any:
+        from ray import ActorClassID
+
+        return ActorClassID(os.urandom(ActorClassID.size()))
+
+
 def may_fork() -> bool:
-    """Whether this process has one thread only, so that a fork can hold no lock of another."""
+    """Whether this process has one thread only, so that a fork can hold no lock of another, and
+    forks draw ids of their own.
+    """
     names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
-    return len([name for name in names if name not in HARMLESS_THREADS]) == 1
+    return len([name for name in names if name not in HARMLESS_THREADS]) == 1 and _draw_apart()
+
+
+@cache
+def _draw_apart() -> bool:
+    return _drawn_in_a_fork() != _drawn_in_a_fork()
+
+
+def _drawn_in_a_fork() -> bytes:
+    """Ray's next random id. Ray ends a process that runs two tasks of one id."""
+    from ray import UniqueID
+
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(write, UniqueID.from_random().binary())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        drawn = pipe.read()
+    os.waitpid(pid, 0)
+    return drawn
 
 
 def become(request: Request) -> NoReturn:
