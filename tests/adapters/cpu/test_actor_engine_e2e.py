@@ -29,7 +29,17 @@ def plain(model, row):
     return log_probs.gather(-1, row["y"][:, None]).squeeze(-1), entropy
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+PART_OF_OTHERS = "one rank"
+"""What two ranks do without the exchange, and training runs do: tests/e2e/test_training_e2e.py."""
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        pytest.param(name, marks=[pytest.mark.nightly] if name == PART_OF_OTHERS else [])
+        for name in LAYOUTS
+    ],
+)
 def test_log_probs_and_gradient_equal_plain_pytorch(tmp_path, layout):
     world, settings = LAYOUTS[layout]
     record = run(tmp_path, world, ["rltf.logit_distill.weight=0", *settings])
