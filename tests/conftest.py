@@ -16,6 +16,10 @@ LONGEST = (
     "test_packaging_e2e",
     "test_judge_e2e",
     "test_modes_e2e",
+    "test_reward_function_e2e",
+    "test_sd_logit_e2e",
+    "test_actor_engine_e2e",
+    "test_logit_engine_e2e",
     "test_presets_on_cpu",
     "test_parity_presets_on_cpu",
 )
