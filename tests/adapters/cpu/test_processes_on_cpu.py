@@ -237,7 +237,7 @@ def test_where_there_is_no_fork_server(other, monkeypatch):
 
 def test_ray_hears_of_the_fork_server(monkeypatch):
     monkeypatch.setattr(server, "start", lambda: "the command")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(os, "environ", environment := dict[str, str]())
     config = OmegaConf.create(
         {
             "ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {"A": "1"}}}},
@@ -249,3 +249,4 @@ def test_ray_hears_of_the_fork_server(monkeypatch):
         "env_vars": {"A": "1"},
         "py_executable": "the command",
     }
+    assert environment == {"RAY_prestart_worker_first_driver": "0"}

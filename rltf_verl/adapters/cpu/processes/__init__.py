@@ -59,5 +59,7 @@ def _start_fork_server(config: DictConfig) -> None:
         or config.actor_rollout_ref.rollout.full_determinism
     ):
         return
+    # Idle workers with no environment of the run: none becomes one of its actors.
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     with open_dict(config):
         ray_init.runtime_env = {**chosen, "py_executable": server.start()}
