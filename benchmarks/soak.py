@@ -80,6 +80,8 @@ class Soak:
     run: runs.Run | None = None
     faults: list[str] = field(default_factory=list)
     starts: int = 0
+    progress: tuple[int, float] = (0, 0.0)
+    """The last step, and when it was seen first or the run was started."""
     troubles: list[str] = field(default_factory=list)
     memory: dict[tuple[int, str], list[tuple[float, float]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -92,6 +94,13 @@ class Soak:
     def step(self) -> int:
         """The last step that has episodes."""
         return max((place(p)[0] for p in log_files(self.episodes, ("train",))), default=0)
+
+    def stalled(self) -> bool:
+        """No new step for too long, whatever happened meanwhile."""
+        now, step = time.monotonic(), self.step()
+        if step != self.progress[0]:
+            self.progress = step, now
+        return now - self.progress[1] > STALL_S
 
     @property
     def episodes(self) -> Path:
@@ -133,6 +142,7 @@ class Soak:
     def start(self, steps: int) -> None:
         """Start the run, or go on with it."""
         self.starts += 1
+        self.progress = self.step(), time.monotonic()
         os.environ["RLTF_SOAK_CLOCK"] = str(self.folder / "clock")
         self.run = runs.start(
             self.folder / "run",
@@ -230,7 +240,7 @@ def watch(soak: Soak, seconds: float, quiet: bool = False) -> None:
     """Let it run; start it again when it ended; a run without progress is ended and is a
     trouble.
     """
-    end, progress, step = time.monotonic() + seconds, time.monotonic(), soak.step()
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(min(2.0, max(0.0, end - time.monotonic())))
         assert soak.run is not None
@@ -239,11 +249,11 @@ def watch(soak: Soak, seconds: float, quiet: bool = False) -> None:
             if quiet:
                 soak.troubles.append(f"the run ended in the quiet part: {soak.run.log[-500:]}")
             soak.start(STEPS)
-            progress = time.monotonic()
-        if soak.step() != step:
-            progress, step = time.monotonic(), soak.step()
-        if time.monotonic() - progress > STALL_S:
-            soak.troubles.append(f"no progress for {STALL_S:.0f} s at step {step}")
+        if soak.stalled():
+            last = soak.faults[-1] if soak.faults else "no fault"
+            soak.troubles.append(
+                f"no progress for {STALL_S:.0f} s at step {soak.step()}, after: {last}"
+            )
             soak.run.kill()
         if quiet:
             remember_memory(soak)

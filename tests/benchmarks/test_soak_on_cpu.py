@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks.soak import Soak, first_step
+from benchmarks.soak import STALL_S, Soak, first_step
 from benchmarks.soak_checks import MB, broken_lines, growth, problems_by_step, wrong_steps
 from tests.e2e import runs
 
@@ -68,3 +69,12 @@ def test_a_run_that_made_a_step_may_end(tmp_path: Path) -> None:
     (soak.episodes / "00000001.train.w.jsonl").write_text("{}\n")
     first_step(soak)
     assert soak.run.wait(20) == 0
+
+
+def test_a_run_that_makes_no_step_stalls_across_faults(tmp_path: Path) -> None:
+    soak = Soak(tmp_path, tmp_path / "disk", random.Random(0), {}, can_fill=False)
+    soak.progress = 0, time.monotonic() - STALL_S - 1
+    assert soak.stalled()
+    soak.episodes.mkdir(parents=True)
+    (soak.episodes / "00000001.train.w.jsonl").write_text("{}\n")
+    assert not soak.stalled()
