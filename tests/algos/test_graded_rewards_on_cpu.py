@@ -72,10 +72,11 @@ def targets(sessions, reward, **distill):
     advantages = compute_targets(
         packed, config, objective_weights(config, step=0, num_steps=1)
     ).advantages
-    distilled = packed.tokens(Role.DISTILL)
+    firsts = torch.stack([row[0] for row in packed.by_row(advantages)])  # a row's are all the same
+    distilled = torch.tensor([row.role[0] == Role.DISTILL for row, _ in rows])
     return (
-        advantages[~distilled],
-        advantages[distilled],
+        firsts[~distilled],
+        firsts[distilled],
         [row for row, _ in rows if row.role[0] == Role.DISTILL],
     )
 
