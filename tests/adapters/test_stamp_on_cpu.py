@@ -54,6 +54,11 @@ def resume(config):
     stamp.check_resume(config, check_config(config))
 
 
+def test_a_validation_alone_may_ask_more_turns_of_a_checkpoint(run):
+    saved(run("rltf_sd"))
+    resume(run("rltf_sd", "trainer.val_only=true", "rltf.episode.horizon=3"))
+
+
 def test_another_method_in_the_same_folder_is_refused_in_one_line(run):
     folder = saved(run("rltf_grpo"))
     resume(run("rltf_grpo"))

@@ -75,11 +75,11 @@ def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
 
 
 def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
-    """Raise ConfigError if the checkpoint that verl is about to load belongs to another
-    experiment.
+    """Raise ConfigError if the checkpoint that verl is about to train on belongs to another
+    experiment. A validation alone may differ.
     """
     folder = resumed_folder(config)
-    if folder is None:
+    if folder is None or config.trainer.val_only:
         return
     path = folder / STAMP
     try:
