@@ -67,6 +67,7 @@ OVERRIDDEN = {
     "_setup": ["self"],
     "_load_checkpoint": ["self"],
     "_save_checkpoint": ["self"],
+    "fit": ["self", "agent_loop_manager"],
     "_get_required_batch_multiple": ["self", "dp_size"],
     "_compute_old_log_prob": ["self", "batch", "metrics"],
     "_compute_ref_log_prob": ["self", "batch", "metrics"],
@@ -263,6 +264,21 @@ def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
 
     assert inspect.signature(ReplayBuffer.__init__).parameters["poll_interval"].default == 2.0
     assert "time.sleep(self.poll_interval)" in inspect.getsource(ReplayBuffer)
+
+
+def test_what_a_run_cannot_go_on_without_is_where_it_was() -> None:
+    """`adapters.training.vital` stands before each pause, and asks these actors."""
+    from transfer_queue import interface
+    from verl.experimental.agent_loop.agent_loop import AgentLoopManager
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
+
+    pause = inspect.signature(ReplayBuffer._wait_for_next_poll)
+    assert list(pause.parameters) == ["self", "partition_id", "last_debug_time"]
+    for sample in (ReplayBuffer.sample, ReplayBufferAsync.wait_for_sampleable):
+        assert "self._wait_for_next_poll(" in inspect.getsource(inspect.unwrap(sample))
+    assert "self.agent_loop_workers = []" in inspect.getsource(AgentLoopManager)
+    assert "_TQ_STORAGE" in vars(interface)
+    assert 'key == "SimpleStorage"' in inspect.getsource(interface.close)
 
 
 def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:

@@ -15,6 +15,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.experimental.agent_loop.agent_loop import AgentLoopManager
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
@@ -67,6 +68,7 @@ from rltf_verl.adapters.training.teacher import (
     write_lessons,
 )
 from rltf_verl.adapters.training.trained import Trained, target_columns
+from rltf_verl.adapters.training.vital import Vital, vital_actors, watched
 from rltf_verl.objectives import (
     objective_shares,
     objective_weights,
@@ -149,6 +151,12 @@ class RLTFTrainerMixin(_Trainer):
         if self.rltf.logit_distill.reads_logits:
             loss = partial(loss_with_logits, loss, self.rltf.logit_distill)
         self.actor_rollout_wg.set_loss_fn(loss)
+
+    def fit(self, agent_loop_manager: AgentLoopManager) -> None:
+        """verl's training, which ends when a process dies without which it would hang."""
+        buffer, vital = self.replay_buffer, Vital(vital_actors(agent_loop_manager))
+        buffer._wait_for_next_poll = watched(buffer._wait_for_next_poll, vital)
+        super().fit(agent_loop_manager)
 
     def _save_checkpoint(self) -> None:
         write_stamp(self.config, self.rltf, self.global_steps)
