@@ -325,7 +325,8 @@ def test_a_run_that_would_wait_for_ever_ends_with_the_reason(root: Path, name: s
     long = ["trainer.total_training_steps=500", "trainer.total_epochs=1000"]
     run = runs.start(root / name, runs.build_data(root / f"{name}_data"), long)
     try:
-        runs.wait_for(lambda: len(run.metrics) >= 2, run, timeout=300)
+        log = run.folder / "metrics.jsonl"
+        runs.wait_for(lambda: log.exists() and len(run.metrics()) >= 2, run, timeout=300)
         environment = {"RLTF_RECORD_DIR": str(run.folder / "record")}
         for process in psutil.process_iter():
             with suppress(psutil.Error):

@@ -154,7 +154,8 @@ class RLTFTrainerMixin(_Trainer):
 
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
         """verl's training, which ends when a process dies without which it would hang."""
-        buffer, vital = self.replay_buffer, Vital(vital_actors(agent_loop_manager))
+        buffer: Any = self.replay_buffer
+        vital = Vital(vital_actors(agent_loop_manager))
         buffer._wait_for_next_poll = watched(buffer._wait_for_next_poll, vital)
         super().fit(agent_loop_manager)
 
