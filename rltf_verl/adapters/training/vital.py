@@ -48,8 +48,8 @@ class Vital:
             ray.get(answer)
         except ActorDiedError as error:
             raise RuntimeError(
-                f"{name} has died, and verl would wait for its sessions for ever. The usual reason"
-                " is memory: set actor_rollout_ref.rollout.agent.num_workers or"
+                f"{name} has died, and verl would wait without end for sessions that need it. The"
+                " usual reason is memory: set actor_rollout_ref.rollout.agent.num_workers or"
                 " data.train_batch_size lower if Ray or the kernel says so. The same command goes"
                 " on from the last checkpoint."
             ) from error
