@@ -49,11 +49,14 @@ def _follow(paths: list[Path], title: str | None, host: str, port: int) -> None:
     from rltf_verl.report.live.server import serving
 
     runs = live_runs(paths)
-    with serving(LiveRuns(runs, title or ", ".join(run.name for run in runs)), host, port) as page:
-        typer.echo(f"{page.address}\nCtrl-C ends it.")
-        if page.is_open:
-            typer.echo("Whoever reaches this machine and has this address can read the episodes.")
-        try:
+    shown = LiveRuns(runs, title or ", ".join(run.name for run in runs))
+    try:
+        with serving(shown, host, port) as page:
+            typer.echo(f"{page.address}\nCtrl-C ends it.")
+            if page.is_open:
+                typer.echo(
+                    "Whoever reaches this machine and has this address can read the episodes."
+                )
             page.follow()
-        except KeyboardInterrupt:
-            typer.echo("")
+    except KeyboardInterrupt:  # at any moment after the address was printed
+        typer.echo("")
