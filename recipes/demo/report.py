@@ -113,7 +113,7 @@ def _plot(metrics: Metrics, path: Path) -> None:
     axes.set(xlabel="training step", ylabel="accuracy on held-out problems", ylim=(-0.03, 1.03))
     axes.set_title("Text feedback moved into the first answer: 3x3 binary matrix")
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8, loc="center right")
+    axes.legend(frameon=False, fontsize=8, loc="center left")
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)
