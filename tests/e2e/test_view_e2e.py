@@ -177,13 +177,13 @@ def test_the_keyboard(tab) -> None:
     keys.press("k")
     one.until("modules.state.state.shownId === 1")
     keys.press("Escape")
-    assert one.page.evaluate(focused) == "rows"
+    one.until(f"({focused}) === 'rows'")
     keys.press("End")
     assert one.page.locator(".row.active").text_content().startswith("✗✓")
     listbox, row = one.page.locator("#rows"), one.page.locator(".row.active")
     assert listbox.get_attribute("aria-activedescendant") == row.get_attribute("id")
     keys.press("Escape")
-    assert one.page.evaluate("document.body.dataset.view") == "overview"
+    one.until("document.body.dataset.view === 'overview'")  # the browser tells of a new hash later
 
 
 def test_order_and_filters_of_the_list(tab) -> None:
