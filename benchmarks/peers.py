@@ -259,14 +259,15 @@ def trained(lr: float, seed: int, steps: int = 80, every: int = 20) -> dict[str,
     from benchmarks.study import settings
 
     splits = settings.problems()
+    watched = splits.test[: settings.NUM_WATCHED]
     held_out: dict[int, dict[str, float]] = {}
     seconds, start = 0.0, 0.0
 
-    class Watch(TrainerCallback):  # type: ignore[misc]
+    class Watch(TrainerCallback):
         """Tests between steps, and counts time within them."""
 
         def on_train_begin(self, *_: Any, **__: Any) -> None:
-            held_out[0] = _graded(trainer, splits.test[:24])
+            held_out[0] = _graded(trainer, watched)
 
         def on_step_begin(self, *_: Any, **__: Any) -> None:
             nonlocal start
@@ -276,7 +277,7 @@ def trained(lr: float, seed: int, steps: int = 80, every: int = 20) -> dict[str,
             nonlocal seconds
             seconds += time.process_time() - start
             if state.global_step % every == 0:
-                held_out[state.global_step] = _graded(trainer, splits.test[:24])
+                held_out[state.global_step] = _graded(trainer, watched)
 
     with tempfile.TemporaryDirectory() as folder:
         trainer = _trainer(
@@ -304,11 +305,11 @@ def trained(lr: float, seed: int, steps: int = 80, every: int = 20) -> dict[str,
 
 
 def _graded(trainer: Any, problems: Sequence[Any]) -> dict[str, float]:
-    """Shares of right answers and of those in the right format, four sampled to each problem."""
-    from benchmarks.study.settings import study_env
+    """Shares of right answers and of those in the right format, several sampled to each problem."""
+    from benchmarks.study.settings import SESSIONS_TESTED, study_env
 
     tokenizer, env = trainer.processing_class, study_env()
-    asked = [p for p in problems for _ in range(4)]
+    asked = [p for p in problems for _ in range(SESSIONS_TESTED)]
     prompts = [[{"role": "user", "content": env.prompt(p)}] for p in asked]
     inputs = tokenizer.apply_chat_template(
         prompts, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 REVISE = "compact"
 NUM_TRAIN, NUM_TEST = 4000, 100
+NUM_WATCHED, SESSIONS_TESTED = 24, 4
+"""Held-out problems of the curves of teachers; answers to each when testing."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from omegaconf import DictConfig
 from transformers import PreTrainedModel
 
 from benchmarks.study.learner import Learner
-from benchmarks.study.settings import compose_config, problems
+from benchmarks.study.settings import NUM_WATCHED, compose_config, problems
 from benchmarks.study.train import Trainer, accuracies
 from rltf_verl.adapters.training.kept_weights import KeptWeights
 from rltf_verl.algos.logit_distill import (
@@ -44,7 +44,6 @@ from rltf_verl.types import Row
 Ids = tuple[int, ...]
 
 ROOT = Path(__file__).parents[2]
-NUM_TEST = 24
 POLICY = ROOT / "recipes" / "demo" / "policy"
 ARMS = [
     f"{kind}:{divergence}"
@@ -178,7 +177,7 @@ def run(arm: str, lr: float, seed: int, args: argparse.Namespace) -> dict[str, A
             played = accuracies(episodes)
             curve.append({"step": step, "divergence": metrics["divergence"], **played})
         if step % args.test_every == 0 or step == args.steps:
-            held_out[step] = accuracies(trainer.test(problems().test[:NUM_TEST], step))
+            held_out[step] = accuracies(trainer.test(problems().test[:NUM_WATCHED], step))
     named = _named(arm, lr, seed, args)
     return {**named, "cpu_s": seconds / args.steps, "held_out": held_out, "curve": curve}
 

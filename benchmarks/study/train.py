@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from benchmarks.study.controls import control_rows
 from benchmarks.study.learner import Learner
 from benchmarks.study.rollout import LocalPolicy
+from benchmarks.study.settings import SESSIONS_TESTED
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator
 from rltf_verl.adapters.metrics.validation import averaged_info
 from rltf_verl.adapters.startup.checks import checked_parts
@@ -29,7 +30,7 @@ from rltf_verl.episode.seeds import sampling_seed
 from rltf_verl.objectives.rows import session_rows
 from rltf_verl.types import CONTEXT, Episode, Problem, Row
 
-SESSIONS_TESTED, TURNS_TESTED = 4, 2
+TURNS_TESTED = 2
 """Held-out problems get a second turn whatever the method's horizon."""
 
 

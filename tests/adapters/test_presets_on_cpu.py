@@ -84,7 +84,7 @@ class Own:
 @cache
 def env_of(name: str, style: str | None = None) -> Env:
     if name == "own":
-        return Own()  # type: ignore[return-value]
+        return Own()
     options = {"style": style} if style else {"sandbox": "unsafe_process"} if name == "code" else {}
     return make_env(name, **options)
 

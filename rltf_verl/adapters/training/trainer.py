@@ -229,10 +229,11 @@ class RLTFTrainerMixin(_Trainer):
     def _written(self, step: StepRows, trained: Trained) -> KVBatchMeta:
         """All rows, with the columns and constants that the update reads."""
         batch = step.write(target_columns(step.batch, trained.targets, trained.trust))
-        weight, own = self._weights()["logit_distill"], self.rltf.logit_distill
         if trained.taught is not None and bool(trained.lesson_weights.any()):
+            own = self.rltf.logit_distill
             batch = write_lessons(step, trained.taught, trained.lesson_weights, own)
             num_tokens = len(trained.lesson_weights) / self.rltf.updates_per_batch
+            weight = trained.weights["logit_distill"]
             batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens})
         batch.extra_info[DENOMINATOR] = self._denominator(len(step.facts))
         return batch
@@ -285,7 +286,7 @@ class RLTFTrainerMixin(_Trainer):
         return ask_teacher(lessons, voices(self.rltf.teacher, self._lora), call)
 
     def _teacher_metrics(self, step: StepRows, trained: Trained) -> dict[str, float]:
-        weight, own = self._weights()["logit_distill"], self.rltf.logit_distill
+        weight, own = trained.weights["logit_distill"], self.rltf.logit_distill
         if weight == 0:
             return {}
         means = {"weight": weight}

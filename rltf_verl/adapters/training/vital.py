@@ -15,6 +15,7 @@ from ray.exceptions import ActorDiedError
 from transfer_queue import interface
 
 EVERY_S = 5.0
+"""Seconds between two looks."""
 
 
 class Vital:
@@ -22,11 +23,10 @@ class Vital:
 
     Args:
         actors: name -> handle.
-        every_s: seconds between two looks.
     """
 
-    def __init__(self, actors: Mapping[str, Any], every_s: float = EVERY_S) -> None:
-        self._actors, self._every_s, self._next = dict(actors), every_s, 0.0
+    def __init__(self, actors: Mapping[str, Any]) -> None:
+        self._actors, self._next = dict(actors), 0.0
         self._asked: dict[Any, str] = {}
 
     def check(self) -> None:
@@ -36,7 +36,7 @@ class Vital:
         """
         if time.monotonic() < self._next:
             return
-        self._next = time.monotonic() + self._every_s
+        self._next = time.monotonic() + EVERY_S
         for name in set(self._actors) - set(self._asked.values()):
             self._asked[self._actors[name].__ray_ready__.remote()] = name
         asked = list(self._asked)

@@ -96,11 +96,6 @@ def test_a_fork_is_a_process_group_of_its_own(command, tmp_path):
     assert found.stdout == "True\n"
 
 
-DRAW = (
-    "import ray, sys; print('tests.support.actor_class' in sys.modules, ray.UniqueID.from_random())"
-)
-
-
 def test_forks_give_their_tasks_different_ids(command, tmp_path):
     """Also after an actor's class was declared in the server, which draws an id."""
     text = """
