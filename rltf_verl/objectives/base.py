@@ -136,7 +136,8 @@ class Objective(Generic[S]):
         Args:
             log_prob: log π_θ of all tokens.
             ref_log_probs: π_old, or what `reference` made of it.
-            weights: coefficient times `turn_weights`, damped.
+            weights: coefficient times `turn_weights`, damped. A token without weight must have no
+                gradient: rows that have no other are not in the update.
             mask: bool, its own tokens.
 
         Returns:

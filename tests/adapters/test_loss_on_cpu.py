@@ -7,7 +7,9 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor
 
 from rltf_verl.adapters.metrics.roles import FORBIDDEN_SUBSTRINGS, with_grad_shares
+from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
+from rltf_verl.adapters.training.trained import BEYOND_ADVANTAGES, skips_idle_rows
 from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
@@ -291,6 +293,29 @@ def test_padding_rows_contribute_exactly_nothing(actor):
     only_padding, _ = padded.loss(config, CURRENT, [len(ROWS)])
     assert only_padding.item() == 0.0
     assert not any(g.any() for g in padded.grads(only_padding))
+
+
+def test_rows_without_advantages_have_no_gradient_wherever_the_update_leaves_them_out(actor):
+    """In every policy loss, at ratios that have moved; so a loss of verl that changes is noticed.
+
+    The rows with advantages keep their gradient, bit for bit in what a row adds.
+    """
+    idle = (0, 2, 3, 5)
+    live = [i for i, _ in enumerate(ROWS) if i not in idle]
+    skipped = []
+    for mode in TOKEN_SUM_LOSSES:
+        config, batch = actor(f"policy_loss.loss_mode={mode}"), Batch(ROWS)
+        for i in idle:
+            batch.fields["advantages"][i] = torch.zeros_like(batch.fields["advantages"][i])
+        if not skips_idle_rows(config):
+            continue
+        whole = batch.grads(batch.loss(config, CURRENT)[0])
+        assert not any(whole[i].any() for i in idle), mode
+        close(batch.grads(batch.loss(config, CURRENT, live)[0]), whole)
+        skipped.append(mode)
+    assert set(TOKEN_SUM_LOSSES) - set(skipped) == BEYOND_ADVANTAGES
+    for words in ("entropy_coeff=0.02",), ("use_kl_loss=true", "kl_loss_coef=0.03"):
+        assert not skips_idle_rows(actor(*words))
 
 
 def test_entropy_and_kl_act_on_what_the_policy_sampled_only(actor):

@@ -3,16 +3,22 @@ from.
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 import transfer_queue as tq
+from hypothesis import given
+from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
 from rltf_verl.adapters.queue.step_rows import StepRows, session_numbers
+from rltf_verl.adapters.training.teacher import Lesson, Taught
+from rltf_verl.adapters.training.trained import LIVE, Trained, rows_of_update
+from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
 from rltf_verl.objectives import objective_weights, token_objectives
 from rltf_verl.objectives.targets import compute_targets
@@ -153,3 +159,37 @@ def test_without_padding_rows_nothing_is_moved(queue):
     kept = KVBatchMeta([KEYS[0], KEYS[2]], [batch.tags[0], batch.tags[2]], "train")
     StepRows.read(kept).write({"x": torch.tensor([1.0, 2.0, 3.0])})
     assert [row.tolist() for row in written["x"].unbind()] == [[1.0, 2.0], [3.0]]
+
+
+def test_the_update_needs_rows_with_an_advantage_or_a_lesson(queue):
+    step = StepRows.read(queue[0])
+    rows = step.batch.by_row(torch.zeros_like(step.batch.old_log_probs))
+    rows[2][-1] = -0.5
+    zeros = torch.zeros_like(step.batch.old_log_probs)
+    targets = RowTargets(torch.cat(rows), step.batch.old_log_probs, zeros.bool())
+    lessons = [
+        Lesson(row, 0, torch.tensor([1]), torch.ones(2, dtype=torch.int64), torch.zeros(2))
+        for row in (0, 3)
+    ]
+    taught = Taught(lessons, torch.zeros(4))
+    trained = Trained(targets, {}, None, None, {}, None, torch.zeros(0))
+    assert trained.live_rows(step.batch).tolist() == [False, False, True, False, False]
+    trained = replace(trained, taught=taught, lesson_weights=torch.tensor([0.0, 0.0, 0.0, 1.0]))
+    assert trained.live_rows(step.batch).tolist() == [False, False, True, True, False]
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(1, 9)), min_size=1, max_size=6),
+    st.integers(1, 4),
+)
+def test_an_update_has_all_live_rows_and_the_shortest_others_that_fill_it_up(rows, multiple):
+    tags = [{LIVE: live, "seq_len": length} for live, length in rows] * multiple
+    batch = KVBatchMeta([str(i) for i in range(len(tags))], tags, "train", extra_info={"a": 1})
+    chosen = rows_of_update(batch, multiple)
+    live = [key for key, tag in zip(batch.keys, tags, strict=True) if tag[LIVE]]
+    fill = [tag["seq_len"] for tag in chosen.tags if not tag[LIVE]]
+    left_out = [tags[int(key)]["seq_len"] for key in batch.keys if key not in chosen.keys]
+    assert len(chosen) == max(multiple, -(-len(live) // multiple) * multiple)
+    assert [key for key in chosen.keys if tags[int(key)][LIVE]] == live
+    assert max(fill, default=0) <= min(left_out, default=9)
+    assert (chosen.partition_id, chosen.extra_info) == ("train", {"a": 1})

@@ -6,10 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from transfer_queue import KVBatchMeta
+from verl.workers.config import ActorConfig
 
 from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS
+from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.teacher import Taught
 from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
+
+LIVE = "rltf_live"
+"""Tag of the rows that the update needs."""
+
+BEYOND_ADVANTAGES = {"dro", "clip_cov", "kl_cov"}
+"""Policy losses of verl that pull at tokens without advantage, or choose tokens by what all others
+have.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,42 @@ class Trained:
     """What the teacher said, where there is one."""
     lesson_weights: torch.Tensor
     """[M] in the teacher's loss."""
+
+    def live_rows(self, batch: RowBatch) -> torch.Tensor:
+        """[N] bool: rows with a token that has an advantage, or a weight in the teacher's loss."""
+        num_rows = len(batch.lengths)
+        row = torch.arange(num_rows).repeat_interleave(batch.lengths)
+        live = torch.zeros(num_rows, dtype=torch.bool)
+        live[row[self.targets.advantages != 0]] = True
+        if self.taught is not None:
+            lessons = self.taught.lessons
+            of_lesson = self.lesson_weights.split([len(lesson.response) for lesson in lessons])
+            for lesson, weights in zip(lessons, of_lesson, strict=True):
+                live[lesson.row] |= bool(weights.any())
+        return live
+
+
+def skips_idle_rows(actor: ActorConfig) -> bool:
+    """Whether a row that is not live has no gradient: nothing pulls at its tokens but their
+    advantages.
+    """
+    mode = actor.policy_loss.get("loss_mode", "vanilla")
+    by_advantage = mode in TOKEN_SUM_LOSSES and mode not in BEYOND_ADVANTAGES
+    return by_advantage and actor.entropy_coeff == 0 and not actor.use_kl_loss
+
+
+def rows_of_update(rows: KVBatchMeta, multiple: int) -> KVBatchMeta:
+    """The rows with the tag `LIVE`, and the shortest of the others up to a number that the workers
+    can split.
+
+    Args:
+        rows: all rows of the batch, a multiple of them.
+        multiple: what the number must be divisible by.
+    """
+    live = [i for i, tag in enumerate(rows.tags) if tag.get(LIVE)]
+    idle = sorted(set(range(len(rows))) - set(live), key=lambda i: rows.tags[i]["seq_len"])
+    num_fill = -len(live) % multiple if live else multiple
+    return rows.select_keys([rows.keys[i] for i in sorted(live + idle[:num_fill])])
 
 
 def target_columns(

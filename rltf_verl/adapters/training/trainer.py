@@ -67,7 +67,13 @@ from rltf_verl.adapters.training.teacher import (
     voices,
     write_lessons,
 )
-from rltf_verl.adapters.training.trained import Trained, target_columns
+from rltf_verl.adapters.training.trained import (
+    LIVE,
+    Trained,
+    rows_of_update,
+    skips_idle_rows,
+    target_columns,
+)
 from rltf_verl.adapters.training.vital import Vital, vital_actors, watched
 from rltf_verl.objectives import (
     objective_shares,
@@ -236,6 +242,8 @@ class RLTFTrainerMixin(_Trainer):
             weight = trained.weights["logit_distill"]
             batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens})
         batch.extra_info[DENOMINATOR] = self._denominator(len(step.facts))
+        for i, live in zip(step.at, trained.live_rows(step.batch).tolist(), strict=True):
+            batch.tags[i][LIVE] = live
         return batch
 
     def _step_metrics(
@@ -319,11 +327,15 @@ class RLTFTrainerMixin(_Trainer):
         )
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """`rltf.updates_per_batch` optimiser updates over all rows, however many there are."""
+        """`rltf.updates_per_batch` optimiser updates over all rows that have a gradient, however
+        many there are.
+        """
         actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
-        size = len(batch) // self.rltf.updates_per_batch
-        batch.fields = list(FOR_UPDATE)
-        batch.extra_info.update(
+        rows = self._rows_of_update(batch) if skips_idle_rows(actor) else batch
+        metrics["rltf/rows/updated_share"] = len(rows) / len(batch)
+        size = len(rows) // self.rltf.updates_per_batch
+        rows.fields = list(FOR_UPDATE)
+        rows.extra_info.update(
             {
                 "calculate_entropy": actor.calculate_entropy or actor.entropy_coeff != 0.0,
                 "distillation_use_topk": (
@@ -338,11 +350,17 @@ class RLTFTrainerMixin(_Trainer):
                 "temperature": rollout.temperature,
             }
         )
-        output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
+        output = rename_dict(self.actor_rollout_wg.update_actor(rows)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
         metrics.update(with_grad_shares(_own_names(reduce_metrics(output))))
         metrics.update(log_changes(self.watch, self.global_steps, metrics))
         return batch
+
+    def _rows_of_update(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """Those without a gradient left out, the others spread over the ranks anew."""
+        dp_size = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
+        multiple = self._get_required_batch_multiple(dp_size)
+        return self._balance_batch(rows_of_update(batch, multiple), {})
 
     def _maybe_log_val_generations(self, **_: Any) -> None:  # type: ignore[override]  # by name
         """Nothing here: verl would show a session's last row only. See `_val_metrics_update`."""
