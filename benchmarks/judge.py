@@ -2,7 +2,7 @@
 
 python benchmarks/judge.py            # 0.5 s per answer, 64 at once: ideal 128 answers a second
 
-The judge is a process of its own (tests/support/judge_server.py), so the runtime has its process
+The judge is a process of its own (tests/support/judge/server.py), so the runtime has its process
 to itself, as the actor has in training.
 """
 
@@ -19,7 +19,7 @@ from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.settings import Endpoint, JudgeSettings, Limits
 from rltf_verl.judge.wire import Call
 
-SERVER = Path(__file__).parents[1] / "tests" / "support" / "judge_server.py"
+SERVER = Path(__file__).parents[1] / "tests" / "support" / "judge" / "server.py"
 
 
 async def measure(url: str, cap: int, num: int) -> tuple[float, JudgeRuntime]:

@@ -46,7 +46,7 @@ OUTAGE_S, FULL_S, STALL_S, LEAVE_S = 20.0, 60.0, 300.0, 90.0
 SETTLE_S = 120.0
 """Within which a run ends by the last fault, and is started again."""
 DISK_MB, GROWTH_MB = 300, 60.0
-JUDGE = Path(__file__).parents[1] / "tests" / "support" / "judge_server.py"
+JUDGE = Path(__file__).parents[1] / "tests" / "support" / "judge" / "server.py"
 MARK = "RLTF_SOAK_ID"
 
 SETTINGS = [

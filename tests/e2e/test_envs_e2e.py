@@ -13,7 +13,7 @@ import pytest
 from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
-from tests.support.judge_server import InThread, JudgeServer
+from tests.support.judge.server import InThread, JudgeServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 GROUP, BATCH = 2, 4

@@ -15,8 +15,8 @@ from rltf_verl.cli.app import app
 from rltf_verl.report.evaluation.results import evaluate
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
-from tests.support.judge_server import InThread, JudgeServer
-from tests.support.policy_server import ServedPolicy
+from tests.support.judge.policy_server import ServedPolicy
+from tests.support.judge.server import InThread, JudgeServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 TIMEOUT, STEPS, SAMPLES, ROUNDS, PROBLEMS = 900, 50, 8, 2, 8

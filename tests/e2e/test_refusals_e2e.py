@@ -1,5 +1,5 @@
 """What a user sees who starts the real driver with something wrong: one line that names it, before
-Ray starts. The other refusals are tested in process (`tests/adapters/test_checks_on_cpu.py`).
+Ray starts. The other refusals are tested in process: tests/adapters/startup/test_checks_on_cpu.py.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def test_the_page_for_verls_users_with_an_own_objective_and_baseline(tmp_path: P
             assert first["feedback"]["text"].endswith(record["reference"])
 
 
-@pytest.mark.nightly  # in parts: tests/adapters/test_own_env_on_cpu.py, adopt/test_adopt_on_cpu.py
+@pytest.mark.nightly  # in parts: test_own_env_on_cpu.py, test_adopt_on_cpu.py
 def test_the_environment_and_the_template_of_the_docs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from rltf_verl.envs import make_env
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.writing.scoring import Scale, read_score, score_prompt
 from rltf_verl.types import Problem
-from tests.support.judge_server import InThread, JudgeServer
+from tests.support.judge.server import InThread, JudgeServer
 
 PROBLEM = Problem(
     "writing", 0, {"question": "Write about rain.", "rubric": ["one image", "no cliché"]}, ""

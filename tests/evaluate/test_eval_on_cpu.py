@@ -20,7 +20,7 @@ from rltf_verl.data.questions import Question, read_questions
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
-from tests.support.judge_server import InThread, JudgeServer
+from tests.support.judge.server import InThread, JudgeServer
 
 Body = dict[str, Any]
 NUM = 4

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from rltf_verl.cli.app import app
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.questions import Question, read_questions
-from tests.support.judge_server import InThread, JudgeServer, completion
+from tests.support.judge.server import InThread, JudgeServer, completion
 from tests.support.log_records import line, write
 
 Body = dict[str, Any]

@@ -13,7 +13,7 @@ from rltf_verl.feedback.base import FeedbackRequest
 from rltf_verl.feedback.judge_prompt import STYLES, as_text, defused, judge_messages
 from rltf_verl.prompts import template_names
 from rltf_verl.types import Feedback
-from tests.support.judge_requests import request
+from tests.support.judge.calls import request
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "judge_prompts"
 

@@ -15,8 +15,8 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.judge.settings import JudgeSettings
-from tests.support.judge_requests import QUICK, request
-from tests.support.judge_server import JudgeServer
+from tests.support.judge.calls import QUICK, request
+from tests.support.judge.server import JudgeServer
 
 
 @asynccontextmanager

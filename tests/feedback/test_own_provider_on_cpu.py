@@ -10,7 +10,7 @@ import pytest
 from rltf_verl import registry
 from rltf_verl.envs import make_env
 from rltf_verl.feedback import make_provider
-from tests.support.judge_requests import request
+from tests.support.judge.calls import request
 
 MINE = '''
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ from rltf_verl.cli.app import app
 from rltf_verl.models import gguf as gguf_module
 from rltf_verl.models.gguf import convert
 from rltf_verl.models.wheel import WHEELS, fetch
-from tests.support.tiny_gguf import tiny_gguf
+from tests.support.engine.tiny_gguf import tiny_gguf
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 

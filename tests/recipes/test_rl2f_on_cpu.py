@@ -20,7 +20,7 @@ from rltf_verl.cli.app import app
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
-from tests.support.judge_server import InThread, JudgeServer
+from tests.support.judge.server import InThread, JudgeServer
 from tests.recipes.composing import RECIPES, composed, rltf_of
 
 RECIPE = RECIPES / "rl2f"

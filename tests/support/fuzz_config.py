@@ -2,7 +2,7 @@
 ever raises.
 
 `python -m tests.support.fuzz_config 20000 --seed 7` for a long run; the short one is
-`tests/test_fuzz_config_on_cpu.py`. What is nonsense follows from the declared kind of a key
+`tests/config/test_fuzz_on_cpu.py`. What is nonsense follows from the declared kind of a key
 (`rltf_verl.kinds`), not from what the checks say of a value.
 """
 

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from rltf_verl.data.build import build_parquet
 from tests.support.configs import composed
-from tests.support.tiny_model import tiny_model
+from tests.support.engine.tiny_model import tiny_model
 
 MODEL = "actor_rollout_ref.model"
 SAYS = 'Let\'s think step by step and output the final answer after "####".'

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.adapters.test_logit_engine_e2e import ACTOR, POLICY, run
-from tests.support.engine_rank import NUM_SESSIONS, TEMPERATURE
+from tests.adapters.training.test_logit_engine_e2e import ACTOR, POLICY, run
+from tests.support.engine.engine_rank import NUM_SESSIONS, TEMPERATURE
 
 pytestmark = pytest.mark.e2e
 LAYOUTS = {

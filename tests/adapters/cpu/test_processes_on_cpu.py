@@ -25,7 +25,7 @@ import os, subprocess, sys
 from rltf_verl.adapters.cpu.processes import server
 popen = subprocess.Popen
 code = "import sys; from rltf_verl.adapters.cpu.processes import server as s;" \\
-    "s.FIRST, s.MODULES = ('torch',), ('tests.support.actor_class',); s.main(*sys.argv[1:])"
+    "s.FIRST, s.MODULES = ('torch',), ('tests.support.engine.actor_class',); s.main(*sys.argv[1:])"
 server.subprocess.Popen = lambda args, **k: popen([args[0], "-c", code, *args[3:]], **k)
 print(server.start(), flush=True)
 sys.stdin.read()
@@ -100,7 +100,7 @@ def test_forks_give_their_tasks_different_ids(command, tmp_path):
     """Also after an actor's class was declared in the server, which draws an id."""
     text = """
 import ray, sys
-print("tests.support.actor_class" in sys.modules, ray.UniqueID.from_random())
+print("tests.support.engine.actor_class" in sys.modules, ray.UniqueID.from_random())
 """
     first, second = (run(command, tmp_path, text).stdout for _ in range(2))
     assert first.startswith("True")

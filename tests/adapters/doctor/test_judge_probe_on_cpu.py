@@ -1,0 +1,113 @@
+"""What the doctor says about a judge."""
+
+import base64
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from rltf_verl.adapters.doctor.judge import judge_check
+from rltf_verl.adapters.startup import checks
+from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions, RLTFConfig
+from rltf_verl.episode.parts import Parts
+from rltf_verl.redaction import Secrets
+from tests.support.judge.server import InThread, JudgeServer
+
+
+def run_with(
+    provider: str, guard: GuardConfig | None = None, env: NamedOptions | None = None, **options: Any
+) -> Parts:
+    feedback = FeedbackConfig(NamedOptions(provider, options), guard=guard or GuardConfig())
+    return Parts.of(RLTFConfig(env=env or NamedOptions("binary_matrix"), feedback=feedback))
+
+
+def judge(url: str, **endpoint: str) -> Parts:
+    return run_with("judge", endpoint={"base_url": url, "model": "m", **endpoint})
+
+
+def test_a_provider_without_a_judge() -> None:
+    rules = GuardConfig(action="warn")
+    assert "asks no model" in judge_check(run_with("verifier", rules)).detail
+
+
+def test_the_judges_of_the_guard_and_of_the_environment_are_looked_for_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    nobody = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "g"}}
+    env = NamedOptions("writing", {"judges": [nobody]})
+    for gone in (
+        run_with("verifier", GuardConfig(judge=nobody, check_all=True)),
+        run_with("verifier", GuardConfig("warn"), env),
+    ):
+        check = judge_check(gone)
+        assert (check.status, "127.0.0.1:9" in check.detail) == ("failed", True)
+
+
+def test_an_endpoint_that_answers_and_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with InThread(JudgeServer()) as thread:
+        url = thread.server.url
+        assert (judge_check(judge(url)).status, judge_check(judge(url)).detail) == (
+            "ok",
+            f"m at {url}: answers",
+        )
+    gone = judge_check(judge(url))
+    assert (gone.status, "start it" in gone.fix) == ("failed", True)
+
+
+def test_a_key_that_is_not_there_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        "is not set" in judge_check(judge("http://127.0.0.1:9/v1", api_key_env="RLTF_NO_KEY")).fix
+    )
+    monkeypatch.setenv("RLTF_SOME_KEY", "sk-wrong")
+    with InThread(JudgeServer(key="sk-right")) as thread:
+        refused = judge_check(judge(thread.server.url, api_key_env="RLTF_SOME_KEY"))
+    assert refused.status == "failed"
+    assert "401" in refused.detail
+    assert "sk-wrong" not in refused.detail + refused.fix
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [(401, {}), (302, {"Location": "http://127.0.0.1:9/v1/models"}), (307, {})],
+)
+def test_an_endpoint_that_quotes_the_key_or_sends_us_elsewhere(
+    status, headers, monkeypatch
+) -> None:
+    key = "sk-Doctor_12345678"
+    encoded = base64.b64encode(f"Bearer {key}".encode()).decode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status, f"no {key} {encoded}")
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("RLTF_DOCTORS", f"{key}\n")
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.handle_request, daemon=True)
+    thread.start()
+    check = judge_check(
+        judge(f"http://127.0.0.1:{server.server_port}/v1", api_key_env="RLTF_DOCTORS")
+    )
+    thread.join(30)
+    server.server_close()
+    assert check.status == "failed"
+    assert not Secrets([key]).found_in(repr(check))
+
+
+def test_a_users_own_file_is_named_absolutely_for_the_workers(
+    verl_config, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = verl_config("rltf.feedback.provider=./mine.py:Mine")
+    checks.resolve_files(config)
+    assert config.rltf.feedback.provider == f"{tmp_path}/mine.py:Mine"
+    assert config.rltf.env.name == "binary_matrix"

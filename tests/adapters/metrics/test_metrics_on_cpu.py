@@ -1,0 +1,519 @@
+"""Columns and metrics on sessions whose numbers are plain to see."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
+
+from rltf_verl.adapters.metrics.episodes import session_metrics
+from rltf_verl.adapters.metrics.roles import (
+    FORBIDDEN_SUBSTRINGS,
+    role_metrics,
+    stale_metrics,
+    with_grad_shares,
+)
+from rltf_verl.adapters.metrics.validation import averaged_info
+from rltf_verl.adapters.queue.columns import (
+    FACTS,
+    ROLE,
+    SESSION_FACTS,
+    TURN,
+    RowOutput,
+    ragged,
+    row_columns,
+    session_facts,
+    session_of,
+    sessions_of,
+    stale_turns,
+    token_roles,
+)
+from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.feedback import provider_names
+from rltf_verl.objectives import objective_weights, token_objectives
+from rltf_verl.objectives.distill import Distill, distill_rows
+from rltf_verl.objectives.targets import compute_targets
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
+
+
+def turn(
+    correct, *, k=0, tokens=2, ended=True, format_ok=True, feedback=None, error=None, stop=None
+):
+    ids = tuple(range(tokens))
+    log_probs = (-1.0,) * tokens
+    reward = float(correct) + 0.1 * (float(format_ok and ended) - 1.0)
+    attempt = Attempt((100 + k,), ids, log_probs, f"so {correct}", ended)
+    return Turn(attempt, Grade(correct, format_ok, error=error), reward, feedback, stop=stop)
+
+
+def session(*turns):
+    """Turns in a line."""
+    parents = [None, *range(len(turns))]
+    return Episode(
+        Problem("x", 0, {}, ""),
+        0,
+        tuple(replace(t, parent=p) for t, p in zip(turns, parents, strict=False)),
+    )
+
+
+def tree(first, *revisions):
+    """A first attempt with several revisions."""
+    return Episode(Problem("x", 0, {}, ""), 0, (first, *(replace(t, parent=0) for t in revisions)))
+
+
+SAYS = Feedback("two words", "verifier", latency_s=2.0)
+FALLBACK = Feedback("one two three four", "correctness", latency_s=4.0, fallback=True)
+SESSIONS = [
+    session(turn(True, tokens=4)),
+    session(turn(False, feedback=SAYS), turn(True, k=1, tokens=6)),
+    session(
+        turn(True, feedback=FALLBACK), turn(False, k=1, ended=False, stop="feedback_unavailable")
+    ),
+    session(turn(False, format_ok=False, error="E: x", feedback=SAYS, stop="prompt_too_long")),
+]
+
+
+def facts_of(sessions, horizon):
+    return torch.stack([session_facts(s, horizon) for s in sessions])
+
+
+def metrics_of(sessions, horizon, num_nodes=None):
+    return session_metrics(facts_of(sessions, num_nodes or horizon), horizon)
+
+
+def test_facts_come_back_as_the_sessions_that_they_were_made_of():
+    episodes = [*SESSIONS, tree(turn(False), turn(True), turn(False))]
+    ours, theirs = (
+        sessions_of(facts_of(episodes, 3), torch.zeros(5).long()),
+        pack_sessions(episodes, [0] * 5),
+    )
+    for name in ("valid", "parent", "correct", "group", "cut", "ungraded"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+    torch.testing.assert_close(ours.rewards, theirs.rewards)
+    torch.testing.assert_close(ours.graded, theirs.graded)
+    assert ours.cut.sum() == 2
+
+
+def test_facts_are_nan_where_nothing_was_played():
+    facts = session_facts(SESSIONS[0], 3)
+    assert facts.shape == (3, len(SESSION_FACTS))
+    assert not torch.isnan(facts[0]).any()
+    assert torch.isnan(facts[1:]).all()
+
+
+def test_session_metrics_with_known_answers():
+    metrics = metrics_of(SESSIONS, 2)
+    assert metrics == pytest.approx(
+        {
+            "rltf/session/total": 4.0,
+            "rltf/session/tokens/total": 4 + 2 + 6 + 2 + 2 + 2,
+            "rltf/session/turns": 1.5,
+            "rltf/turn_1/share": 1.0,
+            "rltf/turn_1/acc": 0.5,
+            "rltf/turn_1/format": 0.75,
+            "rltf/turn_1/reward": (1.0 + 0.0 + 1.0 - 0.1) / 4,
+            "rltf/turn_1/tokens": (4 + 2 + 2 + 2) / 4,
+            "rltf/turn_1/truncated": 0.0,
+            "rltf/turn_2/share": 0.5,
+            "rltf/turn_2/acc": 0.5,
+            "rltf/turn_2/format": 0.5,
+            "rltf/turn_2/reward": (1.0 - 0.1) / 2,
+            "rltf/turn_2/tokens": 4.0,
+            "rltf/turn_2/truncated": 0.5,
+            "rltf/turn_2/gain": 0.0,
+            "rltf/turn_2/fixed": 0.5,
+            "rltf/turn_2/broken": 0.5,
+            "rltf/turn_2/corrected": 1.0,
+            "rltf/turn_2/spoiled": 1.0,
+            "rltf/turn_2/plasticity": 1.0,
+            "rltf/turn_2/repeated": 0.0,
+            "rltf/turn_2/solved": 0.75,
+            "rltf/turn_2/standing": 0.5,
+            "rltf/session/friction": 0.0,
+            # 6 turns were played; feedback was asked for 4 times and given 3 times
+            "rltf/grader/error_share": 1 / 6,
+            "rltf/grader/ungraded_share": 0.0,
+            "rltf/session/prompt_too_long_share": 1 / 4,
+            "rltf/session/not_asked_share": 0.0,
+            "rltf/feedback/failed_share": 0.25,
+            "rltf/feedback/fallback_share": 0.25,
+            "rltf/feedback/withheld_share": 0.0,
+            "rltf/feedback/latency_s": 8 / 3,
+            "rltf/feedback/words": 8 / 3,
+            "rltf/feedback/no_op": 0.0,
+        },
+        abs=1e-6,
+    )
+
+
+def test_a_session_that_was_not_asked_for_is_no_failure():
+    given = session(turn(False, feedback=SAYS), turn(False, stop="horizon"))
+    metrics = metrics_of(
+        [session(turn(False, stop="not_asked")), session(turn(True, stop="solved")), given, given],
+        2,
+    )
+    assert metrics["rltf/session/not_asked_share"] == 1 / 4
+    assert metrics["rltf/feedback/failed_share"] == 0.0
+    assert metrics["rltf/turn_2/share"] == 0.5
+
+
+def test_leak_share_is_over_what_the_guard_looked_at():
+    clean, leaky = replace(SAYS, leak=""), replace(SAYS, leak="answer: 1")
+    mended = Feedback("other words", "peer", leak="part: 2", original="told")
+    dropped = replace(
+        turn(False, stop="feedback_unavailable"), withheld=replace(leaky, provider="somebody's own")
+    )
+    replaced = replace(turn(False, feedback=FALLBACK), withheld=leaky)
+    sessions = [
+        session(turn(False, feedback=clean), turn(True)),
+        session(turn(False, feedback=SAYS), turn(True)),  # nobody looked
+        session(turn(False, feedback=mended), replaced, turn(True)),
+        session(dropped),
+    ]
+    metrics = metrics_of(sessions, 3)
+    shares = {name: value for name, value in metrics.items() if "leak" in name}
+    assert shares == pytest.approx(
+        {
+            "rltf/feedback/leak_share": 3 / 4,
+            "rltf/feedback/leak_share/verifier": 1 / 2,
+            "rltf/feedback/leak_share/peer": 1.0,
+            "rltf/feedback/leak_share/other": 1.0,
+        }
+    )
+    assert metrics["rltf/feedback/fallback_share"] == pytest.approx(1 / 5)
+    assert not any("leak" in name for name in metrics_of(SESSIONS, 2))
+
+
+def test_names_of_our_providers_may_stand_in_metric_names():
+    assert not [
+        name for name in provider_names() if any(word in name for word in FORBIDDEN_SUBSTRINGS)
+    ]
+
+
+def test_session_metrics_over_three_turns_count_those_who_got_there():
+    sessions = [
+        session(turn(False, feedback=SAYS), turn(False, feedback=SAYS), turn(True)),
+        session(turn(False, feedback=SAYS), turn(True)),
+        session(turn(True)),
+    ]
+    metrics = metrics_of(sessions, 3)
+    assert [metrics[f"rltf/turn_{k}/share"] for k in (1, 2, 3)] == pytest.approx([1, 2 / 3, 1 / 3])
+    assert [metrics[f"rltf/turn_{k}/acc"] for k in (1, 2, 3)] == pytest.approx([1 / 3, 0.5, 1.0])
+    assert [metrics[f"rltf/turn_{k}/gain"] for k in (2, 3)] == pytest.approx([0.5, 1.0])
+    assert metrics["rltf/session/turns"] == pytest.approx(2.0)
+
+
+def test_session_metrics_when_everyone_stopped_early_or_failed():
+    solved = metrics_of([session(turn(True))] * 3, 2)
+    assert (solved["rltf/turn_1/acc"], solved["rltf/turn_2/share"]) == (1.0, 0.0)
+    assert not any(name.startswith(("rltf/turn_2/acc", "rltf/feedback")) for name in solved)
+
+    failed = metrics_of([session(turn(False, feedback=SAYS), turn(False))] * 3, 2)
+    assert (failed["rltf/turn_1/acc"], failed["rltf/turn_2/acc"], failed["rltf/turn_2/gain"]) == (
+        0.0,
+        0.0,
+        0.0,
+    )
+    assert not any(math.isnan(v) for v in [*solved.values(), *failed.values()])
+
+
+def test_validation_reports_the_first_turn_and_the_answer_that_stands():
+    right_then_wrong = session(turn(True), turn(False))
+    assert averaged_info(right_then_wrong, 2) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 0.0}
+    assert averaged_info(session(turn(False, ended=False), turn(True)), 2) == {
+        "acc": 0.0,
+        "format_ok": 0.0,
+        "acc_turn_2": 1.0,
+    }
+    early = session(turn(True))  # keeps its last answer
+    assert averaged_info(early, 3) == {
+        "acc": 1.0,
+        "format_ok": 1.0,
+        "acc_turn_2": 1.0,
+        "acc_turn_3": 1.0,
+    }
+    assert averaged_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
+
+
+def test_turns_of_a_tree_count_each_revision():
+    metrics = metrics_of(
+        [
+            tree(turn(False, feedback=SAYS), turn(True), turn(False), turn(True)),
+            session(turn(True)),
+        ],
+        4,
+    )
+    assert metrics["rltf/turn_2/share"] == 0.5
+    assert metrics["rltf/turn_2/acc"] == metrics["rltf/turn_2/fixed"] == pytest.approx(2 / 3)
+    assert metrics["rltf/session/turns"] == 2.5
+
+
+OWNERS = token_objectives(RLTFConfig())
+
+
+def rows_of(episode):
+    *first, last = attempt_rows(episode)
+    return [*first, *distill_rows(episode), last]
+
+
+def packed(sessions, group, student=-3.0):
+    rows, index, old = [], [], []
+    for s, episode in enumerate(sessions):
+        for row in rows_of(episode):
+            rows.append(row)
+            index.append(s)
+            old.append(
+                [student] * len(row.role) if row.role[0] == Role.DISTILL else list(row.log_probs)
+            )
+    return pack_rows(rows, index, pack_sessions(sessions, group), old)
+
+
+def metrics_of_roles(batch, gamma=0.1, weight=0.1):
+    config = RLTFConfig(gamma=gamma, distill=DistillConfig(weight=weight))
+    weights = objective_weights(config, step=0, num_steps=1)
+    owners = token_objectives(config)
+    return role_metrics(owners, batch, compute_targets(batch, config, weights), weights)
+
+
+def test_role_metrics_with_known_answers():
+    sessions = [session(turn(True)), session(turn(False), turn(True, k=1, tokens=4))]
+    batch = packed(sessions, [0, 0])
+    assert metrics_of_roles(batch, gamma=0.0, weight=0.5) == pytest.approx(
+        {
+            "rltf/rows/per_session": 2.0,
+            "rltf/attempt/weight": 1.0,
+            "rltf/attempt/row_share": 0.75,
+            "rltf/attempt/token_share": 8 / 12,
+            "rltf/attempt/adv_abs": (4 * 0.5 + 4 * 0.0) / 8,
+            "rltf/attempt/adv_mean": 0.0,
+            "rltf/attempt/log_prob_mean": -1.0,
+            "rltf/attempt/sampler_log_prob_diff/max": 0.0,
+            "rltf/distill/row_share": 0.25,
+            "rltf/distill/token_share": 4 / 12,
+            "rltf/distill/adv_abs": 0.25,
+            "rltf/distill/adv_mean": 0.25,
+            "rltf/distill/log_prob_mean": -3.0,
+            "rltf/distill/floor_masked": 0.0,
+            "rltf/distill/floor_masked_right": 0.0,
+            "rltf/distill/log_prob_gap": 2.0,
+            "rltf/distill/ess": 1.0,
+            "rltf/distill/weight": 0.5,
+            "rltf/group/dead_share": 0.0,
+        },
+        abs=1e-6,
+    )
+
+
+def test_dead_groups_are_those_with_equal_first_turn_rewards():
+    wrong, right = session(turn(False), turn(True, k=1)), session(turn(True))
+    batch = packed([wrong, wrong, wrong, right, right, right], [0, 0, 1, 1, 2, 2])
+    metrics = metrics_of_roles(batch)
+    assert metrics["rltf/group/dead_share"] == pytest.approx(2 / 3)
+
+
+def test_floor_masked_share():
+    batch = packed([session(turn(False), turn(True, k=1))], [0], student=-6.0)
+    metrics = metrics_of_roles(batch)
+    assert (metrics["rltf/distill/floor_masked"], metrics["rltf/distill/adv_abs"]) == (1.0, 0.0)
+
+
+def test_no_metric_name_makes_verl_reduce_it_by_something_else_than_the_mean():
+    batch = packed(SESSIONS, [0, 0, 1, 1])
+    names = {*metrics_of(SESSIONS, 2), *metrics_of_roles(batch), *averaged_info(SESSIONS[1], 3)}
+    assert len(names) > 35
+    meant = re.compile(r"/(max|total)$")
+    assert [
+        n for n in names if any(word in meant.sub("", n) for word in FORBIDDEN_SUBSTRINGS)
+    ] == []
+
+
+def test_every_metric_is_explained():
+    text = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    leaky = session(turn(False, feedback=replace(SAYS, leak="answer: 1")), turn(True))
+    batch = packed(SESSIONS, [0, 0, 1, 1])
+    for name in {
+        *metrics_of([*SESSIONS, leaky], 2),
+        *metrics_of_roles(batch),
+        "rltf/attempt/grad_share",
+    }:
+        _, group, last, *_ = name.split("/")
+        shown = (
+            f"`{last}`"
+            if group.startswith("turn_") or group in ("attempt", "distill")
+            else f"`{name}"
+        )
+        own_line = f"`{name}`" in text or shown in text
+        assert own_line or f"`rltf/{group}/{last}/<provider>`" in text, name
+
+
+def outputs(episode):
+    facts = session_facts(episode, 2)
+    return [
+        RowOutput(
+            prompt_ids=list(row.prompt_ids),
+            response_ids=list(row.response_ids),
+            response_mask=[1] * len(row.role),
+            response_logprobs=list(row.log_probs),
+            reward_score=episode.turns[-1].reward,
+            num_turns=4,
+            metrics=AgentLoopMetrics(),
+            extra_fields={"reward_extra_info": {}},
+            columns=row_columns(row, facts),
+        )
+        for row in rows_of(episode)
+    ]
+
+
+def test_rows_keep_their_own_rewards_when_verl_copies_the_last_ones_over_them():
+    merged = session(turn(False, format_ok=False), turn(True, k=1, tokens=3))
+    rows = outputs(merged)
+    for output in rows[:-1]:  # agent_loop_tq._agent_loop_postprocess
+        output.reward_score = rows[-1].reward_score
+        output.extra_fields["reward_extra_info"] = rows[-1].extra_fields["reward_extra_info"]
+    fields = [output.as_dict() for output in rows]
+    first, distill, last = fields
+    assert [f[ROLE].unique().item() for f in fields] == [Role.ATTEMPT, Role.DISTILL, Role.ATTEMPT]
+    torch.testing.assert_close(first["rm_scores"], torch.tensor([0.0, -0.1]))
+    assert distill["rm_scores"].tolist() == last["rm_scores"].tolist() == [0.0, 0.0, 1.0]
+    assert [f[TURN].tolist() for f in fields] == [[0, 0], [1, 1, 1], [1, 1, 1]]
+    for f in fields:
+        torch.testing.assert_close(f[FACTS], session_facts(merged, 2), equal_nan=True)
+        assert "columns" not in f
+        assert (
+            f["responses"].shape
+            == f["response_mask"].shape
+            == f["rm_scores"].shape
+            == f["rollout_log_probs"].shape
+        )
+    assert (
+        rows[0].as_dict()["rm_scores"].tolist() == first["rm_scores"].tolist()
+    )  # asking twice changes nothing
+
+
+def test_keys_of_the_transfer_queue():
+    assert session_of("u1_3_0") == ("u1", "u1_3")
+    assert session_of("with_underscores_12_4") == ("with_underscores", "with_underscores_12")
+
+
+def test_a_padding_row_trains_nothing_although_it_copies_the_roles_of_the_first_row():
+    roles = ragged([torch.tensor([0, -1, 0]), torch.tensor([1]), torch.tensor([0, -1, 0])])
+    mask = ragged([torch.tensor([1, 0, 1]), torch.tensor([1]), torch.tensor([0])])
+    assert token_roles(roles, mask).tolist() == [[0, -1, 0], [1, -1, -1], [-1, -1, -1]]
+    only_padding = token_roles(ragged([torch.tensor([0, -1, 0])]), ragged([torch.tensor([0])]))
+    assert only_padding.tolist() == [[-1]]
+
+
+def test_ragged_columns():
+    values = [torch.tensor([1.0, 2.0]), torch.tensor([3.0])]
+    nested = ragged(values)
+    assert nested.is_nested
+    assert nested.layout == torch.jagged
+    assert [v.tolist() for v in nested.unbind()] == [[1.0, 2.0], [3.0]]
+
+
+def test_effective_sample_size_of_distilled_tokens():
+    """Half of the tokens ten times likelier under the first prompt than the others: weights 1 and
+    10.
+    """
+    batch = packed([session(turn(False), turn(True, k=1, tokens=4))], [0])
+    old = batch.old_log_probs.clone()
+    distilled = batch.tokens(Role.DISTILL)
+    old[distilled] = torch.tensor([-1.0, -1.0, -1.0 + math.log(10), -1.0 + math.log(10)])
+    metrics = metrics_of_roles(replace(batch, old_log_probs=old))
+    assert metrics["rltf/distill/ess"] == pytest.approx((2 * 11) ** 2 / (4 * 2 * 101))
+
+
+def test_gradient_shares():
+    assert with_grad_shares(
+        {"rltf/attempt/grad": 3.0, "rltf/distill/grad": 1.0, "actor/pg_loss": 5.0}
+    ) == {"rltf/attempt/grad_share": 0.75, "rltf/distill/grad_share": 0.25, "actor/pg_loss": 5.0}
+    assert with_grad_shares({"rltf/attempt/grad": 0.0}) == {}
+
+
+def test_the_floor_in_tokens_of_right_answers():
+    """Two sessions: of the right answer's four distilled tokens one is below the floor, of the
+    wrong one's two both.
+    """
+    batch = packed(
+        [
+            session(turn(False), turn(True, k=1, tokens=4)),
+            session(turn(False), turn(False, k=1, tokens=2)),
+        ],
+        [0, 0],
+    )
+    old = batch.old_log_probs.clone()
+    old[batch.tokens(Role.DISTILL)] = torch.tensor([-1.0, -6.0, -1.0, -1.0, -7.0, -7.0])
+    metrics = metrics_of_roles(replace(batch, old_log_probs=old))
+    assert metrics["rltf/distill/floor_masked"] == pytest.approx(0.5)
+    assert metrics["rltf/distill/floor_masked_right"] == pytest.approx(0.25)
+
+
+BLOCKED = {"rltf/distill/floor_masked_right": 0.2, "rltf/turn_1/acc": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("config", "steps", "num_warnings"),
+    [
+        ({}, [BLOCKED] * 4, 0),
+        ({}, [BLOCKED] * 5, 1),
+        ({}, [BLOCKED] * 54, 1),
+        ({}, [BLOCKED] * 55, 2),
+        ({}, ([BLOCKED] * 4 + [{**BLOCKED, "rltf/turn_1/acc": 0.01}]) * 3, 0),
+        ({}, [{**BLOCKED, "rltf/distill/floor_masked_right": 0.09}] * 9, 0),
+        ({}, [{"rltf/turn_1/acc": 0.0}] * 9, 0),
+        ({"floor": "soft"}, [BLOCKED] * 9, 0),
+    ],
+)
+def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_then(
+    caplog, config, steps, num_warnings
+):
+    watch = Distill("distill", Role.DISTILL, DistillConfig(weight=0.1, **config), RLTFConfig())
+    for metrics in steps:
+        watch.look(metrics)
+    warnings = [
+        r.getMessage()
+        for r in caplog.records
+        if "rltf.distill.log_prob_floor=-5.0" in r.getMessage()
+    ]
+    assert len(warnings) == num_warnings
+    assert all("keeps out 20 %" in text and "rltf.distill.floor=soft" in text for text in warnings)
+
+
+def test_how_old_answers_are():
+    """Three turns: sampled from step 7 on, over the steps 4 to 9, and by an engine that does not
+    say.
+    """
+    versions = ({"min_global_steps": 7}, {"min_global_steps": 4, "max_global_steps": 9}, {})
+    turns = [turn(False), turn(False, k=1), turn(True, k=2)]
+    played = session(
+        *(
+            replace(t, attempt=replace(t.attempt, info=v))
+            for t, v in zip(turns, versions, strict=True)
+        )
+    )
+    facts = facts_of([played, session(turn(True))], 3)
+    assert stale_turns(facts, 10, None) is None
+    for limit, expected in (
+        (0, [True, True]),
+        (1, [True, True]),
+        (2, [False, True]),
+        (4, [False, True]),
+        (5, [False] * 2),
+    ):
+        found = stale_turns(facts, 10, limit)
+        assert found.tolist() == [[*expected, False], [False] * 3], limit
+
+
+def test_stale_tokens_are_counted():
+    batch = packed(
+        [session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), turn(True, k=1))],
+        [0, 0],
+    )
+    stale = torch.tensor([[True, True], [True, False]])
+    assert stale_metrics(OWNERS, batch, stale) == {"rltf/distill/stale_share": pytest.approx(4 / 6)}
+    assert stale_metrics(OWNERS, batch, None) == {}

@@ -1,0 +1,172 @@
+"""What a template puts around answers, on tokenizers with the templates of ChatML and of models
+that think.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from verl.utils.tokenizer.continuous_token import QwenContinuousTokenBuilder
+from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+
+from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.rollout.chat_form import chat_form
+
+POLICY = Path(__file__).parents[3] / "recipes" / "demo" / "policy"
+CHATML = (
+    "{%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' + THOUGHTS +"
+    " message.content + '<|im_end|>\n' }}{%- endfor %}{%- if add_generation_prompt %}{{"
+    " '<|im_start|>assistant\n' + OPENS }}{%- endif %}"
+)
+EMPTY = "('<think>\n\n</think>\n\n' if loop.last and message.role == 'assistant' else '')"
+TEMPLATES = {
+    "plain": ("''", "''"),
+    # Qwen3: the last answer of a conversation has a block of thoughts, the header only with
+    # enable_thinking=False.
+    "thinks": (
+        EMPTY,
+        "('<think>\n\n</think>\n\n' if enable_thinking is defined and not enable_thinking else '')",
+    ),
+    # Qwen3 2507, QwQ: the header opens the thoughts.
+    "header opens": (EMPTY, "'<think>\n'"),
+    # R1: so it does there, and answers in a conversation have no thoughts.
+    "header opens, no block": ("''", "'<think>\n'"),
+}
+QUESTION = [{"role": "user", "content": "a"}]
+
+
+def tokenizer_of(kind: str) -> PreTrainedTokenizerFast:
+    """Bytes, with ChatML's tokens; thoughts are marked by tokens that are not special, as
+    Qwen's.
+    """
+    alphabet = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    inner = Tokenizer(models.BPE(vocab=alphabet, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=inner, eos_token="<|im_end|>", additional_special_tokens=["<|im_start|>"]
+    )
+    made.add_tokens(["<think>", "</think>"])
+    thoughts, opens = TEMPLATES[kind]
+    made.chat_template = CHATML.replace("THOUGHTS", thoughts).replace("OPENS", opens)
+    return made
+
+
+def in_words(tokenizer: Any, ids: Any) -> str:
+    return str(tokenizer.decode(list(ids)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "thoughts"),
+    [
+        ("plain", {}, ""),
+        ("thinks", {}, "<think>\n\n</think>\n\n"),
+        ("thinks", {"enable_thinking": False}, ""),
+        ("header opens", {}, "\n</think>\n\n"),
+        ("header opens, no block", {}, "\n</think>\n\n"),
+    ],
+)
+def test_what_stands_for_no_thoughts(kind: str, settings: dict[str, Any], thoughts: str) -> None:
+    tokenizer = tokenizer_of(kind)
+    form = chat_form(tokenizer, settings)
+    assert in_words(tokenizer, form.no_thoughts) == thoughts
+    assert in_words(tokenizer, form.end_of_turn) == "<|im_end|>"
+
+
+def test_the_demos_policy_has_an_end_of_turn_and_no_thoughts() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(POLICY)
+    form = chat_form(tokenizer, {})
+    assert (form.end_of_turn, form.no_thoughts) == ((tokenizer.eos_token_id,), ())
+
+
+def run(tokenizer: Any, builder: Any, work: Any) -> Any:
+    model = OmegaConf.create(
+        {"actor_rollout_ref": {"model": {"path": str(POLICY), "hf_config_path": None}}}
+    )
+
+    async def main() -> Any:
+        rollout = SimpleNamespace(
+            prompt_length=640, response_length=64, name="transformers", full_determinism=False
+        )
+        loop = SimpleNamespace(
+            loop=asyncio.get_running_loop(),
+            tokenizer=tokenizer,
+            rollout_config=rollout,
+            config=model,
+            continuous_token_builder=builder,
+            server_manager=None,
+        )
+        return await work(VerlPolicy(loop, {}))
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_cut_off_answer_is_ended_before_the_next_message(ended: bool) -> None:
+    tokenizer = tokenizer_of("plain")
+    answer = tokenizer.encode("the answer is 1" + ("<|im_end|>" if ended else ""))
+
+    async def extended(policy: VerlPolicy) -> tuple[int, ...]:
+        first = await policy.encode(QUESTION)
+        said = [*QUESTION, {"role": "assistant", "content": "the answer is 1"}]
+        ids = await policy.extend((*first, *answer), said, {"role": "user", "content": "no"})
+        assert ids[: len(first) + len(answer)] == (
+            *first,
+            *answer,
+        ), "what was sampled stays as it is"
+        return ids
+
+    ids = run(tokenizer, QwenContinuousTokenBuilder(tokenizer), extended)
+    said = [
+        *QUESTION,
+        {"role": "assistant", "content": "the answer is 1"},
+        {"role": "user", "content": "no"},
+    ]
+    assert in_words(tokenizer, ids) == tokenizer.apply_chat_template(
+        said, add_generation_prompt=True, tokenize=False
+    )
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_so_it_is_for_the_demos_policy(ended: bool) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(POLICY)
+    builder = create_continuous_token_builder(tokenizer=tokenizer, processor=None)
+    answer = [
+        *tokenizer.encode("01", add_special_tokens=False),
+        *([tokenizer.eos_token_id] if ended else []),
+    ]
+    said = [{"role": "user", "content": "0 1"}, {"role": "assistant", "content": "01"}]
+
+    async def extended(policy: VerlPolicy) -> tuple[int, ...]:
+        first = await policy.encode(said[:1])
+        return await policy.extend((*first, *answer), said, {"role": "user", "content": "!1"})
+
+    whole = [*said, {"role": "user", "content": "!1"}]
+    wanted = tokenizer.apply_chat_template(
+        whole, add_generation_prompt=True, tokenize=True, return_dict=False
+    )
+    assert list(run(tokenizer, builder, extended)) == list(wanted)
+
+
+def test_a_critics_target_follows_the_empty_thoughts() -> None:
+    tokenizer = tokenizer_of("thinks")
+
+    async def prompts(policy: VerlPolicy) -> tuple[str, str]:
+        thinking, not_thinking = (
+            await policy.encode(QUESTION),
+            await policy.encode_unthinking(QUESTION),
+        )
+        assert not_thinking[: len(thinking)] == thinking
+        return in_words(tokenizer, thinking), in_words(tokenizer, not_thinking)
+
+    thinking, not_thinking = run(tokenizer, QwenContinuousTokenBuilder(tokenizer), prompts)
+    assert not_thinking == f"{thinking}<think>\n\n</think>\n\n"
+    said = [*QUESTION, {"role": "assistant", "content": "f"}]
+    assert tokenizer.apply_chat_template(said, tokenize=False) == f"{not_thinking}f<|im_end|>\n"

@@ -1,0 +1,75 @@
+"""`rltf/env=own` as a run composes it, and what tells a user to take it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rltf_verl.adapters.startup.checks import parts_of, warnings_of
+from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
+from rltf_verl.config import ConfigError
+from rltf_verl.data.build import build_parquet
+from rltf_verl.envs import make_env
+from tests.support.configs import composed
+
+DOCS = Path(__file__).parents[3] / "docs" / "environments.md"
+OWN = DOCS.read_text("utf-8").partition("## Your own\n")[2].partition("\n## ")[0]
+SNIPPETS = dict(re.findall(r"```(python|jinja)\n(.*?)```", OWN, re.DOTALL))
+NAME = "rltf.env.name=./mine.py:Mine"
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(SNIPPETS["python"])
+    Path("mine.j2").write_text(SNIPPETS["jinja"])
+    return build_parquet("./mine.py:Mine", "data", 0, 4, 2, factor=3).train
+
+
+def run(*overrides: str, data: Path | None = None) -> Any:
+    files = [] if data is None else [f"data.{split}_files={data}" for split in ("train", "val")]
+    config = composed("rltf_sd", *files, *overrides, "data.train_batch_size=2")
+    resolve_files(config)
+    return config
+
+
+def test_the_class_with_an_option_and_a_template(mine: Path) -> None:
+    template = "rltf.episode.revise=./mine.j2"
+    config = run("rltf/env=own", NAME, "+rltf.env.factor=3", template, data=mine)
+    assert config.rltf.env.name == f"{Path.cwd()}/mine.py:Mine", "workers stand in other folders"
+    parts = parts_of(config)
+    assert parts.env.factor == 3
+    assert list(check_datasets(config, parts.env)) == []
+
+
+def test_options_that_the_data_were_made_with(mine: Path) -> None:
+    forgot = run("rltf/env=own", NAME, data=mine)
+    lines = [
+        f"data.{split}_files={mine}: was made with other options" for split in ("train", "val")
+    ]
+    words = "add +rltf.env.factor=3"
+    assert warnings_of(forgot, parts_of(forgot).config)[-2:] == [f"{x}; {words}" for x in lines]
+    knows = run("rltf/env=own", NAME, "+rltf.env.factor=3", data=mine)
+    assert not any("options" in x for x in warnings_of(knows, parts_of(knows).config))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ([NAME], "has no option 'mode'; known: factor. Add rltf/env=own"),
+        (["rltf/env=own"], "rltf.env.name=???: name your class, e.g. rltf.env.name=./mine.py:Mine"),
+        (["rltf/env=own", "rltf.env.name=./mine.py"], "name the class in it too, e.g. "),
+    ],
+)
+def test_half_of_it_is_refused(mine: Path, overrides: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parts_of(run(*overrides))
+
+
+def test_its_rows_with_another_environment(mine: Path) -> None:
+    message = "made for the environment mine .*; add rltf/env=own rltf.env.name=./mine.py:Mine"
+    with pytest.raises(ConfigError, match=message):
+        check_dataset("data.train_files", str(mine), make_env("math"))

@@ -1,0 +1,258 @@
+"""Logit distillation in verl's own engine, on one and two ranks, packed and not: outcomes and
+gradients against plain PyTorch on the same weights."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.support.engine import engine_rank, kept_rank
+
+pytestmark = pytest.mark.e2e
+POLICY = Path(__file__).parents[3] / "recipes" / "demo" / "policy"
+TOP_K, BETA, TIMEOUT = 6, 0.3, 300
+ACTOR = "actor_rollout_ref.actor"
+LAYOUTS = {
+    "one rank, padded": (1, ["actor_rollout_ref.model.use_remove_padding=false"]),
+    "one rank, packed": (1, ["actor_rollout_ref.model.use_remove_padding=true"]),
+    "two ranks, packed, micro-batches by tokens": (
+        2,
+        [
+            "actor_rollout_ref.model.use_remove_padding=true",
+            f"{ACTOR}.ppo_max_token_len_per_gpu=24",
+        ],
+    ),
+    "two ranks, padded, micro-batches of one row": (
+        2,
+        [
+            "actor_rollout_ref.model.use_remove_padding=false",
+            f"{ACTOR}.use_dynamic_bsz=false",
+            f"{ACTOR}.ppo_micro_batch_size_per_gpu=1",
+        ],
+    ),
+}
+
+
+def run(folder, world, overrides, script=engine_rank):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = str(s.getsockname()[1])
+    settings = [
+        *(["rltf/hardware=cpu"] if not any("hardware" in o for o in overrides) else []),
+        f"actor_rollout_ref.model.path={POLICY}",
+        f"rltf.logit_distill.top_k={TOP_K}",
+        f"rltf.logit_distill.beta={BETA}",
+        f"{ACTOR}.policy_loss.loss_mode=importance_sampling",
+        *overrides,
+    ]
+    ranks = []
+    for rank in range(world):
+        env = {
+            **os.environ,
+            "VERL_PLATFORM": "cpu",
+            "OMP_NUM_THREADS": "1",
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(world),
+            "LOCAL_WORLD_SIZE": str(world),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
+        command = [sys.executable, script.__file__, str(folder / "out.pt"), *settings]
+        with (folder / f"{rank}.txt").open("wb") as log:
+            ranks.append(subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT))
+    try:
+        codes = [process.wait(TIMEOUT) for process in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
+    assert codes == [0] * world, (folder / "0.txt").read_text()[-3000:]
+    return torch.load(folder / "out.pt")
+
+
+def log_probs(model, prompt, response):
+    logits = model(torch.cat([prompt, response]).unsqueeze(0)).logits[0, len(prompt) - 1 : -1]
+    return (logits / engine_rank.TEMPERATURE).log_softmax(-1)
+
+
+def outcomes(values, ids):
+    """Probabilities of the tokens and of all others, in double precision."""
+    p = values.double().exp()
+    return torch.cat([p.gather(-1, ids), p.scatter(-1, ids, 0.0).sum(-1, keepdim=True)], dim=-1)
+
+
+def weight_of(i):
+    """What `engine_rank` gives the tokens of row i as their weight."""
+    return 1 + i % 2
+
+
+EVERY_RUN = "two ranks, packed, micro-batches by tokens"
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        pytest.param(name, marks=[] if name == EVERY_RUN else pytest.mark.nightly)
+        for name in LAYOUTS
+    ],
+)
+def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
+    record = run(tmp_path, *LAYOUTS[layout])
+    model = AutoModelForCausalLM.from_pretrained(
+        POLICY, dtype=torch.float32, attn_implementation="eager"
+    )
+    loss, divergence, tokens = torch.zeros(()).double(), 0.0, 0
+    for i, (row, (ids, said)) in enumerate(zip(record["rows"], record["said"], strict=True)):
+        student = log_probs(model, row["x0"], row["y"])
+        own = student.gather(-1, row["y"].unsqueeze(-1)).double()
+        loss = (
+            loss - (row["advantage"] * (own + 1).exp()).sum()
+        )  # the old log-prob is -1 everywhere
+        assert len(ids) == (len(row["y"]) if len(row["x1"]) else 0)
+        if not len(ids):
+            continue
+        with torch.no_grad():
+            teacher = log_probs(model, row["x1"], row["y"])
+        assert (ids.long() == teacher.topk(TOP_K).indices).all()
+        p, q = outcomes(teacher, ids.long()), outcomes(student, ids.long())
+        assert (p.log() - said).abs().max() < 1e-4
+        m = BETA * p + (1 - BETA) * q
+        jsd = (BETA * p * (p / m).log() + (1 - BETA) * q * (q / m).log()).sum()
+        loss, divergence, tokens = (
+            loss + engine_rank.LOGIT_WEIGHT * weight_of(i) * jsd,
+            divergence + jsd.item(),
+            tokens + len(ids),
+        )
+    (loss / engine_rank.NUM_SESSIONS).backward()
+    for name, parameter in model.named_parameters():
+        assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
+    reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / len(
+        record["divergence"]
+    )
+    # The engine has the probabilities in fp32: 6e-8 near 1.
+    assert reported == pytest.approx(divergence / tokens, rel=1e-4, abs=1e-7)
+    assert (record["micro"] > 1) == ("micro-batches" in layout)
+
+
+SAMPLED = {
+    "two ranks, shared prefixes": (2, []),
+    "one rank, verl's own path": (
+        1,
+        [f"{ACTOR}.use_dynamic_bsz=false", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2"],
+    ),
+}
+CLIP = 2.0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", SAMPLED)
+def test_sampled_tokens_need_log_probs_only(tmp_path, layout):
+    world, settings = SAMPLED[layout]
+    settings = [
+        "rltf.logit_distill.divergence=sampled_token",
+        f"rltf.logit_distill.ratio_clip={CLIP}",
+        *settings,
+    ]
+    record = run(tmp_path, world, settings)
+    assert record["shared"] or world == 1
+    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    loss, gaps, tokens = torch.zeros(()).double(), 0.0, 0
+    for i, (row, (said,)) in enumerate(zip(record["rows"], record["said"], strict=True)):
+        at = row["y"].unsqueeze(-1)
+        own = log_probs(model, row["x0"], row["y"]).gather(-1, at).squeeze(-1).double()
+        loss = loss - (row["advantage"] * (own + 1).exp()).sum()
+        assert len(said) == (len(row["y"]) if len(row["x1"]) else 0)
+        if not len(said):
+            continue
+        with torch.no_grad():
+            teacher = log_probs(model, row["x1"], row["y"]).gather(-1, at).squeeze(-1)
+        assert (teacher - said).abs().max() < 1e-4
+        gap, ratio = own.detach() - teacher, (own.detach() + 1).exp().clamp(max=CLIP)
+        weight = engine_rank.LOGIT_WEIGHT * weight_of(i)
+        loss = loss + weight * (ratio * gap * own).sum()
+        gaps, tokens = gaps + gap.sum().item(), tokens + len(said)
+    (loss / engine_rank.NUM_SESSIONS).backward()
+    for name, parameter in model.named_parameters():
+        assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
+    reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / world
+    assert reported == pytest.approx(gaps / tokens, rel=1e-4)
+
+
+MOVED = [f"{ACTOR}.optim.lr=0.01", "rltf.logit_distill.divergence=sampled_token"]
+KEPT = {
+    "moving average": (1, ["rltf.teacher.kind=ema"]),
+    "moving average, two ranks": (2, ["rltf.teacher.kind=ema"]),
+    "moving average, offloaded": (
+        1,
+        ["rltf.teacher.kind=ema", f"{ACTOR}.fsdp_config.param_offload=true"],
+    ),
+    "first weights": (2, ["rltf.teacher.kind=base"]),
+}
+
+
+def said_by(weights, rows):
+    """[T] log-probs of the teacher's rows by a plain forward of these weights."""
+    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    model.load_state_dict(weights, strict=False)
+    with torch.no_grad():
+        return [
+            log_probs(model, row["x1"], row["y"]).gather(-1, row["y"].unsqueeze(-1)).squeeze(-1)
+            for row in rows
+            if len(row["x1"])
+        ]
+
+
+def assert_said(answers, expected):
+    given = [said for (said,) in answers if len(said)]
+    for said, own in zip(given, expected, strict=True):
+        assert (said - own).abs().max() < 1e-4
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", KEPT)
+def test_a_teacher_speaks_with_its_own_weights_after_updates_and_after_a_resume(tmp_path, case):
+    world, settings = KEPT[case]
+    record = run(tmp_path, world, [*MOVED, *settings], kept_rank)
+    first, moved, rows = record["first"], record["moved"], record["rows"]
+    assert max((first[name] - moved[name]).abs().max() for name in first) > 1e-3
+    share = kept_rank.SHARE if "average" in case else 0.0
+    kept = {name: (1 - share) * first[name] + share * moved[name] for name in first}
+    of_kept, of_policy = said_by(kept, rows), said_by(moved, rows)
+    assert max((a - b).abs().max() for a, b in zip(of_kept, of_policy, strict=True)) > 1e-2
+    assert_said(record["kept at first"], said_by(first, rows))
+    for name in ("kept", "kept after resume"):
+        assert_said(record[name], of_kept)
+    for name in ("policy", "policy after resume"):
+        assert_said(record[name], of_policy)
+    if share:
+        later = [said for (said,) in record["later"] if len(said)]
+        assert max((a - b).abs().max() for a, b in zip(later, of_kept, strict=True)) > 1e-3
+
+
+@pytest.mark.nightly
+def test_with_lora_the_average_is_of_the_adapter_and_the_base_is_without_it(tmp_path):
+    lora = ["actor_rollout_ref.model.lora_rank=4", "actor_rollout_ref.model.lora_alpha=8"]
+    record = run(tmp_path, 1, [*MOVED, "rltf.teacher.kind=ema", *lora], kept_rank)
+    plain = said_by({}, record["rows"])
+    for name in ("kept at first", "without adapter"):  # an adapter begins as nothing
+        assert_said(record[name], plain)
+    first, moved, share = record["first"], record["moved"], kept_rank.SHARE
+    kept = {}
+    for name in (name for name in moved if "lora_A" in name):
+        a, b = (
+            (1 - share) * first[key] + share * moved[key]
+            for key in (name, name.replace("lora_A", "lora_B"))
+        )
+        weight = name.removeprefix("base_model.model.").split(".lora_A")[0] + ".weight"
+        base = name.split(".lora_A")[0] + ".base_layer.weight"
+        kept[weight] = first[base] + 8 / 4 * b @ a
+    assert kept
+    of_kept = said_by(kept, record["rows"])
+    assert max((a - b).abs().max() for a, b in zip(of_kept, plain, strict=True)) > 1e-3
+    for name in ("kept", "kept after resume"):
+        assert_said(record[name], of_kept)

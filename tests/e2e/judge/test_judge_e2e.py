@@ -1,0 +1,130 @@
+"""A judge that dies in the middle of a real training run: training goes on, and the metrics tell
+what happened.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rltf_verl.runlog.episodes import read_episodes
+from tests.e2e import runs
+from tests.support.judge.server import InThread, JudgeServer
+
+pytestmark = pytest.mark.e2e
+STEPS, DOWN_IN, BACK_IN, TIMEOUT = 7, 2, 4, 900
+KEY = "sk-only-for-this-test"
+JUDGE = "rltf/feedback/judge"
+
+SETTINGS = [
+    "rltf/feedback=judge",
+    "rltf.feedback.style=short",
+    "rltf.feedback.endpoint.model=m",
+    "rltf.feedback.endpoint.api_key_env=RLTF_TEST_KEY",
+    "rltf.feedback.limits.deadline_s=8",
+    "rltf.feedback.limits.request_timeout_s=4",
+    "rltf.feedback.limits.backoff_s=0.2",
+    "rltf.feedback.limits.breaker_failures=3",
+    "rltf.feedback.limits.breaker_after_s=0.5",
+    "rltf.feedback.limits.breaker_probe_s=1",
+    "rltf.feedback.price.prompt=2",
+    "rltf.feedback.price.completion=10",
+    f"trainer.total_training_steps={STEPS}",
+    "trainer.save_freq=-1",
+    "trainer.test_freq=-1",
+    "actor_rollout_ref.rollout.agent.num_workers=2",
+]
+
+
+def start(folder: Path, url: str, *overrides: str) -> runs.Run:
+    data = runs.build_data(folder / "data")
+    return runs.start(
+        folder, data, [*SETTINGS, f"rltf.feedback.endpoint.base_url={url}", *overrides]
+    )
+
+
+def steps_of(run: runs.Run) -> list[dict[str, Any]]:
+    return [line["data"] for line in run.metrics() if f"{JUDGE}/calls" in line["data"]]
+
+
+def played(run: runs.Run, step: int) -> bool:
+    return any(run.episodes.glob(f"{step:08d}.train.*"))
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLTF_TEST_KEY", KEY)
+
+
+def test_a_judge_that_dies_and_comes_back(tmp_path: Path) -> None:
+    server = JudgeServer(reply=lambda body: "Thinking: no.\n\nCritique: 010", key=KEY)
+    with InThread(server) as thread:
+        run = start(tmp_path, server.url)
+        runs.wait_for(lambda: played(run, DOWN_IN), run, TIMEOUT)
+        thread.run(server.stop())
+        runs.wait_for(lambda: played(run, BACK_IN), run, TIMEOUT)
+        thread.run(server.start())
+        assert run.wait(TIMEOUT) == 0, run.log[-3000:]
+    steps = steps_of(run)
+    assert len(steps) == STEPS
+    failed = [step[f"{JUDGE}/failed_share"] for step in steps]
+    assert failed[0] == 0
+    assert max(failed[DOWN_IN - 1 : BACK_IN]) > 0, "the outage is in the metrics"
+    assert steps[-1][f"{JUDGE}/breaker_opened_run"] >= 1
+    assert failed[-1] < 1, "the judge was asked again when it was back"
+    assert (steps[0][f"{JUDGE}/breaker"], steps[-1][f"{JUDGE}/breaker"]) == (0.0, 0.0)
+    assert steps[0][f"{JUDGE}/latency_p50_s"] > 0
+    assert steps[0][f"{JUDGE}/cost"] == pytest.approx(
+        steps[0][f"{JUDGE}/calls"] * (100 * 2 + 20 * 10) / 1e6
+    )
+    records = read_episodes(run.episodes)
+    assert len(records) == STEPS * 12 * 3, "no session was lost"
+    assert any("has not answered for" in str(t["error"]) for r in records for t in r["turns"]), (
+        "and why is in the log"
+    )
+    nothing_holds_the_key(tmp_path)
+
+
+@pytest.mark.nightly
+def test_a_judge_that_stays_away(tmp_path: Path) -> None:
+    server = JudgeServer(reply=lambda body: "Critique: 010", key=KEY)
+    with InThread(server) as thread:
+        run = start(tmp_path, server.url, "rltf.feedback.on_error=correctness")
+        runs.wait_for(lambda: played(run, 2), run, TIMEOUT)
+        thread.run(server.stop())
+        down = time.monotonic()
+        assert run.wait(TIMEOUT) == 0, run.log[-3000:]
+    steps = steps_of(run)
+    assert len(steps) == STEPS
+    assert [s["rltf/feedback/fallback_share"] for s in steps[3:]] == [1.0] * (STEPS - 3)
+    assert all(s["rltf/turn_2/share"] > 0 for s in steps[3:]), (
+        "sessions went on with the fixed sentence"
+    )
+    assert max(s["rltf/feedback/latency_s"] for s in steps) < 8 + 4, (
+        "on_error decided within the deadline"
+    )
+    assert time.monotonic() - down < TIMEOUT
+    nothing_holds_the_key(tmp_path)
+
+
+def nothing_holds_the_key(folder: Path) -> None:
+    """Neither log, config dump, metrics nor episode log."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.nightly
+def test_a_key_that_is_not_there_is_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RLTF_TEST_KEY")
+    run = start(tmp_path, "http://127.0.0.1:9/v1")
+    assert run.wait(TIMEOUT) != 0
+    assert (
+        "rltf.feedback.endpoint.api_key_env=RLTF_TEST_KEY: this environment variable is not set"
+        in run.log
+    )

@@ -1,0 +1,159 @@
+"""Each teacher in the real trainer: what it says is said by the right weights at the right prompt,
+after updates and in a resumed run; the gates act on the targets; one worker takes the steps of two.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.e2e import runs
+from tests.e2e.mode_runs import largest_difference, step_taken
+from tests.e2e.teacher.test_sd_logit_e2e import (
+    SETTINGS,
+    TEMPERATURE,
+    TOP_K,
+    _lessons,
+    _model,
+    _record,
+)
+from tests.e2e.teacher.test_sd_logit_e2e import _log_probs as log_probs
+from tests.e2e.teacher.test_sd_logit_e2e import _outcomes as outcomes
+
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+STEPS, TIMEOUT, SHARE, SAME = 3, 900, 0.25, 1e-5
+KINDS = {
+    "ema": [],
+    "base": ["rltf.logit_distill.divergence=sampled_token", "rltf.teacher.gate=route"],
+    "trust_region": [
+        "rltf.logit_distill.ratio_clip=2",
+        "rltf.logit_distill.term_clip=0.05",
+        "rltf.logit_distill.entropy_decay=1",
+        "rltf.teacher.gate=sigmoid",
+        "rltf.updates_per_batch=2",
+    ],
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, runs.Run]:
+    """`ema` is resumed from its second step."""
+    kind, root = request.param, tmp_path_factory.mktemp(request.param)
+    for steps in (2, STEPS) if kind == "ema" else (STEPS,):
+        run = played(root, kind, steps)
+    return kind, run
+
+
+def played(root: Path, kind: str, steps: int, *overrides: str) -> runs.Run:
+    settings = [
+        *SETTINGS,
+        "rltf.logit_distill.start_step=0",
+        f"rltf.teacher.kind={kind}",
+        f"rltf.teacher.policy_share={SHARE}",
+        *KINDS[kind],
+        f"trainer.total_training_steps={steps}",
+        *overrides,
+    ]
+    data = runs.build_data(root / "data")
+    run = runs.start(root / "run", data, settings, "sd_logit", recorder="logit_recorder")
+    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
+    return run
+
+
+def weights_of(run: runs.Run, step: int) -> dict[str, torch.Tensor]:
+    return _model(run, step).state_dict()
+
+
+def teacher(run: runs.Run, kind: str, step: int, x1: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """[T, V] log-probs of the teacher that `step` asks, from the checkpoints."""
+    model = _model(run, step - 1)
+    if kind == "ema":
+        average = weights_of(run, 0)
+        for s in range(1, step):
+            now = weights_of(run, s)
+            average = {k: (1 - SHARE) * v + SHARE * now[k] for k, v in average.items()}
+        model.load_state_dict(average)
+    with torch.no_grad():
+        if kind in ("ema", "policy"):
+            return log_probs(model, x1, y)
+        first = log_probs(_model(run, 0), x1, y)
+        if kind == "base":
+            return first
+        return (SHARE * log_probs(model, x1, y).exp() + (1 - SHARE) * first.exp()).log()
+
+
+def test_it_speaks_with_its_own_weights_at_the_teachers_prompt(run: tuple[str, runs.Run]) -> None:
+    kind, made = run
+    for step in range(2, STEPS + 1):
+        record = _record(made, step)
+        lessons = _lessons(made, step, record)
+        assert lessons
+        for x1, row in lessons[:6]:
+            expected = teacher(made, kind, step, x1, row["responses"])
+            live = teacher(made, "policy", step, x1, row["responses"])
+            assert (expected - live).abs().max() > 1e-3, "the weights have moved"
+            if kind == "base":
+                said = expected.gather(-1, row["responses"][:, None])[:, 0]
+                assert (said - row["rltf_teacher_said"]).abs().max() < 1e-4
+                continue
+            ids, told = row["rltf_teacher_ids"].long(), row["rltf_teacher_log_probs"]
+            likeliest = live if kind == "trust_region" else expected
+            same = likeliest.gather(-1, ids) - likeliest.topk(TOP_K).values
+            assert same.abs().max() < 1e-4
+            assert (outcomes(expected, ids).log() - told).abs().max() < 1e-4
+
+
+def test_gate_and_brakes_weigh_the_tokens(run: tuple[str, runs.Run]) -> None:
+    kind, made = run
+    for step in range(2, STEPS + 1):
+        lessons = _lessons(made, step)
+        weights = torch.cat([row["rltf_teacher_weights"] for _, row in lessons])
+        if kind == "ema":
+            assert torch.equal(weights, torch.ones_like(weights))
+            continue
+        told = made.metrics()[step - 1]["data"]
+        assert told["rltf/logit_distill/token_weight"] == pytest.approx(float(weights.mean()))
+        if kind == "base":  # the provider tells wrong answers, and some right ones, of it
+            taught = [row for _, row in lessons if row["rltf_teacher_weights"].any()]
+            assert taught
+            assert all(not row["advantages"].any() for row in taught)
+        else:
+            gaps = []
+            for x1, row in lessons:
+                at = row["responses"][:, None]
+                said = teacher(made, kind, step, x1, row["responses"]).gather(-1, at)[:, 0]
+                gaps.append(said - row["old_log_probs"])
+            entropy = torch.cat([_entropy(made, step, *lesson) for lesson in lessons])
+            sure = (-entropy).exp()
+            expected = torch.cat(gaps).sigmoid() * sure / sure.mean()
+            torch.testing.assert_close(weights, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_one_worker_takes_the_steps_of_two(
+    run: tuple[str, runs.Run], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The teachers are apart from the policy in the second step."""
+    kind, two = run
+    root, whole = tmp_path_factory.mktemp("workers"), "rltf.updates_per_batch=1"
+    if kind == "trust_region":  # two updates have other halves of the batch on two workers
+        two = played(root / "two", kind, 2, whole)
+    one = played(root / "one", kind, 2, whole, "trainer.n_gpus_per_node=1")
+    for step in (1, 2):
+        first = step_taken(one, step)
+        assert max(float(g.abs().max()) for g in first.values()) > 100 * SAME
+        assert largest_difference(step_taken(two, step), first) < SAME
+
+
+def _entropy(run: runs.Run, step: int, x1: torch.Tensor, row: dict) -> torch.Tensor:
+    """[T] mean of the two parts of the mixture, each divided by the temperature as verl does."""
+    parts = []
+    for model in (_model(run, step - 1), _model(run, 0)):
+        with torch.no_grad():
+            values = log_probs(model, x1, row["responses"])
+        parts.append(-(values.exp() * values).sum(-1))
+    assert TEMPERATURE
+    return SHARE * parts[0] + (1 - SHARE) * parts[1]

@@ -1,0 +1,335 @@
+"""The release's items and verdicts; then what must hold for any text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.envs import env_names, make_env
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
+from rltf_verl.types import Problem
+from tests.support.effort import examples
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "binary_matrix.json").read_text())
+BELOW_FULL = LEVELS[:-1]
+MODES = ("official", "strict")
+FIXES = re.compile(r"\((\d+),(\d+)\) should be (\d+)")
+
+envs = st.sampled_from(
+    [BinaryMatrix(), BinaryMatrix(style="compact"), BinaryMatrix(mode="official")]
+)
+ANSWER_PIECES = [
+    "\\boxed{",
+    "}",
+    "0 1 1\n",
+    "011",
+    "[[0, 1], ",
+    "[",
+    "]",
+    "\\\\",
+    "&",
+    "\\begin{pmatrix}",
+    "-1",
+    "9" * 5000,
+]
+texts = st.text() | st.lists(st.sampled_from(ANSWER_PIECES)).map("".join)
+
+
+def problem_of(solution: list[list[int]]) -> Problem:
+    rows = "\n".join(" ".join(map(str, row)) for row in solution)
+    return Problem(
+        "binary_matrix", 0, {"matrix": solution, "solution": solution, "n": len(solution)}, rows
+    )
+
+
+def one_problem(env: BinaryMatrix, seed: int) -> Problem:
+    return env.build(seed, 1, 0).train[0]
+
+
+def boxed(grid: list[list[int]]) -> str:
+    return "\\boxed{" + "\n".join(" ".join(map(str, row)) for row in grid) + "}"
+
+
+def fingerprint(problems: tuple[Problem, ...]) -> str:
+    items = [{k: p.data[k] for k in GOLDEN["fingerprint"]["keys"]} for p in problems]
+    return hashlib.sha256(
+        json.dumps(items, sort_keys=True, ensure_ascii=False).encode()
+    ).hexdigest()
+
+
+def test_official_items_are_the_release_s() -> None:
+    splits = BinaryMatrix(mode="official").build(0, 19_800, 200)
+    assert fingerprint(splits.train) == GOLDEN["fingerprint"]["train_sha256"]
+    assert fingerprint(splits.test) == GOLDEN["fingerprint"]["test_sha256"]
+
+
+def test_official_smaller_build_is_a_prefix_of_the_same_sequence() -> None:
+    env = BinaryMatrix(mode="official")
+    longer, shorter = env.build(0, 30, 0).train, env.build(0, 20, 10)
+    assert [p.data for p in longer] == [p.data for p in (*shorter.train, *shorter.test)]
+
+
+@pytest.mark.parametrize("case", GOLDEN["grade"], ids=lambda case: case["boxed"])
+def test_official_verdicts_are_the_release_s(case: dict) -> None:
+    grade = BinaryMatrix(mode="official").grade(
+        problem_of(case["solution"]), f"\\boxed{{{case['boxed']}}}"
+    )
+    assert (grade.format_ok, grade.correct) == (case["format"], case["correct"])
+
+
+def test_official_runs_no_code() -> None:
+    grade = BinaryMatrix(mode="official").grade(
+        problem_of([[0, 1], [1, 2]]), r"\boxed{[[0, 1]] + [[1, 2]]}"
+    )
+    assert not grade.correct
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\boxed{0 1 1\n1 2 0\n0 1 1}",
+        "\\boxed{011\n120\n011}",
+        "\\boxed{0,1,1\n1,2,0\n0,1,1}",
+        "\\boxed{0 1 1; 1 2 0; 0 1 1}",
+        "\\boxed{[[0, 1, 1], [1, 2, 0], [0, 1, 1]]}",
+        "\\boxed{((0,1,1),(1,2,0),(0,1,1))}",
+        "\\boxed{[0, 1, 1, 1, 2, 0, 0, 1, 1]}",
+        "\\boxed{0 1 1 1 2 0 0 1 1}",
+        "\\boxed{011120011}",
+        "\\boxed{\\begin{bmatrix} 0 & 1 & 1 \\\\ 1 & 2 & 0 \\\\ 0 & 1 & 1 \\end{bmatrix}}",
+        "$$\\boxed{\\begin{array}{c|cc}0&1&1\\\\\n1&2&0\\\\\n0&1&1\\\\\\end{array}}$$",
+        "} \\boxed{9} so \\boxed{ \n 0 1 1 \n\n 1 2 0 \r\n 0 1 1 \n }",
+        "The cell next to 2 is 1.\n0 1 1\n1 2 0\n0 1 1\nThat took 3 steps.",
+        "I get [[0, 1, 1], [1, 2, 0], [0, 1, 1]].",
+        "Hence \\[\\begin{pmatrix}0&1&1\\\\1&2&0\\\\0&1&1\\end{pmatrix}\\]",
+    ],
+)
+def test_strict_accepts_what_a_human_would(text: str) -> None:
+    grade = BinaryMatrix().grade(problem_of([[0, 1, 1], [1, 2, 0], [0, 1, 1]]), text)
+    assert grade.correct
+    assert grade.format_ok
+
+
+@pytest.mark.parametrize(
+    ("text", "format_ok"),
+    [
+        ("\\boxed{0 1\n1 2\n2 3}", True),
+        ("\\boxed{0 1 1}", True),
+        ("\\boxed{[[0],[1],[1],[2]]}", True),
+        ("\\boxed{0 1\n1 x}", True),
+        ("0 1\n1 2, or rather \\boxed{1 1\n1 2}", True),
+        ("\\boxed{}", False),
+        ("\\boxed{two rows}", False),
+        ("I do not know.", False),
+    ],
+)
+def test_strict_refuses(text: str, format_ok: bool) -> None:
+    grade = BinaryMatrix().grade(problem_of([[0, 1], [1, 2]]), text)
+    assert (grade.correct, grade.format_ok) == (False, format_ok)
+
+
+def test_explanations_of_each_level() -> None:
+    problem = problem_of([[0, 1, 1], [1, 2, 0], [0, 1, 1]])
+    text = "\\boxed{001\n1x0\n019}"
+    cells = (
+        "Your previous answer is incorrect. Cells are named (row,column), counted from 1. Wrong"
+        " cells: "
+    )
+    assert _said(BinaryMatrix(), problem, text) == [
+        "Your previous answer is incorrect.",
+        f"{cells}(1,2); (2,2); (3,3).",
+        f"{cells}(1,2) is too small; (2,2) is not a whole number; (3,3) is too large.",
+        f"{cells}(1,2) should be 1; (2,2) should be 2; (3,3) should be 1.",
+    ]
+    assert _said(BinaryMatrix(style="compact"), problem, text) == [
+        "Your previous answer is incorrect.",
+        "=x=/=x=/==x",
+        "=<=/=?=/==>",
+        "=0<1=1/=1?2=0/=0=1>1",
+    ]
+
+
+def _said(env: BinaryMatrix, problem: Problem, text: str) -> list[str]:
+    return [env.explain(problem, text, env.grade(problem, text), level) for level in LEVELS]
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "said"),
+    [
+        ("strict", "no idea", "No matrix was found in \\boxed{}."),
+        ("strict", "\\boxed{0 1}", "The answer is not a 2 by 2 matrix."),
+        ("official", "0 1\n1 2", "No matrix was found in \\boxed{}."),
+        (
+            "official",
+            "\\boxed{0,1\n1,2}",
+            "All values are right, but write one row per line, with spaces between the numbers.",
+        ),
+    ],
+)
+def test_explanations_of_what_cannot_be_compared(mode: str, text: str, said: str) -> None:
+    env = make_env("binary_matrix", mode=mode)
+    problem = problem_of([[0, 1], [1, 2]])
+    assert env.explain(problem, text, env.grade(problem, text), "hint").endswith(f" {said}")
+
+
+@given(env=envs, seed=st.integers(0, 2**32))
+@examples(60)
+def test_reference_is_graded_correct(env: BinaryMatrix, seed: int) -> None:
+    problem = BinaryMatrix(n_max=7).build(seed, 1, 0).train[0]
+    assert env.grade(problem, f"\\boxed{{{problem.reference}}}").correct
+
+
+@given(seed=st.integers(0, 2**32))
+@examples(30)
+def test_compact_reference_is_graded_correct(seed: int) -> None:
+    env = BinaryMatrix(style="compact", n_min=2, n_max=12)
+    problem = one_problem(env, seed)
+    assert env.grade(problem, f"\\boxed{{{problem.reference}}}").correct
+
+
+@given(env=envs, seed=st.integers(0, 99), text=texts, level=st.sampled_from(BELOW_FULL))
+@examples(150)
+def test_no_text_raises_and_no_explanation_below_full_answers(
+    env, seed: int, text: str, level: str
+) -> None:
+    problem = one_problem(env, seed)
+    grade = env.grade(problem, text)
+    told = env.explain(problem, text, grade, level)
+    assert "\n" not in told
+    assert not env.grade(problem, told).correct
+    assert problem.reference not in told
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[BinaryMatrix, Problem, list[list[int]]]:
+    """An n×n answer, some cells of which are right."""
+    env = draw(envs)
+    problem = one_problem(env, draw(st.integers(0, 99)))
+    cell = st.integers(0, 12)
+    return (
+        env,
+        problem,
+        [[draw(st.just(v) | cell) for v in row] for row in problem.data["solution"]],
+    )
+
+
+def _fixes(told: str) -> list[tuple[int, int, int]]:
+    """What a full explanation says should change, as (row, column, value) from 0, in either
+    style.
+    """
+    if "/" not in told:
+        return [(int(r) - 1, int(c) - 1, int(v)) for r, c, v in FIXES.findall(told)]
+    marks = [re.findall(r"([=<>?])(\d+)", row) for row in told.split("/")]
+    return [
+        (r, c, int(value))
+        for r, row in enumerate(marks)
+        for c, (sign, value) in enumerate(row)
+        if sign != "="
+    ]
+
+
+@given(case=answers())
+@examples(60)
+def test_a_full_explanation_applied_is_the_answer(
+    case: tuple[BinaryMatrix, Problem, list[list[int]]],
+) -> None:
+    env, problem, grid = case
+    text = boxed(grid)
+    for r, c, value in _fixes(env.explain(problem, text, env.grade(problem, text), "full")):
+        assert grid[r][c] != value, "a right cell is called wrong"
+        grid[r][c] = value
+    assert env.grade(problem, boxed(grid)).correct
+
+
+@pytest.mark.parametrize("text", ["", "\\boxed{0 1}", "\\boxed{} } {"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_full_explanation_of_no_answer_holds_every_cell(mode: str, text: str) -> None:
+    env = make_env("binary_matrix", mode=mode)
+    problem = problem_of([[0, 1], [1, 2]])
+    told = env.explain(problem, text, env.grade(problem, text), "full")
+    assert FIXES.findall(told) == [
+        ("1", "1", "0"),
+        ("1", "2", "1"),
+        ("2", "1", "1"),
+        ("2", "2", "2"),
+    ]
+
+
+@given(seed=st.integers(0, 2**32), n_max=st.integers(2, 5))
+@examples(20)
+def test_strict_splits_are_disjoint_and_repeatable(seed: int, n_max: int) -> None:
+    env = BinaryMatrix(n_min=2, n_max=n_max)
+    splits = env.build(seed, 100, 5)
+    test = {str(p.data["matrix"]) for p in splits.test}
+    assert len(test) == 5
+    assert test.isdisjoint(str(p.data["matrix"]) for p in splits.train)
+    assert splits == env.build(seed, 100, 5)
+    assert splits.test == env.build(seed, 7, 5).test, (
+        "the test split does not depend on the size of the other"
+    )
+
+
+def test_strict_keeps_small_sizes_for_training() -> None:
+    env = BinaryMatrix(n_min=3, n_max=3)
+    assert len(env.build(0, 50, 255).test) == 255
+    with pytest.raises(
+        ValueError,
+        match=r"num_test=256 .*255 different 3 by 3 .*lower num_test, or raise rltf\.env\.n_min",
+    ):
+        env.build(0, 50, 256)
+
+
+def test_prompts() -> None:
+    problem = problem_of([[0, 1], [1, 1]])
+    assert BinaryMatrix(style="compact").prompt(problem) == "01\n11"
+    question = BinaryMatrix().prompt(problem)
+    assert question.startswith("Given a square matrix")
+    assert question.endswith(
+        "below:\n0 1\n1 1 Let's think step by step and output the final answer within \\boxed{}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "binary_matrx",
+            {},
+            r"rltf\.env\.name='binary_matrx'.*binary_matrix.*Did you mean 'binary_matrix'",
+        ),
+        (
+            "binary_matrix",
+            {"nmax": 4},
+            r"rltf\.env\.nmax=4: binary_matrix has no option 'nmax'; .*mean 'n_max'",
+        ),
+        ("binary_matrix", {"mode": "strikt"}, r"rltf\.env\.mode='strikt'.*Did you mean 'strict'"),
+        ("binary_matrix", {"style": 3}, r"rltf\.env\.style=3.*compact"),
+        (
+            "binary_matrix",
+            {"style": "compact", "mode": "official"},
+            r"rltf\.env\.style=compact.*mode=strict",
+        ),
+        ("binary_matrix", {"n_min": 1}, r"rltf\.env\.n_min=1: must be in \[2, 100\]"),
+        (
+            "binary_matrix",
+            {"n_min": 4, "n_max": 3},
+            r"rltf\.env\.n_max=3: must be at least rltf\.env\.n_min=4",
+        ),
+        ("binary_matrix", {"n_max": "5"}, r"rltf\.env\.n_max='5': must be a whole number"),
+    ],
+)
+def test_bad_options_name_the_config_key(name: str, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_env(name, **options)
+
+
+def test_registry() -> None:
+    assert "binary_matrix" in env_names()
+    assert all(make_env(name).name == name for name in env_names())

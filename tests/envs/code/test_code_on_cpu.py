@@ -1,0 +1,372 @@
+"""The environment `code`: problems, grades and words."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import datasets
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.data.schema import problem_from_row, row_of
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import LEVELS, FindsCandidates, HasWorkedSolution, NeedsMachine
+from rltf_verl.envs.code.arithmetic import draw_task
+from rltf_verl.envs.code.env import Code
+from rltf_verl.envs.code.text import fenced, last_program, shorten
+from rltf_verl.envs.sandbox import bubblewrap
+from rltf_verl.envs.sandbox.base import Limits, Program
+from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.types import Grade, Problem
+from tests.support.sandboxes import LOCAL, sandbox, trouble
+
+BACKEND = next(backend for backend in LOCAL if trouble(backend) is None)
+QUICK = {"sandbox": BACKEND, "time_s": 1, "total_s": 20, "memory_mb": 256}
+ENV = Code(**QUICK)
+YAML = Path(__file__).parents[3] / "hydra_configs/rltf_verl/rltf/env/code.yaml"
+
+
+def problem(solution="", entry=None, **fields) -> Problem:
+    """Twice the number: public 1 and 2, private 31 and 47."""
+    tests = [
+        {"input": [n] if entry else f"{n}\n", "accept": [2 * n if entry else f"{2 * n}\n"]}
+        for n in (1, 2, 31, 47)
+    ]
+    data = {
+        "statement": "Double it.",
+        "entry": entry,
+        "starter": "",
+        "public": tests[:2],
+        "private": tests[2:],
+        "solution": solution,
+        **fields,
+    }
+    return Problem("code", 0, data, fenced(solution) if solution else "")
+
+
+RIGHT = fenced("print(2 * int(input()))")
+
+
+def told(of: Problem, text: str, level: str, env: Code = ENV) -> str:
+    return env.explain(of, text, env.grade(of, text), level)
+
+
+def test_references_are_right():
+    splits = ENV.build(3, 10, 10)
+    for one in (*splits.train, *splits.test):
+        grade = ENV.grade(one, one.reference)
+        assert (grade.correct, grade.format_ok, grade.error) == (True, True, None)
+        assert ENV.explain(one, one.reference, grade, "full") == "Your previous answer is correct."
+
+
+MANY = """
+import contextlib, io, sys
+def many(tasks):
+    outputs = []
+    for source, entry, inputs in tasks:
+        names = {}
+        if entry:
+            exec(source, names)
+            outputs.append([names[entry](*given) for given in inputs])
+            continue
+        outputs.append([])
+        for given in inputs:
+            sys.stdin = io.StringIO(given)
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(source, {})
+            outputs[-1].append(printed.getvalue().strip())
+    return outputs
+"""
+
+
+def test_references_of_a_thousand_seeds_are_right_in_one_execution():
+    tasks = [draw_task(random.Random(seed)) for seed in range(1000)]
+    tests = [(*task.public, *task.private) for task in tasks]
+    given = [
+        [t.solution, t.entry, [test["input"] for test in all_]]
+        for t, all_ in zip(tasks, tests, strict=True)
+    ]
+    with sandbox(BACKEND, Limits(time_s=20)).start(Program(MANY, "many")) as run:
+        outputs = json.loads(run.call([given]).output)
+    assert outputs == [[test["accept"][0] for test in all_] for all_ in tests]
+    assert 0.3 < sum(task.entry is None for task in tasks) / 1000 < 0.7
+    assert len({task.statement for task in tasks}) > 900
+
+
+def test_build_is_deterministic_keeps_splits_apart_and_survives_the_dataset():
+    one, again, other = ENV.build(1, 60, 20), ENV.build(1, 60, 20), ENV.build(2, 60, 20)
+    assert one == again
+    assert one != other
+    solutions = [p.data["solution"] for p in one.test]
+    assert len(set(solutions)) == 20
+    assert not {p.data["solution"] for p in one.train} & set(solutions)
+    row = row_of(one.train[0], ENV.prompt(one.train[0]), "train")
+    assert problem_from_row(row["extra_info"], row["reward_model"]) == one.train[0]
+
+
+def test_the_prompt_has_the_statement_the_form_and_no_private_test():
+    called = problem(entry="f", starter="def f(n):\n")
+    prompt = ENV.prompt(called)
+    for part in ("Double it.", "`f`", "```python\ndef f(n):\n```", "one ```python block"):
+        assert part in prompt
+    assert "standard input" in ENV.prompt(problem())
+    assert "31" not in prompt
+
+
+TEXTS = [
+    ("no program", None),
+    ("```python\n\n```", None),
+    ("```python\na\n```", "a"),
+    ("```\na\n```", "a"),
+    ("first\n```python\na\n```\nthen\n```py\nb\nc\n```\nend", "b\nc"),
+    ("```python\na\n```\n```cpp\nb\n```\n```text\nc\n```", "a"),
+    ("  ```Python3\na\n  ```", "a"),
+    ("```python\na", "a"),
+    ("~~~python\na = '''\n```\n'''\n~~~", "a = '''\n```\n'''"),
+    ("````python\n```\n````", "```"),
+    ("`print(1)`", None),
+]
+
+
+@pytest.mark.parametrize(("text", "source"), TEXTS)
+def test_the_answer_is_the_last_block_that_can_be_python(text, source):
+    assert last_program(text) == source
+
+
+@given(st.text() | st.lists(st.sampled_from(["```", "python", "\n", "~~~", "a", " "])).map("".join))
+def test_any_text_can_be_read(text):
+    source = last_program(text)
+    assert source is None or source in text
+
+
+def test_a_long_text_is_read_in_little_time():
+    start = time.monotonic()
+    for text in ("```\n" * 100_000, "`" * 500_000, " " * 500_000, "``` a" * 100_000):
+        last_program(text)
+    assert time.monotonic() - start < 20
+
+
+def test_the_private_tests_decide():
+    assert ENV.grade(problem(), RIGHT).correct
+    assert ENV.grade(
+        problem(entry="f"), fenced("class Solution:\n    def f(self, n): return n + n")
+    ).correct
+    only_public = fenced("n = int(input())\nprint(2 * n if n < 10 else 0)")
+    grade = ENV.grade(problem(), only_public)
+    assert (grade.correct, grade.score) == (False, None)
+    assert told(problem(), only_public, "location").endswith(
+        "All 2 public tests pass, but a hidden test does not."
+    )
+
+
+def test_the_share_that_passes_counts_if_that_is_wanted():
+    env, half = (
+        Code(partial=True, **QUICK),
+        fenced("n = int(input())\nprint(2 * n if n != 31 else 0)"),
+    )
+    assert env.grade(problem(), half).score == 0.5
+    assert env.grade(problem(), RIGHT).score == 1.0
+    assert env.grade(problem(), fenced("x=")).score == 0.0
+
+
+def test_no_answer_is_told():
+    assert ENV.grade(problem(), "2 * n") == Grade(correct=False, format_ok=False)
+    for level in LEVELS[1:]:
+        assert "one ```python block" in told(problem(), "2 * n", level)
+
+
+def test_a_program_that_does_not_parse():
+    text = fenced("n = 1\nif n\n    print(n)")
+    assert told(problem(), text, "verdict") == "Your previous answer is incorrect."
+    assert (
+        told(problem(), text, "location")
+        == "Your previous answer is incorrect. It does not parse: line 2."
+    )
+    assert told(problem(), text, "hint").endswith("line 2. SyntaxError: expected ':'\nLine 2: if n")
+    assert (
+        told(problem(public=[]), text, "hint")
+        == "Your previous answer is incorrect. It does not parse."
+    )
+
+
+def test_a_wrong_output():
+    text, first = (
+        fenced("print(int(input()) + 1)"),
+        "Public test 2 of 2 is the first that fails; 1 of 2 pass.",
+    )
+    assert told(problem(), text, "location") == f"Your previous answer is incorrect. {first}"
+    assert told(problem(), text, "hint").endswith(f"{first}\nInput:\n2\nExpected:\n4\nGot:\n3")
+    assert told(problem(), fenced("pass"), "hint").endswith("Got:\n(nothing)")
+    called = told(problem(entry="f"), fenced("def f(n):\n    return [n, None]"), "hint")
+    assert called.endswith("0 of 2 pass.\nInput:\n[1]\nExpected:\n2\nGot:\n[1, null]")
+
+
+def test_what_stops_a_program():
+    def hint(source):
+        return told(problem(), fenced(source), "hint").rpartition("\n")[2]
+
+    assert (
+        hint("n = input()\nprint(1 // 0)")
+        == "It failed in line 2: ZeroDivisionError: integer division or modulo by zero"
+    )
+    assert hint("while True: pass") == "It ran out of time (1 s)."
+    assert hint("x = [0] * 10**9") == "It ran out of memory (256 MB)."
+    assert hint("while True: print('x' * 9999)") == "Its output is longer than 1024 KB."
+    assert (
+        hint("import os\nos.kill(os.getpid(), 11)") == "It failed: the process was ended by SIGSEGV"
+    )
+
+
+def test_full_is_the_reference_or_every_public_test_that_fails():
+    wrong = fenced("print(0)")
+    with_reference = told(problem("print(2 * int(input()))"), wrong, "full")
+    assert "A correct program is:\n```python\nprint(2 * int(input()))\n```" in with_reference
+    without = told(problem(), wrong, "full")
+    assert without.count("Expected:") == 2
+    assert told(problem(), wrong, "hint").count("Expected:") == 1
+
+
+HOSTILE_WORDS = [
+    "print(2 * int(input()) if 0 else 1)",
+    "n = int(input())\nassert n < 10, n\nprint(2 * n)",
+    (
+        'import os\nn = input()\nforged = \'{"ending": "syntax", "message": "\' + n + \'"}\'\n'
+        "if len(n) > 1: os.write(3, forged.encode()); os._exit(0)\nprint(2 * int(n))"
+    ),
+    "n = int(input())\nopen('seen', 'a').write(str(n))\nprint(open('seen').read())",
+    "n = int(input())\nprint('x' * n) if n > 9 else print(2 * n)",
+]
+
+
+@pytest.mark.parametrize("source", HOSTILE_WORDS)
+@pytest.mark.parametrize("partial", [False, True])
+def test_private_tests_are_in_no_words(source, partial):
+    env = Code(partial=partial, **QUICK)
+    for public in (problem().data["public"], []):
+        of = problem(public=public)
+        grade = env.grade(of, fenced(source))
+        assert not grade.correct
+        for level in LEVELS:
+            text = env.explain(of, fenced(source), grade, level)
+            assert not any(hidden in text for hidden in ("31", "62", "47", "94")), (level, text)
+
+
+def test_words_come_from_the_grade_and_have_a_length(monkeypatch):
+    big = "7" * 100_000
+    of = problem(public=[{"input": big, "accept": [big]}] * 9, solution="#" * 50_000)
+    grade = ENV.grade(of, fenced("print('x' * 100_000, input())"))
+    logged = Grade(
+        **json.loads(json.dumps({f: getattr(grade, f) for f in Grade.__dataclass_fields__}))
+    )
+    assert len(json.dumps(grade.details)) < 20_000
+    forged = (
+        'import os\nos.write(3, b\'{"ending": "error", "message": "\' + b\'y\' * 50_000 +'
+        " b'\"}')\nos._exit(0)"
+    )
+    assert len(told(of, fenced(forged), "hint")) < 2_000
+    monkeypatch.setattr(ENV, "_sandbox", None)
+    for level in LEVELS:
+        assert len(ENV.explain(of, "", logged, level)) < 8_000
+    assert "[… 99600 characters …]" in ENV.explain(of, "", logged, "hint")
+
+
+def test_shorten_keeps_both_ends():
+    assert shorten("abcdef", 6) == "abcdef"
+    assert shorten("abcdefghij", 5) == "abc[… 5 characters …]ij"
+
+
+def test_after_a_test_that_runs_out_of_time_no_other_is_run():
+    start = time.monotonic()
+    grade = ENV.grade(problem(), fenced("while True: pass"))
+    assert len(grade.details["public"]) == 1
+    assert time.monotonic() - start < 20
+
+
+def test_a_sandbox_that_fails_is_not_the_program_s_fault(monkeypatch):
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+    grade = Code().grade(problem(), RIGHT)
+    assert "apt-get install bubblewrap" in str(grade.error)
+    assert not grade.correct
+    assert "could not be run" in Code().explain(problem(), RIGHT, grade, "hint")
+    assert "apt-get install bubblewrap" in str(Code().trouble())
+
+
+def test_the_leak_guard_sees_programs_that_solve_it():
+    of = problem("n = int(input())\nanswer = n + n\nprint(answer)")
+    assert find_leaks(ENV, of, f"Try this:\n{RIGHT}")
+    assert find_leaks(ENV, of, f"Like so: {of.data['solution']}")
+    assert not find_leaks(
+        ENV, of, "You print the number itself; read the task again:\n```python\nprint(input())\n```"
+    )
+    for protocol in (FindsCandidates, HasWorkedSolution, NeedsMachine):
+        assert isinstance(ENV, protocol)
+    assert ENV.blocking
+
+
+def rows(tmp_path, name, statements):
+    path, tests = tmp_path / name, json.dumps({"inputs": ["1", "2"], "outputs": ["2", "4"]})
+    row = {"solutions": "[]", "input_output": tests, "starter_code": ""}
+    path.write_text("\n".join(json.dumps({**row, "question": s}) for s in statements))
+    return str(path)
+
+
+def test_published_problems_are_split_without_overlap(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    path = rows(tmp_path, "a.jsonl", [f"Q{k}" for k in range(10)])
+    env = Code(source="apps", path=path, **QUICK)
+    splits = env.build(0, 6, 4)
+    statements = [p.data["statement"] for p in (*splits.train, *splits.test)]
+    assert sorted(statements) == [f"Q{k}" for k in range(10)]
+    assert statements != sorted(statements)
+    assert env.grade(splits.train[0], RIGHT).correct
+    assert splits.train[0].reference == ""
+    other = Code(
+        source="apps", path=path, test_path=rows(tmp_path, "b.jsonl", ["Q1", "R"]), **QUICK
+    ).build(0, 9, 2)
+    assert {p.data["statement"] for p in other.test} == {"Q1", "R"}
+    assert "Q1" not in {p.data["statement"] for p in other.train}
+    with pytest.raises(
+        ValueError, match="num_train=7: only 6 problems with private tests are left"
+    ):
+        env.build(0, 7, 4)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("source", "codeforces"),
+        ("sandbox", "none"),
+        ("time_s", 0),
+        ("memory_mb", 1.5),
+        ("num_public", -1),
+        ("max_private", 0),
+        ("max_parallel", 0),
+        ("tolerance", -1),
+        ("partial", "yes"),
+        ("url", "http://x"),
+    ],
+)
+def test_bad_options_name_the_key(option, value):
+    with pytest.raises(ValueError, match=rf"rltf.env.{option}={value!r}"):
+        make_env("code", **{option: value})
+
+
+def test_a_missing_path_and_negative_numbers_are_refused():
+    with pytest.raises(ValueError, match=r"rltf.env.path=null with rltf.env.source=taco"):
+        Code(source="taco").build(0, 1, 1)
+    with pytest.raises(ValueError, match="num_test=-1"):
+        ENV.build(0, 1, -1)
+
+
+def test_the_yaml_has_every_option_with_its_default():
+    import inspect
+
+    options = yaml.safe_load(YAML.read_text())
+    defaults = {key: p.default for key, p in inspect.signature(Code).parameters.items()}
+    assert options == {"name": "code", **defaults}
+    assert make_env(options.pop("name"), **options).name == "code"

@@ -1,0 +1,305 @@
+"""`math`: verdicts of the release and of a human, hostile answers, and what is said about a wrong
+one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import LEVELS, FindsCandidates, HasWorkedSolution
+from rltf_verl.envs.math.env import Math
+from rltf_verl.envs.math.sources import SOURCES, TEST_SETS
+from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.types import Problem
+from tests.support.effort import examples
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "parity_cases.json").read_text())[
+    "env_checks"
+]["math"]
+STRICT, OFFICIAL = (
+    Math(timeout_s=30, num_workers=2),
+    Math(mode="official", timeout_s=30, num_workers=2),
+)
+PIECES = [
+    "\\boxed{",
+    "}",
+    "{",
+    "\\frac{1}{2}",
+    "\\sqrt{",
+    "5",
+    "(1,2)",
+    "x=",
+    "\\text{",
+    "$",
+    "answer: ",
+    "\n",
+    "\\",
+    "∞",
+]
+texts = st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+LATEX = ("5", "-3", "\\frac{1}{2}", "x+1", "(1,2)", "\\text{Yes}", "[0,1)", "1,000")
+references = st.sampled_from(LATEX) | st.text(min_size=1, max_size=12).filter(str.strip)
+
+
+def problem(reference: str, question: str = "How many?", **data: str) -> Problem:
+    return Problem("math", 0, {"question": question, "subset": "own", **data}, reference)
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["ground_truth"])
+def test_verdicts_of_the_release(case: dict) -> None:
+    grade = OFFICIAL.grade(problem(case["ground_truth"]), f"so \\boxed{{{case['boxed']}}}")
+    assert (grade.correct, grade.format_ok, grade.error) == (case["math_verify"], True, None)
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "strict", "official"),
+    [
+        ("5", "} \\boxed{5}", True, False),
+        ("5", "\\boxed{5", True, False),
+        ("5", "The answer is 5.", True, False),
+        ("5", "**Answer:** 5", True, False),
+        ("5", "answer: **5**", True, False),
+        ("5", "The answer is 4, no: \\boxed{5}", True, True),
+        ("5", "\\boxed{5} or rather \\boxed{6}", False, False),
+        ("5", "5", False, False),
+        ("5", "\\boxed{5\\text{ cm}}", True, True),
+        ("5", "\\boxed{x = 5}", True, True),
+        ("1000", "\\boxed{1,000}", True, True),
+        ("\\frac{3}{4}", "\\boxed{3/4}", True, True),
+        ("(1,2)", "\\boxed{(2,1)}", False, False),
+        ("[1,2]", "\\boxed{(1,2)}", False, False),
+        ("???", "\\boxed{???}", True, True),
+        ("5", "\\boxed{}", False, False),
+    ],
+)
+def test_what_a_human_would_say(reference: str, answer: str, strict: bool, official: bool) -> None:
+    verdicts = [env.grade(problem(reference), answer).correct for env in (STRICT, OFFICIAL)]
+    assert verdicts == [strict, official]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "9^{9^{9^{9}}}",
+        pytest.param("10000000000!", marks=pytest.mark.nightly),
+        pytest.param("\\frac{1}{" * 3000 + "2" + "}" * 3000, marks=pytest.mark.nightly),
+        pytest.param("{" * 100_000 + "}" * 100_000, marks=pytest.mark.nightly),
+        "(" * 3000 + "1" + ")" * 3000,
+        pytest.param("\\int_0^1 e^{x^{x^{x}}}dx", marks=pytest.mark.nightly),
+        pytest.param("__import__('os').abort()", marks=pytest.mark.nightly),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_hostile_answers_are_wrong_in_time_and_the_next_is_graded(hostile: str) -> None:
+    env = Math(timeout_s=1, num_workers=1)
+    start = time.monotonic()
+    assert not env.grade(problem("\\sqrt{2}"), f"\\boxed{{{hostile}}}").correct
+    assert time.monotonic() - start < 60
+    assert (
+        Math(timeout_s=60, num_workers=1).grade(problem("\\sqrt{8}"), "\\boxed{2\\sqrt{2}}").correct
+    )
+
+
+def test_a_comparison_that_takes_too_long_is_told() -> None:
+    grade = Math(timeout_s=0.5, num_workers=1).grade(problem("\\sqrt{2}"), "\\boxed{9^{9^{9^{9}}}}")
+    assert (grade.correct, grade.format_ok, grade.parsed) == (False, True, "9^{9^{9^{9}}}")
+    assert grade.error == "comparing answers: no verdict within 0.5 s"
+    told = STRICT.explain(problem("\\sqrt{2}"), "", grade, "location")
+    assert "No answer was found" in told
+
+
+def test_threads_share_the_processes() -> None:
+    def ask(k: int) -> bool:
+        return STRICT.grade(
+            problem(f"\\frac{{1}}{{{k}}}"), f"\\boxed{{1/{k if k % 2 else k + 1}}}"
+        ).correct
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(ask, range(2, 42))) == [bool(k % 2) for k in range(2, 42)]
+
+
+@examples(60)
+@given(
+    reference=references,
+    text=texts,
+    level=st.sampled_from(LEVELS),
+    env=st.sampled_from([STRICT, OFFICIAL]),
+)
+def test_any_text_is_graded_and_explained(reference: str, text: str, level: str, env: Math) -> None:
+    asked = problem(reference)
+    grade = env.grade(asked, text)
+    assert env.explain(asked, text, grade, level)
+    assert json.loads(json.dumps(dict(grade.details))) == grade.details
+    for candidate in env.candidates(asked, text, ""):
+        assert 0 <= candidate.start < candidate.end <= len(text)
+
+
+@examples(60)
+@given(reference=references.filter(lambda text: not set(text) & set("{}\\") or text in LATEX))
+def test_the_reference_is_correct(reference: str) -> None:
+    assert STRICT.grade(problem(reference), f"\\boxed{{{reference}}}").correct
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "location", "hint"),
+    [
+        ("7", "I do not know", "No answer was found in \\boxed{}.", ""),
+        (
+            "7",
+            "\\boxed{8}",
+            "Your answer was read as 8.",
+            "It is a whole number, as it should be, but not the right",
+        ),
+        (
+            "7",
+            "\\boxed{1/2}",
+            "Your answer was read as 1/2.",
+            "should be a whole number, and yours is a number that is",
+        ),
+        (
+            "\\frac{1}{2}",
+            "\\boxed{3}",
+            "read as 3.",
+            "should be a number that is not whole, and yours is a whole number",
+        ),
+        (
+            "(1,2,3)",
+            "\\boxed{(1,2,4,5)}",
+            "read as (1,2,4,5).",
+            "should be a tuple of 3 values, and yours is a tuple of 4",
+        ),
+        ("[0,1]", "\\boxed{6}", "read as 6.", "should be an interval, and yours is a whole number"),
+        ("(1,2)", "\\boxed{6}", "read as 6.", "should be a pair or an open interval"),
+        (
+            "x+1",
+            "\\boxed{6}",
+            "read as 6.",
+            "should be an expression in x, and yours is a whole number",
+        ),
+        (
+            "\\text{Yes}",
+            "\\boxed{6}",
+            "read as 6.",
+            "should be a word, and yours is a whole number",
+        ),
+        (
+            "7",
+            "\\boxed{\\sqrt{2}}",
+            "read as \\sqrt{2}.",
+            "should be a whole number, and yours is an expression of numbers",
+        ),
+        ("7", "\\boxed{x=y}", "read as x=y.", "should be a whole number, and yours is an equation"),
+        ("7", "\\boxed{}", "could not be read as mathematics", "should be a whole number."),
+    ],
+)
+def test_explanations(reference: str, answer: str, location: str, hint: str) -> None:
+    asked = problem(reference)
+    grade = STRICT.grade(asked, answer)
+    told = {level: STRICT.explain(asked, answer, grade, level) for level in LEVELS}
+    assert told["verdict"] == "Your previous answer is incorrect."
+    assert location in told["location"]
+    assert told["location"] in told["hint"]
+    assert hint in told["hint"]
+    assert told["full"].endswith(f"The answer is {reference}.")
+    assert all(reference not in told[level].replace(answer, "") for level in LEVELS[:-1])
+
+
+def test_a_right_answer_is_told_so_at_every_level() -> None:
+    grade = STRICT.grade(problem("5"), "\\boxed{5}")
+    assert {STRICT.explain(problem("5"), "\\boxed{5}", grade, level) for level in LEVELS} == {
+        "Your previous answer is correct."
+    }
+
+
+@pytest.mark.parametrize(
+    ("reference", "text", "leaks"),
+    [
+        ("42", "The answer is forty-two.", True),
+        ("42", "Your sum lacks the last term; with it you get $42$.", True),
+        ("42", "Look at 42 again.", True),
+        ("3", "Look at step 3 again, there are 3 errors.", False),
+        ("3", "It should be 3.", True),
+        ("3", "3", True),
+        ("12", "You started with 12 apples. Recount.", False),
+        ("12", "You started with 12 apples, and the result is 12.", True),
+        ("\\frac{1}{2}", "You forgot to halve: it equals 0.5 here.", True),
+        ("-3", "The sum should be $-3$.", True),
+        ("-3", "The sum should be \N{MINUS SIGN}3.", True),
+        ("-3", "The sum should be $3$.", False),
+        ("x+1", "Try $1+x$ instead.", True),
+        ("x+1", "You have \\(x+2\\), so factor again.", False),
+        ("[0,1)", "What about $[0,1)$?", True),
+        ("\\text{Yes}", "The answer is yes.", True),
+        ("5", "\\boxed{5}", True),
+        ("5", "Your work is fine up to the second line. Mind the sign.", False),
+        ("1,000", "Is 1000 not enough?", True),
+    ],
+)
+@pytest.mark.parametrize("env", [STRICT, OFFICIAL], ids=["strict", "official"])
+def test_leaks(env: Math, reference: str, text: str, leaks: bool) -> None:
+    asked = problem(reference, "There are 12 apples.")
+    assert bool(find_leaks(env, asked, text)) is leaks
+
+
+def test_a_copy_of_the_worked_solution_is_found() -> None:
+    solution = (
+        "First we add the two numbers on the left and then we divide the sum by the number of"
+        " boxes."
+    )
+    asked = problem("7", solution=solution)
+    assert isinstance(STRICT, HasWorkedSolution)
+    assert isinstance(STRICT, FindsCandidates)
+    assert [leak.kind for leak in find_leaks(STRICT, asked, f"Well. {solution}")] == ["solution"]
+    assert STRICT.worked_solution(problem("7")) == ""
+
+
+def test_candidates_are_few() -> None:
+    assert (
+        len(
+            STRICT.candidates(
+                problem("x"), "$x$ " * 10 + "".join(f"$x+{k}$ " for k in range(500)), ""
+            )
+        )
+        <= 20
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"source": "gsm8"}, "rltf.env.source='gsm8' is not known.*'gsm8k'"),
+        ({"test_sets": ["math50"]}, "rltf.env.test_sets='math50' is not known.*'math500'"),
+        (
+            {"test_paths": {"aime2025": "x"}},
+            "rltf.env.test_paths='aime2025' is not known.*aime2024, math500",
+        ),
+        ({"source": "own.jsonl", "path": "x"}, "rltf.env.path='x' is for a named source"),
+        ({"mode": "x"}, "rltf.env.mode='x'"),
+        ({"timeout_s": 0}, "rltf.env.timeout_s=0"),
+        ({"num_workers": 0}, "rltf.env.num_workers=0"),
+    ],
+)
+def test_refusals(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_env("math", **options)
+
+
+def test_the_release_s_table() -> None:
+    assert {
+        name: source.test_sets
+        for name, source in SOURCES.items()
+        if source.test_sets != ("math500", "aime2024")
+    } == {"deepmath_hard": ("beyondaime",), "deepscaler": ("beyondaime",)}
+    assert {name: source.samples for name, source in TEST_SETS.items() if source.samples > 1} == {
+        "math500": 2,
+        "aime2024": 4,
+        "aime2025": 4,
+    }

@@ -1,0 +1,234 @@
+"""Pace, breaker, counters and settings, by the clock of the test."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from rltf_verl.feedback import make_provider
+from rltf_verl.judge.breaker import Breaker
+from rltf_verl.judge.client import Fault, read_reply, retry_after
+from rltf_verl.judge.pace import Pace
+from rltf_verl.judge.settings import Price
+from rltf_verl.judge.stats import Stats
+
+
+def starts(pace: Pace, arrivals: list[float], amount: float = 1.0) -> list[float]:
+    """When requests that arrive at these times start."""
+    started = []
+    for now in arrivals:
+        at = max(now, *started[-1:]) if started else now
+        at += pace.wait(at)
+        pace.take(at, amount)
+        started.append(at)
+    return started
+
+
+def test_a_pace_lets_a_second_of_requests_through_at_once_and_then_one_by_one() -> None:
+    begun = starts(Pace(120), [100.0] * 6)
+    assert begun == pytest.approx([100.0, 100.0, 100.0, 100.5, 101.0, 101.5])
+
+
+def test_over_any_stretch_a_pace_keeps_its_promise() -> None:
+    begun = starts(Pace(600), [0.0] * 50 + [9.0] * 50)
+    for i, start in enumerate(begun):
+        for n, end in enumerate(begun[i:], start=1):
+            assert n <= 600 / 60 * (end - start + 1) + 1 + 1e-6
+
+
+def test_a_pace_learns_what_a_request_really_took() -> None:
+    pace = Pace(60)
+    pace.take(0.0, 10)
+    assert pace.wait(0.0) == pytest.approx(9.0)
+    pace.correct(-8)
+    assert pace.wait(0.0) == pytest.approx(1.0)
+
+
+def test_no_pace_waits_for_nothing() -> None:
+    assert starts(Pace(None), [0.0] * 1000) == [0.0] * 1000
+
+
+def test_a_breaker_rides_out_a_short_outage() -> None:
+    breaker = Breaker(failures=3, after_s=10.0, probe_s=5.0)
+    for now in (0.0, 1.0, 2.0, 9.9):
+        breaker.failed(now)
+    assert breaker.admit(9.9)
+    breaker.succeeded()
+    breaker.failed(11.0)
+    assert breaker.state == "closed", "the count began anew"
+
+
+def test_a_breaker_opens_probes_and_closes() -> None:
+    breaker = Breaker(failures=2, after_s=10.0, probe_s=5.0)
+    breaker.failed(0.0)
+    breaker.failed(10.0)
+    assert (breaker.state, breaker.down_for(12.0)) == ("open", 12.0)
+    assert [breaker.admit(t) for t in (14.9, 15.0, 15.1)] == [False, True, False], "one probe"
+    breaker.failed(16.0)
+    assert [breaker.admit(t) for t in (20.9, 21.0)] == [False, True]
+    assert breaker.admit(26.0), "a probe that never came back does not block the next"
+    breaker.succeeded()
+    assert [breaker.admit(26.1)] * 2 == [True, True]
+    assert breaker.num_opened == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+    ],
+)
+def test_retry_after_in_its_three_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("", "bad_reply"),
+        ("[]", "bad_reply"),
+        ("null", "bad_reply"),
+        ('{"choices": {}}', "bad_reply"),
+        ('{"choices": [{"message": {"content": "x"}}], "usage": 3}', "bad_reply"),
+        ('{"choices": [{"message": {"content": " "}}]}', "empty"),
+        ('{"choices": [{"message": {"content": 3}}]}', "empty"),
+    ],
+)
+def test_bodies_that_are_no_replies(body: str, kind: str) -> None:
+    with pytest.raises(Fault) as info:
+        read_reply(body)
+    assert info.value.kind == kind
+
+
+def test_a_reply_without_usage_counts_no_tokens() -> None:
+    reply = read_reply('{"choices": [{"message": {"content": "x"}, "finish_reason": "length"}]}')
+    assert (reply.text, reply.complete, reply.prompt_tokens) == ("x", False, 0)
+
+
+def test_metric_names_hold_nothing_that_verl_would_reduce_in_its_own_way() -> None:
+    stats = Stats()
+    kinds = (
+        "timeout",
+        "connection",
+        "rate_limited",
+        "server_error",
+        "refused",
+        "bad_reply",
+        "empty",
+        "abandoned",
+    )
+    events = (
+        "calls",
+        "requests",
+        "retries",
+        *(f"faults/{kind}" for kind in kinds),
+        *(f"failed/{kind}" for kind in (*kinds, "deadline", "breaker_open", "with_an_equal_call")),
+        *(f"noted/{event}" for event in ("no_marker", "cut_off", "over_long", "empty")),
+    )
+    for event in events:
+        stats.count(event)
+    stats.answered(1.0, 0.5, 10, 5, 0.1)
+    names = set(stats.snapshot())
+    assert {
+        "latency_p50_s",
+        "request_p99_s",
+        "faults/timeout_share",
+        "noted/no_marker_share",
+        "queue/max",
+    } <= names
+    for name in names:
+        assert not any(
+            word in name.removesuffix("/max") for word in ("max", "min", "sum", "total")
+        ), name
+
+
+def test_price() -> None:
+    assert Price(prompt=2.0, completion=8.0).of(1_000_000, 500_000) == 6.0
+
+
+URL = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}
+BAD = {
+    "no endpoint": ({}, r"^rltf\.feedback\.endpoint\.base_url=: must be a URL such as http"),
+    "a missing value": (
+        {"endpoint": {**URL, "base_url": "???"}},
+        r"endpoint\.base_url=\?\?\?: must be a URL",
+    ),
+    "no model": (
+        {"endpoint": {**URL, "model": "???"}},
+        r"endpoint\.model=\?\?\?: must be the name",
+    ),
+    "a password": (
+        {"endpoint": {**URL, "base_url": "http://a:secret@h/v1"}},
+        "base_url=h/v1: must be a URL",
+    ),
+    "a key as name": (
+        {"endpoint": {**URL, "api_key_env": "sk-secret"}},
+        r"api_key_env=…: must be the \*name\*",
+    ),
+    "an unknown key": (
+        {"endpoint": {**URL, "modle": 1}},
+        r"endpoint\.modle=1: it has no option 'modle'.*mean 'model'",
+    ),
+    "an unknown limit": (
+        {"endpoint": URL, "limits": {"deadline": 3}},
+        r"limits\.deadline=3: .*mean 'deadline_s'",
+    ),
+    "no concurrency": (
+        {"endpoint": URL, "limits": {"max_concurrency": 0}},
+        "max_concurrency=0: must be a whole",
+    ),
+    "half a request": (
+        {"endpoint": URL, "limits": {"max_attempts": 1.5}},
+        "max_attempts=1.5: must be a whole number",
+    ),
+    "a body that is none": (
+        {"endpoint": {**URL, "extra_body": "{"}},
+        r"extra_body={: must be a block of keys",
+    ),
+    "a text": (
+        {"endpoint": URL, "limits": {"deadline_s": "5m"}},
+        r"deadline_s='5m': must be a number",
+    ),
+    "a style": (
+        {"endpoint": URL, "style": "hnt"},
+        r"rltf\.feedback\.style='hnt' is not known.*Did you mean 'hint'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_options_name_key_value_and_fix(case: str) -> None:
+    options, message = BAD[case]
+    with pytest.raises(ValueError, match=message) as info:
+        make_provider("judge", **options)
+    assert "secret" not in str(info.value)
+
+
+async def test_a_missing_key_or_package_says_so(monkeypatch) -> None:
+    from rltf_verl.judge.runtime import JudgeRuntime
+    from tests.support.judge.calls import settings
+
+    wanted = settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "RLTF_NO_SUCH_KEY"})
+    with pytest.raises(
+        ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: this environment variable is not set"
+    ):
+        JudgeRuntime(wanted)
+    monkeypatch.setitem(sys.modules, "tenacity", None)
+    with pytest.raises(
+        ValueError, match=r"the package tenacity is missing; pip install rltf-verl\[judge\]"
+    ):
+        JudgeRuntime(wanted)
+
+
+def test_providers_can_be_listed_and_checked_without_the_extra(monkeypatch) -> None:
+    for package in ("httpx", "tenacity"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert make_provider("judge", endpoint=URL).sees_reference

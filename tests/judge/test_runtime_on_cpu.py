@@ -1,0 +1,241 @@
+"""The judge runtime against a real HTTP server that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rltf_verl.judge.runtime import JudgeRuntime
+from rltf_verl.judge.settings import JudgeSettings, Price
+from rltf_verl.judge.wire import JudgeUnavailable, Reply
+from tests.support.judge.calls import call, settings
+from tests.support.judge.server import FAULTS, SAID, JudgeServer
+
+
+@asynccontextmanager
+async def serving(server: JudgeServer, **options: Any) -> AsyncIterator[JudgeRuntime]:
+    async with server:
+        runtime = JudgeRuntime(settings(server.url, **options))
+        yield runtime
+        await runtime.aclose()
+
+
+def counted(runtime: JudgeRuntime, prefix: str) -> int:
+    return sum(n for name, n in runtime.stats.since_start.items() if name.startswith(prefix))
+
+
+async def test_a_reply_with_what_it_cost() -> None:
+    async with JudgeServer() as server:
+        runtime = JudgeRuntime(
+            JudgeSettings(settings(server.url).endpoint, price=Price(prompt=2.0, completion=10.0))
+        )
+        assert await runtime.complete(call(seed=5)) == Reply(SAID, True, 100, 20)
+        (body,) = server.bodies
+        assert body == {
+            "model": "m",
+            "messages": [{"role": "user", "content": "Is it right?"}],
+            "seed": 5,
+            "temperature": 0.7,
+            "max_tokens": 1024,
+        }
+        values = runtime.snapshot()
+        assert values["cost"] == pytest.approx((100 * 2 + 20 * 10) / 1e6)
+        assert (values["calls"], values["failed_share"], values["breaker"]) == (1.0, 0.0, 0.0)
+        assert runtime.snapshot()["calls"] == 0, "the next look begins anew"
+        assert runtime.snapshot()["cost_run"] == values["cost"]
+        await runtime.aclose()
+
+
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f != "hang"])
+async def test_what_may_pass_is_tried_again_and_counted(fault: str) -> None:
+    async with serving(JudgeServer(script=[fault, fault])) as runtime:
+        assert (await runtime.complete(call())).text == SAID
+        assert counted(runtime, "faults/") == 2
+        assert runtime.stats.since_start["retries"] == 2
+
+
+async def test_a_hanging_request_is_given_up_and_tried_again() -> None:
+    async with serving(JudgeServer(script=["hang"]), request_timeout_s=1.5) as runtime:
+        assert (await runtime.complete(call())).text == SAID
+        assert runtime.stats.since_start["faults/timeout"] >= 1
+
+
+async def test_after_the_last_attempt_the_cause_says_what_to_change() -> None:
+    async with serving(JudgeServer(script=["500"] * 3), max_attempts=3) as runtime:
+        with pytest.raises(
+            JudgeUnavailable,
+            match=r"gave no reply in 3 tries, lastly server_error: HTTP 500: Internal",
+        ):
+            await runtime.complete(call())
+        assert runtime.stats.since_start["failed/server_error"] == 1
+
+
+async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-mine-123")
+    server = JudgeServer(key="sk-another")
+    with caplog.at_level(logging.DEBUG):
+        async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
+            with pytest.raises(
+                JudgeUnavailable, match=r"1 tries, lastly refused: HTTP 401.*correct endpoint "
+            ) as info:
+                await runtime.complete(call())
+    assert "sk-mine" not in str(info.value)
+    assert info.value.__cause__ is None
+    assert not [r for r in caplog.records if "sk-mine" in r.getMessage()]
+    assert "sk-mine" not in repr(runtime.settings)
+    assert len(server.bodies) == 1
+
+
+async def test_retry_after_is_honoured_by_all_calls() -> None:
+    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 1")
+    async with serving(server) as runtime:
+        await runtime.complete(call(0))
+        first, again = server.arrivals
+        assert again - first >= 0.99
+        server.script = ["429_retry_after"]
+        one = asyncio.create_task(runtime.complete(call(1)))
+        for _ in range(400):
+            await asyncio.sleep(0.005)
+            if server.counts["429_retry_after"] == 2:
+                break
+        await asyncio.sleep(0.05)
+        await asyncio.gather(one, runtime.complete(call(2)))
+        asked, *later = server.arrivals[2:]
+        assert min(later) - asked >= 0.99, "the second call waited too"
+
+
+async def test_an_absurd_retry_after_ends_the_call_at_once() -> None:
+    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 86400")
+    async with serving(server, deadline_s=30.0) as runtime:
+        start = time.monotonic()
+        with pytest.raises(
+            JudgeUnavailable,
+            match=r"rate_limited.*lower limits\.requests_per_minute",
+        ):
+            await runtime.complete(call())
+        assert time.monotonic() - start < 25
+
+
+async def test_the_deadline_holds_in_the_queue_and_on_the_way() -> None:
+    server = JudgeServer(faults=["hang"], fault_share=1.0)
+    async with serving(server, max_concurrency=1, deadline_s=0.5) as runtime:
+        start = time.monotonic()
+        outcomes = await asyncio.gather(
+            *(runtime.complete(call(i)) for i in range(3)), return_exceptions=True
+        )
+        assert time.monotonic() - start < 20
+        assert "gave no reply within deadline_s=0.5 in 1 tries" in str(outcomes[0])
+        assert "waited 0.5 s for its turn" in str(outcomes[2])
+        assert runtime.stats.since_start["failed/deadline"] == 3
+        assert (runtime.stats.in_flight, runtime.stats.waiting) == (0, 0)
+
+
+async def test_no_more_requests_at_once_than_allowed_and_connections_are_used_again() -> None:
+    server = JudgeServer(latency=lambda rng: 0.02)
+    async with serving(server, max_concurrency=4) as runtime:
+        await asyncio.gather(*(runtime.complete(call(i)) for i in range(40)))
+        assert server.peak == runtime.stats.in_flight_peak == 4
+        assert server.num_connections <= 4
+        assert runtime.snapshot()["queue/max"] == 36
+
+
+async def test_requests_per_minute() -> None:
+    server = JudgeServer()
+    async with serving(server, requests_per_minute=600) as runtime:
+        began = time.monotonic()
+        await asyncio.gather(*(runtime.complete(call(i)) for i in range(25)))
+        assert server.arrivals[-1] - began > 1.3, "10 a second after the first 11: 1.4 s"
+
+
+async def test_equal_calls_at_the_same_time_are_one_request() -> None:
+    server = JudgeServer(latency=lambda rng: 0.05)
+    async with serving(server, endpoint={"temperature": 0}) as runtime:
+        replies = await asyncio.gather(*(runtime.complete(call(seed)) for seed in range(8)))
+        assert len(server.bodies) == 1, "without temperature the seed makes no difference"
+        assert "seed" not in server.bodies[0]
+        assert {r.text for r in replies} == {SAID}
+        assert runtime.stats.since_start["cache_hits"] == 7
+
+
+async def test_a_caller_that_gives_up_does_not_take_others_with_it() -> None:
+    async with serving(JudgeServer(latency=lambda rng: 0.2)) as runtime:
+        gone, stays = (asyncio.create_task(runtime.complete(call())) for _ in range(2))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        assert (await stays).text == SAID
+
+
+async def test_the_cache_outlives_the_runtime(tmp_path) -> None:
+    async with serving(JudgeServer(), cache_dir=tmp_path) as runtime:
+        first = await runtime.complete(call())
+    server = JudgeServer()
+    async with serving(server, cache_dir=tmp_path) as runtime:
+        again = await runtime.complete(call())
+        assert (again.text, again.cached, first.cached) == (SAID, True, False)
+        assert not server.bodies
+        assert runtime.snapshot()["cache_hit_share"] == 1.0
+
+
+async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
+    server = JudgeServer()
+    await server.start()
+    limits = {
+        "breaker_failures": 3,
+        "breaker_after_s": 0.0,
+        "breaker_probe_s": 600.0,
+        "max_attempts": 3,
+    }
+    runtime = JudgeRuntime(settings(server.url, **limits))
+    await server.stop()
+    with pytest.raises(JudgeUnavailable, match=r"3 tries, lastly connection: .*start the endpoint"):
+        await runtime.complete(call(0))
+    with pytest.raises(JudgeUnavailable, match="calls fail at once until a probe succeeds"):
+        await runtime.complete(call(1))
+    assert runtime.snapshot()["breaker"] == 1.0
+    ten_minutes_later(runtime)
+    with pytest.raises(JudgeUnavailable, match="in 1 tries"):
+        await runtime.complete(call(2))
+    assert runtime.breaker.state == "open", "a probe that fails is tried once"
+    await server.start()
+    ten_minutes_later(runtime)
+    assert (await runtime.complete(call(3))).text == SAID
+    assert (runtime.breaker.state, runtime.breaker.num_opened) == ("closed", 1)
+    await server.stop()
+    await runtime.aclose()
+
+
+def ten_minutes_later(runtime: JudgeRuntime) -> None:
+    """For the breaker: the next probe is due."""
+    runtime.breaker._next_probe -= 600
+
+
+async def test_every_call_and_every_request_is_counted_once() -> None:
+    faults = [fault for fault in FAULTS if fault != "hang"]
+    server = JudgeServer(latency=lambda rng: rng.uniform(0, 0.02), fault_share=0.4, faults=faults)
+    async with serving(
+        server, max_concurrency=16, request_timeout_s=50.0, max_attempts=3
+    ) as runtime:
+        outcomes = await asyncio.gather(
+            *(runtime.complete(call(i)) for i in range(200)), return_exceptions=True
+        )
+        total = runtime.stats.since_start
+        answered = sum(isinstance(o, Reply) for o in outcomes)
+        assert answered == total["answered"] < 200
+        assert (
+            sum(isinstance(o, JudgeUnavailable) for o in outcomes)
+            == counted(runtime, "failed/")
+            == 200 - answered
+        )
+        assert (
+            total["requests"]
+            == total["answered_requests"] + counted(runtime, "faults/")
+            == sum(server.counts.values())
+        )
+        assert runtime.stats.in_flight_peak <= 16
+        assert server.peak <= 16

@@ -1,0 +1,278 @@
+"""Every fault that an endpoint can have, many at once: no call is lost, none hangs, and the key is
+nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import FeedbackUnavailable, ask
+from rltf_verl.feedback.record import RecordedProvider
+from rltf_verl.judge.pace import Pace
+from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
+from rltf_verl.judge.tokens import LONGEST_REPLY_TOKENS, TEMPLATE_TOKENS, guessed_tokens, possible
+from rltf_verl.judge.wire import JudgeUnavailable, Reply
+from rltf_verl.redaction import Secrets
+from rltf_verl.texts import CHAT_TOKENS, clean_text
+from rltf_verl.types import Feedback
+from tests.support.judge.calls import QUICK, call, request, settings
+from tests.support.judge.server import SAID, InThread, JudgeServer
+from tests.support.judge.storm import BIG, KEY, KINDS, RESPONSES, StormServer
+
+SECRETS = Secrets([KEY])
+LIMITS = {
+    **QUICK,
+    "request_timeout_s": 2.0,
+    "max_attempts": 6,
+    "max_reply_bytes": 500_000,
+    "retry_after_cap_s": 0.2,
+    "max_concurrency": 32,
+    "tokens_per_minute": 1e9,
+}
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORM_KEY", KEY)
+
+
+@asynccontextmanager
+async def one_fault(kind: str, **limits: Any) -> AsyncIterator[JudgeRuntime]:
+    with InThread(StormServer(every=1)) as thread:
+        thread.server._choose = lambda: kind  # type: ignore[method-assign]
+        options = {**LIMITS, "max_attempts": 1, **limits}
+        runtime = JudgeRuntime(
+            settings(thread.server.url, endpoint={"api_key_env": "STORM_KEY"}, **options)
+        )
+        yield runtime
+        await runtime.aclose()
+
+
+def written_in(folder: Path) -> str:
+    return "\n".join(path.read_text("utf-8") for path in folder.rglob("*.jsonl"))
+
+
+async def test_a_storm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with InThread(
+        StormServer(latency=lambda rng: rng.uniform(0, 0.01), keep_bodies=False)
+    ) as thread:
+        endpoint = {"base_url": thread.server.url, "model": "m", "api_key_env": "STORM_KEY"}
+        judge = make_provider(
+            "judge", endpoint=endpoint, limits=LIMITS, cache_dir=str(tmp_path / "cache")
+        )
+        provider = RecordedProvider(judge, tmp_path / "record", {})
+        asked = [ask(provider, request(f"try {i}", seed=2 * i)) for i in range(200)]
+        outcomes = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 300)
+        runtime = runtime_of(judge.settings)  # type: ignore[attr-defined]
+        stats, values = runtime.stats, runtime.snapshot()
+        await runtime.aclose()
+    assert set(KINDS) <= set(thread.server.counts), "all kinds of fault came"
+    answers = [outcome for outcome in outcomes if isinstance(outcome, Feedback)]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, FeedbackUnavailable)]
+    assert len(answers) + len(failures) == 200, "no call is lost"
+    assert len(answers) >= 140, "the others have their answers"
+    assert (stats.in_flight, stats.waiting) == (0, 0)
+    counted = stats.since_start
+    ended = (
+        counted["answered"]
+        + counted["cache_hits"]
+        + sum(counted[k] for k in counted if k.startswith("failed/"))
+    )
+    assert counted["calls"] == ended
+    assert counted["failed/internal"] == 0
+    assert 0 <= values["tokens_run"] < 400 * (5000 + 1024)
+    written = written_in(tmp_path)
+    shown = [json.dumps(answer.text) for answer in answers] + [
+        "".join(traceback.format_exception(error)) + error.cause for error in failures
+    ]
+    for text in (*shown, written, repr(judge.settings), *(r.getMessage() for r in caplog.records)):  # type: ignore[attr-defined]
+        assert not SECRETS.found_in(text), text[:300]
+    for answer in answers:
+        assert answer.text == clean_text(answer.text)
+        assert CHAT_TOKENS.search(answer.text) is None
+
+
+@pytest.mark.parametrize("kind", RESPONSES)
+async def test_each_fault_ends_as_a_reply_or_in_one_short_clean_line(kind: str) -> None:
+    async with one_fault(kind) as runtime:
+        (outcome,) = await asyncio.gather(runtime.complete(call()), return_exceptions=True)
+    if isinstance(outcome, Reply):
+        assert not SECRETS.found_in(outcome.text)
+        assert max(outcome.prompt_tokens, outcome.completion_tokens) < 2000
+        outcome.text.encode()
+        return
+    assert isinstance(outcome, JudgeUnavailable)
+    assert len(outcome.cause) < 500
+    assert "\n" not in outcome.cause
+    chain: BaseException | None = outcome
+    while chain is not None:  # whatever hangs on it, suppressed or not
+        assert not SECRETS.found_in("".join(traceback.format_exception(chain)))
+        assert type(chain).__module__.partition(".")[0] not in ("httpx", "httpcore", "h11")
+        chain = chain.__cause__ or chain.__context__
+
+
+async def test_a_redirect_is_an_error_that_names_both_ends() -> None:
+    async with one_fault("redirect") as runtime:
+        with pytest.raises(JudgeUnavailable) as info:
+            await runtime.complete(call())
+    url = runtime.settings.endpoint.base_url
+    assert (
+        f"it redirects to 203.0.113.9, which is not followed; set base_url={url}"
+        in info.value.cause
+    )
+    async with one_fault("redirect with the key") as runtime:
+        with pytest.raises(JudgeUnavailable, match="it redirects to "):
+            await runtime.complete(call())
+    assert runtime.stats.since_start["requests"] == 1
+
+
+@pytest.mark.parametrize("kind", ["huge body", "gzip bomb"])
+async def test_a_body_is_read_up_to_the_limit(kind: str) -> None:
+    async with one_fault(kind) as runtime:
+        with pytest.raises(
+            JudgeUnavailable, match=r"more than 500000 bytes \(limits\.max_reply_bytes\)"
+        ):
+            await runtime.complete(call())
+    assert BIG > 500_000
+
+
+async def test_the_rest_of_a_long_body_is_not_sent() -> None:
+    class Endless(StormServer):
+        sent = 0
+
+        async def _act(
+            self, action: str, body: dict[str, Any], reader: Any, writer: asyncio.StreamWriter
+        ) -> bool:
+            writer.write(b"HTTP/1.1 200 X\r\ncontent-length: 4000000000\r\n\r\n")
+            while True:
+                writer.write(b" " * 50_000)
+                self.sent += 50_000
+                await writer.drain()
+
+    with InThread(Endless()) as thread:
+        runtime = JudgeRuntime(
+            settings(thread.server.url, **{**LIMITS, "max_attempts": 1, "request_timeout_s": 60.0})
+        )
+        with pytest.raises(JudgeUnavailable, match="more than 500000 bytes"):
+            await runtime.complete(call())
+        await runtime.aclose()
+        assert thread.server.sent < 100_000_000, "the connection was closed"  # type: ignore[attr-defined]
+
+
+async def test_a_packed_reply_that_is_what_it_says_is_read() -> None:
+    import gzip
+
+    RESPONSES["gzip"] = (
+        200,
+        "Content-Encoding: gzip",
+        gzip.compress(RESPONSES["brotli"][2].encode()),
+    )  # type: ignore[union-attr]
+    try:
+        async with one_fault("gzip") as runtime:
+            assert (await runtime.complete(call())).text == SAID
+    finally:
+        del RESPONSES["gzip"]
+
+
+async def test_absurd_usage_stops_nobody() -> None:
+    async with one_fault(
+        "a trillion tokens", tokens_per_minute=600_000, deadline_s=120.0
+    ) as runtime:
+        replies = await asyncio.gather(*(runtime.complete(call(i)) for i in range(20)))
+        assert {reply.text for reply in replies} == {SAID}
+        assert runtime._paces[1].wait(asyncio.get_running_loop().time()) < 60
+
+
+async def test_a_long_retry_after_stops_nobody_for_long() -> None:
+    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 3600")
+    with InThread(server) as thread:
+        runtime = JudgeRuntime(settings(thread.server.url, retry_after_cap_s=0.5, deadline_s=300.0))
+        with pytest.raises(JudgeUnavailable, match="rate_limited"):
+            await runtime.complete(call(0))
+        replies = await asyncio.gather(*(runtime.complete(call(i)) for i in range(1, 9)))
+        await runtime.aclose()
+    assert len(replies) == 8
+    assert min(server.arrivals[1:]) - server.arrivals[0] >= 0.45, "it is obeyed that long"
+
+
+def test_a_pause_is_well_below_the_deadline() -> None:
+    runtime = JudgeRuntime(
+        settings("http://127.0.0.1:9/v1", deadline_s=8.0, retry_after_cap_s=100.0)
+    )
+    assert runtime._longest_pause == 2.0
+
+
+NUMBERS = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.just(10**400),
+    st.just(-(10**400)),
+    st.none(),
+    st.text(max_size=3),
+)
+
+
+@given(
+    st.lists(st.tuples(NUMBERS, NUMBERS, st.text(max_size=30)), min_size=1, max_size=20),
+    st.integers(1, 5000),
+)
+def test_no_usage_leaves_a_debt_that_its_request_could_not_make(
+    replies: list[tuple[Any, Any, str]], max_tokens: int
+) -> None:
+    from rltf_verl.judge.client import read_reply
+
+    pace, most = Pace(60.0), 0.0
+    for prompt, completion, text in replies:
+        body = {"messages": [{"role": "user", "content": text}], "max_tokens": max_tokens}
+        usage = {"prompt_tokens": prompt, "completion_tokens": completion}
+        reply = possible(
+            read_reply(json.dumps({"choices": [{"message": {"content": "x"}}], "usage": usage})),
+            body,
+        )
+        assert 0 <= reply.prompt_tokens <= len(text.encode()) + TEMPLATE_TOKENS
+        assert 0 <= reply.completion_tokens <= max_tokens
+        estimate = guessed_tokens(body)
+        pace.take(0.0, estimate)
+        used = reply.prompt_tokens + reply.completion_tokens
+        pace.correct((used or guessed_tokens(body, reply)) - estimate)
+        most += len(text.encode()) + TEMPLATE_TOKENS + max_tokens
+    assert 0 <= pace.wait(0.0) <= most
+
+
+def test_a_reply_of_unbounded_length_is_bounded_too() -> None:
+    reply = possible(Reply("x", prompt_tokens=10**300, completion_tokens=10**300), {"messages": []})
+    assert (reply.prompt_tokens, reply.completion_tokens) == (0, LONGEST_REPLY_TOKENS)
+    named = possible(
+        Reply("x", completion_tokens=10**9),
+        {"messages": [], "max_tokens": None, "max_completion_tokens": 7},
+    )
+    assert named.completion_tokens == 7
+
+
+async def test_a_key_that_no_header_may_hold_is_refused_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STORM_KEY", f"{KEY}\u2026")
+    with pytest.raises(
+        ValueError, match="api_key_env=STORM_KEY: the key in it holds characters"
+    ) as info:
+        JudgeRuntime(settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "STORM_KEY"}))
+    assert not SECRETS.found_in(str(info.value))
+    monkeypatch.setenv("STORM_KEY", f"{KEY}\n")
+    with InThread(JudgeServer(key=KEY)) as thread:
+        runtime = JudgeRuntime(settings(thread.server.url, endpoint={"api_key_env": "STORM_KEY"}))
+        assert (await runtime.complete(call())).text == SAID
+        await runtime.aclose()
