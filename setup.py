@@ -46,7 +46,7 @@ setup(
         include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]
     ),
     package_data={
-        "rltf_verl": ["py.typed", "prompts/**/*.j2", "report/page/*"],
+        "rltf_verl": ["py.typed", "prompts/**/*.j2", "report/page/**/*"],
         "hydra_configs.rltf_verl": ["**/*.yaml"],
     },
     install_requires=[

@@ -1,13 +1,13 @@
 // Starts the page; the keys that work everywhere.
 
 import { isLive, unpacked } from "./data.js";
-import { fillFilters, filter, filterByStep, form } from "./filters.js";
-import { activate, draw, legendOfMarks, listBox, onListKey } from "./list.js";
+import { fillFilters, filter, filterByStep, form } from "./list/filters.js";
+import { activate, draw, legendOfMarks, listBox, onListKey } from "./list/list.js";
 import { firstIndex, follow, idOf, keyOf } from "./live.js";
-import { drawOverview } from "./overview.js";
+import { drawOverview } from "./overview/overview.js";
 import { readAddress, renumber, showList, showOverview, stepSession } from "./places.js";
-import { forgetTexts, readTexts } from "./search.js";
-import { refreshSession, showSession } from "./session.js";
+import { forgetTexts, readTexts } from "./list/search.js";
+import { refreshSession, showSession } from "./session/session.js";
 import { state } from "./state.js";
 
 function followAddress() {

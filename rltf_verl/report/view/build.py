@@ -27,7 +27,14 @@ from rltf_verl.runlog.turns import Record
 
 ENTRY = "main"
 """The module that starts the page."""
-STYLES = ("colours", "page", "list", "overview", "session", "tokens")
+STYLES = (
+    "colours",
+    "page",
+    "list/list",
+    "overview/overview",
+    "session/session",
+    "tokens/tokens",
+)
 """In the order of the cascade."""
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""

@@ -2,19 +2,20 @@
 
 The page's content policy names the hash of a single script, and such a script cannot import from
 another one. So each module becomes a function with a scope of its own, and what it exports becomes
-`modules.<name>.<export>`. An importer reads an export once: only functions and constants are
-exported.
+`modules['<name>'].<export>`, where a name is the path in the page's folder. An importer reads an
+export once: only functions and constants are exported.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-# import { el, visible } from "./elements.js";
-_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.M)
+# import { el, visible } from "../elements.js";
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.\.?/[\w/]+)\.js";$', re.M)
 # export function draw() …, export async function …, export const SPLITS = …
 _EXPORT = re.compile(r"^export (?=(?:async )?function (\w+)|const (\w+))", re.M)
 _OTHER = re.compile(r"^\s*(?:import|export)\b.*", re.M)
@@ -33,7 +34,7 @@ def bundle(read: Callable[[str], str], entry: str) -> str:
     """A script that runs module `entry` after all modules that it needs.
 
     Args:
-        read: name of a module, without `.js` -> its source.
+        read: path of a module, without `.js` -> its source.
 
     Raises:
         ValueError: on an import or export of another form than the above, on a name that is not
@@ -54,14 +55,20 @@ def bundle(read: Callable[[str], str], entry: str) -> str:
 
 
 def _parsed(name: str, source: str) -> _Module:
-    imports = {match[2]: re.findall(r"\w+", match[1]) for match in _IMPORT.finditer(source)}
-    if any(" as " in match[1] for match in _IMPORT.finditer(source)):
+    found = _IMPORT.findall(source)
+    imports = {_beside(name, path): re.findall(r"\w+", names) for names, path in found}
+    if any(" as " in names for names, _ in found):
         raise ValueError(f"{name}.js: import … as … is not supported")
     exports = [function or constant for function, constant in _EXPORT.findall(source)]
     body = _EXPORT.sub("", _IMPORT.sub("", source))
     if other := _OTHER.search(body):
         raise ValueError(f"{name}.js: not supported: {other[0].strip()}")
     return _Module(name, imports, exports, body.strip())
+
+
+def _beside(name: str, path: str) -> str:
+    """The module that `name` imports as `path`."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
 
 
 def _require_exports(module: _Module, modules: dict[str, _Module]) -> None:
@@ -80,8 +87,8 @@ def _ordered(modules: Iterable[_Module]) -> list[str]:
 
 def _written(module: _Module) -> str:
     imports = "".join(
-        f"const {{ {', '.join(names)} }} = modules.{source};\n"
+        f"const {{ {', '.join(names)} }} = modules['{source}'];\n"
         for source, names in module.imports.items()
     )
     body = f"{imports}{module.body}\nreturn {{ {', '.join(module.exports)} }};"
-    return f"modules.{module.name} = (() => {{\n{body}\n}})();"
+    return f"modules['{module.name}'] = (() => {{\n{body}\n}})();"

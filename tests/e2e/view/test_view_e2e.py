@@ -31,6 +31,7 @@ SESSIONS = [
     *map(session, TEXTS),
 ]
 """At positions 0, 1, 2; the hostile ones from 3 on."""
+DIFFERENCE = "modules['session/diff'].difference"
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_a_filter_of_many_takes_little_more_than_reading_their_texts(tab) -> Non
     one.filter("text", "needle")
     one.count()  # the texts are read
     ratio = one.times_plain(
-        "() => modules.filters.filter()",
+        "() => modules['list/filters'].filter()",
         "() => modules.state.state.texts.filter((text) => text.includes('needle')).length",
     )
     assert ratio < 20
@@ -127,11 +128,11 @@ def test_the_search_finds_what_is_there_and_nothing_else(tab) -> None:
             start = rng.randrange(max(1, len(text) - size))
             queries += [text[start : start + size], text[start : start + size][::-1]]
     wrong = """queries => queries.filter(query => {
-        const {gramsOf, holds} = modules.search, grams = gramsOf(query);
+        const {gramsOf, holds} = modules['list/search'], grams = gramsOf(query);
         return modules.state.state.texts.some(
             (text, id) => text.includes(query) !== holds(id, query, grams)); })"""
     assert one.page.evaluate(wrong, queries) == []
-    spared = """query => { const {gramsOf, holds} = modules.search, grams = gramsOf(query);
+    spared = """query => { const {gramsOf, holds} = modules['list/search'], grams = gramsOf(query);
         return modules.state.state.texts.filter((text, id) => !holds(id, query, grams)).length; }"""
     assert one.page.evaluate(spared, "qqzzqq") == len(said)
 
@@ -274,7 +275,7 @@ def test_the_word_difference_is_right_and_shortest(tab) -> None:
     for _ in range(200):
         a, b = ([rng.choice("ab,\n é漢") for _ in range(rng.randrange(9))] for _ in range(2))
         before, after = " ".join(a), " ".join(b)
-        edits = one.page.evaluate("([a, b]) => modules.diff.difference(a, b)", [before, after])
+        edits = one.page.evaluate(f"([a, b]) => {DIFFERENCE}(a, b)", [before, after])
         assert "".join(text for kind, text in edits if kind <= 0) == before
         assert "".join(text for kind, text in edits if kind >= 0) == after
         kept = sum(
@@ -284,7 +285,7 @@ def test_the_word_difference_is_right_and_shortest(tab) -> None:
     long = " ".join(map(str, range(20_000)))
     assert (
         one.page.evaluate(
-            "([a, b]) => modules.diff.difference(a, b).length", [long, long.replace("7", "8 8")]
+            f"([a, b]) => {DIFFERENCE}(a, b).length", [long, long.replace("7", "8 8")]
         )
         == 4
     )

@@ -2,13 +2,15 @@
 
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
-from rltf_verl.report.view.build import ENTRY
+from rltf_verl.report.view.build import ENTRY, STYLES
 from rltf_verl.report.view.bundle import bundle
 
-PAGE = files("rltf_verl.report") / "page"
+PAGE = Path(str(files("rltf_verl.report"))) / "page"
+NAME = r"^modules\['([\w/]+)'\]"
 
 
 def bundled(**sources: str) -> str:
@@ -21,8 +23,8 @@ def test_a_module_comes_after_those_that_it_imports():
         b='import { a } from "./a.js";\nexport const b = a(1);',
         a="const own = 1;\nexport function a(x) {\n  return x + own;\n}",
     )
-    assert re.findall(r"^modules\.(\w+)", script, re.M) == ["a", "b", "main"]
-    assert "const { a } = modules.a;\nconst b = a(1);\nreturn { b };" in script
+    assert re.findall(NAME, script, re.M) == ["a", "b", "main"]
+    assert "const { a } = modules['a'];\nconst b = a(1);\nreturn { b };" in script
     assert "const own = 1;\nfunction a(x) {\n  return x + own;\n}\nreturn { a };" in script
     assert not re.search(r"^(import|export)", script, re.M)
 
@@ -32,7 +34,19 @@ def test_an_import_over_several_lines():
         main='import {\n  one,\n  two,\n} from "./a.js";',
         a="export async function one() {}\nexport const two = 2;",
     )
-    assert "const { one, two } = modules.a;" in script
+    assert "const { one, two } = modules['a'];" in script
+
+
+def test_modules_in_folders():
+    sources = {
+        "main": 'import { x } from "./list/list.js";',
+        "list/list": 'import { y } from "./rows.js";\nexport const x = y;',
+        "list/rows": 'import { z } from "../other/list.js";\nexport const y = z;',
+        "other/list": "export const z = 1;",
+    }
+    script = bundle(sources.__getitem__, "main")
+    assert re.findall(NAME, script, re.M) == [*reversed(sources)]
+    assert "const { z } = modules['other/list'];" in script
 
 
 @pytest.mark.parametrize(
@@ -66,10 +80,12 @@ def test_what_is_refused(sources, message):
 
 def test_the_page_uses_all_its_modules():
     script = bundle(lambda name: (PAGE / f"{name}.js").read_text("utf-8"), ENTRY)
-    names = {asset.name.removesuffix(".js") for asset in PAGE.iterdir() if ".js" in asset.name}
-    assert set(re.findall(r"^modules\.(\w+)", script, re.M)) == names
+    names = {path.relative_to(PAGE).with_suffix("").as_posix() for path in PAGE.rglob("*.js")}
+    assert set(re.findall(NAME, script, re.M)) == names
+    styles = {path.relative_to(PAGE).with_suffix("").as_posix() for path in PAGE.rglob("*.css")}
+    assert set(STYLES) == styles
 
 
 def test_what_changes_is_in_the_one_state():
-    for asset in PAGE.iterdir():
+    for asset in PAGE.rglob("*.js"):
         assert not re.search(r"^(let|var) ", asset.read_text("utf-8"), re.M), asset.name

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -201,7 +202,8 @@ def test_only_our_script_may_run_and_nothing_is_fetched(tmp_path):
 
 
 def test_text_reaches_the_page_as_text_only():
-    for asset in (files("rltf_verl.report") / "page").iterdir():
+    assets = Path(str(files("rltf_verl.report") / "page")).rglob("*.*")
+    for asset in assets:
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function",
             asset.read_text("utf-8"),

@@ -1,10 +1,10 @@
 // The overview: the whole run in numbers, its curves, and the curves as a table.
 
 import { chartFigure, sampleOf, sampleOfWarning } from "./chart.js";
-import { isLive } from "./data.js";
-import { el, table, visible } from "./elements.js";
-import { formatted } from "./numbers.js";
-import { state } from "./state.js";
+import { isLive } from "../data.js";
+import { el, table, visible } from "../elements.js";
+import { formatted } from "../numbers.js";
+import { state } from "../state.js";
 
 const SPLITS = ["train", "val"];
 const COLOURS = 4; // of runs, as in overview.css

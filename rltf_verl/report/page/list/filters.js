@@ -1,10 +1,10 @@
 // What passes into the list, and in which order.
 
-import { isLive } from "./data.js";
-import { visible } from "./elements.js";
+import { isLive } from "../data.js";
+import { visible } from "../elements.js";
 import { drawFromActive } from "./list.js";
 import { gramsOf, holds, readTexts } from "./search.js";
-import { state } from "./state.js";
+import { state } from "../state.js";
 
 const OUTCOMES = ["right at first", "fixed", "broken", "unsolved"];
 export const form = document.getElementById("filters");

@@ -3,8 +3,8 @@
 // A chart has `label`, `help`, `share` (whether its numbers are shares) and `lines`, each with
 // `name`, `look` (classes of overview.css) and `points` [[step, value or null], …].
 
-import { el, svg } from "./elements.js";
-import { formatted } from "./numbers.js";
+import { el, svg } from "../elements.js";
+import { formatted } from "../numbers.js";
 
 const WIDTH = 340;
 const HEIGHT = 150;

@@ -2,8 +2,8 @@
 // milliseconds; so each session has a signature: a set of bits, one for each stretch of 2, 3 and 5
 // characters in its text. A text that lacks a stretch of what is looked for need not be read.
 
-import { keyOfBlock, readBlock } from "./data.js";
-import { state } from "./state.js";
+import { keyOfBlock, readBlock } from "../data.js";
+import { state } from "../state.js";
 
 // Fills state.texts, once; forgetTexts() makes it begin again.
 export function readTexts() {

@@ -1,8 +1,8 @@
 // The numbers that may colour a token, their levels and legends.
 
-import { el } from "./elements.js";
-import { decimal } from "./numbers.js";
-import { state } from "./state.js";
+import { el } from "../elements.js";
+import { decimal } from "../numbers.js";
+import { state } from "../state.js";
 
 const NATS = [0.1, 0.5, 1, 2, 5]; // where one colour of gaps and log-probs ends and the next begins
 const LEVELS = 4; // colours of advantages on either side of 0

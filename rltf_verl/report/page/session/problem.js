@@ -1,8 +1,8 @@
 // One problem followed over the steps: what became of it each time that it was played.
 
-import { el } from "./elements.js";
-import { legendOfMarks, marksOf, problemOf } from "./list.js";
-import { state } from "./state.js";
+import { el } from "../elements.js";
+import { legendOfMarks, marksOf, problemOf } from "../list/list.js";
+import { state } from "../state.js";
 
 const MOST_STEPS = 200;
 

@@ -1,9 +1,9 @@
 // Under a conversation: what the session trains, row by row.
 
-import { tokensOf } from "./data.js";
-import { el, visible } from "./elements.js";
-import { counted, decimal, percent, signed } from "./numbers.js";
-import { state } from "./state.js";
+import { tokensOf } from "../data.js";
+import { el, visible } from "../elements.js";
+import { counted, decimal, percent, signed } from "../numbers.js";
+import { state } from "../state.js";
 import { showTokens } from "./tokens.js";
 
 const OF_TURN = ["attempt", "distill", "imitate"]; // roles whose tokens are an attempt's own

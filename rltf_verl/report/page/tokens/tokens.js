@@ -1,10 +1,10 @@
 // The text of a row token by token, coloured by one of its numbers.
 
-import { el, visible } from "./elements.js";
-import { decimal, signed } from "./numbers.js";
-import { state } from "./state.js";
-import { moveAmong } from "./token_keys.js";
-import { classOfToken, largestAdvantage, legendSwatches, measureChoice } from "./token_scale.js";
+import { el, visible } from "../elements.js";
+import { decimal, signed } from "../numbers.js";
+import { state } from "../state.js";
+import { moveAmong } from "./keys.js";
+import { classOfToken, largestAdvantage, legendSwatches, measureChoice } from "./scale.js";
 
 const LONG_TOKEN = 1000; // characters; no marks in a longer one
 const MOST_READ_OUT = 60; // characters of a token under the pointer

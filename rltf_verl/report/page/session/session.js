@@ -1,12 +1,12 @@
 // One session as a conversation: its facts, its turns with their branches, and what it trains.
 
 import { turnBoxes } from "./attempt.js";
-import { sessionOf } from "./data.js";
-import { el, textBox, visible } from "./elements.js";
-import { stepSession } from "./places.js";
+import { sessionOf } from "../data.js";
+import { el, textBox, visible } from "../elements.js";
+import { stepSession } from "../places.js";
 import { problemOverSteps } from "./problem.js";
-import { state } from "./state.js";
-import { trainingRows } from "./training_rows.js";
+import { state } from "../state.js";
+import { trainingRows } from "../tokens/training_rows.js";
 
 export async function showSession(id) {
   const record = await sessionOf(id);

@@ -1,8 +1,8 @@
 // The list: only those rows are in the page that can be seen.
 
-import { el, visible } from "./elements.js";
-import { openSession } from "./places.js";
-import { state } from "./state.js";
+import { el, visible } from "../elements.js";
+import { openSession } from "../places.js";
+import { state } from "../state.js";
 
 const ROW_HEIGHT = 52; // as in list.css
 const MARGIN = 5; // rows above and below those in sight

@@ -2,9 +2,9 @@
 // what its teacher reads.
 
 import { difference } from "./diff.js";
-import { el, textBox, visible } from "./elements.js";
-import { counted } from "./numbers.js";
-import { trainedBy } from "./training_rows.js";
+import { el, textBox, visible } from "../elements.js";
+import { counted } from "../numbers.js";
+import { trainedBy } from "../tokens/training_rows.js";
 
 // The attempt of turn k and the feedback on it.
 export function turnBoxes(record, k) {
