@@ -47,9 +47,8 @@ def main() -> None:
     if arguments.quick:
         write_report(out, out / "results.json", out / "study.png")
     else:
-        write_report(
-            out, ROOT / "benchmarks" / "study" / "results.json", ROOT / "docs" / "study.png"
-        )
+        results = ROOT / "benchmarks" / "study" / "results.json"
+        write_report(out, results, ROOT / "docs" / "pictures" / "study.png")
 
 
 def run_everything(scale: Scale, out: Path, pool: Executor, *, quick: bool) -> None:

@@ -53,7 +53,7 @@ def test_every_seam_is_in_the_oldest_verl_that_we_allow(tmp_path: Path) -> None:
 
 
 def test_what_the_newest_verl_has_moved(tmp_path: Path) -> None:
-    """Expected to fail one day: docs/if_verl_changes.md says what then."""
+    """Expected to fail one day: docs/architecture.md says what then."""
     version = unpacked("verl", tmp_path)
     moved = broken_seams(tmp_path)
     if moved:
