@@ -5,6 +5,7 @@ there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -12,8 +13,7 @@ from typing import Annotated
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.calls import call_key
-from rltf_verl.feedback.inbox import Answers
-from rltf_verl.jsonl import append_line
+from rltf_verl.jsonl import append_line, parse_lines
 from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
@@ -49,7 +49,7 @@ class HumanProvider:
     ) -> None:
         self.sees_reference = bool(show_reference)
         self._inbox, self._deadline_s, self._poll_s = Path(inbox), deadline_s, poll_s
-        self._answers = Answers(self._inbox, poll_s)
+        self._answers = _Answers(self._inbox, poll_s)
         self._asked: set[str] = set()
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
@@ -101,3 +101,54 @@ class HumanProvider:
                 self.name, f"rltf.feedback.inbox={self._inbox} cannot be written: {error}"
             ) from error
         self._asked.add(key)
+
+
+class _Answers:
+    """What people have answered so far, in files that grow while we look.
+
+    The folder is looked at once per `poll_s` at most, however many sessions wait.
+
+    Args:
+        folder: with `answers*.jsonl`, `{"id": …, "text": …}` a line; a later answer to the same id
+            counts.
+        poll_s: seconds between two looks.
+    """
+
+    def __init__(self, folder: Path, poll_s: float) -> None:
+        self._folder, self._poll_s = folder, poll_s
+        self._looked = -poll_s
+        self._read: dict[Path, int] = {}
+        self._texts: dict[str, str] = {}
+
+    def has(self, key: str) -> bool:
+        """Whether somebody has answered."""
+        if key not in self._texts and time.monotonic() - self._looked >= self._poll_s:
+            self._looked = time.monotonic()
+            self._look()
+        return key in self._texts
+
+    def text(self, key: str) -> str:
+        """The answer; empty if somebody declined."""
+        return self._texts[key]
+
+    def _look(self) -> None:
+        for path in sorted(self._folder.glob("answers*.jsonl")):
+            # It may be replaced while we look; the next look finds it.
+            with contextlib.suppress(OSError):
+                self._look_at(path)
+
+    def _look_at(self, path: Path) -> None:
+        """Read what is new, up to the last line end: the rest is still being written."""
+        start, size = self._read.get(path, 0), path.stat().st_size
+        if size < start:  # an editor saved it anew
+            start = 0
+        if size == start:
+            return
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read(size - start)
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read[path] = start + len(whole)
+        for answer in parse_lines(whole, path):
+            if "id" in answer:
+                self._texts[str(answer["id"])] = str(answer.get("text") or "").strip()
