@@ -1,7 +1,7 @@
 # Training, tests and tools on a CPU; in the repository's root:
 #
 #   docker build -f docker/cpu.Dockerfile -t rltf-verl:cpu .
-#   docker run --rm -it --shm-size 2g rltf-verl:cpu make demo
+#   docker run --rm -it --shm-size 2g rltf-verl:cpu make demo-tiny
 FROM python:3.11-slim-bookworm AS system
 # The versions are the distribution's, which keeps only its newest.
 # hadolint ignore=DL3008

@@ -1,6 +1,6 @@
 """The demo: one tiny policy trained with GRPO and with RLTF-SD in the real verl trainer on the CPU.
 
-    python recipes/demo/run_demo.py [--out outputs/demo] [--steps 100] [--one-at-a-time]
+    python recipes/demo/run_demo.py [--out outputs/demo_tiny] [--steps 100] [--one-at-a-time]
 
 Builds the data, starts both runs side by side, shows their progress, and writes summary.json,
 report.html, report.png.
@@ -239,7 +239,7 @@ def summary_of(run: Run, steps: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("outputs/demo"))
+    parser.add_argument("--out", type=Path, default=Path("outputs/demo_tiny"))
     parser.add_argument("--steps", type=int, default=85)
     parser.add_argument("--one-at-a-time", action="store_true", help="half the memory (4 GB), nearly twice the time")
     args = parser.parse_args()

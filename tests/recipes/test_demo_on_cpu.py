@@ -76,7 +76,7 @@ def test_a_slow_cpu_is_told_before_anything_is_fetched(tmp_path, monkeypatch):
 
     monkeypatch.setattr(run_lm_demo, "has_fast_bf16", lambda: False)
     monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path / "out")])
-    with pytest.raises(SystemExit, match="make demo"):
+    with pytest.raises(SystemExit, match="make demo-tiny"):
         run_lm_demo.main()
     assert not (tmp_path / "out").exists()
 
