@@ -47,7 +47,9 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     core.decoder = decoders.Fuse()
     core.add_tokens([AddedToken(BOX, normalized=False)])
     core.add_special_tokens([AddedToken(t, special=True) for t in HEADERS])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, **SPECIAL, clean_up_tokenization_spaces=False)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, **SPECIAL, clean_up_tokenization_spaces=False
+    )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 
@@ -85,7 +87,9 @@ def examples(seed: int) -> Iterator[tuple[list[dict[str, str]], str]]:
             yield _revision(rng, env, problem)
 
 
-def _revision(rng: random.Random, env: BinaryMatrix, problem: Problem) -> tuple[list[dict[str, str]], str]:
+def _revision(
+    rng: random.Random, env: BinaryMatrix, problem: Problem
+) -> tuple[list[dict[str, str]], str]:
     """Feedback towards a *random* target, so that nothing of the task is in it."""
     target, given = _random_grid(rng), _random_grid(rng)
     keep = rng.random()
@@ -96,7 +100,9 @@ def _revision(rng: random.Random, env: BinaryMatrix, problem: Problem) -> tuple[
     pretended = replace(problem, data={**problem.data, "solution": target})
     attempt = _answer(given)
     feedback = env.explain(pretended, attempt, Grade(given == target, True), "full")
-    text = render("revise/compact_guide", question=env.prompt(problem), attempt=attempt, feedback=feedback)
+    text = render(
+        "revise/compact_guide", question=env.prompt(problem), attempt=attempt, feedback=feedback
+    )
     return [{"role": "user", "content": text}], _answer(target)
 
 
@@ -117,11 +123,15 @@ def warm_up(
 ) -> None:
     """Next-token training on the answers."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-3, total_steps=steps, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=1e-3, total_steps=steps, pct_start=0.1
+    )
     stream = examples(seed)
     for step in range(steps):
         ids, labels = _collate([next(stream) for _ in range(batch_size)], tokenizer)
-        loss = model(input_ids=ids, attention_mask=(ids != tokenizer.pad_token_id).long(), labels=labels).loss
+        loss = model(
+            input_ids=ids, attention_mask=(ids != tokenizer.pad_token_id).long(), labels=labels
+        ).loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -136,7 +146,9 @@ def _collate(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     ids, labels = [], []
     for messages, answer in batch:
-        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        prompt = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=False
+        )
         target = [*tokenizer.encode(answer, add_special_tokens=False), tokenizer.eos_token_id]
         ids.append(torch.tensor([*prompt, *target]))
         labels.append(torch.tensor([-100] * len(prompt) + target))

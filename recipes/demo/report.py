@@ -49,7 +49,8 @@ def write_report(out: Path, summary: Summary, metrics: Metrics, console: Console
     page = out / "report.html"
     page.write_text(_page(summary, text, picture, _episode(episodes)), encoding="utf-8")
     console.print(
-        f"[bold]Report:[/bold] {page}\n[bold]Picture:[/bold] {picture}\n[bold]Numbers:[/bold] {out / 'summary.json'}"
+        f"[bold]Report:[/bold] {page}\n[bold]Picture:[/bold] {picture}\n"
+        f"[bold]Numbers:[/bold] {out / 'summary.json'}"
     )
 
 
@@ -106,7 +107,11 @@ def _plot(metrics: Metrics, path: Path) -> None:
     for method, records in metrics.items():
         for turn, key in VAL.items():
             points = [(r["step"], r["data"][key]) for r in records if key in r["data"]]
-            style = {"ls": "-", "marker": "o"} if turn == 1 else {"ls": ":", "marker": ".", "alpha": 0.7}
+            style = (
+                {"ls": "-", "marker": "o"}
+                if turn == 1
+                else {"ls": ":", "marker": ".", "alpha": 0.7}
+            )
             answer = "first answer (no" if turn == 1 else "second answer (after"
             label = f"{NAMES[method]}, {answer} feedback)"
             axes.plot(*zip(*points, strict=True), color=COLORS[method], label=label, **style)
@@ -141,7 +146,10 @@ def _episode(episodes: list[dict[str, Any]]) -> str:
 def _page(summary: Summary, text: str, picture: Path, episode: str) -> str:
     image = base64.b64encode(picture.read_bytes()).decode()
     head = "".join(f"<th>{html.escape(h)}</th>" for h in HEADINGS)
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in _cells(summary))
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>"
+        for row in _cells(summary)
+    )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

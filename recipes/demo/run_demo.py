@@ -155,7 +155,10 @@ def watch(runs: list[Run], steps: int, console: Console) -> None:
     )
     with Progress(*columns, console=console) as progress:
         tasks = {
-            run.method: progress.add_task(run.method, total=steps, now="starting verl (about a minute)") for run in runs
+            run.method: progress.add_task(
+                run.method, total=steps, now="starting verl (about a minute)"
+            )
+            for run in runs
         }
         said: dict[str, int] = {}
         while True:
@@ -189,7 +192,9 @@ def _state(run: Run) -> tuple[int, str]:
 
 def _failure(run: Run) -> str:
     tail = (run.folder / "log.txt").read_text(errors="replace").splitlines()[-25:]
-    return "\n".join([*tail, "", f"the {run.method} run failed; its whole log is {run.folder / 'log.txt'}"])
+    return "\n".join(
+        [*tail, "", f"the {run.method} run failed; its whole log is {run.folder / 'log.txt'}"]
+    )
 
 
 def play(
@@ -241,7 +246,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/demo_tiny"))
     parser.add_argument("--steps", type=int, default=85)
-    parser.add_argument("--one-at-a-time", action="store_true", help="half the memory (4 GB), nearly twice the time")
+    parser.add_argument(
+        "--one-at-a-time", action="store_true", help="half the memory (4 GB), nearly twice the time"
+    )
     args = parser.parse_args()
     out, console = args.out.resolve(), Console()
     data = build_parquet(

@@ -24,8 +24,8 @@ SCRIPT = PRETRAINED / "pretrained.sh"
 TWO_RUNS = 30e9
 """Bytes of memory from which both runs fit side by side: 12 GB each."""
 SLOW = """\
-This CPU computes in bf16 neither by AMX nor by AVX-512 (lscpu). In fp32 the two runs take an hour or \
-two: --anyway starts them. `make demo-tiny` shows the same with a tiny policy in 3 minutes."""
+This CPU computes in bf16 neither by AMX nor by AVX-512 (lscpu). In fp32 the two runs take an hour \
+or two: --anyway starts them. `make demo-tiny` shows the same with a tiny policy in 3 minutes."""
 
 
 def has_fast_bf16() -> bool:

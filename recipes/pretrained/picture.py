@@ -71,7 +71,10 @@ def conversations(run: Path) -> dict[str, list[Line]]:
     last = max(e["step"] for e in held)
     right = (e for e in held if e["step"] == last and e["turns"][0]["grade"]["correct"])
     found: dict[str, list[Line]] = {}
-    for title, matching, turns in (("Training, step {}", fixed, 2), ("Held out, step {}", right, 1)):
+    for title, matching, turns in (
+        ("Training, step {}", fixed, 2),
+        ("Held out, step {}", right, 1),
+    ):
         one = next(matching, None)
         if one is not None:
             found[title.format(one["step"])] = list(_lines(one, turns))
@@ -93,9 +96,7 @@ def _lines(episode: Mapping[str, Any], num_turns: int) -> Iterable[Line]:
 
 def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
     """Write the picture."""
-    figure, (curves, words) = plt.subplots(
-        1, 2, figsize=(10, 4.2), dpi=150, width_ratios=(1.15, 1)
-    )
+    figure, (curves, words) = plt.subplots(1, 2, figsize=(10, 4.2), dpi=150, width_ratios=(1.15, 1))
     for name, folders in runs.items():
         seeds = [held_out(folder) for folder in folders]
         for points in seeds:

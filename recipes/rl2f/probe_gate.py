@@ -26,14 +26,22 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
         probe: what `rltf probe --out` writes, probe.json.
     """
     shares = probe["measured"]["shares"]
-    solved, dead, corrected = (shares[k]["estimate"]["value"] for k in ("first_right", "dead_groups", "corrected"))
+    solved, dead, corrected = (
+        shares[k]["estimate"]["value"] for k in ("first_right", "dead_groups", "corrected")
+    )
     if solved is None:
         yield "no first answer could be graded"
     elif solved < LEAST:
         after = "" if corrected is None else f"; hints fix {corrected:.0%} of its wrong answers"
-        yield (f"the base model solves {solved:.1%} at once, less than {LEAST:.0%}{after}. Take easier problems")
+        yield (
+            f"the base model solves {solved:.1%} at once, less than {LEAST:.0%}{after}."
+            " Take easier problems"
+        )
     elif solved > MOST:
-        yield (f"the base model solves {solved:.1%} at once, more than {MOST:.0%}. Take harder problems")
+        yield (
+            f"the base model solves {solved:.1%} at once, more than {MOST:.0%}."
+            " Take harder problems"
+        )
     if dead is not None and dead >= DEAD:
         yield (
             f"{dead:.0%} of the groups have equal rewards (zero variance) and teach nothing. Take "

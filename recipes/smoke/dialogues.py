@@ -11,7 +11,9 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 
-def write_dialogues(config: DictConfig, train: Path, folder: Path, judge_url: str, env: Mapping[str, str]) -> Path:
+def write_dialogues(
+    config: DictConfig, train: Path, folder: Path, judge_url: str, env: Mapping[str, str]
+) -> Path:
     """Play the problems of `train` by `rltf probe`, the endpoint as both sides, and export them.
 
     Args:
@@ -39,7 +41,12 @@ def write_dialogues(config: DictConfig, train: Path, folder: Path, judge_url: st
     # A judge that plays the student is never right, hence --wrong-too.
     kept = ["--split", "val", "--revise", revise, "--wrong-too"]
     for words in (probe, ["log", "export", sessions / "episodes", "--out", out, *kept]):
-        command = [sys.executable, "-c", "from rltf_verl.cli.app import main; main()", *map(str, words)]
+        command = [
+            sys.executable,
+            "-c",
+            "from rltf_verl.cli.app import main; main()",
+            *map(str, words),
+        ]
         subprocess.run(command, env=env, check=True, capture_output=True, text=True)
     return out
 

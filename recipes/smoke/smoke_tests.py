@@ -119,7 +119,12 @@ class Outcome:
             return "see log.txt"
         if len(self.steps) != self.num_steps:
             return f"{len(self.steps)} training steps instead of {self.num_steps}"
-        over = [(key, step[key]) for step in self.steps for key, most in BEARABLE.items() if step.get(key, 0.0) > most]
+        over = [
+            (key, step[key])
+            for step in self.steps
+            for key, most in BEARABLE.items()
+            if step.get(key, 0.0) > most
+        ]
         return ", ".join(f"{key}={found:.2f}" for key, found in over)
 
     def line(self, name: str) -> tuple[str, ...]:
@@ -179,12 +184,18 @@ def run(test: SmokeTest, folder: Path, judge_url: str, timeout: float) -> Outcom
         exit_code = error.returncode
     finally:
         shutil.rmtree(ray_dir, ignore_errors=True)
-    sessions = config.data.train_batch_size * (config.actor_rollout_ref.rollout.n if "rltf" in config else 1)
+    sessions = config.data.train_batch_size * (
+        config.actor_rollout_ref.rollout.n if "rltf" in config else 1
+    )
     steps = _steps(folder / "metrics.jsonl")
-    return Outcome(time.monotonic() - started, exit_code, steps, sessions, config.trainer.total_training_steps)
+    return Outcome(
+        time.monotonic() - started, exit_code, steps, sessions, config.trainer.total_training_steps
+    )
 
 
-def _command(test: SmokeTest, folder: Path, variables: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+def _command(
+    test: SmokeTest, folder: Path, variables: dict[str, str]
+) -> tuple[list[str], dict[str, str]]:
     """What to start, and its own variables."""
     common = ["--config-dir", str(test.recipe / "config"), "--config-name", test.primary]
     common += [*test.words, f"hydra.run.dir={folder / 'hydra'}"]
@@ -241,18 +252,30 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _steps(path: Path) -> list[dict[str, Any]]:
     lines = path.read_text().splitlines() if path.exists() else []
-    return [record["data"] for record in map(json.loads, lines) if {ROWS, SFT_LOSS} & record["data"].keys()]
+    return [
+        record["data"]
+        for record in map(json.loads, lines)
+        if {ROWS, SFT_LOSS} & record["data"].keys()
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="e.g. rltf/kk_sd or 'rltf/*_fm'")
-    parser.add_argument("--out", type=Path, default=Path("outputs/smoke"), help="logs, metrics, sessions")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=["*"], metavar="PATTERN", help="e.g. rltf/kk_sd or 'rltf/*_fm'"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("outputs/smoke"), help="logs, metrics, sessions"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="experiments at a time")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one experiment")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     args = parser.parse_args()
-    tests = [t for t in find_tests(RECIPES) if any(fnmatch(t.name, pattern) for pattern in args.only)]
+    tests = [
+        t for t in find_tests(RECIPES) if any(fnmatch(t.name, pattern) for pattern in args.only)
+    ]
     if not tests:
         parser.error(f"--only {' '.join(args.only)}: no such experiment; --list prints them")
     if args.list:
@@ -272,7 +295,9 @@ def main() -> None:
     show_table([HEADER, *(outcome.line(test.name) for test, outcome in outcomes.items())])
     failed = [test.name for test, outcome in outcomes.items() if outcome.trouble]
     if failed:
-        raise SystemExit(f"{len(failed)} of {len(tests)} failed: {', '.join(failed)}; logs in {args.out}")
+        raise SystemExit(
+            f"{len(failed)} of {len(tests)} failed: {', '.join(failed)}; logs in {args.out}"
+        )
 
 
 if __name__ == "__main__":

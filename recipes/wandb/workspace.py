@@ -63,7 +63,9 @@ def workspace(entity: str, project: str) -> Any:
     import wandb_workspaces.workspaces as ws
 
     def panel(title: str, patterns: list[str]) -> Any:
-        return wr.LinePlot(title=title, x="Step", metric_regex="|".join(f"(?:{pattern})" for pattern in patterns))
+        return wr.LinePlot(
+            title=title, x="Step", metric_regex="|".join(f"(?:{pattern})" for pattern in patterns)
+        )
 
     sections = [
         ws.Section(name=name, panels=[panel(*one) for one in panels], is_open=k < 2)
@@ -74,7 +76,9 @@ def workspace(entity: str, project: str) -> Any:
 
 def main() -> None:
     """Send the view, or write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("entity")
     parser.add_argument("project", help="trainer.project_name of the runs")
     parser.add_argument("--json", type=Path, help="write the view to this file instead")

@@ -61,7 +61,9 @@ METHODS = {
     "fm_self_critique": Method(weights={"feedback_modeling": 0.1}, provider="paired"),
     "grpo_self_critique": Method(provider="paired"),
 }
-EXPERIMENTS = {f"{task}_{method}" for task in TASKS for method in (METHODS if task in WITH_ABLATIONS else MAIN)}
+EXPERIMENTS = {
+    f"{task}_{method}" for task in TASKS for method in (METHODS if task in WITH_ABLATIONS else MAIN)
+}
 COMPOSED = {f"{task}_sd" for task in TASKS} | {"kk_sd_ppo", "kk_sft", "dapo_grpo_self_critique"}
 """Each task, and a method of each kind; the others are composed nightly."""
 

@@ -11,14 +11,14 @@ import torch
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets
-from rltf_verl.objectives.targets import compute_targets
-from rltf_verl.objectives import objective_weights
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.provider import build_provider
-from rltf_verl.objectives.rows import session_rows
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
+from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
 from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
 
@@ -105,7 +105,13 @@ def play(
     owners = [i for i, (_, own) in enumerate(played) for _ in own]
     sessions = pack_sessions(episodes, [0] * len(episodes))
     batch = pack_rows(rows, owners, sessions, [[old] * len(row.role) for row in rows])
-    return Played(episodes, policies, rows, batch, compute_targets(batch, config, objective_weights(config, 0, 1)))
+    return Played(
+        episodes,
+        policies,
+        rows,
+        batch,
+        compute_targets(batch, config, objective_weights(config, 0, 1)),
+    )
 
 
 def rewards(played: Played) -> list[list[float]]:
@@ -120,7 +126,10 @@ def stops(played: Played) -> list[str | None]:
 
 def hints(played: Played) -> list[list[str]]:
     """What each session was told."""
-    return [[turn.feedback.text for turn in episode.turns if turn.feedback] for episode in played.episodes]
+    return [
+        [turn.feedback.text for turn in episode.turns if turn.feedback]
+        for episode in played.episodes
+    ]
 
 
 def token_gradient(loss: torch.Tensor, log_prob: torch.Tensor) -> torch.Tensor:

@@ -39,7 +39,9 @@ def test_the_critique_is_what_the_refinement_sees_and_what_it_is_not_trained_beh
     assert "(full on no)" in sessions.policies[1].prompts[1]
     assert "Q?" in sessions.policies[1].prompts[1]
     prompts = {row.prompt_ids for row in sessions.rows}
-    assert prompts == {sessions.episodes[0].turns[0].attempt.prompt_ids}, "every row is behind the first prompt"
+    assert prompts == {sessions.episodes[0].turns[0].attempt.prompt_ids}, (
+        "every row is behind the first prompt"
+    )
     assert [s for s, _ in sessions.rows_of(Role.ATTEMPT)] == [0, 1, 2, 3], "first attempts only"
     assert [s for s, _ in sessions.rows_of(Role.DISTILL)] == [1, 2, 3], "of those that were wrong"
 
@@ -48,8 +50,12 @@ def test_advantages_are_against_the_mean_of_all_seven(config) -> None:
     """First attempts 1, 0, 0, 0 and refined answers 1, 0, 0: mean 2/7, no standard deviation."""
     sessions = play(config, GROUP)
     mean = 2 / 7
-    assert sessions.advantages(Role.ATTEMPT) == [(s, pytest.approx(r - mean)) for s, r in enumerate([1, 0, 0, 0])]
-    assert sessions.advantages(Role.DISTILL) == [(s, pytest.approx(r - mean)) for s, r in ((1, 1), (2, 0), (3, 0))]
+    assert sessions.advantages(Role.ATTEMPT) == [
+        (s, pytest.approx(r - mean)) for s, r in enumerate([1, 0, 0, 0])
+    ]
+    assert sessions.advantages(Role.DISTILL) == [
+        (s, pytest.approx(r - mean)) for s, r in ((1, 1), (2, 0), (3, 0))
+    ]
 
 
 def test_the_standard_deviation_is_one_override_away_and_of_all_seven() -> None:
@@ -72,5 +78,7 @@ def test_the_gradient_of_a_refined_token_is_the_shaped_one(config, probability, 
     log_prob = torch.full(mask.shape, math.log(probability), requires_grad=True)
     targets = sessions.targets
     loss = distill_loss(log_prob, targets.ref_log_probs, targets.advantages, mask, config.distill)
-    torch.testing.assert_close(token_gradient(loss, log_prob), torch.where(mask, -factor * targets.advantages, 0.0))
+    torch.testing.assert_close(
+        token_gradient(loss, log_prob), torch.where(mask, -factor * targets.advantages, 0.0)
+    )
     assert mask.any()

@@ -21,11 +21,17 @@ POLICIES = {
 }
 
 
-@pytest.mark.parametrize(("policy", "option"), [("discovered", "--config-dir"), ("named", "--config-path")])
+@pytest.mark.parametrize(
+    ("policy", "option"), [("discovered", "--config-dir"), ("named", "--config-path")]
+)
 def test_a_copied_folder(policy, option, tmp_path) -> None:
     shutil.copytree(CONFIGS, tmp_path / "copy")
     (tmp_path / "empty").mkdir()
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("VERL_USE_EXTERNAL", "JUDGE_", "RLTF_"))}
+    inherited = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("VERL_USE_EXTERNAL", "JUDGE_", "RLTF_"))
+    }
     ended = subprocess.run(
         [
             *(sys.executable, "-m", "verl.trainer.main_ppo", option, str(tmp_path / "copy")),

@@ -32,7 +32,9 @@ def test_a_group_with_a_success_gets_no_hint_and_is_plain_grpo(config) -> None:
     assert hints(sessions) == [[], [], []]
     assert stops(sessions) == ["not_asked", "solved", "not_asked"]
     assert {row.role[0] for row in sessions.rows} == {Role.ATTEMPT}
-    assert sessions.advantages(Role.ATTEMPT) == [(s, pytest.approx(r - 1 / 3)) for s, r in enumerate([0, 1, 0])]
+    assert sessions.advantages(Role.ATTEMPT) == [
+        (s, pytest.approx(r - 1 / 3)) for s, r in enumerate([0, 1, 0])
+    ]
 
 
 def test_help_grows_until_somebody_is_right(config) -> None:
@@ -81,7 +83,9 @@ def test_the_ratio_scales_the_lesson_and_is_clipped(config) -> None:
         (1.5, 0.0),
     ):  # of a positive advantage; above 1.2 nothing is left
         log_prob = (targets.ref_log_probs + math.log(ratio)).requires_grad_()
-        loss = distill_loss(log_prob, targets.ref_log_probs, targets.advantages, mask, config.distill)
+        loss = distill_loss(
+            log_prob, targets.ref_log_probs, targets.advantages, mask, config.distill
+        )
         gradient = token_gradient(loss, log_prob)
         right = mask & (targets.advantages > 0)
         assert right.any()

@@ -1,4 +1,6 @@
-"""recipes/pretrained: its dialogues tell no house's rule, its config passes the checks, its script is shell."""
+"""recipes/pretrained: its dialogues tell no house's rule, its config passes the checks, its script
+is shell.
+"""
 
 import importlib.util
 import json
@@ -32,16 +34,27 @@ def dialogues_of(family: str, num: int) -> list[list[dict[str, str]]]:
 def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None:
     dialogues = dialogues_of(family, 60)
     assert [[m["role"] for m in messages] for messages in dialogues] == [["user", "assistant"]] * 60
-    corrected = [messages for messages in dialogues if "Your earlier answer: " in messages[0]["content"]]
+    corrected = [
+        messages for messages in dialogues if "Your earlier answer: " in messages[0]["content"]
+    ]
     assert 30 < len(corrected) < 52
-    houses = {problem.data["house"] for problem in make_env("house_style", num_houses=40).build(0, 200, 0).train}
-    assert not [house for house in houses if any(house in messages[0]["content"] for messages in dialogues)]
+    houses = {
+        problem.data["house"]
+        for problem in make_env("house_style", num_houses=40).build(0, 200, 0).train
+    }
+    assert not [
+        house for house in houses if any(house in messages[0]["content"] for messages in dialogues)
+    ]
 
 
 def test_no_dialogue_answers_as_a_house_would() -> None:
     rules = KINDS["date"].rules("house")
-    for problem in make_env("house_style", conventions="practice", num_houses=60).build(0, 60, 0).train:
-        assert problem.reference not in {KINDS["date"].written(problem.data["item"], rule) for rule in rules}
+    for problem in (
+        make_env("house_style", conventions="practice", num_houses=60).build(0, 60, 0).train
+    ):
+        assert problem.reference not in {
+            KINDS["date"].written(problem.data["item"], rule) for rule in rules
+        }
 
 
 @pytest.mark.parametrize("method", ["grpo_single", "grpo", "sd", "fm", "sd_fm", "sft"])
@@ -61,10 +74,17 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
         (tmp_path / name).chmod(0o755)
     other = ("MODEL", "OUT", "FAMILY", "SEED")
     kept = {key: value for key, value in os.environ.items() if key not in other}
-    variables = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}", "OUT": str(tmp_path / "o"), "SEED": "3"}
+    variables = {
+        **kept,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "OUT": str(tmp_path / "o"),
+        "SEED": "3",
+    }
 
     def started(*words: str) -> tuple[int, str]:
-        ended = subprocess.run(["bash", str(SCRIPT), *words], env=variables, capture_output=True, text=True)
+        ended = subprocess.run(
+            ["bash", str(SCRIPT), *words], env=variables, capture_output=True, text=True
+        )
         return ended.returncode, ended.stdout + ended.stderr
 
     assert started("model") == (0, f"rltf model smollm2 {tmp_path}/o/smollm2\n")
@@ -77,7 +97,10 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     assert "rltf.distill.weight=1.0" in started("train", "sd")[1]
     assert said.endswith("data.seed=1\n")
     assert started("train")[0] == started()[0] == 2
-    assert f"merge.py {tmp_path}/o/smollm2 {FOLDER}/adapter_date {tmp_path}/o/warm_date" in started("warm_up")[1]
+    assert (
+        f"merge.py {tmp_path}/o/smollm2 {FOLDER}/adapter_date {tmp_path}/o/warm_date"
+        in started("warm_up")[1]
+    )
     (tmp_path / "o/warm_reply").mkdir()
     variables |= {"FAMILIES": "reply", "METHODS": "grpo sd", "SEEDS": "4,5"}
     code, said = started("study", "data.seed=1")
@@ -97,7 +120,6 @@ def test_the_adapter_is_small_and_of_the_warm_ups_config() -> None:
     assert (FOLDER / "adapter_date/adapter_model.safetensors").stat().st_size < 2e6
 
 
-
 def test_the_picture_has_the_curve_and_both_conversations(tmp_path) -> None:
     module = loaded("picture")
     log = tmp_path / "checkpoints/episodes"
@@ -106,10 +128,19 @@ def test_the_picture_has_the_curve_and_both_conversations(tmp_path) -> None:
     for step, answers in ((0, ("5",)), (4, ("42", "6"))):
         write(log, [line(*answers)], step=step, validate=True)
     key = "val-core/rltf/house_style/acc/mean@1"
-    records = [{"step": 0, "data": {key: 0.0}}, {"step": 2, "data": {"x": 1}}, {"step": 4, "data": {key: 0.5}}]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    records = [
+        {"step": 0, "data": {key: 0.0}},
+        {"step": 2, "data": {"x": 1}},
+        {"step": 4, "data": {key: 0.5}},
+    ]
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(json.dumps(record) + "\n" for record in records)
+    )
     assert module.held_out(tmp_path) == [(0, 0.0), (4, 0.5)]
-    said = {title: [text for _, text, _ in lines] for title, lines in module.conversations(tmp_path).items()}
+    said = {
+        title: [text for _, text, _ in lines]
+        for title, lines in module.conversations(tmp_path).items()
+    }
     assert said == {
         "Training, step 2": ["What is 6 times 7?", "so 3", "look at row two", "so 42"],
         "Held out, step 4": ["What is 6 times 7?", "so 42"],

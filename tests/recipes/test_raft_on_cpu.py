@@ -19,12 +19,16 @@ def test_the_settings(config) -> None:
         1.0,
         "all",
     )
-    assert not any(o.enabled for o in (config.distill, config.feedback_modeling, config.logit_distill))
+    assert not any(
+        o.enabled for o in (config.distill, config.feedback_modeling, config.logit_distill)
+    )
 
 
 def test_every_right_answer_is_imitated_behind_the_first_prompt_and_no_wrong_one(config) -> None:
     sessions = play(config, [["yes"], ["no", "yes"], ["no", "ne"]])
-    imitated = [(s, "".join(map(chr, row.response_ids[:-1]))) for s, row in sessions.rows_of(Role.IMITATE)]
+    imitated = [
+        (s, "".join(map(chr, row.response_ids[:-1]))) for s, row in sessions.rows_of(Role.IMITATE)
+    ]
     assert imitated == [(0, "yes"), (1, "yes")]
     assert sessions.advantages(Role.IMITATE) == [(0, 1.0), (1, 1.0)]
     first = sessions.episodes[0].turns[0].attempt.prompt_ids

@@ -21,7 +21,20 @@ def started(tmp_path):
     for name in ("python3", "rltf", "vllm"):
         (programs / name).write_text(f'#!/bin/bash\necho "{name} $*"\n')
         (programs / name).chmod(0o755)
-    other = ("JUDGE_", "RLTF_", "PROGRAM", "STEPS", "SEEDS", "HOURS", "WRITING_", "MODEL", "ROLLOUT", "OUT", "NUM_GPUS", "TUNE")
+    other = (
+        "JUDGE_",
+        "RLTF_",
+        "PROGRAM",
+        "STEPS",
+        "SEEDS",
+        "HOURS",
+        "WRITING_",
+        "MODEL",
+        "ROLLOUT",
+        "OUT",
+        "NUM_GPUS",
+        "TUNE",
+    )
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(other)}
 
     def start(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
@@ -72,7 +85,9 @@ def test_training_of_an_experiment_of_the_paper(started) -> None:
     words = run_words(line)
     assert code == 0
     assert {"paper", "task=kk", "method=sd_ppo", "actor_rollout_ref.model.lora_rank=32"} <= {*words}
-    assert {"trainer.n_gpus_per_node=8", "trainer.default_local_dir=outputs/rltf/kk_sd_ppo"} <= {*words}
+    assert {"trainer.n_gpus_per_node=8", "trainer.default_local_dir=outputs/rltf/kk_sd_ppo"} <= {
+        *words
+    }
     assert not [word for word in words if "model.path" in word or "offload" in word]
     assert words[-1] == "trainer.test_freq=-1", "the user's overrides come last"
 
@@ -130,7 +145,9 @@ def test_data(started) -> None:
 
 
 def test_strict_data_and_assignments(started) -> None:
-    code, lines, _ = started("prepare_data.sh", "strict", "n_max=4", TASKS="bm writing", WRITING_FILE="a b.jsonl")
+    code, lines, _ = started(
+        "prepare_data.sh", "strict", "n_max=4", TASKS="bm writing", WRITING_FILE="a b.jsonl"
+    )
     assert code == 0
     assert lines[0].endswith("mode=strict n_max=4")
     assert "writing" in lines[1]
@@ -177,7 +194,9 @@ def test_one_gpu_resumes_what_failed_once_more(started, tmp_path) -> None:
 
 
 def test_the_judge_listens_on_loopback_only(started) -> None:
-    code, (line,), _ = started("serve_judge.sh", "--dtype", "bfloat16", JUDGE_MODEL="m", JUDGE_GPUS="2")
+    code, (line,), _ = started(
+        "serve_judge.sh", "--dtype", "bfloat16", JUDGE_MODEL="m", JUDGE_GPUS="2"
+    )
     assert code == 0
     assert line.startswith("vllm serve m --host 127.0.0.1 --port 8000 --tensor-parallel-size 2 ")
     assert line.endswith("--dtype bfloat16")

@@ -93,7 +93,11 @@ def leaves(block: Any, prefix: str = "") -> dict[str, Any]:
     """`{"a": {"b": 1}}` -> `{"a.b": 1}`."""
     if not isinstance(block, dict):
         return {prefix: block}
-    return {k: v for key, inner in block.items() for k, v in leaves(inner, f"{prefix}.{key}".lstrip(".")).items()}
+    return {
+        k: v
+        for key, inner in block.items()
+        for k, v in leaves(inner, f"{prefix}.{key}".lstrip(".")).items()
+    }
 
 
 @pytest.mark.parametrize("name", sorted(COMPOSED))

@@ -20,8 +20,8 @@ from rltf_verl.cli.app import app
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
-from tests.support.judge.server import InThread, JudgeServer
 from tests.recipes.composing import RECIPES, composed, rltf_of
+from tests.support.judge.server import InThread, JudgeServer
 
 RECIPE = RECIPES / "rl2f"
 PPO = ("rl2f/rl2f", "rl2f/rlvr")
@@ -58,7 +58,9 @@ def test_the_baseline_differs_in_the_method_alone() -> None:
         *("data.train_files", "data.val_files", "data.train_batch_size"),
         "data.max_response_length",
     ):
-        assert OmegaConf.select(ours, key, throw_on_missing=True) == OmegaConf.select(theirs, key), key
+        assert OmegaConf.select(ours, key, throw_on_missing=True) == OmegaConf.select(
+            theirs, key
+        ), key
     assert ours.actor_rollout_ref.rollout.n == theirs.actor_rollout_ref.rollout.n
     assert (method.attempt.weight, method.distill.enabled, method.imitate.enabled) == (
         1.0,
@@ -99,7 +101,9 @@ def played(body: dict[str, Any]) -> str:
     question = next(q for q in REFERENCES if q in said)
     turn = sum(message["role"] == "assistant" for message in body["messages"])
     if body["model"] == "student":
-        return f"It is \\boxed{{{REFERENCES[question] if question == SOLVED and turn == 2 else turn}}}"
+        return (
+            f"It is \\boxed{{{REFERENCES[question] if question == SOLVED and turn == 2 else turn}}}"
+        )
     leaks = question == TOLD or (turn == 0 and body["seed"] % 2)
     hint = LEAK.format(REFERENCES[question]) if leaks else HINT.format("abcde"[turn])
     return f"Thinking: hm.\n\nHint: {hint}"
@@ -112,7 +116,9 @@ def run(
     """The folder of episodes of the recipe's config, the episodes, the bodies of all requests."""
     folder = tmp_path_factory.mktemp("rl2f")
     source = folder / "problems.jsonl"
-    source.write_text("\n".join(json.dumps({"question": q, "answer": a}) for q, a in REFERENCES.items()))
+    source.write_text(
+        "\n".join(json.dumps({"question": q, "answer": a}) for q, a in REFERENCES.items())
+    )
     train = build_parquet("math", folder / "data", 0, 3, 0, source=str(source)).train
     OmegaConf.save(composed("rl2f/rl2f"), folder / "rl2f.yaml", resolve=True)
     with InThread(JudgeServer(reply=played)) as thread:
@@ -133,7 +139,9 @@ def test_only_the_teacher_sees_the_reference(run) -> None:
     student = [body for body in bodies if body["model"] == "student"]
     teacher = [body for body in bodies if body["model"] != "student"]
     for body in student:
-        assert not any(reference in json.dumps(body["messages"]) for reference in REFERENCES.values())
+        assert not any(
+            reference in json.dumps(body["messages"]) for reference in REFERENCES.values()
+        )
     for body in teacher:
         question = next(q for q in REFERENCES if q in body["messages"][0]["content"])
         assert REFERENCES[question] in body["messages"][0]["content"]
@@ -143,17 +151,24 @@ def test_only_the_teacher_sees_the_reference(run) -> None:
 
 def test_a_session_is_one_dialogue_of_at_most_five_answers(run) -> None:
     _, sessions, bodies = run
-    turns = {q: {len(session["turns"]) for session in sessions if q in session["question"]} for q in REFERENCES}
+    turns = {
+        q: {len(session["turns"]) for session in sessions if q in session["question"]}
+        for q in REFERENCES
+    }
     assert turns == {SOLVED: {3}, NEVER: {5}, TOLD: {1}}
     last = max((body["messages"] for body in bodies if body["model"] == "student"), key=len)
     assert [message["role"] for message in last] == ["user", "assistant"] * 4 + ["user"]
-    assert [HINT.format(side) in last[2 * k + 2]["content"] for k, side in enumerate("abcd")] == [True] * 4
+    assert [HINT.format(side) in last[2 * k + 2]["content"] for k, side in enumerate("abcd")] == [
+        True
+    ] * 4
 
 
 def test_a_hint_that_tells_is_asked_for_again_and_then_dropped(run) -> None:
     _, sessions, _ = run
     first = {q: [s["turns"][0] for s in sessions if q in s["question"]] for q in REFERENCES}
-    assert all(turn["feedback"]["text"] == HINT.format("a") for turn in first[SOLVED] + first[NEVER])
+    assert all(
+        turn["feedback"]["text"] == HINT.format("a") for turn in first[SOLVED] + first[NEVER]
+    )
     assert any(turn["feedback"]["leak"] for turn in first[SOLVED] + first[NEVER]), "regenerated"
     assert all(turn["stop"] == "feedback_unavailable" for turn in first[TOLD])
     assert all(REFERENCES[TOLD] in turn["withheld"]["text"] for turn in first[TOLD])
@@ -162,7 +177,9 @@ def test_a_hint_that_tells_is_asked_for_again_and_then_dropped(run) -> None:
 def test_verls_dataset_trains_on_the_students_words_only(run, tmp_path) -> None:
     folder, _, _ = run
     out = tmp_path / "dialogues.parquet"
-    told = CliRunner().invoke(app, ["log", "export", str(folder / "episodes"), "--split", "val", "--out", str(out)])
+    told = CliRunner().invoke(
+        app, ["log", "export", str(folder / "episodes"), "--split", "val", "--out", str(out)]
+    )
     assert told.exit_code == 0, told.output
     assert set(pq.read_table(out)["num_turns"].to_pylist()) == {3}, "those that ended right"
     tokenizer = AutoTokenizer.from_pretrained(RECIPES / "demo" / "policy")
@@ -191,6 +208,10 @@ def test_the_dialogues_of_the_smoke_test_fit_the_tiny_policy(monkeypatch, tmp_pa
     with LoopbackJudge() as judge:
         inherited = {**os.environ, "PYTHONPATH": str(RECIPES.parent)}
         out = write_dialogues(played, train, tmp_path, judge.url, inherited)
-    assert pq.read_table(out)["num_turns"].to_pylist() == [5] * 2 * played.actor_rollout_ref.rollout.n
-    dataset = MultiTurnSFTDataset([str(out)], AutoTokenizer.from_pretrained(RECIPES / "demo" / "policy"), sft.data)
+    assert (
+        pq.read_table(out)["num_turns"].to_pylist() == [5] * 2 * played.actor_rollout_ref.rollout.n
+    )
+    dataset = MultiTurnSFTDataset(
+        [str(out)], AutoTokenizer.from_pretrained(RECIPES / "demo" / "policy"), sft.data
+    )
     assert max(len(dataset[k]["input_ids"]) for k in range(len(dataset))) <= sft.data.max_length

@@ -39,7 +39,9 @@ def start(tmp_path: Path) -> Start:
     def run(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
         environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
         command = ["bash", str(RECIPE / script), *arguments]
-        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
+        )
         return ended.returncode, ended.stdout.splitlines(), ended.stderr
 
     return run
@@ -72,7 +74,9 @@ def test_every_step_has_one() -> None:
 
 @pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
 def test_training(script: str, name: str, start: Start) -> None:
-    code, (line,), _ = start(script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4")
+    code, (line,), _ = start(
+        script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4"
+    )
     words = line.split()
     assert code == 0
     assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
@@ -99,8 +103,12 @@ def test_problems(start: Start) -> None:
     assert start("prepare_data.sh", TRAIN_FILE="a.parquet")[0] != 0
 
 
-def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(start: Start, tmp_path: Path) -> None:
-    code, (probe, gate), _ = start("1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123")
+def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
+    start: Start, tmp_path: Path
+) -> None:
+    code, (probe, gate), _ = start(
+        "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
+    )
     assert code == 0
     assert probe.startswith("rltf probe data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
     assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in probe
@@ -135,7 +143,9 @@ def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").touch()
     code, (line,), _ = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert code == 0
-    assert line.startswith("torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir ")
+    assert line.startswith(
+        "torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir "
+    )
     assert line.endswith("optim.lr=5e-6")
 
 
@@ -170,7 +180,9 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
         ("rlhf", "ARMS: unknown arm rlhf"),
     ],
 )
-def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(arms: str, said: str, start: Start) -> None:
+def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(
+    arms: str, said: str, start: Start
+) -> None:
     code, lines, error = start("6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
     assert code != 0
     assert lines == []
@@ -251,7 +263,11 @@ def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps(earlier))
     said = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
     assert said.returncode == 0, said.stderr
-    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.stdout.splitlines() if "│" in line]
+    lines = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in said.stdout.splitlines()
+        if "│" in line
+    ]
     assert lines == [
         ["accuracy, turn 1", "50.0", "25.0"],
         ["accuracy, turn 2", "62.5", "12.5"],

@@ -44,13 +44,17 @@ def test_the_settings(config) -> None:
 
 def test_a_session(config, env, problem) -> None:
     sessions = play(config, [[WRONG, "I do not know", problem.reference]], env=env, problem=problem)
-    assert rewards(sessions)[0] == pytest.approx([0.0, -0.1, 1.0]), "half of RLEF's -0.2 without a program"
+    assert rewards(sessions)[0] == pytest.approx([0.0, -0.1, 1.0]), (
+        "half of RLEF's -0.2 without a program"
+    )
     assert stops(sessions) == ["solved"]
     results, no_program = hints(sessions)[0]
     assert "31337" in results, "what the program gave in a public test"
     assert "no Python program" in no_program
     (row,) = sessions.rows
-    assert set(row.role) == {int(Role.ATTEMPT), -1}, "one conversation; what was said to it is masked"
+    assert set(row.role) == {int(Role.ATTEMPT), -1}, (
+        "one conversation; what was said to it is masked"
+    )
     prompt = sessions.policies[0].prompts[-1]
     assert WRONG in prompt
     assert results in prompt

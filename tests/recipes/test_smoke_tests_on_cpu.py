@@ -47,7 +47,9 @@ def test_another_recipe_joins_by_its_layout(tmp_path) -> None:
     config.mkdir(parents=True)
     for name in ("a_sd", "_part"):
         (config / f"{name}.yaml").write_text("{}")
-    assert [(t.name, t.primary, t.choices) for t in find_tests(tmp_path)] == [("mine/a_sd", "a_sd", ())]
+    assert [(t.name, t.primary, t.choices) for t in find_tests(tmp_path)] == [
+        ("mine/a_sd", "a_sd", ())
+    ]
     (tmp_path / "mine" / "experiments.txt").write_text("a_sd_ppo\n")
     assert [(t.name, t.primary, t.choices) for t in find_tests(tmp_path)] == [
         ("mine/a_sd_ppo", "paper", ("task=a", "method=sd_ppo"))
@@ -122,5 +124,7 @@ def test_the_judge_speaks_the_protocol_and_scores_only_where_it_is_asked_to() ->
 
 def ask(url: str, prompt: str) -> str:
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": prompt}]}).encode()
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/chat/completions", body), timeout=10) as response:
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{url}/chat/completions", body), timeout=10
+    ) as response:
         return json.load(response)["choices"][0]["message"]["content"]

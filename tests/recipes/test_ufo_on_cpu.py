@@ -23,7 +23,9 @@ def test_the_settings(config) -> None:
 def test_the_observation_is_the_question_all_attempts_and_the_sentence_after_each(config) -> None:
     (policy,) = play(config, [["a", "b", "yes"]]).policies
     last = policy.prompts[-1]
-    assert [last.index(part) for part in ("Q?", "a\0", "b\0")] == sorted(last.index(p) for p in ("Q?", "a\0", "b\0"))
+    assert [last.index(part) for part in ("Q?", "a\0", "b\0")] == sorted(
+        last.index(p) for p in ("Q?", "a\0", "b\0")
+    )
     assert last.count("Let's try again.") == 2
     assert "correct" not in last, "nothing else is said"
 
@@ -35,7 +37,9 @@ def test_decay_and_penalty_by_hand(config) -> None:
         [["yes"], ["a", "yes"], ["a", "b", "yes"], ["a", "a", "yes"], ["a", "a", "b", "b", "a"]],
     )
     told = rewards(sessions)
-    assert [own[-1] for own in told] == pytest.approx([1.0, 0.5, 0.25, 0.25 - 0.1 / 3, -0.1 * 3 / 5])
+    assert [own[-1] for own in told] == pytest.approx(
+        [1.0, 0.5, 0.25, 0.25 - 0.1 / 3, -0.1 * 3 / 5]
+    )
     assert all(reward == 0.0 for own in told for reward in own[:-1])
 
 
@@ -44,4 +48,6 @@ def test_who_is_right_sooner_has_the_higher_advantage_from_the_first_turn_on(con
     first = [row[0].item() for row in sessions.batch.by_row(sessions.targets.advantages)]
     mean = (1.0 + 0.5 - 0.1 * 4 / 5) / 3  # γ = 1: the first turn's return is the whole session's
     assert first == pytest.approx([1.0 - mean, 0.5 - mean, -0.08 - mean])
-    assert len(sessions.rows_of(Role.ATTEMPT)) == len(sessions.rows) == 3, "one growing conversation, one row"
+    assert len(sessions.rows_of(Role.ATTEMPT)) == len(sessions.rows) == 3, (
+        "one growing conversation, one row"
+    )

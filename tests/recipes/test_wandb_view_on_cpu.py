@@ -16,7 +16,9 @@ VERLS = {"actor/entropy", "actor/grad_norm", "timing_s/step"}
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("workspace", ROOT / "recipes" / "wandb" / "workspace.py")
+    spec = importlib.util.spec_from_file_location(
+        "workspace", ROOT / "recipes" / "wandb" / "workspace.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -25,7 +27,9 @@ def script() -> ModuleType:
 
 
 def test_every_panel_is_of_a_metric_that_is_explained(script: ModuleType) -> None:
-    docs = (ROOT / "docs" / "metrics.md").read_text("utf-8") + (ROOT / "docs" / "feedback.md").read_text("utf-8")
+    docs = (ROOT / "docs" / "metrics.md").read_text("utf-8") + (
+        ROOT / "docs" / "feedback.md"
+    ).read_text("utf-8")
     patterns = [p for panels in script.SECTIONS.values() for _, found in panels for p in found]
     assert len(patterns) > 25
     for pattern in set(patterns) - VERLS:
