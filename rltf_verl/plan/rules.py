@@ -21,7 +21,6 @@ OF_LAST = {
     "second_turn": "− mean second reward of the group",
     "second_turn_padded": "− mean second reward of the group, ended sessions padded",
     "none": "",
-    "rejection": "1 if right, else 0",
 }
 """`rltf.distill.baseline` -> what is subtracted from the distilled answer's reward."""
 
@@ -49,7 +48,10 @@ def _rule(role: str, config: RLTFConfig) -> str:
         return f"(return at γ = {config.gamma:g} {baseline})".replace(" )", ")") + by
     if role == "distill":
         own = config.distill.baseline
-        return f"(reward {'− your own baseline' if is_own(own) else OF_LAST.get(own, own)})"
+        if own == "rejection":
+            return "(1 if right, else 0)"
+        baseline = "− your own baseline" if is_own(own) else OF_LAST.get(own, own)
+        return f"(reward {baseline})".replace(" )", ")")
     if role in ("feedback", "imitate"):
         return "1, cross-entropy"
     return "by your objective"

@@ -14,9 +14,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from rltf_verl.cli.app import app
-from rltf_verl.config import ConfigError
+from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
 from rltf_verl.plan.looking import look
 from rltf_verl.plan.making import make_plan
+from rltf_verl.plan.rules import advantage_of
 from rltf_verl.plan.stand_ins import LATER
 from rltf_verl.report.terminal.plan import show_plan
 from tests.support.plan_runs import GOOD, GROUPS
@@ -74,6 +75,14 @@ def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
         "1.0 × (return at γ = 0.1 − mean of the group at this turn)",
         "0.1 × (reward − mean first reward of the group)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "rule"), [("none", "(reward)"), ("rejection", "(1 if right, else 0)")]
+)
+def test_a_baseline_that_is_not_subtracted(baseline: str, rule: str) -> None:
+    config = RLTFConfig(distill=DistillConfig(weight=0.5, baseline=baseline))
+    assert advantage_of("distill", config) == f"0.5 × {rule}"
 
 
 def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
