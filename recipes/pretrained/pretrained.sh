@@ -21,11 +21,13 @@ export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_V
 command="${1:-}"
 shift || true
 
-# A method's and the family's own words. The paper's weight of 0.1 learns too slowly for so few steps; a date is short.
+# A method's and the family's own words. The paper's weight of 0.1 learns too slowly for so few steps. GRPO unlearns its second
+# answers at the peak rate of the others. A date is short.
 words_of() {
     echo "rltf/method=$1"
     [[ "$family" != date ]] || echo "data.max_response_length=48"
     [[ "$1" != sd* ]] || echo "rltf.distill.weight=1.0"
+    [[ "$1" != grpo* ]] || echo "actor_rollout_ref.actor.optim.lr=2e-5"
 }
 
 case "$command" in

@@ -17,6 +17,7 @@ from tests.support.log_records import line, write
 
 FOLDER = RECIPES / "pretrained"
 SCRIPT = FOLDER / "pretrained.sh"
+RATE = "actor_rollout_ref.actor.optim.lr=2e-5"
 
 
 def loaded(name: str):
@@ -92,7 +93,7 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     code, said = started("train", "grpo", "data.seed=1")
     assert code == 0
     assert "rltf.seed=3" in said
-    assert "rltf/method=grpo data.max_response_length=48 data.seed=1" in said
+    assert f"rltf/method=grpo data.max_response_length=48 {RATE} data.seed=1" in said
     assert "distill.weight" not in said
     assert "rltf.distill.weight=1.0" in started("train", "sd")[1]
     assert said.endswith("data.seed=1\n")
@@ -106,7 +107,7 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     code, said = started("study", "data.seed=1")
     assert code == 0
     assert f"--out {tmp_path}/o/data_reply_5 --seed 5" in said
-    arms = "--arm grpo=rltf/method=grpo --arm sd=rltf/method=sd rltf.distill.weight=1.0"
+    arms = f"--arm grpo=rltf/method=grpo {RATE} --arm sd=rltf/method=sd rltf.distill.weight=1.0"
     assert f"rltf seeds --seeds 4,5 --out {tmp_path}/o/study_reply {arms} -- " in said
     assert f"data.train_files={tmp_path}/o/data_reply_${{rltf.seed}}/train.parquet" in said
     assert os.access(SCRIPT, os.X_OK)
