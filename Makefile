@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 TORCH := 2.13.0
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
+# Where images set it, each of the hundreds of processes of the tests compiles the package anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install demo demo-tiny study-lm test unit e2e nightly test-vllm lint dist recipes-cpu benchmarks soak study clean
 

@@ -4,8 +4,12 @@ Property tests have no deadline, since a busy machine is no finding. `--hypothes
 tries as much as each test asks for (`tests/support/effort.py`).
 """
 
+import gc
+
 import pytest
 from hypothesis import settings
+
+gc.disable()  # until all is imported
 
 settings.register_profile("nightly", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
@@ -31,3 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     first = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: first.get(item.path.stem, len(first)))
+
+
+def pytest_collection_finish() -> None:
+    """torch and verl are half a million objects. None of them goes away, and looking through them
+    for garbage as often as Python does takes a quarter of the time of all tests.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000)
+    gc.enable()
