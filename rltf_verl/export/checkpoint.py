@@ -16,6 +16,10 @@ ADAPTER = "lora_adapter"
 """Where verl's merger puts a LoRA adapter, inside the folder of the base model."""
 
 LATEST = "latest_checkpointed_iteration.txt"
+SHARDS = "model_world_size_*.pt"
+WHOLE, WEIGHTS = "huggingface", "*.safetensors"
+"""Where verl saves the whole model with `save_contents=[hf_model]`, and as what."""
+
 BACKENDS = {"fsdp_config.json": "fsdp", "dist_ckpt": "megatron"}
 """What a checkpoint's `actor` folder holds -> the trainer's backend."""
 
@@ -55,8 +59,10 @@ def find_checkpoint(place: Path) -> Checkpoint:
         ValueError: there is none, or it is not whole.
     """
     folder = place.resolve()
-    if (folder / LATEST).is_file():
-        folder /= f"global_step_{(folder / LATEST).read_text('utf-8').strip()}"
+    for saved in (folder, folder / "checkpoints"):  # the second is how our runs are laid out
+        if (saved / LATEST).is_file():
+            folder = saved / f"global_step_{(saved / LATEST).read_text('utf-8').strip()}"
+            break
     if folder.name == "actor":
         folder = folder.parent
     if not folder.name.rpartition("global_step_")[2].isdecimal():
@@ -78,8 +84,11 @@ def save_weights(checkpoint: Checkpoint, out: Path) -> None:
     LoRA is merged.
 
     Raises:
-        ValueError: verl's merger fails; its last words.
+        ValueError: verl's merger fails; its last words. Or the saved model is not whole.
     """
+    if not any(checkpoint.actor.glob(SHARDS)) and any((checkpoint.actor / WHOLE).glob(WEIGHTS)):
+        _copy_whole(checkpoint.actor / WHOLE, out)
+        return
     merger = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", checkpoint.backend]
     done = subprocess.run(
         [*merger, "--local_dir", str(checkpoint.actor), "--target_dir", str(out)],
@@ -92,6 +101,25 @@ def save_weights(checkpoint: Checkpoint, out: Path) -> None:
         raise ValueError(f"{checkpoint.actor}: verl's model merger failed: {words[-1]}")
     if (out / ADAPTER).is_dir():
         _merge_adapter(out)
+
+
+def _copy_whole(saved: Path, out: Path) -> None:
+    """A run that saves `hf_model` only has no shards to merge.
+
+    Raises:
+        ValueError: names in the file are not the model's.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        saved, dtype=torch.bfloat16, output_loading_info=True
+    )
+    model, found = loaded
+    if strange := [*found["missing_keys"], *found["unexpected_keys"]]:
+        raise ValueError(f"{saved}: not a whole model, e.g. {sorted(strange)[0]}; save shards too")
+    model.save_pretrained(out)
+    AutoTokenizer.from_pretrained(saved).save_pretrained(out)
 
 
 def _merge_adapter(out: Path) -> None:

@@ -90,6 +90,24 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
     assert f"{out}: is there already" in run(place, out)
 
 
+def test_a_run_that_saves_the_whole_model_only(tmp_path: Path) -> None:
+    """As `recipes/pretrained` does; the run's folder has its checkpoints in `checkpoints`."""
+    place = tmp_path / "run"
+    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    actor = saved(place / "checkpoints", {}, lora_alpha=8) / "global_step_3/actor"
+    next(actor.glob("model_world_size_*")).unlink()
+    model.save_pretrained(actor / "huggingface")
+    assert "MiB, step 3" in run(place, tmp_path / "own")
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own")
+    assert exported.dtype == torch.bfloat16
+    for name, weight in model.state_dict().items():
+        assert torch.equal(exported.state_dict()[name], weight.bfloat16()), name
+
+    torch.nn.Module.register_parameter(model, "lora", torch.nn.Parameter(torch.zeros(1)))
+    model.save_pretrained(actor / "huggingface")
+    assert "not a whole model, e.g. lora" in run(place, tmp_path / "other")
+
+
 def test_validations_of_the_run_stand_in_the_card(tmp_path: Path) -> None:
     lines = [
         {"step": step, "data": {"val-core/puzzles/acc/mean@1": value}}
