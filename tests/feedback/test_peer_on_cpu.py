@@ -36,6 +36,7 @@ async def test_it_quotes_a_sibling_that_was_right():
 
 async def test_it_quotes_no_thoughts():
     group = Group(2)
+    group.graded(0, 0, "43", correct=False)
     group.graded(1, 0, "<think>41?</think>\n\n6 x 7 = 42", correct=True)
     said = await PEER.feedback(asked("43", group=group))
     assert said.text.endswith("correct:\n\n6 x 7 = 42")

@@ -1,4 +1,4 @@
-"""One judge runtime for a whole job: four worker processes, 2000 sessions, a judge of which a fifth
+"""One judge runtime for a whole job: four worker processes, 1000 sessions, a judge of which a fifth
 goes wrong.
 """
 
@@ -28,10 +28,12 @@ from tests.support.episode_fakes import (
     parts_with,
 )
 from tests.support.judge.calls import call, settings
-from tests.support.judge.server import InThread, JudgeServer
+from tests.support.judge.server import FAULTS, InThread, JudgeServer
 
 pytestmark = pytest.mark.e2e
-WORKERS, SESSIONS, CAP, FAULTS, TIMEOUT = 4, 2000, 48, 0.2, 400
+WORKERS, SESSIONS, CAP, FAULT_SHARE, TIMEOUT = 4, 1000, 48, 0.2, 400
+OFTEN = [fault for fault in FAULTS if fault != "hang"] * 3
+"""A request that hangs holds its place for ten seconds."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -76,7 +78,10 @@ class Worker:
 
 def test_no_session_is_lost_and_the_budget_holds_across_workers() -> None:
     server = JudgeServer(
-        latency=lambda rng: rng.uniform(0, 0.1), fault_share=FAULTS, keep_bodies=False
+        latency=lambda rng: rng.uniform(0, 0.1),
+        fault_share=FAULT_SHARE,
+        faults=["hang", *OFTEN],
+        keep_bodies=False,
     )
     with InThread(server):
         limits = {
