@@ -12,7 +12,7 @@ import argparse
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,20 +64,26 @@ def held_out(run: Path) -> list[tuple[int, float]]:
 
 
 def conversations(run: Path) -> dict[str, list[Line]]:
-    """An episode of the first steps that the feedback fixed, and a held-out answer at the end."""
+    """An episode of the first steps that the feedback fixed, and a held-out question that is
+    answered right at the end, with its first answer before training.
+    """
     episodes = read_episodes(run / "checkpoints" / "episodes")
-    fixed = (e for e in episodes if e["split"] == "train" and _is_fixed(e["turns"]))
-    held = [e for e in episodes if e["split"] == "val"]
-    last = max(e["step"] for e in held)
-    right = (e for e in held if e["step"] == last and e["turns"][0]["grade"]["correct"])
     found: dict[str, list[Line]] = {}
-    for title, matching, turns in (
-        ("Training, step {}", fixed, 2),
-        ("Held out, step {}", right, 1),
-    ):
-        one = next(matching, None)
-        if one is not None:
-            found[title.format(one["step"])] = list(_lines(one, turns))
+    fixed = next((e for e in episodes if e["split"] == "train" and _is_fixed(e["turns"])), None)
+    if fixed is not None:
+        told = [*_answer(fixed["turns"][0]), *_answer(fixed["turns"][1])]
+        found[f"Training, step {fixed['step']}"] = [("question", fixed["question"], "black"), *told]
+    held = [e for e in episodes if e["split"] == "val"]
+    first, last = (pick(e["step"] for e in held) for pick in (min, max))
+    before = {e["question"]: e for e in held if e["step"] == first}
+    for after in held:
+        question = after["question"]
+        if after["step"] == last > first and after["turns"][0]["grade"]["correct"]:
+            lines = [("question", question, "black")]
+            for episode in (before[question], after):
+                lines += _answer(episode["turns"][0], f"step {episode['step']}")[:1]
+            found["Held out, without feedback"] = lines
+            break
     return found
 
 
@@ -85,13 +91,12 @@ def _is_fixed(turns: Sequence[Mapping[str, Any]]) -> bool:
     return [turn["grade"]["correct"] for turn in turns] == [False, True]
 
 
-def _lines(episode: Mapping[str, Any], num_turns: int) -> Iterable[Line]:
-    yield "question", episode["question"], "black"
-    for turn in episode["turns"][:num_turns]:
-        right = turn["grade"]["correct"]
-        yield "answer", turn["text"].strip(), RIGHT if right else WRONG
-        if turn.get("feedback") and not right:
-            yield "feedback", turn["feedback"]["text"], "black"
+def _answer(turn: Mapping[str, Any], who: str = "answer") -> list[Line]:
+    right = turn["grade"]["correct"]
+    said = [(who, turn["text"].strip(), RIGHT if right else WRONG)]
+    if turn.get("feedback") and not right:
+        said.append(("feedback", turn["feedback"]["text"], "black"))
+    return said
 
 
 def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:

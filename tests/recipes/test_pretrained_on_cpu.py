@@ -138,13 +138,12 @@ def test_the_picture_has_the_curve_and_both_conversations(tmp_path) -> None:
         "".join(json.dumps(record) + "\n" for record in records)
     )
     assert module.held_out(tmp_path) == [(0, 0.0), (4, 0.5)]
-    said = {
-        title: [text for _, text, _ in lines]
-        for title, lines in module.conversations(tmp_path).items()
-    }
+    found = module.conversations(tmp_path)
+    assert [who for who, *_ in found["Held out, without feedback"]][1:] == ["step 0", "step 4"]
+    said = {title: [text for _, text, _ in lines] for title, lines in found.items()}
     assert said == {
         "Training, step 2": ["What is 6 times 7?", "so 3", "look at row two", "so 42"],
-        "Held out, step 4": ["What is 6 times 7?", "so 42"],
+        "Held out, without feedback": ["What is 6 times 7?", "so 5", "so 42"],
     }
     module.draw({"sd": [tmp_path, tmp_path]}, tmp_path / "out.png")
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
