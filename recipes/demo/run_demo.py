@@ -1,6 +1,6 @@
 """The demo: one tiny policy trained with GRPO and with RLTF-SD in the real verl trainer on the CPU.
 
-    python recipes/demo/run_demo.py [--out outputs/demo_tiny] [--steps 100] [--one-at-a-time]
+    python recipes/demo/run_demo.py [--out outputs/demo_tiny] [--steps 85] [--one-at-a-time]
 
 Builds the data, starts both runs side by side, shows their progress, and writes summary.json,
 report.html, report.png.

@@ -17,6 +17,7 @@ ADAPTER = "lora_adapter"
 
 LATEST = "latest_checkpointed_iteration.txt"
 SHARDS = "model_world_size_*.pt"
+"""Where verl's FSDP trainer saves a rank's part."""
 WHOLE, WEIGHTS = "huggingface", "*.safetensors"
 """Where verl saves the whole model with `save_contents=[hf_model]`, and as what."""
 
@@ -67,8 +68,8 @@ def find_checkpoint(place: Path) -> Checkpoint:
         folder = folder.parent
     if not folder.name.rpartition("global_step_")[2].isdecimal():
         raise ValueError(
-            f"{place}: no checkpoint of verl; name the run's folder (with {LATEST} in it) or one"
-            " of its global_step_N"
+            f"{place}: no checkpoint of verl; name the run's folder (with {LATEST} in it or in its"
+            " checkpoints/) or one of its global_step_N"
         )
     found = [kind for name, kind in BACKENDS.items() if (folder / "actor" / name).exists()]
     if not found:

@@ -31,7 +31,7 @@ SMALL = {
 }
 """Options with which a benchmark takes seconds."""
 SHOWN = {
-    "cpu_rollout": r"^ +4( +\d+){4}$",
+    "cpu_rollout": r"^ +4( +\d+){4,5}$",
     "targets": r"largest difference of any advantage: \d\.\de-\d\d",
     "judge": r"answers/s of 400\.0 ideal",
     "precision": r"^ +update +bf16( +\d+){2} +\d+\.\d\d +\d+\.\d$",

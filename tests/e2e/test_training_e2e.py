@@ -205,7 +205,13 @@ def test_old_log_probs_are_those_of_each_rows_own_prompt(both: tuple[runs.Run, r
 def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(
     both: tuple[runs.Run, runs.Run],
 ) -> None:
+    """Of all rows, though those without an advantage were left out."""
     whole, _ = both
+    updated = {
+        record["step"]: record["data"]["rltf/rows/updated_share"]
+        for record in whole.metrics()
+        if "rltf/rows/updated_share" in record["data"]
+    }
     for step in (1, STEPS):
         rows = _rows(whole, step)
         sizes = {
@@ -219,6 +225,9 @@ def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(
         before, after = _weights(whole, step - 1), _weights(whole, step)
         model = _model(before)
         advantages = _plain_advantages(rows)
+        live = sum(bool((own.abs() > 1e-6).any()) for own in advantages)  # not a rounded 0
+        assert live < len(rows)
+        assert updated[step] == pytest.approx(live / len(rows))
         loss = sum(
             -(adv * _log_probs(model, row)).sum() for row, adv in zip(rows, advantages, strict=True)
         )

@@ -172,6 +172,22 @@ def test_a_checkpoint_lies_where_we_put_its_stamp() -> None:
     assert 'self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"' in source
 
 
+def test_rows_are_still_spread_over_as_many_ranks_as_we_count() -> None:
+    """Before an update, by the method that verl has spread the whole batch with."""
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    assert list(inspect.signature(PPOTrainer._balance_batch).parameters)[:3] == [
+        "self",
+        "batch",
+        "metrics",
+    ]
+    source = inspect.getsource(PPOTrainer._balance_batch)
+    assert 'role, worker_group = "actor", self.actor_rollout_wg' in source
+    assert "worker_group._dispatch_info[role] = dp_rank_mapping" in source
+    assert "dp_size = max(dp_rank_mapping) + 1" in source
+    assert "self._get_required_batch_multiple(dp_size)" in source
+
+
 def resolve(module: str, path: str):
     found = importlib.import_module(module)
     for name in path.split("."):
