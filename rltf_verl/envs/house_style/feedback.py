@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rltf_verl.envs.base import FeedbackLevel
 from rltf_verl.envs.house_style import letters
-from rltf_verl.envs.house_style.conventions import KINDS, Item, Kind, Rule
+from rltf_verl.envs.house_style.conventions import DATE, KINDS, Item, Kind, Rule
 
 DRAWS = 40
 """Examples that are drawn for a feedback, to take the one least like the question."""
@@ -125,6 +125,13 @@ def reply_feedback(
 
 
 def _other_letter(rng: random.Random, item: Item, rule: Rule, house: str) -> Item:
+    """As `_other_item`: of the same case of date, with hardly a part in common."""
     own = set(letters.own_parts(item, rule, house).values())
     drawn = [letters.draw_item(rng, "example") for _ in range(DRAWS)]
-    return min(drawn, key=lambda it: len(own & set(letters.own_parts(it, rule, house).values())))
+    return min(
+        drawn,
+        key=lambda other: (
+            DATE.case(other["date"]) != DATE.case(item["date"]),
+            len(own & set(letters.own_parts(other, rule, house).values())),
+        ),
+    )
