@@ -278,3 +278,15 @@ def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None
         item = problem.data["item"]
         alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
     assert alike > 55  # 40 draws may have none
+
+
+def test_so_does_the_letter_of_a_hint() -> None:
+    env = make_env("house_style", family="reply")
+    alike = 0
+    for problem in env.build(0, 60, 0).train:
+        rule = problem.data["rule"]["date"]
+        said = env.explain(problem, "x", env.grade(problem, "x"), "hint")
+        written = re.search(r"purchase of (\S+) over", said)[1].split(rule["between"])
+        day = int(written[rule["order"].split(", ").index("day")])
+        alike += (day < 10) == (problem.data["item"]["date"]["day"] < 10)
+    assert alike > 55
