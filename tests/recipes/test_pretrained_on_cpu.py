@@ -113,12 +113,14 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     assert os.access(SCRIPT, os.X_OK)
 
 
-def test_the_adapter_is_small_and_of_the_warm_ups_config() -> None:
-    adapter = json.loads((FOLDER / "adapter_date/adapter_config.json").read_text())
+@pytest.mark.parametrize("family", ["date", "entries"])
+def test_the_adapter_is_small_and_of_the_warm_ups_config(family) -> None:
+    folder = FOLDER / f"adapter_{family}"
+    adapter = json.loads((folder / "adapter_config.json").read_text())
     asked = OmegaConf.load(FOLDER / "config/warm_up.yaml").model
     assert (adapter["r"], adapter["lora_alpha"]) == (asked.lora_rank, asked.lora_alpha)
     assert set(adapter["target_modules"]) == set(asked.target_modules)
-    assert (FOLDER / "adapter_date/adapter_model.safetensors").stat().st_size < 2e6
+    assert (folder / "adapter_model.safetensors").stat().st_size < 2e6
 
 
 def test_the_picture_has_the_curve_and_both_conversations(tmp_path) -> None:
