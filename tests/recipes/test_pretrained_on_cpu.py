@@ -113,7 +113,7 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     assert os.access(SCRIPT, os.X_OK)
 
 
-@pytest.mark.parametrize("family", ["date", "entries"])
+@pytest.mark.parametrize("family", ["date", "entries", "reply"])
 def test_the_adapter_is_small_and_of_the_warm_ups_config(family) -> None:
     folder = FOLDER / f"adapter_{family}"
     adapter = json.loads((folder / "adapter_config.json").read_text())
