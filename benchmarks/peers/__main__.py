@@ -47,7 +47,7 @@ def race(options: argparse.Namespace) -> None:
     arms = [key for key in options.arms or ARMS if options.trl_python or not ARMS[key].trl]
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    files, log = save(out / "problems"), out / "race.jsonl"
+    files, log = save(out / "problems", not options.without_copies), out / "race.jsonl"
     log.touch()
     there = [json.loads(line) for line in log.read_text().splitlines()]
     for seed, key in product(options.seeds, arms):
@@ -80,6 +80,9 @@ def main(words: Sequence[str] | None = None) -> None:
     of_race.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     of_race.add_argument("--steps", type=int, default=85)
     of_race.add_argument("--every", type=int, default=5, help="steps between two validations")
+    of_race.add_argument(
+        "--without-copies", action="store_true", help="no problem whose answer is the question"
+    )
     of_race.add_argument("--out", type=Path, default=Path("outputs/benchmarks/peers"))
     options = parser.parse_args(words)
     options.run(options)

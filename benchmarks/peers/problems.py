@@ -29,9 +29,13 @@ class Files(NamedTuple):
     test: Path
 
 
-def save(folder: Path) -> dict[str, Files]:
-    """The demo's problems, each with its marks as a demonstration; verl's own files are without the
-    column that names our agent loop.
+def save(folder: Path, copies: bool = True) -> dict[str, Files]:
+    """The demo's problems, each with its marks as a demonstration.
+
+    Args:
+        folder: gets a folder of files per way: `verl`'s are without the column that names our agent
+            loop.
+        copies: with the problems whose answer is the question.
     """
     built = build_parquet(
         "binary_matrix",
@@ -47,17 +51,19 @@ def save(folder: Path) -> dict[str, Files]:
     for way, dropped in (("ours", []), ("verl", ["agent_name"])):
         (folder / way).mkdir(exist_ok=True)
         for path in (built.train, built.test):
-            table = _with_demonstrations(pq.read_table(path)).drop_columns(dropped)
-            pq.write_table(table, folder / way / path.name)
+            table = _with_demonstrations(pq.read_table(path), copies)
+            pq.write_table(table.drop_columns(dropped), folder / way / path.name)
         files[way] = Files(folder / way / built.train.name, folder / way / built.test.name)
     return files
 
 
-def _with_demonstrations(table: pa.Table) -> pa.Table:
-    rows = table.to_pylist()
-    for row in rows:
+def _with_demonstrations(table: pa.Table, copies: bool) -> pa.Table:
+    rows = []
+    for row in table.to_pylist():
         problem = problem_from_row(row["extra_info"], row["reward_model"])
         row["extra_info"]["demonstration"] = with_marks(problem).demonstration
+        if copies or problem.data["matrix"] != problem.data["solution"]:
+            rows.append(row)
     return pa.Table.from_pylist(rows)
 
 

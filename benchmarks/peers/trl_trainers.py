@@ -162,11 +162,11 @@ def watched(trainer: Any, test: Sequence[Problem], every: int, out: Path) -> Non
     class Watch(TrainerCallback):
         """Times steps, tests between them."""
 
-        def on_step_begin(self, *_: Any, **__: Any) -> None:
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             nonlocal tokens
             tokens, self.start = 0, time.monotonic()
 
-        def on_step_end(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             data = {"timing_s/step": time.monotonic() - self.start, "tokens": tokens}
             if state.global_step % every == 0:
                 data[ACC] = held_out(trainer, test)

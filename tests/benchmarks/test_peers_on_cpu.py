@@ -70,6 +70,12 @@ def test_all_are_asked_the_same_problems_and_given_the_same_grade(
     assert problems.scores(ours[:1], [none]) == [{"score": -problems.FORMAT_COEF, "acc": 0.0}]
 
 
+def test_problems_whose_answer_is_the_question_can_be_left_out(tmp_path: Path) -> None:
+    kept = problems.read(problems.save(tmp_path, copies=False)["ours"].test)
+    assert 0 < len(kept) < problems.NUM_TEST
+    assert all(problem.data["matrix"] != problem.data["solution"] for problem in kept)
+
+
 def problems_info(path: Path) -> dict[str, Any]:
     rows: list[dict[str, Any]] = problems.pq.read_table(path).to_pylist()
     return rows[0]["extra_info"]
