@@ -12,7 +12,7 @@ import re
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -131,41 +131,43 @@ def time_to(target: float, held_out: Mapping[int, float], costs: Costs) -> dict[
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """Markdown: a line per arm; costs are means over its runs, times to a target are one per
-    seed.
-    """
+    """Markdown: a line per arm and number of steps; costs are means over its seeds."""
     titles = ["arm", "wall s per step", "CPU s per step", "tokens", "CPU ms per token"]
     titles += ["start-up, wall s", "start-up, CPU s"]
-    titles += [f"to {target}: steps; CPU s; with start-up" for target in TARGETS]
+    titles += [f"to {target}: steps; CPU s; wall s" for target in TARGETS]
     lines = ["| " + " | ".join(titles) + " |", "|---" + "|---:" * (len(titles) - 1) + "|"]
     by_arm = defaultdict(list)
     for one in results:
-        by_arm[one["arm"]].append(one)
-    for key in (key for key in ARMS if key in by_arm):
-        runs = by_arm[key]
-
-        def mean(of: Callable[[dict[str, Any]], float], runs: Sequence[Any] = runs) -> float:
-            return fmean(of(one) for one in runs)
-
+        by_arm[one["arm"], one["steps"]].append(one)
+    for (key, steps), runs in sorted(by_arm.items(), key=lambda of: list(ARMS).index(of[0][0])):
         cells = [
             ARMS[key].name,
-            f"{mean(lambda one: one['step_s']['wall']):.2f}",
-            f"{mean(lambda one: one['step_s']['cpu']):.2f}",
-            f"{mean(lambda one: one['tokens']):.0f}",
-            f"{mean(lambda one: one['token_ms']['cpu']):.2f}",
-            f"{mean(lambda one: one['start_s']['wall']):.0f}",
-            f"{mean(lambda one: one['start_s']['cpu']):.0f}",
-            *(_reached([one["to"][str(target)] for one in runs], runs) for target in TARGETS),
+            f"{_mean(runs, 'step_s', 'wall'):.2f}",
+            f"{_mean(runs, 'step_s', 'cpu'):.2f}",
+            f"{fmean(one['tokens'] for one in runs):.0f}",
+            f"{_mean(runs, 'token_ms', 'cpu'):.2f}",
+            f"{_mean(runs, 'start_s', 'wall'):.0f}",
+            f"{_mean(runs, 'start_s', 'cpu'):.0f}",
+            *(reached([one["to"][str(target)] for one in runs], steps) for target in TARGETS),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _reached(found: Sequence[dict[str, float] | None], runs: Sequence[dict[str, Any]]) -> str:
-    """One entry per seed."""
-    return ", ".join(
-        f"not in {one['steps']} steps"
-        if to is None
-        else f"{to['steps']}; {to['cpu']:.0f}; {to['cpu with start-up']:.0f}"
-        for to, one in zip(found, runs, strict=True)
-    )
+def _mean(runs: Sequence[dict[str, Any]], of: str, name: str) -> float:
+    return fmean(one[of][name] for one in runs)
+
+
+def reached(found: Sequence[dict[str, float] | None], steps: int) -> str:
+    """Steps of each seed, then the seeds' mean seconds with start-up.
+
+    Args:
+        found: `time_to` of each seed.
+        steps: how long they trained.
+    """
+    there = [to for to in found if to is not None]
+    if not there:
+        return f"not in {steps} steps"
+    each = ", ".join("never" if to is None else str(to["steps"]) for to in found)
+    seconds = (fmean(to[f"{name} with start-up"] for to in there) for name in ("cpu", "wall"))
+    return "; ".join([each, *(f"{mean:.0f}" for mean in seconds)])

@@ -146,6 +146,13 @@ def test_the_race_runs_what_is_missing_and_prints_a_table(
 
 
 def test_a_target_that_is_not_reached_is_said_to_be() -> None:
+    to = {"steps": 50, "cpu with start-up": 80.0, "wall with start-up": 90.0}
+    assert race.reached([None, None], 85) == "not in 85 steps"
+    assert race.reached([to, None], 85) == "50, never; 80; 90"
+    assert race.reached([to, to | {"steps": 45, "cpu with start-up": 70.0}], 85) == "50, 45; 75; 90"
+
+
+def test_a_line_of_the_table() -> None:
     one = {
         "arm": "trl_grpo",
         "steps": 85,
@@ -155,8 +162,9 @@ def test_a_target_that_is_not_reached_is_said_to_be() -> None:
         "token_ms": {"cpu": 0.3},
         "to": {"0.2": None, "0.35": None},
     }
-    line = race.table([one]).splitlines()[-1]
-    assert line.startswith("| TRL: GRPO | 0.30 | 0.20 | 672 | 0.30 | 9 | 5 | not in 85 steps |")
+    lines = race.table([one, one, one | {"steps": 160}]).splitlines()[2:]
+    assert [line.count("not in 85 steps") for line in lines] == [2, 0]
+    assert lines[0].startswith("| TRL: GRPO | 0.30 | 0.20 | 672 | 0.30 | 9 | 5 | not in 85 steps |")
 
 
 def test_a_run_that_fails_ends_the_race_with_its_log(
