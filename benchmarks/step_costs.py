@@ -19,21 +19,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from rich.console import Console
 from rich.table import Table
-from trainer_runs import TOKENIZER, end, start
+from trainer_runs import TOKENIZER, Tick, end, followed, start
 from transformers import AutoModelForCausalLM
 
 from rltf_verl.data.build import build_parquet
 
 PROBLEMS, SESSIONS, WARM_UP = 24, 2, 4
-POLL_S = 0.05
 
 SETTINGS = [
     "rltf/hardware=cpu",
@@ -59,39 +57,6 @@ METHODS = {
 TURNS_AND_ROWS = {"grpo_single": (1, 1), "grpo": (2, 2), "sd": (2, 3)}
 """Answers and training rows of an episode, for the floor."""
 
-NAMES = {
-    "main_ppo": "driver",
-    "WorkerDict": "actor",
-    "AgentLoopWorker": "agent loop",
-    "TransformersServer": "sampler",
-    "TaskRunner": "trainer",
-    "StorageUnit": "queue: storage",
-    "TransferQueueController": "queue: controller",
-    "LoadBalancer": "verl: load balancer",
-    "RewardLoopWorker": "verl: reward loop",
-    "processes.server": "fork server",
-}
-"""Part of a process's command -> what it is called here; all others are Ray's."""
-
-Clocks = dict[int, tuple[str, float]]
-
-
-def name_of(command: str) -> str:
-    """What a process is called in the table."""
-    return next((name for part, name in NAMES.items() if part in command), "Ray's own")
-
-
-def clocks(root: psutil.Process, before: Clocks) -> Clocks:
-    """CPU seconds of each process of a run so far; those that have ended keep their last."""
-    found = dict(before)
-    with suppress(psutil.NoSuchProcess):
-        for process in [root, *root.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):
-                times = process.cpu_times()
-                command = " ".join(process.cmdline())
-                found[process.pid] = (name_of(command), times.user + times.system)
-    return found
-
 
 def measure(folder: Path, method: str, steps: int) -> dict[str, Any]:
     """One run of a method."""
@@ -109,18 +74,9 @@ def measure(folder: Path, method: str, steps: int) -> dict[str, Any]:
     began = time.monotonic()
     overrides = [*METHODS[method], *SETTINGS, *files, f"trainer.total_training_steps={steps}"]
     process, ray_dir = start(folder / "run", overrides, "")
-    metrics, lines, now = folder / "run" / "metrics.jsonl", 0, Clocks()
-    ticks: list[tuple[float, Clocks]] = []
+    metrics = folder / "run" / "metrics.jsonl"
     try:
-        root = psutil.Process(process.pid)
-        while process.poll() is None:
-            time.sleep(POLL_S)
-            written = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-            if written > lines or len(ticks) == 0:
-                now = clocks(root, now)
-            if written > lines:
-                lines = written
-                ticks.append((time.monotonic() - began, now))
+        ticks = followed(process, metrics, began)
     finally:
         end(process)
         shutil.rmtree(ray_dir, ignore_errors=True)
@@ -130,7 +86,7 @@ def measure(folder: Path, method: str, steps: int) -> dict[str, Any]:
     return summary(ticks, ticks[0][0] - float(first["timing_s/step"]))
 
 
-def summary(ticks: Sequence[tuple[float, Clocks]], started: float) -> dict[str, Any]:
+def summary(ticks: Sequence[Tick], started: float) -> dict[str, Any]:
     """Seconds of start-up and per step; the first steps are left out.
 
     Args:

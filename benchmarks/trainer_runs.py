@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,26 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 HERE = Path(__file__).resolve().parent
 TOKENIZER = HERE.parent / "recipes" / "demo" / "policy"
+POLL_S = 0.05
+
+NAMES = {
+    "main_ppo": "driver",
+    "WorkerDict": "actor",
+    "AgentLoopWorker": "agent loop",
+    "TransformersServer": "sampler",
+    "TaskRunner": "trainer",
+    "StorageUnit": "queue: storage",
+    "TransferQueueController": "queue: controller",
+    "LoadBalancer": "verl: load balancer",
+    "RewardLoopWorker": "verl: reward loop",
+    "processes.server": "fork server",
+}
+"""Part of a process's command -> what it is called here; all others are Ray's."""
+
+Clocks = dict[int, tuple[str, float]]
+"""Process id -> its name and its CPU seconds."""
+Tick = tuple[float, Clocks]
+"""Wall seconds since the start, and the clocks then."""
 
 
 def save_model(folder: Path, hidden: int, layers: int) -> None:
@@ -45,18 +65,6 @@ def start(
     """Start a run in a folder and a Ray cluster of its own; its processes load `probe`, a module of
     this folder.
     """
-    folder.mkdir(parents=True)
-    ray_dir = Path(tempfile.mkdtemp(prefix="rltf"))  # short: Ray puts sockets in it
-    env = {
-        **os.environ,
-        "VERL_PLATFORM": "cpu",
-        "OMP_NUM_THREADS": "1",
-        "RAY_TMPDIR": str(ray_dir),
-        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
-        "VERL_USE_EXTERNAL_MODULES": probe,
-        "PYTHONPATH": str(HERE),
-        "RLTF_PROBE_DIR": str(folder),
-    }
     command = [
         sys.executable,
         "-u",
@@ -66,11 +74,70 @@ def start(
         f"trainer.default_local_dir={folder / 'checkpoints'}",
         f"hydra.run.dir={folder / 'hydra'}",
     ]
+    return launch(folder, command, probe)
+
+
+def launch(
+    folder: Path, command: Sequence[str], probe: str = ""
+) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a command in a new folder, with a place for Ray's files; this checkout's modules come
+    first.
+    """
+    folder.mkdir(parents=True)
+    ray_dir = Path(tempfile.mkdtemp(prefix="rltf"))  # short: Ray puts sockets in it
+    env = {
+        **os.environ,
+        "VERL_PLATFORM": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "RAY_TMPDIR": str(ray_dir),
+        "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+        "VERL_USE_EXTERNAL_MODULES": probe,
+        "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent)]),
+        "RLTF_PROBE_DIR": str(folder),
+    }
     log = (folder / "log.txt").open("wb")
     return (
         subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT),
         ray_dir,
     )
+
+
+def name_of(command: str) -> str:
+    """What a process is called in the tables."""
+    return next((name for part, name in NAMES.items() if part in command), "Ray's own")
+
+
+def clocks(root: psutil.Process, before: Clocks) -> Clocks:
+    """CPU seconds of each process of a run so far; those that have ended keep their last."""
+    found = dict(before)
+    with suppress(psutil.NoSuchProcess):
+        for process in [root, *root.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                command = " ".join(process.cmdline())
+                found[process.pid] = (name_of(command), times.user + times.system)
+    return found
+
+
+def followed(process: subprocess.Popen[bytes], metrics: Path, began: float) -> list[Tick]:
+    """Wait for the end of a run, and read the clocks at every line of its metrics.
+
+    Args:
+        process: what was started.
+        metrics: the file that gets a line per step.
+        began: `time.monotonic()` before the start.
+    """
+    lines, now = 0, Clocks()
+    ticks: list[Tick] = []
+    root = psutil.Process(process.pid)
+    while process.poll() is None:
+        time.sleep(POLL_S)
+        written = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+        if written > lines or len(ticks) == 0:
+            now = clocks(root, now)
+        ticks += [(time.monotonic() - began, now)] * (written - lines)
+        lines = written
+    return ticks
 
 
 def run_together(
@@ -102,9 +169,9 @@ def run_together(
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """The driver, if it still runs, and all that it started."""
-    with contextlib.suppress(psutil.NoSuchProcess):
+    with suppress(psutil.NoSuchProcess):
         root = psutil.Process(process.pid)
         for found in [*root.children(recursive=True), root]:
-            with contextlib.suppress(psutil.NoSuchProcess):
+            with suppress(psutil.NoSuchProcess):
                 found.kill()
     process.wait()

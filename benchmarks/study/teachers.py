@@ -6,8 +6,8 @@
 The demo's policy and problems, in the study's one process instead of verl's trainer; rows,
 teachers' prompts, divergences and gates are the project's own. A run is an arm (a teacher, a
 divergence, further settings), a learning rate and a seed. Prints a line per run and a table of all
-runs in FILE; one that FILE holds is not run again. The arm `trl` is what `benchmarks/peers.py
---train` has TRL's trainer do.
+runs in FILE; one that FILE holds is not run again. The arm `trl` is set as TRL's SDPO trainer is in
+`benchmarks/peers`, but for the weight decay.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The equations of the teacher against TRL's SDPO trainer (1.16.0), whose numbers stand in a file.
 
-python benchmarks/peers.py --golden tests/golden/trl_sdpo.json    # where trl is installed
+python -m benchmarks.peers losses --golden tests/golden/trl_sdpo.json    # where trl is installed
 """
 
 import json

@@ -134,8 +134,9 @@ def test_where_a_step_goes_without_the_run(monkeypatch: pytest.MonkeyPatch) -> N
         own = [o for o in overrides if not o.startswith("--")]
         check_config(composed(name, *own, *module.SETTINGS))
         assert method in module.TURNS_AND_ROWS
-    assert module.name_of("ray::WorkerDict.actor_rollout_update_actor") == "actor"
-    assert module.name_of("/usr/lib/raylet --port") == "Ray's own"
+    name_of = importlib.import_module("trainer_runs").name_of
+    assert name_of("ray::WorkerDict.actor_rollout_update_actor") == "actor"
+    assert name_of("/usr/lib/raylet --port") == "Ray's own"
     ticks = [
         (10.0 + 2 * i, {1: ("actor", 5.0 + i), 2: ("trainer", 3.0), 3 + i: ("Ray's own", 0.5)})
         for i in range(module.WARM_UP + 4)
@@ -179,11 +180,3 @@ time.sleep(0.2)
     assert found["wall_step_s"] > 0
     assert set(found["cpu_step_s"]) == {"Ray's own"}
     assert not (tmp_path / "run" / "ray").exists()
-
-
-def test_the_comparison_with_trl_says_when_trl_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere it is run by hand; `tests/algos/test_trl_on_cpu.py` holds its numbers."""
-    monkeypatch.setitem(sys.modules, "trl", None)
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    with pytest.raises(SystemExit, match="trl is not installed here; pip install trl=="):
-        importlib.import_module("peers").main([])

@@ -1,36 +1,24 @@
 """TRL's SDPO trainer beside this package: the same model, batch and privileged text through both
 losses.
 
-    python benchmarks/peers.py                 # a table, with both numbers
-    python benchmarks/peers.py --golden FILE   # small tensors and TRL's numbers for them, as JSON
-    python benchmarks/peers.py --train LR SEED # accuracy over time of TRL's trainer, one JSON line
-
-Runs where `trl` is installed; it is no dependency, and an environment of its own with `trl==1.16.0`
-and the repository's root on PYTHONPATH will do. `tests/algos/test_trl_on_cpu.py` reads the file.
-Beside `--train` stands `python -m benchmarks.study.teachers trl --problems 24 --steps 80`.
-
 TRL samples the answers and makes the teacher's prompts; its student and its moving-average teacher
 are then moved apart. Its loss comes from its trainer. Ours is made of forwards of our own, row by
 row and without padding, by the equations of `rltf_verl.algos`, and is summed up as TRL sums it up:
-the mean over answers of the mean over tokens.
+the mean over answers of the mean over tokens. `tests/algos/test_trl_on_cpu.py` reads what `golden`
+makes.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
 
+from benchmarks.peers.trl_trainers import sdpo
 from rltf_verl.algos.logit_distill import (
     DIVERGENCES,
     clipped_ratio,
@@ -39,8 +27,6 @@ from rltf_verl.algos.logit_distill import (
     top_k_ids,
 )
 
-POLICY = Path(__file__).parents[1] / "recipes" / "demo" / "policy"
-TRL = "1.16.0"
 ALPHA = {"forward_kl": 0.0, "jsd": 0.5, "reverse_kl": 1.0}
 """Our divergence -> TRL's `distillation_alpha`."""
 BETA, TOP_K, CLIP = 0.5, 5, 2.0
@@ -125,7 +111,7 @@ def trainer_of(folder: str) -> Any:
     """TRL's trainer of the demo's policy, on problems with privileged text."""
     rng = random.Random(0)
     rows = ["/".join("".join(rng.choices("01", k=3)) for _ in range(3)) for _ in range(NUM_PROMPTS)]
-    return _trainer(
+    return sdpo(
         folder,
         [(f"{row}?", row[::-1]) for row in rows],
         per_device_train_batch_size=NUM_PROMPTS * NUM_ANSWERS,
@@ -133,39 +119,6 @@ def trainer_of(folder: str) -> Any:
         max_completion_length=16,
         distillation_is_clip=CLIP,
         learning_rate=1e-4,
-    )
-
-
-def _trainer(folder: str, problems: Sequence[tuple[str, str]], **settings: Any) -> Any:
-    """TRL's trainer without rewards; a problem is a question and its privileged text."""
-    from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from trl.experimental.sdpo import SDPOConfig, SDPOTrainer
-
-    def reward(completions: list[Any], **_: Any) -> list[float]:
-        return [0.0] * len(completions)
-
-    usual = {
-        "use_cpu": True,
-        "report_to": [],
-        "include_environment_feedback": True,
-        "reprompt_template": "{feedback}{prompt}",
-        "feedback_template": "!{feedback_raw}\n",
-        "teacher_model_kind": "ema",
-        "temperature": 1.0,
-        "seed": 0,
-    }
-    return SDPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32),
-        reward_funcs=reward,
-        args=SDPOConfig(output_dir=folder, **(usual | settings)),
-        processing_class=AutoTokenizer.from_pretrained(POLICY),
-        train_dataset=Dataset.from_list(
-            [
-                {"prompt": [{"role": "user", "content": question}], "privileged_context": text}
-                for question, text in problems
-            ]
-        ),
     )
 
 
@@ -250,80 +203,6 @@ def compared() -> bool:
     return good
 
 
-def trained(lr: float, seed: int, steps: int = 80, every: int = 20) -> dict[str, Any]:
-    """TRL's trainer on the problems of the study: answers to held-out problems every few steps, and
-    CPU seconds per step. What is set is what `teachers.BESIDE_TRL` has.
-    """
-    from transformers import TrainerCallback
-
-    from benchmarks.study import settings
-
-    splits = settings.problems()
-    watched = splits.test[: settings.NUM_WATCHED]
-    held_out: dict[int, dict[str, float]] = {}
-    seconds, start = 0.0, 0.0
-
-    class Watch(TrainerCallback):
-        """Tests between steps, and counts time within them."""
-
-        def on_train_begin(self, *_: Any, **__: Any) -> None:
-            held_out[0] = _graded(trainer, watched)
-
-        def on_step_begin(self, *_: Any, **__: Any) -> None:
-            nonlocal start
-            start = time.process_time()
-
-        def on_step_end(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
-            nonlocal seconds
-            seconds += time.process_time() - start
-            if state.global_step % every == 0:
-                held_out[state.global_step] = _graded(trainer, watched)
-
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = _trainer(
-            folder,
-            [(settings.study_env().prompt(p), p.demonstration) for p in splits.train],
-            per_device_train_batch_size=48,
-            num_generations=2,
-            max_completion_length=20,
-            teacher_model_kind="base",
-            distillation_mode="full_logits",
-            distillation_alpha=0.5,
-            distillation_is_clip=None,
-            learning_rate=lr,
-            lr_scheduler_type="constant",
-            max_steps=steps,
-            bf16=False,
-            gradient_checkpointing=False,
-            save_strategy="no",
-            disable_tqdm=True,
-            seed=seed,
-        )
-        trainer.add_callback(Watch())
-        trainer.train()
-    return {"arm": "trl", "lr": lr, "seed": seed, "cpu_s": seconds / steps, "held_out": held_out}
-
-
-def _graded(trainer: Any, problems: Sequence[Any]) -> dict[str, float]:
-    """Shares of right answers and of those in the right format, several sampled to each problem."""
-    from benchmarks.study.settings import SESSIONS_TESTED, study_env
-
-    tokenizer, env = trainer.processing_class, study_env()
-    asked = [p for p in problems for _ in range(SESSIONS_TESTED)]
-    prompts = [[{"role": "user", "content": env.prompt(p)}] for p in asked]
-    inputs = tokenizer.apply_chat_template(
-        prompts, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
-    )
-    with torch.no_grad():
-        ids = trainer.model.generate(**inputs, generation_config=trainer.generation_config)
-    texts = tokenizer.batch_decode(ids[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-    grades = [env.grade(p, text) for p, text in zip(asked, texts, strict=True)]
-    return {
-        "acc": fmean(grade.correct for grade in grades),
-        "format_ok": fmean(grade.format_ok for grade in grades),
-    }
-
-
 def golden() -> dict[str, Any]:
     """Small tensors, and what TRL's functions make of them token by token."""
     from trl.experimental.sdpo import loss_utils
@@ -335,7 +214,7 @@ def golden() -> dict[str, Any]:
     # One support for both sides, so that "the likeliest of the student" and "of the teacher" agree.
     teacher[:, 3:] -= 12.0
     student[:, 3:] -= 12.0
-    result: dict[str, Any] = {"trl": TRL, "student": student.tolist(), "teacher": teacher.tolist()}
+    result: dict[str, Any] = {"student": student.tolist(), "teacher": teacher.tolist()}
     result |= {"ids": ids.tolist(), "old": old.tolist(), "top_k": 3}
     for name, alpha in ALPHA.items():
         result[f"full_logits, {name}"] = loss_utils.compute_full_logit_self_distillation_loss(
@@ -355,27 +234,3 @@ def golden() -> dict[str, Any]:
     clipped = loss_utils.apply_importance_sampling_clipping(value, said(logits, ids), old, CLIP)
     (gradient,) = torch.autograd.grad(clipped.sum(), logits)
     return result | {"sampled_token, gradient in the student's logits": gradient.tolist()}
-
-
-def main(words: list[str] | None = None) -> None:
-    """Exits with 1 if something is apart that should not be."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--golden", type=Path, help="write this file instead")
-    parser.add_argument("--train", nargs=2, metavar=("LR", "SEED"), help="train instead")
-    options = parser.parse_args(words)
-    try:
-        import trl
-    except ImportError:
-        sys.exit(f"benchmarks/peers.py: trl is not installed here; pip install trl=={TRL}")
-    if trl.__version__ != TRL:
-        print(f"made for trl {TRL}, this is {trl.__version__}", file=sys.stderr)
-    if options.train:
-        print(json.dumps(trained(float(options.train[0]), int(options.train[1]))))
-    elif options.golden is None:
-        sys.exit(0 if compared() else 1)
-    else:
-        options.golden.write_text(json.dumps(golden(), indent=1) + "\n", "utf-8")
-
-
-if __name__ == "__main__":
-    main()

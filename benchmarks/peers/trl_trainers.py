@@ -1,0 +1,204 @@
+"""TRL's trainers of the demo's policy, and a program that trains one of them as an arm of the race.
+
+    python -m benchmarks.peers.trl_trainers grpo TRAIN TEST --steps 85 --every 5 --seed 1
+
+Runs where `trl` is installed. Writes a line per step to the file that VERL_FILE_LOGGER_PATH names,
+in the form of verl's file logger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from benchmarks.peers.problems import read, scores
+from benchmarks.study.settings import study_env
+from rltf_verl.types import Problem
+
+POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
+PROBLEMS, ANSWERS, TESTED = 24, 2, 4
+"""Per step, per problem, and per held-out problem."""
+TOKENS = 20
+ACC = "val-core/rltf/binary_matrix/acc/mean@4"
+"""What verl calls it."""
+
+RACE = {
+    "per_device_train_batch_size": PROBLEMS * ANSWERS,
+    "num_generations": ANSWERS,
+    "max_completion_length": TOKENS,
+    "learning_rate": 5e-4,
+    "weight_decay": 0.01,
+    "max_grad_norm": 1.0,
+    "lr_scheduler_type": "constant",
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "save_strategy": "no",
+    "logging_strategy": "no",
+    "disable_tqdm": True,
+}
+"""As verl's and the demo's."""
+TEACHER = {
+    "teacher_model_kind": "base",
+    "distillation_mode": "full_logits",
+    "distillation_alpha": 0.5,
+    "distillation_is_clip": None,
+}
+"""As `arms.TEACHER`."""
+
+
+def _usual() -> dict[str, Any]:
+    return {"use_cpu": True, "report_to": [], "temperature": 1.0, "seed": 0}
+
+
+def _model_and_tokenizer() -> dict[str, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    return {
+        "model": AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32),
+        "processing_class": AutoTokenizer.from_pretrained(POLICY),
+    }
+
+
+def sdpo(folder: str, problems: Sequence[tuple[str, str]], **settings: Any) -> Any:
+    """TRL's SDPO trainer without rewards; a problem is a question and its privileged text."""
+    from datasets import Dataset
+    from trl.experimental.sdpo import SDPOConfig, SDPOTrainer
+
+    def reward(completions: list[Any], **_: Any) -> list[float]:
+        return [0.0] * len(completions)
+
+    prompts = {
+        "include_environment_feedback": True,
+        "reprompt_template": "{feedback}{prompt}",
+        "feedback_template": "!{feedback_raw}\n",
+        "teacher_model_kind": "ema",
+    }
+    return SDPOTrainer(
+        reward_funcs=reward,
+        args=SDPOConfig(output_dir=folder, **(_usual() | prompts | settings)),
+        train_dataset=Dataset.from_list(
+            [{"prompt": _chat(question), "privileged_context": text} for question, text in problems]
+        ),
+        **_model_and_tokenizer(),
+    )
+
+
+def grpo(folder: str, problems: Sequence[Problem], **settings: Any) -> Any:
+    """TRL's GRPO trainer with our environment's grade as the reward."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    def reward(completions: list[Any], number: list[int], **_: Any) -> list[float]:
+        texts = [completion[0]["content"] for completion in completions]
+        return [graded["score"] for graded in scores([problems[i] for i in number], texts)]
+
+    env = study_env()
+    return GRPOTrainer(
+        reward_funcs=reward,
+        args=GRPOConfig(output_dir=folder, **(_usual() | settings)),
+        train_dataset=Dataset.from_list(
+            [{"prompt": _chat(env.prompt(p)), "number": i} for i, p in enumerate(problems)]
+        ),
+        **_model_and_tokenizer(),
+    )
+
+
+def _chat(question: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": question}]
+
+
+def held_out(trainer: Any, problems: Sequence[Problem]) -> float:
+    """Share of right answers, several sampled to each problem, in batches as large as a step's."""
+    asked = [p for p in problems for _ in range(TESTED)]
+    size = PROBLEMS * ANSWERS
+    graded = [
+        one["acc"]
+        for at in range(0, len(asked), size)
+        for one in scores(asked[at : at + size], _answers(trainer, asked[at : at + size]))
+    ]
+    return fmean(graded)
+
+
+def _answers(trainer: Any, asked: Sequence[Problem]) -> list[str]:
+    tokenizer, env = trainer.processing_class, study_env()
+    inputs = tokenizer.apply_chat_template(
+        [_chat(env.prompt(p)) for p in asked],
+        add_generation_prompt=True,
+        padding=True,
+        return_tensors="pt",
+        return_dict=True,
+    )
+    with torch.no_grad():
+        ids = trainer.model.generate(**inputs, generation_config=trainer.generation_config)
+    answers: list[str] = tokenizer.batch_decode(
+        ids[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
+    )
+    return answers
+
+
+def watched(trainer: Any, test: Sequence[Problem], every: int, out: Path) -> None:
+    """Let a trainer write its metrics: seconds and tokens of each step, and held-out accuracy every
+    few steps.
+    """
+    from transformers import TrainerCallback
+
+    tokens = 0
+    loss = trainer.compute_loss
+
+    def counted(model: Any, inputs: Any, *rest: Any, **named: Any) -> Any:
+        nonlocal tokens
+        tokens += int(inputs["completion_mask"].sum())
+        return loss(model, inputs, *rest, **named)
+
+    class Watch(TrainerCallback):
+        """Times steps, tests between them."""
+
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            nonlocal tokens
+            tokens, self.start = 0, time.monotonic()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            data = {"timing_s/step": time.monotonic() - self.start, "tokens": tokens}
+            if state.global_step % every == 0:
+                data[ACC] = held_out(trainer, test)
+            with out.open("a") as file:
+                file.write(json.dumps({"step": state.global_step, "data": data}) + "\n")
+
+    trainer.compute_loss = counted
+    trainer.add_callback(Watch())
+
+
+def main() -> None:
+    """Train one arm."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("trainer", choices=("grpo", "sdpo"))
+    parser.add_argument("train", type=Path)
+    parser.add_argument("test", type=Path)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--every", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    problems, env = read(args.train), study_env()
+    settings = RACE | {"max_steps": args.steps, "seed": args.seed}
+    with tempfile.TemporaryDirectory() as folder:
+        if args.trainer == "grpo":
+            trainer = grpo(folder, problems, **settings)
+        else:
+            texts = [(env.prompt(p), p.demonstration) for p in problems]
+            trainer = sdpo(folder, texts, **settings, **TEACHER)
+        watched(trainer, read(args.test), args.every, Path(os.environ["VERL_FILE_LOGGER_PATH"]))
+        trainer.train()
+
+
+if __name__ == "__main__":
+    main()
