@@ -50,28 +50,32 @@ def dialogues(family: Any, num: int, seed: int) -> Iterator[dict[str, Any]]:
 
 def _wrong(rng: random.Random, problem: Problem, problems: tuple[Problem, ...]) -> str:
     data = problem.data
-    near = data["noun"] != letters.NOUN and rng.random() < NEAR_MISSES
-    attempt = _near_miss(rng, data) if near else _in_another_style(rng, data, problems)
-    return attempt if attempt != problem.reference else _wrong(rng, problem, problems)
-
-
-def _in_another_style(
-    rng: random.Random, data: Mapping[str, Any], problems: tuple[Problem, ...]
-) -> str:
     other = rng.choice([one for one in problems if one.data["noun"] == data["noun"]]).data
-    if data["noun"] == letters.NOUN:
-        return letters.reference(data["item"], other["rule"], other["house"])
-    return KINDS[data["noun"]].written(data["item"], other["rule"])
+    letter, near = data["noun"] == letters.NOUN, rng.random() < NEAR_MISSES
+    if letter:
+        rule = _one_changed(rng, data["rule"], other["rule"]) if near else other["rule"]
+        attempt = letters.reference(data["item"], rule, (data if near else other)["house"])
+    elif near:
+        attempt = _near_miss(rng, data)
+    else:
+        attempt = KINDS[data["noun"]].written(data["item"], other["rule"])
+    return attempt if attempt != problem.reference else _wrong(rng, problem, problems)
 
 
 def _near_miss(rng: random.Random, data: Mapping[str, Any]) -> str:
     """One choice of the rule, or one part of the item, is another."""
-    kind, item, rule = KINDS[data["noun"]], dict(data["item"]), dict(data["rule"])
+    kind, item, rule = KINDS[data["noun"]], data["item"], data["rule"]
     drawn, other = kind.draw_item(rng, "train"), rng.choice(kind.rules("practice"))
-    changed, source = rng.choice(((item, drawn), (rule, other)))
-    key = rng.choice(list(changed))
-    changed[key] = source[key]
-    return kind.written(item, rule)
+    if rng.random() < 0.5:
+        return kind.written(_one_changed(rng, item, drawn), rule)
+    return kind.written(item, _one_changed(rng, rule, other))
+
+
+def _one_changed(
+    rng: random.Random, values: Mapping[str, Any], others: Mapping[str, Any]
+) -> dict[str, Any]:
+    key = rng.choice(list(values))
+    return dict(values) | {key: others[key]}
 
 
 def main() -> None:

@@ -6,33 +6,24 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rltf_verl.envs.house_style.conventions import AMOUNT, DATE, NAME, Conventions, Item, Rule
 
 NOUN = "reply"
-OPENINGS = (
-    "Good day, {name}!",
-    "{name}, thank you for writing.",
-    "To {name}:",
-    "Greetings, {name}.",
-    "Esteemed {name},",
-    "Hello again, {name}.",
-    "{name}, here is our answer.",
-    "Welcome back, {name}!",
+_GREETINGS = (
+    ("Good", "Warm", "Bright", "Kind", "Fine", "Fair", "Glad", "Calm"),
+    ("day", "morning", "greetings", "wishes", "regards", "welcome", "evening", "hello"),
+    ("{words}, {name}!", "{words} to {name}.", "To {name}: {words}!", "{words}: {name},"),
 )
-CLOSINGS = (
-    "Yours, the {house} desk",
-    "{house} wishes you well.",
-    "With thanks from all at {house}",
-    "Always here: {house}",
-    "In friendship, {house}",
-    "So long, {house}",
-    "{house}, at your service",
-    "Signed: {house}",
+_SIGN_OFFS = (
+    ("Ever", "Always", "Gladly", "Truly", "Warmly", "Kindly", "Still", "Again"),
+    ("yours", "here", "grateful", "ready", "listening", "at work", "in touch", "thankful"),
+    ("{words}, {house}", "{house}: {words}", "{words}. {house}", "{words} - {house}"),
 )
-"""Of both, every fourth is a house's; the others are for practice."""
+"""Two words and where they stand. Every fourth pair of words is a house's, the others are for
+practice: so many that a warm-up teaches to copy what a letter shows, and not to recall it."""
 FORBIDDEN = ("order", "shipped", "refund", "delayed", "package", "customer", "sorry", "invoice")
 NEWS = {
     "the package was shipped": "the parcel is on its way",
@@ -51,16 +42,25 @@ _WORD = re.compile(r"\w+")
 def draw_rules(rng: random.Random, conventions: Conventions) -> dict[str, Any]:
     """The rules of one house."""
     return {
-        "opening": rng.choice(_side(OPENINGS, conventions)),
-        "closing": rng.choice(_side(CLOSINGS, conventions)),
+        "opening": rng.choice(_phrases(*_GREETINGS, conventions)),
+        "closing": rng.choice(_phrases(*_SIGN_OFFS, conventions)),
         "forbidden": sorted(rng.sample(FORBIDDEN, 2)),
         "date": rng.choice(DATE.rules(conventions)),
         "amount": rng.choice(AMOUNT.rules(conventions)),
     }
 
 
-def _side(texts: tuple[str, ...], conventions: Conventions) -> list[str]:
-    return [text for i, text in enumerate(texts) if (i % 4 == 3) == (conventions == "house")]
+def _phrases(
+    first: Sequence[str], second: Sequence[str], forms: Sequence[str], conventions: Conventions
+) -> list[str]:
+    """All of one side."""
+    return [
+        form.replace("{words}", f"{one} {other}")
+        for i, one in enumerate(first)
+        for j, other in enumerate(second)
+        if ((i + j) % 4 == 3) == (conventions == "house")
+        for form in forms
+    ]
 
 
 def draw_item(rng: random.Random, share: Any) -> dict[str, Any]:
