@@ -3,6 +3,7 @@ buckets it sizes.
 """
 
 import pytest
+from omegaconf import OmegaConf
 import torch
 
 from rltf_verl.adapters.cpu import bf16
@@ -33,6 +34,10 @@ def test_cpu_vllm_changes_the_rollout_and_nothing_else():
     rollout = ours.actor_rollout_ref.rollout
     assert (rollout.name, rollout.enforce_eager, rollout.enable_sleep_mode) == ("vllm", True, False)
     del rollout.enable_sleep_mode
+    sent = "checkpoint_engine.update_weights_bucket_megabytes"
+    vocabulary = 49_152 * 576 * 4  # of SmolLM2, in fp32: vLLM takes no matrix in pieces
+    assert OmegaConf.select(rollout, sent) * 2**20 > vocabulary
+    OmegaConf.update(rollout, sent, OmegaConf.select(plain.actor_rollout_ref.rollout, sent))
     rollout.name, rollout.enforce_eager = (
         "transformers",
         plain.actor_rollout_ref.rollout.enforce_eager,
