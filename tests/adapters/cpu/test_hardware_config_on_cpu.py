@@ -3,8 +3,8 @@ buckets it sizes.
 """
 
 import pytest
-from omegaconf import OmegaConf
 import torch
+from omegaconf import OmegaConf
 
 from rltf_verl.adapters.cpu import bf16
 from tests.support.configs import composed
