@@ -2,7 +2,7 @@
 # A pretrained language model learns the conventions of a house from words, on the CPU. In this order:
 #
 #   recipes/pretrained/pretrained.sh model                            # fetch and convert SmolLM2-135M-Instruct
-#   recipes/pretrained/pretrained.sh adapter                          # supervised steps on other conventions
+#   recipes/pretrained/pretrained.sh adapter                          # 320 supervised steps on other conventions
 #   recipes/pretrained/pretrained.sh warm_up                          # adds that adapter, or the one that is here
 #   recipes/pretrained/pretrained.sh data                             # the house's problems
 #   recipes/pretrained/pretrained.sh train METHOD [hydra overrides …] # grpo_single, grpo, sd, fm, sd_fm, sft
@@ -20,8 +20,6 @@ root="$(cd "$root" && pwd)"
 export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 command="${1:-}"
 shift || true
-rounds=4 # of the warm-up; letters have more tokens to learn from
-[[ "$family" != reply ]] || rounds=2
 
 # A method's and the family's own words. The paper's weight of 0.1 learns too slowly for so few steps. GRPO unlearns its second
 # answers at the peak rate of the others. Only a letter is long.
@@ -38,7 +36,7 @@ case "$command" in
         ;;
     adapter)
         last=null
-        for ((round = 0; round < rounds; round++)); do
+        for round in 0 1 2 3; do
             work="$root/adapter_$family/$round"
             python3 "$here/dialogues.py" "$work/dialogues.parquet" --family "$family" --seed "$round"
             MODEL="${MODEL:-$root/smollm2}" OUT="$work" VERL_FILE_LOGGER_PATH="$work/metrics.jsonl" \
@@ -51,8 +49,9 @@ case "$command" in
         done
         ;;
     warm_up)
-        adapter="$root/adapter_$family/$((rounds - 1))/merged/lora_adapter"
+        adapter="$root/adapter_$family/3/merged/lora_adapter"
         [[ -d "$adapter" ]] || adapter="$here/adapter_$family"
+        [[ -d "$adapter" ]] || { echo "no adapter for $family: $(basename "$0") adapter" >&2; exit 2; }
         python3 "$here/merge.py" "${MODEL:-$root/smollm2}" "$adapter" "$root/warm_$family"
         ;;
     data)
@@ -81,6 +80,8 @@ case "$command" in
         [[ -d "$root/smollm2" ]] || "$0" model
         for family in ${FAMILIES:-date entries reply}; do
             export FAMILY="$family"
+            [[ -d "$root/warm_$family" || -d "$here/adapter_$family" \
+                || -d "$root/adapter_$family/3/merged" ]] || "$0" adapter
             [[ -d "$root/warm_$family" ]] || "$0" warm_up
             for one in ${seeds//,/ }; do
                 [[ -d "$root/data_${family}_$one" ]] || SEED="$one" "$0" data
