@@ -31,7 +31,7 @@ def dialogues_of(family: str, num: int) -> list[list[dict[str, str]]]:
     return [row["messages"] for row in loaded("dialogues").dialogues(family, num, 0)]
 
 
-@pytest.mark.parametrize("family", ["date", "entries"])
+@pytest.mark.parametrize("family", ["date", "entries", "reply"])
 def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None:
     dialogues = dialogues_of(family, 60)
     assert [[m["role"] for m in messages] for messages in dialogues] == [["user", "assistant"]] * 60
@@ -113,7 +113,7 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     assert os.access(SCRIPT, os.X_OK)
 
 
-@pytest.mark.parametrize("family", ["date", "entries"])
+@pytest.mark.parametrize("family", ["date", "entries", "reply"])
 def test_the_adapter_is_small_and_of_the_warm_ups_config(family) -> None:
     folder = FOLDER / f"adapter_{family}"
     adapter = json.loads((folder / "adapter_config.json").read_text())
