@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from typing import Any
@@ -290,3 +291,16 @@ def test_so_does_the_letter_of_a_hint() -> None:
         day = int(written[rule["order"].split(", ").index("day")])
         alike += (day < 10) == (problem.data["item"]["date"]["day"] < 10)
     assert alike > 55
+
+
+def test_no_house_opens_or_closes_a_letter_as_in_practice() -> None:
+    """Whoever has practised the others does not come upon a house's by chance."""
+
+    def drawn(side: conventions.Conventions, key: str) -> set[str]:
+        return {letters.draw_rules(random.Random(i), side)[key] for i in range(2000)}
+
+    for key in ("opening", "closing"):
+        house, practice = drawn("house", key), drawn("practice", key)
+        assert len(house) > 50
+        assert len(practice) > 150
+        assert not house & practice

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rltf_verl.envs.base import FeedbackLevel
 from rltf_verl.envs.house_style import letters
@@ -88,15 +88,18 @@ def _other_item(rng: random.Random, kind: Kind, item: Item, rule: Rule) -> Item:
     """Of the items that no question asks for, one of the same case (it shows what the rule does to
     such an item) with hardly a part in common.
     """
-    own = set(kind.parts(item, rule))
     drawn = [kind.draw_item(rng, "example") for _ in range(DRAWS)]
-    return min(
-        drawn,
-        key=lambda other: (
-            kind.case(other) != kind.case(item),
-            len(own & set(kind.parts(other, rule))),
-        ),
-    )
+    return _least_alike(item, drawn, kind.case, lambda one: kind.parts(one, rule))
+
+
+def _least_alike(
+    item: Item,
+    drawn: Sequence[Item],
+    case: Callable[[Item], object],
+    parts: Callable[[Item], Iterable[object]],
+) -> Item:
+    own, own_case = set(parts(item)), case(item)
+    return min(drawn, key=lambda other: (case(other) != own_case, len(own & set(parts(other)))))
 
 
 def reply_feedback(
@@ -125,13 +128,11 @@ def reply_feedback(
 
 
 def _other_letter(rng: random.Random, item: Item, rule: Rule, house: str) -> Item:
-    """As `_other_item`: of the same case of date, with hardly a part in common."""
-    own = set(letters.own_parts(item, rule, house).values())
+    """As `_other_item`; the case is the date's."""
     drawn = [letters.draw_item(rng, "example") for _ in range(DRAWS)]
-    return min(
+    return _least_alike(
+        item,
         drawn,
-        key=lambda other: (
-            DATE.case(other["date"]) != DATE.case(item["date"]),
-            len(own & set(letters.own_parts(other, rule, house).values())),
-        ),
+        lambda one: DATE.case(one["date"]),
+        lambda one: letters.own_parts(one, rule, house).values(),
     )
