@@ -59,14 +59,13 @@ class Kind:
 
     def rules(self, conventions: Conventions) -> list[dict[str, str]]:
         """Every rule of one side, in a fixed order."""
-        rules = [
-            dict(zip(self.choices, values, strict=True))
-            for values in product(*self.choices.values())
+        between = [
+            text
+            for text in self.choices["between"]
+            if (text in self.of_houses) == (conventions == "house")
         ]
-        return [rule for rule in rules if self._side(rule) == conventions]
-
-    def _side(self, rule: Rule) -> Conventions:
-        return "house" if rule["between"] in self.of_houses else "practice"
+        choices = {**self.choices, "between": between}
+        return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
 
     def draw_item(self, rng: random.Random, share: Share) -> dict[str, Any]:
         """A random item of one share."""
