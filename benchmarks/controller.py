@@ -17,7 +17,6 @@ quartiles.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 from collections.abc import Sequence
@@ -27,9 +26,14 @@ from typing import Any
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
-from trainer_runs import HERE, run_together, save_model
-
-from rltf_verl.data.build import build_parquet
+from trainer_runs import (
+    HERE,
+    SAME_STEPS,
+    run_together,
+    save_model,
+    save_problems,
+    write_numbers,
+)
 
 SHOWN = {
     "own": "controller/own_s",
@@ -38,19 +42,12 @@ SHOWN = {
 }
 
 SETTINGS = [
+    *SAME_STEPS,
     "data.max_prompt_length=64",
     "data.return_raw_chat=true",
-    "data.seed=0",
     "actor_rollout_ref.rollout.calculate_log_probs=true",
-    "actor_rollout_ref.actor.optim.lr=0",
-    "actor_rollout_ref.actor.optim.weight_decay=0",
     "actor_rollout_ref.actor.loss_agg_mode=token-sum",
     "actor_rollout_ref.actor.ppo_mini_batch_size=${data.train_batch_size}",
-    "trainer.logger=[file]",
-    "trainer.val_before_train=false",
-    "trainer.test_freq=-1",
-    "trainer.save_freq=-1",
-    "trainer.resume_mode=disable",
 ]
 
 WAYS = {
@@ -69,18 +66,12 @@ WAYS = {
 }
 
 
-def save_problems(folder: Path, number: int) -> dict[str, list[str]]:
-    """Problems of 3x3 for each way; verl's are without the column that names our agent loop."""
-    files = {}
-    for way in WAYS:
-        options: dict[str, Any] = {"n_min": 3, "n_max": 3, "style": "compact"}
-        paths = build_parquet(
-            "binary_matrix", folder / way, seed=0, num_train=number, num_test=8, **options
-        )
-        if way == "verl":
-            for path in (paths.train, paths.test):
-                pq.write_table(pq.read_table(path).drop_columns(["agent_name"]), path)
-        files[way] = [f"data.train_files={paths.train}", f"data.val_files={paths.test}"]
+def save_problems_of(folder: Path, number: int) -> dict[str, list[str]]:
+    """The same problems for each way; verl's are without the column that names our agent loop."""
+    files = {way: save_problems(folder / way, number) for way in WAYS}
+    for word in files["verl"]:
+        path = word.partition("=")[2]
+        pq.write_table(pq.read_table(path).drop_columns(["agent_name"]), path)
     return files
 
 
@@ -154,7 +145,7 @@ def main() -> None:
     folder = args.out.resolve() / "controller"
     shutil.rmtree(folder, ignore_errors=True)
     save_model(folder / "model", args.hidden, args.layers)
-    files = save_problems(folder, args.problems * args.steps)
+    files = save_problems_of(folder, args.problems * args.steps)
     shared = [
         f"actor_rollout_ref.model.path={folder / 'model'}",
         f"data.train_batch_size={args.problems}",
@@ -167,11 +158,7 @@ def main() -> None:
             measured[way] += steps[args.warm_up :]
     results = {way: summary(steps) for way, steps in measured.items()}
     show(results, Console())
-    args.out.mkdir(parents=True, exist_ok=True)
-    settings = {k: v for k, v in vars(args).items() if k != "out"}
-    (args.out / "controller.json").write_text(
-        json.dumps({"settings": settings, **results}, indent=1) + "\n"
-    )
+    write_numbers("controller", args, results)
 
 
 if __name__ == "__main__":

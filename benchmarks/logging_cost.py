@@ -13,7 +13,6 @@ thread    rows and packing, in a thread beside the trainer
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 from pathlib import Path
@@ -21,28 +20,19 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from trainer_runs import run_together, save_model
-
-from rltf_verl.data.build import build_parquet
+from trainer_runs import SAME_STEPS, run_together, save_model, save_problems, write_numbers
 
 STEP = "timing_s/step"
 OFF = ["rltf.episode_log.dir=null"]
 WAYS = {"without": OFF, "with": [], "without_again": OFF}
 SETTINGS = [
     "--config-name=rltf_sd",
+    *SAME_STEPS,
     "rltf/hardware=cpu",
     "rltf.env.style=compact",
     "rltf/feedback=verifier_full",
     "rltf.episode.revise=compact_guide",
     "data.max_prompt_length=384",
-    "data.seed=0",
-    "actor_rollout_ref.actor.optim.lr=0",
-    "actor_rollout_ref.actor.optim.weight_decay=0",
-    "trainer.logger=[file]",
-    "trainer.val_before_train=false",
-    "trainer.test_freq=-1",
-    "trainer.save_freq=-1",
-    "trainer.resume_mode=disable",
 ]
 
 
@@ -101,30 +91,18 @@ def main() -> None:
     folder = args.out.resolve() / "logging"
     shutil.rmtree(folder, ignore_errors=True)
     save_model(folder / "model", hidden=128, layers=4)
-    paths = build_parquet(
-        "binary_matrix",
-        folder,
-        seed=0,
-        num_train=args.problems * args.steps,
-        num_test=8,
-        n_min=3,
-        n_max=3,
-        style="compact",
-    )
     shared = [
+        *save_problems(folder, args.problems * args.steps),
         f"actor_rollout_ref.model.path={folder / 'model'}",
         f"data.train_batch_size={args.problems}",
         f"actor_rollout_ref.rollout.n={args.sessions}",
         f"data.max_response_length={args.tokens}",
         f"trainer.total_training_steps={args.steps}",
-        f"data.train_files={paths.train}",
-        f"data.val_files={paths.test}",
     ]
     ways = {way: [*SETTINGS, *shared, *own] for way, own in WAYS.items()}
     steps = run_together(folder / "runs", ways, "logging_probe")
     log = folder / "runs" / "with" / "checkpoints" / "episodes"
     results = {
-        "settings": {k: v for k, v in vars(args).items() if k != "out"},
         "step": {
             way: spread([float(m[STEP]) for m in found[args.warm_up :]])
             for way, found in steps.items()
@@ -136,7 +114,7 @@ def main() -> None:
         "bytes": sum(path.stat().st_size for path in log.iterdir()),
     }
     show(results, Console())
-    (args.out / "logging_cost.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_numbers("logging_cost", args, results)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ scaled to the first line where they are proportions.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 from pathlib import Path
@@ -17,9 +16,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from trainer_runs import HERE, run_together, save_model
-
-from rltf_verl.data.build import build_parquet
+from trainer_runs import (
+    HERE,
+    SAME_STEPS,
+    run_together,
+    save_model,
+    save_problems,
+    write_numbers,
+)
 
 PROBLEMS, SESSIONS, HORIZON = 8, 4, 2
 LINES: dict[str, dict[str, Any]] = {
@@ -34,21 +38,14 @@ LINES: dict[str, dict[str, Any]] = {
     "judge 1 s, 8 at once": {"latency_s": 1.0, "concurrency": 8},
 }
 SETTINGS = [
+    *SAME_STEPS,
     "rltf/hardware=cpu",
     "rltf.env.style=compact",
     "rltf.episode.revise=compact",
     "rltf/feedback=own",
     f"rltf.feedback.provider={HERE / 'slow_feedback.py'}:Slow",
     "data.max_prompt_length=384",
-    "data.seed=0",
     f"data.train_batch_size={PROBLEMS}",
-    "actor_rollout_ref.actor.optim.lr=0",
-    "actor_rollout_ref.actor.optim.weight_decay=0",
-    "trainer.logger=[file]",
-    "trainer.val_before_train=false",
-    "trainer.test_freq=-1",
-    "trainer.save_freq=-1",
-    "trainer.resume_mode=disable",
 ]
 MEASURED = {
     "rows": "rltf/rows/per_session",
@@ -135,22 +132,11 @@ def main() -> None:
     folder = args.out.resolve() / "scale"
     shutil.rmtree(folder, ignore_errors=True)
     save_model(folder / "model", hidden=128, layers=4)
-    paths = build_parquet(
-        "binary_matrix",
-        folder,
-        seed=0,
-        num_train=PROBLEMS * args.steps,
-        num_test=8,
-        n_min=3,
-        n_max=3,
-        style="compact",
-    )
     shared = [
+        *save_problems(folder, PROBLEMS * args.steps),
         f"actor_rollout_ref.model.path={folder / 'model'}",
         f"data.max_response_length={args.tokens}",
         f"trainer.total_training_steps={args.steps}",
-        f"data.train_files={paths.train}",
-        f"data.val_files={paths.test}",
     ]
     found = {}
     for i, (name, line) in enumerate(LINES.items()):
@@ -163,10 +149,7 @@ def main() -> None:
         }
         Console().print(name, found[name])
     show(found, Console())
-    settings = {k: v for k, v in vars(args).items() if k != "out"}
-    (args.out / "scale.json").write_text(
-        json.dumps({"settings": settings, "lines": found}, indent=1) + "\n"
-    )
+    write_numbers("scale", args, {"lines": found})
 
 
 if __name__ == "__main__":

@@ -26,14 +26,22 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.table import Table
-from trainer_runs import TOKENIZER, Tick, end, followed, start
+from trainer_runs import (
+    STEPS_ONLY,
+    TOKENIZER,
+    Tick,
+    end,
+    followed,
+    save_problems,
+    start,
+    write_numbers,
+)
 from transformers import AutoModelForCausalLM
-
-from rltf_verl.data.build import build_parquet
 
 PROBLEMS, SESSIONS, WARM_UP = 24, 2, 4
 
 SETTINGS = [
+    *STEPS_ONLY,
     "rltf/hardware=cpu",
     f"actor_rollout_ref.model.path={TOKENIZER}",
     "rltf.env.style=compact",
@@ -43,11 +51,6 @@ SETTINGS = [
     f"data.train_batch_size={PROBLEMS}",
     f"actor_rollout_ref.rollout.n={SESSIONS}",
     "actor_rollout_ref.actor.optim.lr=5e-4",
-    "trainer.logger=[file]",
-    "trainer.val_before_train=false",
-    "trainer.test_freq=-1",
-    "trainer.save_freq=-1",
-    "trainer.resume_mode=disable",
 ]
 METHODS = {
     "grpo_single": ["--config-name=rltf_grpo_single"],
@@ -60,17 +63,7 @@ TURNS_AND_ROWS = {"grpo_single": (1, 1), "grpo": (2, 2), "sd": (2, 3)}
 
 def measure(folder: Path, method: str, steps: int) -> dict[str, Any]:
     """One run of a method."""
-    data = build_parquet(
-        "binary_matrix",
-        folder / "data",
-        seed=0,
-        num_train=PROBLEMS * steps,
-        num_test=8,
-        n_min=3,
-        n_max=3,
-        style="compact",
-    )
-    files = [f"data.train_files={data.train}", f"data.val_files={data.test}"]
+    files = save_problems(folder / "data", PROBLEMS * steps)
     began = time.monotonic()
     overrides = [*METHODS[method], *SETTINGS, *files, f"trainer.total_training_steps={steps}"]
     process, ray_dir = start(folder / "run", overrides, "")
@@ -202,10 +195,7 @@ def main() -> None:
     floors = {method: floor(method) for method in args.methods}
     for method, runs in measured.items():
         show(method, runs, floors[method], Console())
-    settings = {k: v for k, v in vars(args).items() if k != "out"}
-    (args.out / "step_costs.json").write_text(
-        json.dumps({"settings": settings, "floor_cpu_s": floors, "runs": measured}, indent=1) + "\n"
-    )
+    write_numbers("step_costs", args, {"floor_cpu_s": floors, "runs": measured})
 
 
 if __name__ == "__main__":

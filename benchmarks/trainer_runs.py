@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -17,6 +18,8 @@ from typing import Any
 import psutil
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from rltf_verl.data.build import build_parquet
 
 HERE = Path(__file__).resolve().parent
 TOKENIZER = HERE.parent / "recipes" / "demo" / "policy"
@@ -35,6 +38,22 @@ NAMES = {
     "processes.server": "fork server",
 }
 """Part of a process's command -> what it is called here; all others are Ray's."""
+
+STEPS_ONLY = [
+    "trainer.logger=[file]",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=-1",
+    "trainer.resume_mode=disable",
+]
+"""No validation, no checkpoint."""
+SAME_STEPS = [
+    *STEPS_ONLY,
+    "data.seed=0",
+    "actor_rollout_ref.actor.optim.lr=0",
+    "actor_rollout_ref.actor.optim.weight_decay=0",
+]
+"""As above; a policy that stays as it is, and so do the lengths of its answers."""
 
 Clocks = dict[int, tuple[str, float]]
 """Process id -> its name and its CPU seconds."""
@@ -57,6 +76,21 @@ def save_model(folder: Path, hidden: int, layers: int) -> None:
         head_dim=hidden // 4,
     )
     LlamaForCausalLM(config).save_pretrained(folder)
+
+
+def save_problems(folder: Path, number: int) -> list[str]:
+    """So many problems of 3 x 3, and the overrides that name their files."""
+    options: dict[str, Any] = {"n_min": 3, "n_max": 3, "style": "compact"}
+    paths = build_parquet("binary_matrix", folder, 0, number, 8, **options)
+    return [f"data.train_files={paths.train}", f"data.val_files={paths.test}"]
+
+
+def write_numbers(name: str, args: argparse.Namespace, numbers: Mapping[str, Any]) -> None:
+    """The arguments and what was measured, in `NAME.json` in the folder `args.out`."""
+    settings = {key: value for key, value in vars(args).items() if key != "out"}
+    args.out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"settings": settings, **numbers}, indent=1)
+    (args.out / f"{name}.json").write_text(f"{text}\n")
 
 
 def start(
