@@ -103,14 +103,20 @@ class Distill(Objective[DistillConfig]):
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """What the floor keeps out, and how far the answers are from the first prompt's policy."""
+        """What the floor keeps out, how far the answers are from the first prompt's policy, and how
+        much of what is taught is wrong.
+        """
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         below = targets.floor_masked[place].float()
         right = of_turns(batch, batch.sessions.correct)[place]
         kept_out = {"floor_masked_right": float(below[right].mean())} if bool(right.any()) else {}
+        taught = targets.advantages[place].clamp(min=0).double()
+        whole = float(taught.sum())
+        wrong = {"wrong_share": float(taught[~right].sum()) / whole} if whole > 0 else {}
         return {
             "floor_masked": float(below.mean()),
             **kept_out,
+            **wrong,
             "log_prob_gap": float(gap.float().mean()),
             "ess": _effective_share(-gap),
         }

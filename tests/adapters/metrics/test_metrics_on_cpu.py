@@ -302,6 +302,7 @@ def test_role_metrics_with_known_answers():
             "rltf/distill/floor_masked_right": 0.0,
             "rltf/distill/log_prob_gap": 2.0,
             "rltf/distill/ess": 1.0,
+            "rltf/distill/wrong_share": 0.0,
             "rltf/distill/weight": 0.5,
             "rltf/group/dead_share": 0.0,
         },
@@ -451,6 +452,16 @@ def test_the_floor_in_tokens_of_right_answers():
     metrics = metrics_of_roles(replace(batch, old_log_probs=old))
     assert metrics["rltf/distill/floor_masked"] == pytest.approx(0.5)
     assert metrics["rltf/distill/floor_masked_right"] == pytest.approx(0.25)
+
+
+def test_the_weight_of_wrong_answers_that_have_a_reward():
+    """Four tokens of the right answer weigh 1 each, two of the wrong one 0.6."""
+    graded = replace(turn(False, k=1), reward=0.6)
+    batch = packed(
+        [session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), graded)], [0, 0]
+    )
+    metrics = metrics_of_roles(batch)
+    assert metrics["rltf/distill/wrong_share"] == pytest.approx(1.2 / 5.2)
 
 
 BLOCKED = {"rltf/distill/floor_masked_right": 0.2, "rltf/turn_1/acc": 0.0}
