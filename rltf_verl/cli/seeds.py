@@ -23,12 +23,18 @@ PROGRAM = "python -m verl.trainer.main_ppo"
 COMMAND, FINISHED, OUTPUT = "command.json", "finished", "output.txt"
 HOUR = 3600
 """Seconds."""
+WITH_VALUE = {
+    *("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd"),
+    *("--cfg", "-c", "--package", "-p"),
+}
+"""Hydra's options whose value may be the next word."""
 
 
 @dataclass(frozen=True)
 class SeedRun:
     """One run, in a folder of its own."""
 
+    arm: str
     folder: Path
     command: tuple[str, ...]
 
@@ -97,11 +103,40 @@ def runs_of(
     start = shlex.split(program)
     start = [sys.executable, *start[1:]] if start[:1] == ["python"] else start
     return [
-        SeedRun(folder, (*start, *shlex.split(own), *words, *_own_words(folder, seed)))
+        SeedRun(
+            name,
+            folder,
+            (*start, *_options_first([*shlex.split(own), *words]), *_own_words(folder, seed)),
+        )
         for seed in seeds
         for name, _, own in pairs
         for folder in [out.absolute() / f"{name}_seed{seed}"]
     ]
+
+
+def _options_first(words: Sequence[str]) -> list[str]:
+    """Hydra's parser refuses overrides on both sides of an option."""
+    options, overrides = list[str](), list[str]()
+    for before, word in zip(["", *words], words, strict=False):
+        of_option = word.startswith("-") or before in WITH_VALUE
+        (options if of_option else overrides).append(word)
+    return options + overrides
+
+
+def _by_arm(runs: Sequence[SeedRun]) -> list[str]:
+    """Folders of the finished ones, arm by arm: `compare` takes the first for the baseline. None if
+    that arm has none.
+    """
+    arms = list(dict.fromkeys(run.arm for run in runs))
+    done = [run for run in runs if run.is_finished]
+    if done and all(run.arm != arms[0] for run in done):
+        typer.echo(
+            f"--arm {arms[0]}: is the baseline, and no run of it has finished; compare the others"
+            " with rltf compare",
+            err=True,
+        )
+        return []
+    return [str(run.folder) for arm in arms for run in done if run.arm == arm]
 
 
 def _own_words(folder: Path, seed: int) -> list[str]:
@@ -183,9 +218,10 @@ def seeds(
         if left:
             each = (time.monotonic() - begun) / played / HOUR
             typer.echo(f"{each:.2g} hours a run, about {left * each:.2g} for the {left} to come")
-    finished = [str(run.folder) for run in runs if run.is_finished]
-    if finished and (keep_going or not failed):
-        compare(finished, out / "compare", x, metric)
+    if keep_going or not failed:
+        finished = _by_arm(runs)
+        if finished:
+            compare(finished, out / "compare", x, metric)
     if failed:
         raise typer.Exit(
             failed if failed > 0 else 128 - failed

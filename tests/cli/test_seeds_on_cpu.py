@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hydra._internal.utils import get_args_parser
 from typer.testing import CliRunner
 
 from rltf_verl.cli.app import app
@@ -163,6 +164,24 @@ def test_it_keeps_going_where_that_is_asked_for_and_compares_what_is_there(tmp_p
     assert (out / "compare" / "compare.json").exists()
 
 
+def test_the_first_arm_is_the_baseline_also_when_its_first_run_has_failed(tmp_path, trainer):
+    out = tmp_path / "out"
+    program = trainer("grpo_seed0", "sd_seed1")
+    words = ("--out", out, "--keep-going", "--x", "step", "--program", program, "--", "a=b")
+    assert rltf("--seeds", "0,1", *ARMS, *words).exit_code == 7
+    told = json.loads((out / "compare" / "compare.json").read_text())
+    assert [arm["arm"] for arm in told["panels"][0]["arms"]] == ["grpo", "sd"]
+
+
+def test_nothing_is_compared_with_a_baseline_that_is_not_there(tmp_path, trainer):
+    out = tmp_path / "out"
+    words = ("--out", out, "--keep-going", "--x", "step", "--program", trainer("grpo_seed0"), "--")
+    result = rltf("--seeds", "0", *ARMS, *words, "a=b")
+    assert result.exit_code == 7
+    assert "--arm grpo: is the baseline, and no run of it has finished" in result.stderr
+    assert not (out / "compare").exists()
+
+
 def test_no_run_starts_when_the_hours_are_over(tmp_path, trainer):
     out = tmp_path / "out"
     rest = ("--out", out, "--x", "step", "--program", trainer(), "--", "a=b")
@@ -208,6 +227,20 @@ def test_what_cannot_be_is_refused(tmp_path, words, message):
     assert result.exit_code == 1
     assert message in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "shared"),
+    [
+        ("rltf/method=sd a=1", ["--config-dir", "folder", "--config-name=pretrained", "b=2"]),
+        ("--config-name pretrained a=1", ["-cd", "folder", "b=2"]),
+    ],
+)
+def test_hydra_reads_options_between_overrides(tmp_path, own, shared):
+    (run,) = runs_of([f"sd={own}"], [3], tmp_path, shared)
+    words = get_args_parser().parse_args(run.command[3:])
+    assert (words.config_dir, words.config_name) == ("folder", "pretrained")
+    assert [word for word in words.overrides if word in ("a=1", "b=2")] == ["a=1", "b=2"]
 
 
 def test_the_command_is_verls_with_this_python(tmp_path):
