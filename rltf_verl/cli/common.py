@@ -12,6 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
+BLOCKS = {
+    "env": "env.name={}",
+    "episode": "episode.KEY=VALUE",
+    "feedback": "feedback.provider={}",
+    "limits": "limits.KEY=VALUE",
+}
+"""Blocks of settings, and what is meant by a value of one."""
+
 BootstrapSeed = Annotated[int, typer.Option(help="Seed of the confidence intervals.")]
 
 
@@ -57,15 +65,39 @@ def _literal(text: str) -> Any:
 
 
 def nested(options: dict[str, Any]) -> dict[str, Any]:
-    """`{"a.b": 1}` -> `{"a": {"b": 1}}`."""
+    """`{"a.b": 1}` -> `{"a": {"b": 1}}`. Raises ValueError for a key that is a value and a
+    block.
+    """
     blocks: dict[str, Any] = {}
     for key, value in options.items():
         *path, last = key.split(".")
         block = blocks
         for part in path:
             block = block.setdefault(part, {})
+            if not isinstance(block, dict):
+                raise ValueError(f"{key}={value}: {part} has the value {block!r} already")
+        if isinstance(block.get(last), dict):
+            raise ValueError(f"{key}={value}: {key} has keys of its own already")
         block[last] = value
     return blocks
+
+
+def settings_of(words: list[str], **named: str) -> dict[str, Any]:
+    """`key=value` words of an evaluation or a judge, with a mapping for each block.
+
+    Args:
+        words: as of `parse_options`.
+        named: a block -> how it names its component; others are `BLOCKS`.
+
+    Raises:
+        ValueError: a block is given as a value, as Hydra's groups are.
+    """
+    options = parse_options(words)
+    for key, form in (BLOCKS | named).items():
+        value = options.get(key)
+        if value is not None and not isinstance(value, dict):
+            raise ValueError(f"{key}={value}: is a block of keys; write {form.format(value)}")
+    return nested(options)
 
 
 def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:

@@ -12,11 +12,10 @@ import typer
 from rltf_verl.cli.common import (
     BootstrapSeed,
     episodes_of,
-    nested,
-    parse_options,
     play,
     questions_of,
     require_all,
+    settings_of,
 )
 
 Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json and results.png.")]
@@ -71,7 +70,7 @@ def evaluate(
     from rltf_verl.evaluate.folder import Folder
     from rltf_verl.evaluate.settings import evaluation
 
-    told = nested(parse_options(options))
+    told = settings_of(options)
     questions, env = questions_of(file, problems, told, config)
     settings = evaluation(
         told,
@@ -112,7 +111,22 @@ def results(
         )
     last = max(record["step"] for record in held_out)
     sessions = [record for record in held_out if record["step"] == last]
-    _report({f"step {last}": sessions}, {"log": log.name, "step": last}, out, bootstrap_seed)
+    _report(_by_source(sessions, last), {"log": log.name, "step": last}, out, bootstrap_seed)
+
+
+def _by_source(sessions: list[dict[str, Any]], step: int) -> dict[str, list[dict[str, Any]]]:
+    """`step N` -> all sessions; with several data sources in them, `step N, source` -> its own. A
+    line of a log has the source, or what it was made of (`data.schema.row_of`).
+    """
+    apart: dict[str, list[dict[str, Any]]] = {}
+    for record in sessions:
+        task = record.get("task") or {}
+        part = task.get("subset") or task.get("task")
+        made = f"rltf/{record['env']}/{part}" if part else f"rltf/{record['env']}"
+        apart.setdefault(str(task.get("data_source") or made), []).append(record)
+    if len(apart) == 1:
+        return {f"step {step}": sessions}
+    return {f"step {step}, {source}": found for source, found in sorted(apart.items())}
 
 
 def _report(by_source: dict[str, list[Any]], facts: dict[str, Any], out: Path, seed: int) -> None:

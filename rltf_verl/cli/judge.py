@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rltf_verl.cli.common import episodes_of, nested, parse_options
+from rltf_verl.cli.common import episodes_of, settings_of
 
 judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says and is worth.")
 
@@ -87,7 +87,7 @@ def _judge_and_requests(
     from rltf_verl.runlog.episodes import read_wrong_attempts
     from rltf_verl.runlog.find import log_folder
 
-    told = nested(parse_options(options))
+    told = settings_of(options, env="--env {}")
     environment = make_env(env, **told.pop("env", {}))
     provider = make_provider("judge", **told)
     if log is None:

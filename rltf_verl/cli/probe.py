@@ -12,11 +12,10 @@ import typer
 from rltf_verl.cli.common import (
     BootstrapSeed,
     episodes_of,
-    nested,
-    parse_options,
     play,
     questions_of,
     require_all,
+    settings_of,
 )
 
 
@@ -71,7 +70,7 @@ def probe(
     actor_rollout_ref.rollout.n=8 --out outputs/probe
     """
     file = Path(words[0]) if words and "=" not in words[0] else None
-    told = nested(parse_options(words[1:] if file else words))
+    told = settings_of(words[1:] if file else words)
     if (file is None) == (log is None):
         raise ValueError("say either a dataset, DATA.parquet, or --log with a folder of episodes")
     if step is not None and log is None:

@@ -107,9 +107,9 @@ def rltf_block(
     """
     episode = dict(told.get("episode") or {})
     if "horizon" in episode:
-        raise ValueError(
-            f"episode.horizon={episode['horizon']}: say --rounds {episode['horizon'] - 1} instead"
-        )
+        horizon = episode["horizon"]
+        rounds = horizon - 1 if isinstance(horizon, int) else "N"
+        raise ValueError(f"episode.horizon={horizon}: say --rounds {rounds} instead")
     values = {
         k: told.get(k, blocks.get(k))
         for k in ("reward", "seed")

@@ -12,6 +12,7 @@ from rltf_verl.plan.answers import NO_IDEA, Tried, forms_asked
 from rltf_verl.plan.inputs import Inputs
 from rltf_verl.plan.measure import Measured
 from rltf_verl.plan.play import Played
+from rltf_verl.plan.sizes import epochs_end_first, steps_of
 from rltf_verl.plan.stand_ins import CRITIQUE, JUDGED, LATER
 from rltf_verl.types import Turn
 
@@ -47,6 +48,13 @@ def _settings(inputs: Inputs) -> Iterator[str]:
         yield (
             f"trainer.save_freq={save}: no checkpoint is written, and the trained model is lost;"
             " set it to the steps between two checkpoints, e.g. 50"
+        )
+    if epochs_end_first(inputs):
+        yield (
+            f"trainer.total_training_steps={get('trainer.total_training_steps')}: the run ends"
+            f" after {steps_of(inputs)} steps, with its trainer.total_epochs="
+            f"{get('trainer.total_epochs')}, and does not validate or save its last step; raise"
+            " trainer.total_epochs"
         )
     both = set(files_of(get("data.train_files") or [])) & set(files_of(get("data.val_files") or []))
     if both:

@@ -200,7 +200,7 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
         "epochs": get("trainer.total_epochs"),
         "logger": [logger] if isinstance(logger, str) else list(logger),
         "metrics_file": _metrics_file(get("trainer.project_name"), get("trainer.experiment_name")),
-        "validations": validations_of(get, steps),
+        "validations": validations_of(inputs),
         "validate_before": bool(get("trainer.val_before_train")),
         "validate_every": int(get("trainer.test_freq")),
         "validation_feedback_every": every,

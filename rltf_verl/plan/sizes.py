@@ -50,17 +50,30 @@ def updates_of(get: Setting, config: RLTFConfig) -> int:
 
 
 def steps_of(inputs: Inputs) -> int:
-    """Training steps of the run; an incomplete last batch of an epoch is left out."""
+    """Training steps of the run: all its epochs, without an incomplete last batch of each, or as
+    many of them as `trainer.total_training_steps` says.
+    """
     get = inputs.setting
     given = get("trainer.total_training_steps")
     per_epoch = inputs.num_train // int(get("data.train_batch_size"))
-    return int(given) if given is not None else per_epoch * int(get("trainer.total_epochs"))
+    most = per_epoch * int(get("trainer.total_epochs"))
+    return most if given is None or 0 < most < int(given) else int(given)
 
 
-def validations_of(get: Setting, steps: int) -> int:
+def epochs_end_first(inputs: Inputs) -> bool:
+    """Whether fewer steps are played than `trainer.total_training_steps` says. verl then never
+    comes to the step that it takes for the last: none is validated or saved as such.
+    """
+    given = inputs.setting("trainer.total_training_steps")
+    return given is not None and steps_of(inputs) < int(given)
+
+
+def validations_of(inputs: Inputs) -> int:
     """How often the run validates."""
+    get, steps = inputs.setting, steps_of(inputs)
     every = int(get("trainer.test_freq"))
-    during = 0 if every <= 0 else steps // every + (steps % every > 0)
+    last = every > 0 and steps % every > 0 and not epochs_end_first(inputs)
+    during = 0 if every <= 0 else steps // every + last
     return during + bool(get("trainer.val_before_train"))
 
 

@@ -136,7 +136,7 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
     found: list[tuple[Problem, str, str, Grade]] = []
     for record in read_episodes(folder):
         wrong = next((turn for turn in record["turns"] if not turn["grade"]["correct"]), None)
-        if wrong is not None and record["task"] is not None and len(found) < num:
+        if wrong is not None and record.get("task") is not None and len(found) < num:
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
             found.append((problem, record["question"], wrong["text"], _grade(wrong["grade"])))
     if not found:

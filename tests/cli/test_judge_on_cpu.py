@@ -106,3 +106,15 @@ def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:
 
 def test_nested_options() -> None:
     assert nested({"a": 1, "b.c": 2, "b.d.e": json}) == {"a": 1, "b": {"c": 2, "d": {"e": json}}}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"a": 1, "a.b": 2}, "a.b=2: a has the value 1 already"),
+        ({"a.b": 2, "a": 1}, "a=1: a has keys of its own already"),
+    ],
+)
+def test_a_key_is_a_value_or_a_block(options: dict[str, int], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        nested(options)

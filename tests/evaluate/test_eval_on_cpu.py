@@ -384,6 +384,10 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         (["limits.max_concurrency=0"], "limits.max_concurrency=0"),
         (["distill.weight=1"], "rltf eval='distill' is not known"),
         (["episode.horizon=3"], "say --rounds 2 instead"),
+        (["episode.horizon=x"], "say --rounds N instead"),
+        (["episode=3"], "episode=3: is a block of keys; write episode.KEY=VALUE"),
+        (["limits=3"], "limits=3: is a block of keys; write limits.KEY=VALUE"),
+        (["feedback=judge"], "feedback=judge: is a block of keys; write feedback.provider=judge"),
         (["episode.revise=guidee"], "Did you mean 'guide'?"),
         (["feedback.provider=verifierr"], "rltf.feedback.provider='verifierr' is not known"),
         (["feedback.provider=judge"], "rltf.feedback.endpoint.base_url=???: must be a URL"),
@@ -424,6 +428,18 @@ def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
     assert told(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
     none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
     assert re.search("no validation sessions of step 4", none.stderr)
+
+
+def test_results_of_several_data_sources_are_apart(tmp_path: Path) -> None:
+    log = EpisodeLog(tmp_path / "log", "w")
+    for subset, correct in [("math500", True), ("math500", True), ("aime2024", False)]:
+        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
+        problem = Problem("math", 0, {"subset": subset}, "42")
+        log.append(Episode(problem, 0, (turn,)), question="q", step=8, validate=True, uid="u")
+    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
+    for subset, value in (("math500", 1), ("aime2024", 0)):
+        turns = told(tmp_path / "a", f"step 8, rltf/math/{subset}")["turns"]
+        assert turns[0]["standing"]["value"] == value
 
 
 def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:

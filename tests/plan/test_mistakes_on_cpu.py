@@ -368,6 +368,10 @@ WARNED = {
         "data.val_files=train.parquet: is trained on",
     ),
     "no validation": (["trainer.test_freq=-1"], "trainer.test_freq=-1: only the untrained model"),
+    "epochs that end before the steps": (
+        ["trainer.total_training_steps=100", "trainer.total_epochs=2"],
+        "trainer.total_training_steps=100: the run ends after 6 steps, with its",
+    ),
     "no checkpoint": (["trainer.save_freq=-1"], "trainer.save_freq=-1: no checkpoint is written"),
     "metrics printed only": (["trainer.logger=[console]"], "trainer.logger=[console]: metrics are"),
     "no episodes kept": (["rltf.episode_log.dir=null"], "rltf.episode_log.dir=null: no episodes"),

@@ -180,7 +180,7 @@ def _cases(record: Record, run: TrainingRun, reader: Reader) -> Iterator[Case]:
         yield from _feedback(record, turn, reader)
     later = sum(turn["parent"] is not None for turn in turns)
     for k in range(later):
-        yield "shortened", float(k < record["num_shortened"])
+        yield "shortened", float(k < record.get("num_shortened", 0))
 
 
 def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Iterator[Case]:
