@@ -12,6 +12,13 @@ if [[ ! -f "$out/dialogues.parquet" ]]; then
     exit 2
 fi
 mkdir -p "$out/sft"
+# verl goes on from the newest checkpoint in the folder, whatever data and model that is of.
+made_of="$model $(cksum < "$out/dialogues.parquet") $*"
+if [[ -f "$out/sft/made_of" && "$(cat "$out/sft/made_of")" != "$made_of" ]]; then
+    echo "$out/sft: holds a run of other dialogues, another MODEL or other words; move it away" >&2
+    exit 2
+fi
+echo "$made_of" > "$out/sft/made_of"
 VERL_FILE_LOGGER_PATH="$out/sft/metrics.jsonl" torchrun --standalone --nproc_per_node="${NUM_GPUS:-8}" \
     -m verl.trainer.sft_trainer \
     --config-dir "$here/config" --config-name sft \

@@ -60,13 +60,15 @@ if [[ -n "$plan" ]]; then
     exit "$refused"
 fi
 
-train() {
-    rltf seeds --seeds "${SEEDS:-0,1,2}" --out "$out" --hours "${HOURS:-48}" --keep-going \
+train() { # within so many hours
+    rltf seeds --seeds "${SEEDS:-0,1,2}" --out "$out" --hours "$1" --keep-going \
         --program "bash $(printf %q "$here/../run.sh")" \
         --arm grpo=rltf/kk_grpo --arm sd=rltf/kk_sd --arm fm=rltf/kk_fm -- "${words[@]}"
 }
 status=0
-train || train || status=$?
+hours="${HOURS:-48}"
+train "$hours" || train "$(awk -v all="$hours" -v gone="$SECONDS" 'BEGIN { left = all - gone / 3600; print (left > 0 ? left : 0) }')" \
+    || status=$?
 echo
 cat "$out/compare/compare.md"
 exit "$status"

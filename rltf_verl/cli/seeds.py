@@ -115,9 +115,13 @@ def runs_of(
 
 
 def _options_first(words: Sequence[str]) -> list[str]:
-    """Hydra's parser refuses overrides on both sides of an option."""
-    options, overrides = list[str](), list[str]()
-    for before, word in zip(["", *words], words, strict=False):
+    """Hydra's parser refuses overrides on both sides of an option. Words before the first of both
+    are the program's own.
+    """
+    ends = (i for i, word in enumerate(words) if "=" in word or word.startswith(("-", "~")))
+    start = next(ends, len(words))
+    options, overrides = list(words[:start]), list[str]()
+    for before, word in zip(["", *words[start:]], words[start:], strict=False):
         of_option = word.startswith("-") or before in WITH_VALUE
         (options if of_option else overrides).append(word)
     return options + overrides

@@ -147,6 +147,11 @@ def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
         "torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir "
     )
     assert line.endswith("optim.lr=5e-6")
+    assert start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")[0] == 0, "it goes on"
+    (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").write_text("more")
+    code, lines, said = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
+    assert (code, lines) == (2, [])
+    assert "holds a run of other dialogues" in said
 
 
 def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ from rltf_verl.adapters.adopt.tokens import ShellError, Token, tokenize
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.S)
 DECLARING = ("export", "declare", "local", "readonly", "typeset")
 LAUNCH = re.compile(r"main_ppo|fully_async_main|main_dapo")
+NO_LAUNCH = frozenset(
+    "awk cat cd cp echo find grep head kill less ln ls mkdir mv pgrep pkill printf rm rsync sed tail"
+    " tee touch".split()
+)
+"""Commands that may name a trainer, or a file that is called like it, and start none."""
 END_WORDS = {"then", "else", "elif", "fi", "do", "done", "esac", "}"}
 
 Truth = bool | None
@@ -341,7 +346,7 @@ class _Follower:
 
     def _start(self, words: list[str], assignments: list[str], line: int) -> Truth:
         made = [part for word in words for part in fields(word, self._variables)]
-        if any(LAUNCH.search(word) for word in made) and made[0] not in ("echo", "printf"):
+        if any(LAUNCH.search(word) for word in made) and made[0] not in NO_LAUNCH:
             self._launch(made, assignments, line)
             return True
         if made and made[0] in self._bodies:
@@ -363,6 +368,8 @@ class _Follower:
             for other in made[1:]:
                 self._variables.values[other] = ""
         elif name == "shift" and self._taken:
+            if made[1:] and not made[1].isdigit():
+                raise ShellError(f"line {self._variables.line}: {' '.join(words)}: is not known")
             del self._variables.arguments[: int(made[1]) if made[1:] else 1]
         elif name == "false":
             return False

@@ -285,6 +285,10 @@ REFUSED = {
         "python -m verl.trainer.main_ppo\npython -m verl.trainer.main_ppo",
         "starts trainings in lines 1, 2",
     ),
+    "a shift by what is not known": (
+        "N=$(wc -l x)\nshift $N\npython -m verl.trainer.main_ppo a=1",
+        "line 2: shift $N: is not known",
+    ),
     "an open quote": ("python -m verl.trainer.main_ppo 'a", "line 1: a quote ' is not closed"),
     "no override": ("python -m verl.trainer.main_ppo a=[1", "a=[1: Hydra cannot read it"),
     "an open block": ("if true; then\npython -m verl.trainer.main_ppo", "the end where fi"),

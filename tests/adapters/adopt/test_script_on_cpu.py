@@ -30,6 +30,9 @@ CASES = {
     "functions, loops and documents": "f() {\n  X=9\n}\nwhile [ $# -gt 5 ]; do X=8; shift; done\n"
     "cat <<EOF >/dev/null\nmain_ppo 'no\nEOF\nmain_ppo x$X",
     "shift": "shift\nmain_ppo $1",
+    "files called like it": "cd /tmp && ls >/dev/null main_ppo.log 2>&1\n"
+    "main_ppo $1 2>&1 | tee /dev/null main_ppo.log",
+    "an empty array in arithmetic": "A=()\nmain_ppo $((A + 1))",
     "tilde": "main_ppo ~/x a=~ '~/y'",
     "(( ))": "if (( 2 * 3 > 5 )); then X=1; fi\nmain_ppo $X",
 }
