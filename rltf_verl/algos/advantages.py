@@ -17,13 +17,20 @@ from rltf_verl.config.objectives import Estimator
 
 
 def first_turn_mean(values: torch.Tensor, sessions: Sessions) -> torch.Tensor:
-    """[S] mean of the group's first-turn values, early-stopped sessions included (paper: b⁽⁰⁾)."""
-    first = values[:, 0].double()
-    sums = torch.zeros(sessions.num_groups, dtype=torch.float64).index_add_(
-        0, sessions.group, first
-    )
-    counts = torch.bincount(sessions.group, minlength=sessions.num_groups)
-    return (sums / counts.clamp(min=1))[sessions.group].to(values.dtype)
+    """[S] mean of the group's first-turn values, early-stopped sessions included (paper: b⁽⁰⁾),
+    those without a verdict not; 0 if there is none.
+    """
+    sums, counts = first_turn_sums(values, sessions)
+    return (sums / counts.clamp(min=1)).to(values.dtype)
+
+
+def first_turn_sums(values: torch.Tensor, sessions: Sessions) -> tuple[torch.Tensor, torch.Tensor]:
+    """[S] float64 each: sum and number of the group's first-turn values that have a verdict."""
+    known = ~sessions.ungraded[:, 0]
+    of_group = torch.zeros(2, sessions.num_groups, dtype=torch.float64)
+    of_group[0].index_add_(0, sessions.group, torch.where(known, values[:, 0], 0.0).double())
+    of_group[1].index_add_(0, sessions.group, known.double())
+    return of_group[0][sessions.group], of_group[1][sessions.group]
 
 
 def with_neutral_rewards(sessions: Sessions, ungraded: torch.Tensor) -> Sessions:
@@ -52,15 +59,17 @@ def turn_advantages(
     estimator: Estimator = "group_mean",
     norm_by_std: bool = False,
 ) -> torch.Tensor:
-    """A_m = R_m − b_m for every turn m; n is the size of its cohort (`sessions.cohorts`).
+    """A_m = R_m − b_m for every turn m, 0 for one without a verdict; n is the size of its cohort
+    (`sessions.cohorts`), those without a verdict left out.
 
     group_mean (the paper):  b = mean of the cohort, itself included. Estimates (1 − 1/n) times the
         gradient; alone in its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
     leave_one_out:  b = mean of the others of the cohort. Unbiased, but for turns that are alone:
         they get 0.
     ragged:  b = Σ over the others / (number of lines − 1), where a line that ended earlier counts
-        as 0. Its number of terms does not depend on when anybody stopped, so it is unbiased under
-        ragged turn counts (verl RFC #7244); a single line has b = 0.
+        as 0, and one without a verdict as its stand-in. Its number of terms does not depend on when
+        anybody stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a single line
+        has b = 0.
     joined:  b = mean over the group's first attempts and refined answers together
         (`sessions.joined`), for turns of any number (Critique-GRPO). A refinement that is right
         lowers what its first attempt is worth.
@@ -81,21 +90,22 @@ def turn_advantages(
     where, members = (
         joined(sessions) if estimator == "joined" else (cohorts(sessions), sessions.valid)
     )
-    sums, counts = cohort_sums(returns, where, members)
+    graded = members & ~sessions.ungraded
+    sums, counts = cohort_sums(returns, where, graded)
     own = returns.double()
     if estimator in ("group_mean", "joined"):
         baseline = sums / counts.clamp(min=1)
     elif estimator == "leave_one_out":
         baseline = torch.where(counts > 1, (sums - own) / (counts - 1).clamp(min=1), own)
     elif estimator == "ragged":
-        baseline = (sums - own) / (where.lines - 1).clamp(min=1)
+        baseline = (cohort_sums(returns, where, members)[0] - own) / (where.lines - 1).clamp(min=1)
     elif estimator == "first_turn":
         baseline = first_turn_mean(own, sessions).unsqueeze(1)
     else:
         baseline = torch.zeros_like(own)
-    advantages = torch.where(sessions.valid, own - baseline, 0.0)
+    advantages = torch.where(sessions.valid & ~sessions.ungraded, own - baseline, 0.0)
     if norm_by_std:
-        deviation = torch.where(members, own - sums / counts.clamp(min=1), 0.0)
+        deviation = torch.where(graded, own - sums / counts.clamp(min=1), 0.0)
         squares, _ = cohort_sums(deviation**2, where, members)
         std = (squares / (counts - 1).clamp(min=1)).sqrt()
         advantages = torch.where(counts > 1, advantages / (std + 1e-8), 0.0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from rltf_verl.algos.advantages import first_turn_mean, turn_advantages
+from rltf_verl.algos.advantages import first_turn_mean, first_turn_sums, turn_advantages
 from rltf_verl.algos.sessions import Sessions, depth
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config.objectives import Baseline
@@ -57,10 +57,8 @@ def distill_advantages(
 
 
 def _leave_one_out(rewards: torch.Tensor, sessions: Sessions) -> torch.Tensor:
-    n = torch.bincount(sessions.group, minlength=sessions.num_groups)[sessions.group].to(
-        rewards.dtype
-    )
-    others = (first_turn_mean(rewards, sessions) * n - rewards[:, 0]) / (n - 1).clamp(min=1)
+    sums, n = (each.to(rewards.dtype) for each in first_turn_sums(rewards, sessions))
+    others = (sums - rewards[:, 0]) / (n - 1).clamp(min=1)  # who has no verdict has no later answer
     return torch.where(n > 1, 1.0, 0.0).unsqueeze(1) * (rewards - others.unsqueeze(1))
 
 

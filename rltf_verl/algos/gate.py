@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
+from rltf_verl.algos.sessions import Sessions, depth
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -24,7 +26,20 @@ class Evidence:
     right: torch.Tensor
     """[M] bool: the verdict on that answer."""
     solved: torch.Tensor
-    """[M] p̂: the share of right answers among the group's at that turn."""
+    """[M] p̂ of its turn (`solved_share`)."""
+
+
+def solved_share(sessions: Sessions) -> torch.Tensor:
+    """[S, M] p̂: the share of right answers among the group's at the turn's place in its line; those
+    without a verdict count neither way.
+    """
+    depths, num_turns = depth(sessions), sessions.valid.shape[1]
+    cell = sessions.group.unsqueeze(1) * num_turns + depths
+    known = sessions.valid & ~sessions.ungraded
+    sums = torch.zeros(2, sessions.num_groups * num_turns)
+    sums[0].index_add_(0, cell.reshape(-1), (sessions.correct & known).reshape(-1).float())
+    sums[1].index_add_(0, cell.reshape(-1), known.reshape(-1).float())
+    return (sums[0] / sums[1].clamp(min=1))[cell]
 
 
 Gate = Callable[[Evidence, float], tuple[torch.Tensor, torch.Tensor]]

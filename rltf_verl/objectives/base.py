@@ -56,7 +56,7 @@ class Objective(Generic[S]):
     """Frozen dataclass of the block."""
     sampled: ClassVar[bool] = False
     """The policy sampled its tokens under their row's own prompt: verl's registered policy loss
-    trains them, and `loss` is not called."""
+    trains them, and `loss` is not called. Attempts and critiques alone (`types.SAMPLED`)."""
     ages: ClassVar[bool] = False
     """`rltf.max_staleness` takes the weight of its tokens away."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from rltf_verl.algos.gate import GATES, Evidence
+from rltf_verl.algos.gate import GATES, Evidence, solved_share
 from rltf_verl.algos.logit_distill import entropy_weight
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.shapes import require_shape
@@ -42,8 +42,16 @@ class LogitDistill(Objective[LogitDistillConfig]):
         return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in taught if t))
 
     def lives(self, sessions: Sessions) -> torch.Tensor:
-        """[S] bool: where an attempt has a teacher."""
-        return sessions.taught.any(dim=1)
+        """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""
+        taught, gate = sessions.taught, self.config.teacher.gate
+        if gate == "magnitude":  # it scales advantages, and 0 stays 0
+            taught = torch.zeros_like(taught)
+        elif gate == "route":
+            taught = taught & ~sessions.correct
+        elif gate == "variance":
+            solved = solved_share(sessions)
+            taught = taught & (solved > 0) & (solved < 1)
+        return taught.any(dim=1)
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
@@ -162,9 +170,5 @@ def _evidence(
 ) -> Evidence:
     sessions = batch.sessions
     session, turn = batch.session[place].long(), batch.turn[place].long()
-    right = (sessions.correct & sessions.valid).to(gap.dtype)
-    sums = torch.zeros(2, sessions.num_groups, right.shape[1], dtype=gap.dtype)
-    sums[0].index_add_(0, sessions.group, right)
-    sums[1].index_add_(0, sessions.group, sessions.valid.to(gap.dtype))
-    solved = (sums[0] / sums[1].clamp(min=1))[sessions.group[session], turn]
+    solved = solved_share(sessions)[session, turn].to(gap.dtype)
     return Evidence(gap, targets.advantages[place], sessions.correct[session, turn], solved)

@@ -10,6 +10,8 @@ import torch
 from torch.distributions import Binomial
 
 from rltf_verl.algos.advantages import turn_advantages
+from rltf_verl.algos.distill import distill_advantages
+from rltf_verl.algos.gate import solved_share
 from rltf_verl.algos.pack import pack_sessions
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.config import AttemptConfig, RLTFConfig
@@ -73,7 +75,8 @@ def test_four_equal_answers_have_equal_advantages_though_one_got_no_feedback(
     be a lie.
     """
     table = advantages([MENDED, MENDED, MENDED, broken(stop)], estimator, gamma)
-    assert table[:, 0].tolist() == pytest.approx([table[0, 0].item()] * 4, abs=1e-6)
+    own = 0.0 if stop == "ungraded" else table[0, 0].item()
+    assert table[:, 0].tolist() == pytest.approx([table[0, 0].item()] * 3 + [own], abs=1e-6)
     if estimator in (*BY_COHORT, "first_turn"):
         close(table[:, 0], [0.0] * 4)
 
@@ -99,6 +102,38 @@ def test_without_a_verdict_the_whole_return_is_the_siblings_mean():
     sessions = pack_sessions([right, MENDED, broken("ungraded")], [0] * 3)
     close(discounted_returns(sessions, 0.1)[:, 0], [1.0, 0.1, 0.55])
     close(turn_advantages(discounted_returns(sessions, 0.1), sessions)[:, 0], [0.45, -0.45, 0.0])
+
+
+UNGRADED = episode((0.0, None, None), (0.0, 0, "ungraded"))
+FAILED = episode((0.0, None, None), (0.0, 0, "horizon"))
+
+
+@pytest.mark.parametrize("norm_by_std", [False, True])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_without_a_verdict_there_is_no_advantage(estimator, norm_by_std):
+    """First and second answers; nor do they narrow what the others are compared with."""
+    sessions = pack_sessions([MENDED, MENDED, FAILED, UNGRADED, broken("ungraded")], [0] * 5)
+    table = turn_advantages(discounted_returns(sessions, 0.1), sessions, estimator, norm_by_std)
+    assert (table[3, 1], table[4, 0]) == (0, 0)
+    if estimator not in ("ragged", "first_turn", "joined"):  # of second answers alone
+        others = pack_sessions([MENDED, MENDED, FAILED], [0] * 3)
+        alone = turn_advantages(discounted_returns(others, 0.1), others, estimator, norm_by_std)
+        close(table[:3, 1], alone[:, 1].tolist())
+
+
+def test_distillation_compares_with_first_answers_that_have_a_verdict():
+    """Rewards 1 and 0 of first answers; a third session has none."""
+    sessions = pack_sessions([broken("solved", 1.0), MENDED, broken("ungraded")], [0] * 3)
+    assert distill_advantages(sessions.rewards, sessions, "first_turn")[1, 1] == 0.5
+    assert distill_advantages(sessions.rewards, sessions, "leave_one_out")[1, 1] == 0
+
+
+def test_the_share_of_right_answers_is_of_a_place_in_the_line_and_of_verdicts():
+    """A tree's third turn may be a second answer; `p̂` of the first answers of both is 0."""
+    one = episode((0.0, None, None), (1.0, 0, "solved"), (0.0, 0, None), (0.0, 2, "horizon"))
+    other = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "solved"), (0.0, 0, "ungraded"))
+    share = solved_share(pack_sessions([one, other], [0, 0]))
+    close(share, [[0, 1 / 3, 1 / 3, 1 / 2], [0, 1 / 3, 1 / 2, 1 / 3]])
 
 
 def test_nobody_went_on():

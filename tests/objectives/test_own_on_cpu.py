@@ -7,7 +7,7 @@ import torch
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.config import ConfigError, RLTFConfig
-from rltf_verl.objectives import objective_weights, objectives_of, role_names
+from rltf_verl.objectives import Objective, objective_weights, objectives_of, role_names
 from rltf_verl.objectives.rows import session_rows
 from rltf_verl.objectives.targets import compute_targets
 from tests.support.episode_rows import episode, turn
@@ -16,6 +16,12 @@ FILE = "docs/examples/unlearn.py"
 UNLEARN = {"objectives": {"unlearn": f"{FILE}:Unlearn"}}
 PUT_RIGHT = episode(turn([1, 2], [3, 4], 0.0), turn([1, 9], [5, 6, 7], 1.0))
 RIGHT = episode(turn([1, 2], [5, 6], 1.0))
+
+
+class Sampled(Objective):
+    """What verl's policy loss would train, and does not."""
+
+    sampled = True
 
 
 def read(**blocks):
@@ -74,6 +80,18 @@ async def test_its_baseline():
         ({"objectives": {"admin": f"{FILE}:Unlearn"}}, "admin: verl would take the min of its"),
         ({**UNLEARN, "unlearn": {"mos": 1}}, "rltf.unlearn.mos=1: unknown key; did you mean"),
         ({**UNLEARN, "unlearn": {"start_step": -1}}, "rltf.unlearn.start_step=-1: must not be"),
+        (
+            {**UNLEARN, "unlearn": {"grad_share": 0.5}, "distill": {"weight": 1, "grad_share": 0.6}},
+            "rltf.unlearn.grad_share=0.5: with the shares of the others this makes 1.1; together",
+        ),
+        (
+            {**UNLEARN, "unlearn": {"grad_share": 0.5}, "attempt": {"weight": 0}},
+            "rltf.unlearn.grad_share=0.5: rltf.attempt.weight=0 leaves nothing beside it",
+        ),
+        (
+            {"objectives": {"u": "tests.objectives.test_own_on_cpu:Sampled"}},
+            "rltf.objectives.u=.*: sampled=True is for attempts and critiques",
+        ),
         ({"distill": {"baseline": "best"}}, "rltf.distill.baseline=best: must be one of"),
     ],
 )

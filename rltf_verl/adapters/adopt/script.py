@@ -18,9 +18,9 @@ from rltf_verl.adapters.adopt.tokens import ShellError, Token, tokenize
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.S)
 DECLARING = ("export", "declare", "local", "readonly", "typeset")
 LAUNCH = re.compile(r"main_ppo|fully_async_main|main_dapo")
-NO_LAUNCH = frozenset(
-    "awk cat cd cp echo find grep head kill less ln ls mkdir mv pgrep pkill printf rm rsync sed tail"
-    " tee touch".split()
+NO_LAUNCH = re.compile(
+    r"awk|cat|cd|cp|echo|find|grep|head|kill|less|ln|ls|mkdir|mv|pgrep|pkill|printf|rm|rsync|sed"
+    r"|tail|tee|touch"
 )
 """Commands that may name a trainer, or a file that is called like it, and start none."""
 END_WORDS = {"then", "else", "elif", "fi", "do", "done", "esac", "}"}
@@ -346,7 +346,7 @@ class _Follower:
 
     def _start(self, words: list[str], assignments: list[str], line: int) -> Truth:
         made = [part for word in words for part in fields(word, self._variables)]
-        if any(LAUNCH.search(word) for word in made) and made[0] not in NO_LAUNCH:
+        if any(LAUNCH.search(word) for word in made) and not NO_LAUNCH.fullmatch(made[0]):
             self._launch(made, assignments, line)
             return True
         if made and made[0] in self._bodies:

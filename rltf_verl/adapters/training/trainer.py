@@ -235,15 +235,19 @@ class RLTFTrainerMixin(_Trainer):
     def _written(self, step: StepRows, trained: Trained) -> KVBatchMeta:
         """All rows, with the columns and constants that the update reads."""
         batch = step.write(target_columns(step.batch, trained.targets, trained.trust))
+        live = trained.live_rows(step.batch).tolist()
         if trained.taught is not None and bool(trained.lesson_weights.any()):
             own = self.rltf.logit_distill
             batch = write_lessons(step, trained.taught, trained.lesson_weights, own)
-            num_tokens = len(trained.lesson_weights) / self.rltf.updates_per_batch
+            # Only rows of the update add to the sum that this divides.
+            skips = skips_idle_rows(self.config.actor_rollout_ref.actor)
+            lessons = (o for o in trained.taught.lessons if live[o.row] or not skips)
+            num_tokens = sum(len(o.response) for o in lessons) / self.rltf.updates_per_batch
             weight = trained.weights["logit_distill"]
             batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens})
         batch.extra_info[DENOMINATOR] = self._denominator(len(step.facts))
-        for i, live in zip(step.at, trained.live_rows(step.batch).tolist(), strict=True):
-            batch.tags[i][LIVE] = live
+        for i, is_live in zip(step.at, live, strict=True):
+            batch.tags[i][LIVE] = is_live
         return batch
 
     def _step_metrics(

@@ -4,6 +4,7 @@ is counted.
 
 import itertools
 import logging
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,13 +18,16 @@ from rltf_verl.config import (
     DistillConfig,
     FeedbackModelingConfig,
     ImitateConfig,
+    LogitDistillConfig,
     RLTFConfig,
+    TeacherConfig,
 )
 from rltf_verl.objectives import objective_weights
 from rltf_verl.objectives.targets import live_groups
 from rltf_verl.types import Role
 
 GRPO = RLTFConfig(gamma=1.0)
+TAUGHT = replace(GRPO, logit_distill=LogitDistillConfig(weight=0.5))
 PER_SESSION = 2
 """Tokens of an attempt."""
 
@@ -266,4 +270,10 @@ def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
     *_, batch = sampled([NONE_MENDED, WRONG], rounds=0)
     step, weights = StepRows.read(batch, scored=False), objective_weights(GRPO, 0, 1)
     assert live_groups(step.batch, GRPO, weights).tolist() == [False, False]
-    assert live_groups(step.batch, GRPO, weights | {"logit_distill": 0.5}).tolist() == [True, False]
+    weights |= {"logit_distill": 0.5}
+    assert live_groups(step.batch, GRPO, weights).tolist() == [True, False]
+    for gate, live in (("route", True), ("sigmoid", True), ("magnitude", False)):
+        config = replace(TAUGHT, teacher=TeacherConfig(gate=gate))
+        assert live_groups(step.batch, config, weights).tolist() == [live, False]
+    config = replace(TAUGHT, teacher=TeacherConfig(gate="variance"))
+    assert not live_groups(step.batch, config, weights).any(), "no answer is right"

@@ -66,7 +66,7 @@ def step(monkeypatch):
         TEACHERS: {k: teacher_column(TAUGHT.get(k, ())) for k in KEYS},
     }
 
-    def run(config):
+    def run(config, loss="rltf_ppo"):
         written = {}
         tags = [{"response_len": len(SAID[k]), "is_padding": k.startswith("pad")} for k in KEYS]
         batch = KVBatchMeta(KEYS, tags, "train")
@@ -84,7 +84,14 @@ def step(monkeypatch):
             lambda keys, partition_id, fields: written.update(fields.items()) or batch,
         )
         trainer = object.__new__(RLTFTrainerSync)
-        actor = {"strategy": "fsdp2", "use_dynamic_bsz": True, "ppo_epochs": 1}
+        actor = {
+            "strategy": "fsdp2",
+            "use_dynamic_bsz": True,
+            "ppo_epochs": 1,
+            "policy_loss": {"loss_mode": loss},
+            "entropy_coeff": 0,
+            "use_kl_loss": False,
+        }
         verl = {
             "algorithm": {},
             "data": {"train_batch_size": 2, "max_response_length": 10},
@@ -110,9 +117,9 @@ def step(monkeypatch):
     return run
 
 
-def config(**teacher):
+def config(attempt=None, **teacher):
     return RLTFConfig(
-        attempt=AttemptConfig(estimator="none"),
+        attempt=attempt or AttemptConfig(estimator="none"),
         logit_distill=LogitDistillConfig(weight=0.5, divergence="sampled_token"),
         teacher=TeacherConfig(right=True, reads="reference", **teacher),
     )
@@ -145,3 +152,14 @@ def test_a_gate_weighs_advantages_and_teacher(step):
     assert not any("teacher" in name for name in written), "nothing is left for the loss"
     assert "rltf_logit_weight" not in batch.extra_info
     assert metrics["rltf/logit_distill/teacher_gap_abs"] == pytest.approx(0.1)
+
+
+def test_the_mean_divergence_is_of_the_rows_that_are_updated(step):
+    """The right answer has no advantage and, routed, no teacher: its row is left out of the update,
+    but not where every token has a loss.
+    """
+    settings = config(AttemptConfig(weight=0), gate="route")
+    batch, _, _ = step(settings)
+    assert batch.extra_info["rltf_logit_tokens"] == 2
+    batch, _, _ = step(settings, loss="dro")
+    assert batch.extra_info["rltf_logit_tokens"] == 4
