@@ -49,7 +49,9 @@ class Env(Protocol):
     arguments with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. An
     environment whose `grade` waits for other processes (a sandbox, a worker pool, a judge) has a
     class attribute `blocking = True`: sessions then call it in a thread, and the others go on. One
-    that asks judges declares them as `judges` (`judge.gateway.judges_of`).
+    that asks judges declares them as `judges` (`judge.gateway.judges_of`). One whose hints are
+    somebody else's words, who knows the reference, has `quotes_others = True`: the leak guard then
+    reads them.
     """
 
     name: str

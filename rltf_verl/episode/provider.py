@@ -13,6 +13,7 @@ from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.feedback.siblings import SiblingsProvider
+from rltf_verl.judge.gateway import judges_of
 
 
 def build_provider(config: FeedbackConfig) -> FeedbackProvider:
@@ -43,13 +44,14 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
     siblings = provider if isinstance(provider, SiblingsProvider) else None
     if siblings is not None:  # what it adds are the policy's own words
         siblings.each = _guarded(siblings.each, guard)
+        siblings.judges = judges_of(siblings.each)
     if config.record_dir is not None:
         provider = RecordedProvider(provider, Path(config.record_dir), config.provider.options)
     return provider if siblings is not None else _guarded(provider, guard)
 
 
 def _guarded(provider: FeedbackProvider, guard: GuardConfig) -> FeedbackProvider:
-    if guard.action == "none" or not (provider.sees_reference or guard.check_all):
+    if guard.action == "none":
         return provider
     return GuardedProvider(
         provider,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,19 @@ import pytest
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup.files import check_dataset, resolve_files
-from rltf_verl.config import ConfigError
+from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.contract import hostile_texts
 from rltf_verl.data.schema import check_parquet, problem_of
 from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs.reward_function import RewardFunction
+from rltf_verl.episode.provider import build_provider
+from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.types import Grade
+from rltf_verl.types import Grade, Problem, Turn
+from tests.support.feedback_fakes import asked, turn
 
 FILE = """
-import asyncio, time
+import asyncio, sys, time
 
 
 def compute_score(data_source, solution_str, ground_truth, extra_info, bonus=0.0):
@@ -38,7 +42,11 @@ async def slowly(data_source, solution_str, ground_truth, extra_info):
 
 
 def returns(data_source, solution_str, ground_truth, extra_info):
-    return eval(solution_str, {"nan": float("nan")})
+    return eval(solution_str, {"nan": float("nan"), "late": late, "exit": sys.exit})
+
+
+def late(where):
+    raise TimeoutError(where)
 
 
 def asks(data_source, solution_str, ground_truth, extra_info):
@@ -125,6 +133,9 @@ def test_its_words_are_the_feedback(file: Path) -> None:
         ("'good'", False, None, "ValueError: could not convert string to float: 'good'"),
         ("None", False, None, "TypeError: float() argument must be"),
         ("1/0", False, None, "ZeroDivisionError: division by zero"),
+        ("next(iter([]))", False, None, "StopIteration"),
+        ("exit(3)", False, None, "SystemExit: 3"),
+        ("late('at the remote')", False, None, "TimeoutError: at the remote"),
     ],
 )
 def test_whatever_it_returns(
@@ -182,6 +193,31 @@ def test_the_guard_finds_the_answer_and_does_not_ask_the_function(file: Path) ->
     problem = problem_of(env, row())
     assert find_leaks(env, problem, "The answer is 7.")
     assert not find_leaks(env, problem, "The answer is no even number.")
+
+
+@pytest.mark.parametrize("tells", [True, False])
+async def test_words_that_give_the_answer_away_are_withheld(tmp_path: Path, tells: bool) -> None:
+    """The function knows the ground truth, and what it says reaches the policy."""
+    said = "It should be 71 a day." if tells else "It should be more."
+    (tmp_path / "reward.py").write_text(
+        "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+        f"    return {{'score': 0.0, 'feedback': {said!r}}}\n"
+    )
+    env = RewardFunction(f"{tmp_path / 'reward.py'}:compute_score")
+    problem = problem_of(env, row("71"))
+    provider = build_provider(RLTFConfig().feedback)
+    request = asked(wrong_turn(env, problem, "8"), env=env, problem=problem)
+    if tells:
+        with pytest.raises(FeedbackUnavailable, match=r"the leak guard dropped it \(answer: "):
+            await provider.feedback(request)
+    else:
+        assert (await provider.feedback(request)).text.endswith(said)
+
+
+def wrong_turn(env: RewardFunction, problem: Problem, text: str) -> Turn:
+    # not `grade`, which starts a loop of its own
+    grade = Grade(False, True, details={"feedback": env._function("", text, "", {})["feedback"]})
+    return replace(turn(text), grade=grade)
 
 
 def test_a_wrapped_row_is_the_same_problem(tmp_path: Path, file: Path) -> None:

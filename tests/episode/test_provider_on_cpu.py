@@ -131,10 +131,8 @@ async def test_regenerated_feedback_is_what_the_next_turn_reads():
 def test_who_is_guarded():
     assert isinstance(build_provider(config()), GuardedProvider)
     assert isinstance(build_provider(config("peer", {"action": "redact"})), GuardedProvider)
-    assert not isinstance(build_provider(config("verifier", level="hint")), GuardedProvider)
-    assert isinstance(
-        build_provider(config("verifier", {"check_all": True}, level="hint")), GuardedProvider
-    )
+    hint = build_provider(config("verifier", level="hint"))
+    assert isinstance(hint, GuardedProvider), "it may quote others who see the reference"
     told = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
     assert not isinstance(build_provider(told), GuardedProvider)
 

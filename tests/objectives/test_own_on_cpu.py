@@ -81,7 +81,11 @@ async def test_its_baseline():
         ({**UNLEARN, "unlearn": {"mos": 1}}, "rltf.unlearn.mos=1: unknown key; did you mean"),
         ({**UNLEARN, "unlearn": {"start_step": -1}}, "rltf.unlearn.start_step=-1: must not be"),
         (
-            {**UNLEARN, "unlearn": {"grad_share": 0.5}, "distill": {"weight": 1, "grad_share": 0.6}},
+            {
+                **UNLEARN,
+                "unlearn": {"grad_share": 0.5},
+                "distill": {"weight": 1, "grad_share": 0.6},
+            },
             "rltf.unlearn.grad_share=0.5: with the shares of the others this makes 1.1; together",
         ),
         (

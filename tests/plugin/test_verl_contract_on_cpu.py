@@ -304,6 +304,8 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
+    from rltf_verl.adapters.training.trainer import DROPPED
+
     assert list(inspect.signature(ReplayBuffer.sample).parameters) == [
         "self",
         "global_steps",
@@ -319,6 +321,8 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
         "while the replicas are awake"
     )
     assert "raise RuntimeError(message)" in sample, "where no row came of any group"
+    dropped = inspect.getsource(ReplayBuffer._evict_terminal_groups)
+    assert DROPPED.removeprefix("training") in dropped
     assert 'self.config.data.get("gen_batch_size", None)' in inspect.getsource(
         PPOTrainer._init_dataloader
     )

@@ -95,6 +95,9 @@ if TYPE_CHECKING:
 else:
     _Trainer = object
 
+DROPPED = "training/rollout_failure/evicted_samples"
+"""verl's count of groups that it drops because a session raised, and replaces."""
+
 
 class RLTFTrainerMixin(_Trainer):
     """Overrides of verl's V1 trainer; put before one of its modes in the bases.
@@ -261,7 +264,7 @@ class RLTFTrainerMixin(_Trainer):
             **role_metrics(owners, step.batch, trained.targets, trained.weights),
             **session_metrics(step.facts, self.rltf.episode.horizon),
             **stale_metrics(owners, step.batch, trained.stale),
-            "rltf/session/lost_share": lost_share(len(step.facts), self._num_sessions()),
+            "rltf/session/lost_share": self._lost_share(len(step.facts), before),
             **self.judge.metrics(),
             **self._teacher_metrics(step, trained),
         }
@@ -269,6 +272,11 @@ class RLTFTrainerMixin(_Trainer):
         for objective in self.objectives:
             objective.look({**before, **metrics})
         return metrics
+
+    def _lost_share(self, num_sessions: int, before: Mapping[str, float]) -> float:
+        """Of the sessions that were played; all of a group that verl drops and plays again."""
+        dropped = before.get(DROPPED, 0) * self.config.actor_rollout_ref.rollout.n
+        return lost_share(num_sessions, int(self._num_sessions() + dropped))
 
     def _rollout_correction(self, step: StepRows) -> tuple[torch.Tensor | None, dict[str, float]]:
         """[L] weights of verl's rollout correction and its metrics, where it is on."""

@@ -16,7 +16,6 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import FeedbackLevel, Splits
@@ -50,6 +49,7 @@ class RewardFunction:
 
     name = "reward_function"
     blocking = True
+    quotes_others = True
 
     def __init__(
         self,
@@ -108,11 +108,16 @@ class RewardFunction:
         wrong, with the cause in `Grade.error`.
         """
         try:
-            returned = await asyncio.wait_for(self._call(problem, text), self._timeout_s)
-            return self._grade(returned)
+            # What the function raises is returned: a TimeoutError of its own is none of ours.
+            returned, raised = await asyncio.wait_for(self._call(problem, text), self._timeout_s)
         except asyncio.TimeoutError:
             error = f"no score within rltf.env.timeout_s={self._timeout_s:g} s"
-        except Exception as raised:  # user code
+        else:
+            try:
+                if raised is None:
+                    return self._grade(returned)
+            except Exception as no_score:  # a value of user code
+                raised = no_score
             error = " ".join(f"{type(raised).__name__}: {raised}".split())
         return Grade(correct=False, format_ok=True, error=f"rltf.env.function: {error[:500]}")
 
@@ -135,7 +140,7 @@ class RewardFunction:
             " it: custom_reward_function.path=./reward.py custom_reward_function.name=compute_score"
         )
 
-    async def _call(self, problem: Problem, text: str) -> Any:
+    async def _call(self, problem: Problem, text: str) -> Ended:
         arguments = {
             "data_source": problem.data["data_source"],
             "solution_str": text,
@@ -144,7 +149,10 @@ class RewardFunction:
             **self._kwargs,
         }
         if inspect.iscoroutinefunction(self._function):
-            return await self._function(**arguments)
+            try:
+                return await self._function(**arguments), None
+            except (Exception, SystemExit) as raised:  # user code
+                return None, raised
         return await _in_a_thread(lambda: self._function(**arguments))
 
     def _grade(self, returned: Any) -> Grade:
@@ -167,28 +175,32 @@ class RewardFunction:
         )
 
 
-async def _in_a_thread(call: Callable[[], Any]) -> Any:
+Ended = tuple[Any, BaseException | None]
+"""What a function returned, or what it raised."""
+
+
+async def _in_a_thread(call: Callable[[], Any]) -> Ended:
     """`call()` in a daemon thread of its own. The pool of `asyncio.to_thread` has few threads, and
     a loop waits for them when it closes: calls that never end would hold up all others, and exit.
     """
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Any] = loop.create_future()
+    ended: asyncio.Future[Ended] = loop.create_future()
 
     def work() -> None:
         try:
-            settle = partial(_settle, ended, ended.set_result, call())
-        except Exception as raised:  # user code
-            settle = partial(_settle, ended, ended.set_exception, raised)
+            result: Ended = call(), None
+        except BaseException as raised:  # user code; a future takes no StopIteration
+            result = None, raised
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle)
+            loop.call_soon_threadsafe(_settle, ended, result)
 
     threading.Thread(target=work, daemon=True).start()
     return await ended
 
 
-def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], value: Any) -> None:
+def _settle(future: asyncio.Future[Ended], result: Ended) -> None:
     if not future.done():  # else it took too long
-        settle(value)
+        future.set_result(result)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from rltf_verl.envs.base import Env, FindsCandidates, GradesAsync, HasWorkedSolution
 from rltf_verl.envs.math.leaks import answer_candidates
+from rltf_verl.envs.text.boxed import last_box
 from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.envs.text.readings import readings
 from rltf_verl.feedback.guard.equality import find_reference, same_answer
@@ -138,7 +139,8 @@ def _answers(
     # A grader that waits for others is not asked about a hundred passages.
     asks = not isinstance(env, GradesAsync)
     for c in (*usual_candidates(text), *told):
-        if same_answer(c.answer, problem.reference) or (asks and is_correct(c.answer)):
+        said = last_box(c.answer) or c.answer
+        if same_answer(said, problem.reference) or (asks and is_correct(c.answer)):
             yield Leak("answer", c.start, c.end)
     repeated = find_reference(text, problem.reference)
     if repeated is not None:

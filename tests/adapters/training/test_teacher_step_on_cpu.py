@@ -66,7 +66,7 @@ def step(monkeypatch):
         TEACHERS: {k: teacher_column(TAUGHT.get(k, ())) for k in KEYS},
     }
 
-    def run(config, loss="rltf_ppo"):
+    def run(config, loss="rltf_ppo", **before):
         written = {}
         tags = [{"response_len": len(SAID[k]), "is_padding": k.startswith("pad")} for k in KEYS]
         batch = KVBatchMeta(KEYS, tags, "train")
@@ -110,7 +110,7 @@ def step(monkeypatch):
             "_lora": False,
         }
         trainer.__dict__.update(own)
-        metrics = {}
+        metrics = {f"training/{name}": value for name, value in before.items()}
         batch = trainer._compute_advantage(batch, metrics)
         return batch, {k: [row.tolist() for row in v.unbind()] for k, v in written.items()}, metrics
 
@@ -163,3 +163,10 @@ def test_the_mean_divergence_is_of_the_rows_that_are_updated(step):
     assert batch.extra_info["rltf_logit_tokens"] == 2
     batch, _, _ = step(settings, loss="dro")
     assert batch.extra_info["rltf_logit_tokens"] == 4
+
+
+@pytest.mark.parametrize(("dropped", "share"), [(0, 1 / 4), (1, 3 / 6)])
+def test_sessions_of_a_group_that_verl_drops_are_lost(step, dropped, share):
+    """Of two groups of two, three sessions are there."""
+    _, _, metrics = step(config(), **{"rollout_failure/evicted_samples": dropped})
+    assert metrics["rltf/session/lost_share"] == pytest.approx(share)
