@@ -41,12 +41,6 @@ class PolicyEndpoint(Endpoint):
         body = super().body(messages, seed)
         return body | {"seed": seed} if "seed" in body else body
 
-    def identity(self, body: dict[str, Any], seed: int) -> dict[str, Any]:
-        """The body and the seed, which an endpoint without the field does not get: samples are
-        never one sample.
-        """
-        return body if self.temperature == 0 else {**body, "seed": seed}
-
 
 class EndpointPolicy:
     """`policy.Policy` of one session.

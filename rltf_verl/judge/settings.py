@@ -113,8 +113,10 @@ class Endpoint:
         return fields | dict(json.loads(self.extra_body))
 
     def identity(self, body: dict[str, Any], seed: int) -> dict[str, Any]:
-        """What has to be equal in two calls for one reply to be the answer to both: the body."""
-        return body
+        """What has to be equal in two calls for one reply to be the answer to both: the body, and
+        the seed where there is randomness, sent or not.
+        """
+        return body if self.temperature == 0 or "seed" in body else {**body, "seed": seed}
 
 
 @dataclass(frozen=True)

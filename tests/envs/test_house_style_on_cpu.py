@@ -188,6 +188,8 @@ def test_feedback_by_level() -> None:
 
     assert said("7.MAY.1998", "location").endswith("Look at the day.")
     assert said("1998-MAY-07", "location").endswith("not how they make one date.")
+    assert said("1998MAY07", "location").endswith("not how they make one date.")
+    assert said("21998.MAY.07", "location").endswith("Look at the year.")
     assert said("1998.MAY.07", "hint") == "That is how we write it."
     assert "1998.MAY.07" in said("May 7, 1998", "full")
     hint = said("May 7, 1998", "hint")
@@ -233,6 +235,10 @@ def test_the_guard_finds_answers_and_parts() -> None:
         (REPLY, []),
         (REPLY.replace("the parcel", "your ORDER"), ["words"]),
         (REPLY.replace(".07", ".7"), ["date"]),
+        (REPLY.replace("1998.MAY", "21998.MAY"), ["date"]),
+        (REPLY.replace("MAY.07", "MAY.071"), ["date"]),
+        (REPLY.replace("1'249,50", "11'249,50"), ["amount"]),
+        (REPLY.replace("50 USD", "50 USDs"), ["amount"]),
         (REPLY.replace("1'249,50", "1249.50"), ["amount"]),
         (REPLY.replace("To Dana", "Dear Dana"), ["opening"]),
         (REPLY.rpartition("\n")[0], ["date", "amount", "words", "closing"]),

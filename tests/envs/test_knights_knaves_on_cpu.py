@@ -167,6 +167,8 @@ def test_strict_accepts_what_a_human_would(text: str) -> None:
         ("Emma, Noah, Mia", False),
         ("angel, devil, angel", False),
         ("Angels: Emma, Mia; devils:", False),
+        ("Emma is an angel, and so is Noah. Mia is an angel.", False),
+        ("Noah is a devil, as is Emma; Mia is an angel.", False),
         ("", False),
     ],
 )

@@ -182,6 +182,20 @@ async def test_the_cache_outlives_the_runtime(tmp_path) -> None:
         assert runtime.snapshot()["cache_hit_share"] == 1.0
 
 
+@pytest.mark.parametrize("cached", [False, True])
+async def test_calls_with_other_seeds_are_others_though_the_endpoint_gets_none(
+    tmp_path, cached: bool
+) -> None:
+    """Each is to be another opinion; a second call of the same seed is the first one."""
+    server = JudgeServer(latency=lambda rng: 0.05)
+    own = {"cache_dir": tmp_path} if cached else {}
+    async with serving(server, endpoint={"send_seed": False, "temperature": 0.7}, **own) as runtime:
+        seeds = (1, 2, 3, 3)
+        await asyncio.gather(*(runtime.complete(call(seed=seed)) for seed in seeds))
+        assert len(server.bodies) == 3
+        assert not any("seed" in body for body in server.bodies)
+
+
 async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
     server = JudgeServer()
     await server.start()

@@ -13,6 +13,9 @@ Cells = list[list[int | None]]
 
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{\w*\*?\}(?:\{[clr|\s]*\})?")
 _MARKUP = re.compile(r"""\\[a-zA-Z]+|\\[,;:! ]|[`$&{}"'|\\]""")
+_LATEX_ROW_END = re.compile(r"\\\\(?:\s*\[[^\][\n]{0,20}\])?")
+_RULE = re.compile(r"^(?=[^-\n]*-)[|:\- \t]+$", re.MULTILINE)
+"""Under the head of a Markdown table."""
 _ROW_END = re.compile(r"[\r\n;\])]")
 _CELL = re.compile(r"[^\s,\[(]+")
 _WHOLE = re.compile(r"(-?[0-9]{1,9})(?:\.0*)?")
@@ -46,7 +49,8 @@ def is_square(grid: Cells, n: int) -> bool:
 
 def _plain(text: str) -> str:
     """Without LaTeX and code marks; its row ends become line ends."""
-    text = text.replace("\\\\", "\n")  # first: in `\\\end` the first two belong together
+    text = _LATEX_ROW_END.sub("\n", text)  # first: in `\\\end` the first two belong together
+    text = _RULE.sub("", text)
     return _MARKUP.sub(" ", _ENVIRONMENT.sub("\n", text))
 
 

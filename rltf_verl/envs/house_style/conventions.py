@@ -8,6 +8,7 @@ those of the training set, of the test set and of the examples in feedback.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -73,6 +74,12 @@ class Kind:
             item = self.draw(rng)
             if share_of(item) == share:
                 return item
+
+
+def holds(text: str, part: str) -> bool:
+    """Whether a text has a part, and not inside of a longer number or word: 1978 is no 78."""
+    edges = [r"[0-9]" if sign.isdigit() else r"[^\W\d_]" for sign in (part[:1], part[-1:])]
+    return re.search(f"(?<!{edges[0]}){re.escape(part)}(?!{edges[1]})", text) is not None
 
 
 def share_of(item: Item) -> Share:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rltf_verl.envs.base import FeedbackLevel
 from rltf_verl.envs.house_style import letters
-from rltf_verl.envs.house_style.conventions import DATE, KINDS, Item, Kind, Rule
+from rltf_verl.envs.house_style.conventions import DATE, KINDS, Item, Kind, Rule, holds
 
 DRAWS = 40
 """Examples that are drawn for a feedback, to take the one least like the question."""
@@ -78,7 +78,7 @@ def entry_feedback(
 
 
 def _where(kind: Kind, item: Item, rule: Rule, text: str) -> str:
-    wrong = [name for name, part in kind.parts(item, rule) if name and part not in text]
+    wrong = [name for name, part in kind.parts(item, rule) if name and not holds(text, part)]
     if wrong:
         return f"Look at the {' and the '.join(wrong)}."
     return f"Each part is right, but not how they make one {kind.noun}."

@@ -9,7 +9,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rltf_verl.envs.house_style.conventions import AMOUNT, DATE, NAME, Conventions, Item, Rule
+from rltf_verl.envs.house_style.conventions import (
+    AMOUNT,
+    DATE,
+    NAME,
+    Conventions,
+    Item,
+    Rule,
+    holds,
+)
 
 NOUN = "reply"
 _GREETINGS = (
@@ -97,8 +105,8 @@ def broken_rules(text: str, item: Item, rule: Rule, house: str) -> list[str]:
     used = {word.lower() for word in _WORD.findall(text)} & set(rule["forbidden"])
     kept: Mapping[str, bool] = {
         "opening": lines[:1] == [parts["opening"]],
-        "date": parts["date"] in body,
-        "amount": parts["amount"] in body,
+        "date": holds(body, parts["date"]),
+        "amount": holds(body, parts["amount"]),
         "words": not used and len(others) >= MIN_OTHER_WORDS,
         "closing": len(lines) > 1 and lines[-1] == parts["closing"],
     }

@@ -29,7 +29,7 @@ ROLE_WORDS = frozenset(
     ]
 )  # as a list it would be a word a line
 _FOREIGN = ROLE_WORDS | {f"{word}s" for word in ROLE_WORDS} | {"heroes"}
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]+|[.;]")
 _CLAUSE_END = re.compile(r"[.;\n]")
 _UNCLEAR = frozenset(
     [
@@ -81,7 +81,7 @@ class Cast:
 
     def tokens(self, text: str) -> list[tuple[str, bool | None]]:
         """What of the words of a text matters here: names, `("", role)`, `("!", None)` for what
-        makes it unclear and `("-", None)` for nobody."""
+        makes it unclear, `("-", None)` for nobody and `(".", None)` for the end of a statement."""
         known = self._words()
         return [known[word] for word in _WORD.findall(text.lower()) if word in known]
 
@@ -97,6 +97,7 @@ _FIXED: dict[str, tuple[str, bool | None]] = {
     **dict.fromkeys(_FOREIGN, ("", None)),
     **dict.fromkeys(_UNCLEAR, ("!", None)),
     **dict.fromkeys(_NOBODY, ("-", None)),
+    **dict.fromkeys(".;", (".", None)),
 }
 
 
@@ -151,14 +152,21 @@ def _endings(text: str, num_people: int) -> Iterator[str]:
 
 
 def _assigned(tokens: Sequence[tuple[str, bool | None]]) -> Roles | None:
-    """Roles behind the names they belong to, or in front of them if a role comes first."""
+    """Roles behind the names they belong to, or in front of them if a role comes first.
+
+    A name does not wait for a role beyond the end of its statement: `so is Mia. Noah is a knave`.
+    Behind a role names may stand in lines of their own.
+    """
     if any(name == "!" for name, _ in tokens):
         return None
-    role_first = bool(tokens) and tokens[0][0] == ""
+    role_first = next((name for name, _ in tokens if name != "."), ".") == ""
     found: Roles = {}
     waiting: list[str] = []
     for name, role in reversed(tokens) if role_first else tokens:
-        if name:
+        if name == ".":
+            if waiting and not role_first:
+                return None
+        elif name:
             waiting.append(name)
         elif not waiting or not _merge(found, ((one, role) for one in waiting if one != "-")):
             return None

@@ -38,6 +38,8 @@ WHOLE = "a whole number"
 """As `math_worker` calls it."""
 
 _TOLD = re.compile(r"\banswer(?:\s+is\b(?:\s*:)?|\s*[:=])\s*([^\n]+)", re.IGNORECASE)
+_BLANKS = re.compile(r"(?<!\w)\s+|\s+(?!\w)|(?<=\d)\s+(?=\d{3}(?!\d))")
+"""Those that say nothing: at the edges of signs, and before thousands."""
 _WHOLE = re.compile(r"[+-]?(?:[0-9]{1,30}|[0-9]{1,3}(?:,[0-9]{3}){1,9})")
 
 
@@ -216,7 +218,7 @@ def _human_answer(text: str) -> str | None:
 
 def _plainly(answer: str, reference: str) -> bool | None:
     """The verdict where it needs no algebra: the same text, or two whole numbers; else None."""
-    if "".join(answer.split()) == "".join(reference.split()):
+    if _BLANKS.sub("", answer) == _BLANKS.sub("", reference):
         return bool(answer.strip())
     ours, theirs = _whole(answer), _whole(reference)
     return None if ours is None or theirs is None else ours == theirs

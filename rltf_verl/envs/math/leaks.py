@@ -79,6 +79,9 @@ _PLAIN_SIGNS = {
 }
 MIN_PLAIN = 3
 """Characters from which on a reference that is no number counts wherever it stands."""
+_DRESS = re.compile(r"\\[$!,;:]|\^\s*\{?\s*\\circ\s*\}?")
+_WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+_UNIT = re.compile(rf"\s*{_WRAPPED.pattern}(?:\s*\^\s*\{{?\s*\d\s*\}}?)?\s*$")
 _BOX = re.compile(r"\\boxed\s*\{")
 _COMMAND = re.compile(r"\\[a-zA-Z]+")
 
@@ -98,7 +101,7 @@ def answer_candidates(
         text: the feedback.
         attempt: the answer that it is about: a text may say by how much it is off.
     """
-    text = text[:MAX_TEXT]
+    text, reference = text[:MAX_TEXT], undressed(reference)
     value = _value(reference)
     found = _expressions(question, reference, text)
     if value is not None:
@@ -108,6 +111,18 @@ def answer_candidates(
     passages = {(start, end): answer for start, end, answer in (*_boxes(text), *found)}
     some = sorted(passages.items())[:MAX_CANDIDATES]
     return [Candidate(start, end, f"\\boxed{{{answer}}}") for (start, end), answer in some]
+
+
+def undressed(reference: str) -> str:
+    r"""A reference without the LaTeX that a sentence leaves out: dollars, degrees, thin spaces, the
+    unit behind a number, what words are wrapped in.
+
+    >>> [undressed(r) for r in (r"90^\circ", r"\$18", r"12\text{ cm}", r"\text{Evelyn}")]
+    ['90', '18', '12', 'Evelyn']
+    """
+    plain = _DRESS.sub("", reference).strip()
+    number = _UNIT.sub("", plain)
+    return number if _value(number) is not None else _WRAPPED.sub(r"\1", plain).strip()
 
 
 def _numbers(question: str, wanted: Fraction, text: str) -> Iterator[Passage]:

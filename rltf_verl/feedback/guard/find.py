@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rltf_verl.envs.base import Env, FindsCandidates, GradesAsync, HasWorkedSolution
-from rltf_verl.envs.math.leaks import answer_candidates
+from rltf_verl.envs.math.leaks import answer_candidates, undressed
 from rltf_verl.envs.text.boxed import last_box
 from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.envs.text.readings import readings
@@ -136,11 +136,13 @@ def _answers(
         or problem.reference.strip().lower() in COMMON  # without it no number is known to be new
         else answer_candidates(question, problem.reference, text, attempt)
     )
+    bare = undressed(problem.reference)
     # A grader that waits for others is not asked about a hundred passages.
     asks = not isinstance(env, GradesAsync)
     for c in (*usual_candidates(text), *told):
         said = last_box(c.answer) or c.answer
-        if same_answer(said, problem.reference) or (asks and is_correct(c.answer)):
+        same = same_answer(said, problem.reference) or same_answer(said, bare)
+        if same or (asks and is_correct(c.answer)):
             yield Leak("answer", c.start, c.end)
     repeated = find_reference(text, problem.reference)
     if repeated is not None:

@@ -108,6 +108,9 @@ def test_official_runs_no_code() -> None:
         "} \\boxed{9} so \\boxed{ \n 0 1 1 \n\n 1 2 0 \r\n 0 1 1 \n }",
         "The cell next to 2 is 1.\n0 1 1\n1 2 0\n0 1 1\nThat took 3 steps.",
         "I get [[0, 1, 1], [1, 2, 0], [0, 1, 1]].",
+        "\\boxed{\\begin{matrix} 0 & 1 & 1 \\\\[4pt] 1 & 2 & 0 \\\\ [4pt] 0 & 1 & 1 \\end{matrix}}",
+        "\\boxed{\n| 0 | 1 | 1 |\n|---|:-:|---|\n| 1 | 2 | 0 |\n| 0 | 1 | 1 |\n}",
+        "It is\n\n0 | 1 | 1\n--- | --- | ---\n1 | 2 | 0\n0 | 1 | 1\n",
         "Hence \\[\\begin{pmatrix}0&1&1\\\\1&2&0\\\\0&1&1\\end{pmatrix}\\]",
     ],
 )

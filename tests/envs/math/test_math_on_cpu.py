@@ -78,6 +78,10 @@ def test_verdicts_of_the_release(case: dict) -> None:
         ("[1,2]", "\\boxed{(1,2)}", False, False),
         ("???", "\\boxed{???}", True, True),
         ("5", "\\boxed{}", False, False),
+        ("1 1/2", "\\boxed{11/2}", False, False),
+        ("12", "\\boxed{1 2}", False, False),
+        ("10000", "\\boxed{10 000}", True, False),
+        ("x + 1", "\\boxed{x+1}", True, True),
     ],
 )
 def test_what_a_human_would_say(reference: str, answer: str, strict: bool, official: bool) -> None:
@@ -241,6 +245,14 @@ def test_a_right_answer_is_told_so_at_every_level() -> None:
         ("5", "\\boxed{5}", True),
         ("5", "Your work is fine up to the second line. Mind the sign.", False),
         ("1,000", "Is 1000 not enough?", True),
+        ("90^\\circ", "The angle that you want should be 90 degrees.", True),
+        ("90^\\circ", "The angle should be larger than 45 degrees.", False),
+        ("\\$18", "She should make $18 a day.", True),
+        ("15\\text{ cm}", "The side should be 15 cm long.", True),
+        ("15\\text{ cm}^2", "The area should be $15$.", True),
+        ("\\text{Evelyn}", "The student with the greatest speed is Evelyn.", True),
+        ("\\text{Evelyn}", "The student with the greatest speed is another.", False),
+        ("10,\\!236", "The total should be 10236.", True),
     ],
 )
 @pytest.mark.parametrize("env", [STRICT, OFFICIAL], ids=["strict", "official"])
