@@ -130,7 +130,7 @@ class Limits:
     tokens_per_minute: float | None = None
     """Prompt and reply tokens together; null: no limit."""
     request_timeout_s: float = 120.0
-    """One request."""
+    """One request; at most 0.95 of `deadline_s`."""
     deadline_s: float = 300.0
     """One call: its wait in the queue, its requests and the waits between them. Then `on_error`
     decides.

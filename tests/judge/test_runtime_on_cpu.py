@@ -196,6 +196,16 @@ async def test_calls_with_other_seeds_are_others_though_the_endpoint_gets_none(
         assert not any("seed" in body for body in server.bodies)
 
 
+async def test_an_endpoint_that_hangs_opens_the_breaker_whatever_the_time_for_a_request() -> None:
+    limits = {"deadline_s": 0.2, "request_timeout_s": 60.0, "breaker_failures": 3}
+    limits |= {"breaker_after_s": 0.0, "breaker_probe_s": 600.0}
+    async with serving(JudgeServer(script=["hang"] * 9), **limits) as runtime:
+        for seed in range(3):
+            with pytest.raises(JudgeUnavailable):
+                await runtime.complete(call(seed))
+        assert runtime.breaker.state == "open"
+
+
 async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
     server = JudgeServer()
     await server.start()
