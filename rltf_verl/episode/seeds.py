@@ -10,7 +10,15 @@ from collections.abc import Callable
 
 
 def sampling_seed(
-    base: int, *, validate: bool, step: int, source: str, index: int, session_id: int, place: str
+    base: int,
+    *,
+    validate: bool,
+    step: int,
+    source: str,
+    index: int,
+    session_id: int,
+    place: str,
+    draw: int = 0,
 ) -> int:
     """A 63-bit seed that depends on all arguments and on nothing else (no process state, no Python
     hash salt).
@@ -23,9 +31,11 @@ def sampling_seed(
         index: of the problem.
         session_id: within the group.
         place: which sample of the session (`place_of`).
+        draw: how often the step has drawn the problem before.
     """
     split = "val" if validate else "train"
-    text = json.dumps([base, split, step, source, index, session_id, place])
+    again = [draw] if draw else []  # the first draw has the seeds of runs that counted none
+    text = json.dumps([base, split, step, source, index, session_id, place, *again])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -45,6 +55,7 @@ def seeds_of_session(
     index: int,
     session_id: int,
     pair_sessions: bool,
+    draw: int = 0,
 ) -> Callable[[str], int]:
     """Place in the session -> its seed; the arguments are those of `sampling_seed`.
 
@@ -65,6 +76,7 @@ def seeds_of_session(
             index=index,
             session_id=own,
             place=place,
+            draw=draw,
         )
 
     return seed_of

@@ -22,6 +22,7 @@ def test_seeds_depend_on_every_argument_and_on_nothing_else():
         "index": 12,
         "session_id": 2,
         "place": place_of(1),
+        "draw": 1,
     }
     changed = [{**base, key: value} for key, value in other.items()]
     seeds = [

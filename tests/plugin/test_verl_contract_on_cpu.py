@@ -64,6 +64,7 @@ SEAMS = [
 OVERRIDDEN = {
     "_init_dataloader": ["self"],
     "_init_resource_pool_mgr": ["self"],
+    "_next_train_batch": ["self", "num_prompts"],
     "_setup": ["self"],
     "_load_checkpoint": ["self"],
     "_save_checkpoint": ["self"],

@@ -29,6 +29,8 @@ from rltf_verl.runlog.numbers import SessionTable
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.types import CONTEXT, Attempt, Episode, Row, TeacherSpan
 
+DRAW = "rltf_draw"
+"""How often the step has drawn the problem before; of a dataset's row, on its way to a session."""
 ROLE, TURN, FACTS, TEACHERS, SAMPLER_LOG_PROBS = (
     "rltf_role",
     "rltf_turn",

@@ -22,7 +22,7 @@ from verl.utils.model import get_generation_config
 
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, warn_once
 from rltf_verl.adapters.metrics.validation import averaged_info, told_info
-from rltf_verl.adapters.queue.columns import RowOutput, row_columns, session_facts
+from rltf_verl.adapters.queue.columns import DRAW, RowOutput, row_columns, session_facts
 from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.rollout.chat_form import ChatForm, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
@@ -70,6 +70,7 @@ class SessionsOfWorker:
             index=problem.index,
             session_id=int(row["session_id"]),
             pair_sessions=self.config.episode.pair_sessions,
+            draw=int(row.get(DRAW, 0)),
         )
 
     def write(self, episode: Episode, messages: Sequence[Message], row: Mapping[str, Any]) -> None:

@@ -13,13 +13,13 @@ from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 from rltf_verl.adapters.compat import actor_class
-from rltf_verl.adapters.queue.columns import RowOutput
+from rltf_verl.adapters.queue.columns import DRAW, RowOutput
 from rltf_verl.adapters.queue.puts import BatchedPuts
 from rltf_verl.adapters.rollout.agent_loop import SessionsOfWorker
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
 from rltf_verl.episode import lost
 
-FOR_THE_LOOP = ("rltf_validate", "rltf_shared")
+FOR_THE_LOOP = ("rltf_validate", "rltf_shared", DRAW)
 """What we add to the dataset row on its way to a loop."""
 
 READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs")

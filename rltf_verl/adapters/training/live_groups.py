@@ -9,16 +9,19 @@ is learnt from where no reward differs.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import compress
 from typing import Any
 
 import torch
 import transfer_queue as tq
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.metrics.episodes import SPENT, session_metrics
-from rltf_verl.adapters.queue.columns import real_rows, session_of
+from rltf_verl.adapters.queue.columns import DRAW, real_rows, session_of
 from rltf_verl.adapters.queue.step_rows import StepRows
 
 logger = logging.getLogger(__name__)
@@ -119,6 +122,27 @@ class LiveGroups:
         for name, value in found.items():
             metrics[name] = metrics.get(name, 0) + value
         return more
+
+
+class Draws:
+    """Numbers the draws of a problem within a step, for its seeds: a small dataset begins anew
+    while a step is refilled, and the same answers once more would say nothing.
+    """
+
+    def __init__(self) -> None:
+        self._step = -1
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def number(self, batch: TensorDict, step: int) -> TensorDict:
+        """The drawn problems, with the column `DRAW`: 0 for a problem that is new in the step."""
+        if step != self._step:
+            self._step, self._counts = step, Counter()
+        draws = []
+        for source, index in zip(batch["data_source"], batch["index"], strict=True):
+            draws.append(self._counts[str(source), str(index)])
+            self._counts[str(source), str(index)] += 1
+        tu.assign_non_tensor_stack(batch, DRAW, draws)
+        return batch
 
 
 def _group_of(key: str) -> str:

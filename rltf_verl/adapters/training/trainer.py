@@ -53,7 +53,7 @@ from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
 from rltf_verl.adapters.training.correction import rollout_correction
 from rltf_verl.adapters.training.kept_weights import keep_weights
-from rltf_verl.adapters.training.live_groups import LiveGroups
+from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import DENOMINATOR, FOR_UPDATE, rltf_loss
 from rltf_verl.adapters.training.teacher import (
@@ -117,6 +117,7 @@ class RLTFTrainerMixin(_Trainer):
         self.judge = JudgeOfTheJob(self.parts.judges)
         with open_dict(config):
             config.trainer.v1.trainer_mode = self.verl_mode
+        self._draws = Draws()
         super().__init__(config, *args, **kwargs)
         self.replay_buffer.poll_interval = self.rltf.poll_interval_s
         if self.rltf.refill_rounds:
@@ -137,6 +138,10 @@ class RLTFTrainerMixin(_Trainer):
         ):  # the agent loops want to know which validation is the last one
             self.config.trainer.total_training_steps = self.total_training_steps
         check_prompt_budget(self.config, self.parts, self.train_dataset, self.tokenizer)
+
+    def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
+        """verl's, with the draw's number."""
+        return self._draws.number(super()._next_train_batch(num_prompts), self.global_steps)
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()

@@ -6,13 +6,15 @@ import itertools
 import logging
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
+from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
-from rltf_verl.adapters.training.live_groups import LiveGroups
+from rltf_verl.adapters.queue.columns import DRAW, FACTS, ROLE, SESSION_FACTS, TURN, ragged
+from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.config import (
     AttemptConfig,
     DistillConfig,
@@ -277,3 +279,18 @@ def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
         assert live_groups(step.batch, config, weights).tolist() == [live, False]
     config = replace(TAUGHT, teacher=TeacherConfig(gate="variance"))
     assert not live_groups(step.batch, config, weights).any(), "no answer is right"
+
+
+def test_a_problem_that_a_step_draws_again_has_another_number():
+    draws = Draws()
+
+    def numbers(step, *rows):
+        columns = {
+            "data_source": np.array([source for source, _ in rows], dtype=object),
+            "index": np.array([index for _, index in rows], dtype=object),
+        }
+        return list(draws.number(tu.get_tensordict(columns), step)[DRAW])
+
+    assert numbers(1, ("a", 0), ("a", 1), ("b", 0), ("a", 0)) == [0, 0, 0, 1]
+    assert numbers(1, ("a", 0), ("b", 0), ("b", 1)) == [2, 1, 0]
+    assert numbers(2, ("a", 0), ("b", 0)) == [0, 0]
