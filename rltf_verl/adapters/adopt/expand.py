@@ -120,7 +120,9 @@ def _computed(node: ast.AST, variables: Variables) -> int:
         return node.value
     if isinstance(node, ast.Name):
         found = variables.get(node.id)
-        return int((found[0] if isinstance(found, list) and found else found) or 0)
+        if isinstance(found, list):
+            found = found[0] if found else None
+        return int(found or 0)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_computed(node.operand, variables)
     if isinstance(node, ast.BoolOp):
