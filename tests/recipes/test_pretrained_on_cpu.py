@@ -8,8 +8,11 @@ import os
 import subprocess
 
 import pytest
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
+from rltf_verl.cli.seeds import runs_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.house_style.conventions import KINDS
 from tests.recipes.composing import RECIPES, composed, rltf_of
@@ -110,6 +113,12 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
     arms = f"--arm grpo=rltf/method=grpo {RATE} --arm sd=rltf/method=sd rltf.distill.weight=1.0"
     assert f"rltf seeds --seeds 4,5 --out {tmp_path}/o/study_reply {arms} -- " in said
     assert f"data.train_files={tmp_path}/o/data_reply_${{rltf.seed}}/train.parquet" in said
+    (line,) = [line for line in said.splitlines() if line.startswith("rltf seeds")]
+    shared = line.partition(" -- ")[2].split()
+    (run,) = runs_of(["sd=rltf/method=sd rltf.distill.weight=1.0"], [4], tmp_path, shared)
+    words = get_args_parser().parse_args(run.command[3:])
+    assert (words.config_name, words.overrides[-6]) == ("pretrained", "data.seed=1")
+    OverridesParser.create().parse_overrides(words.overrides)
     assert os.access(SCRIPT, os.X_OK)
 
 
