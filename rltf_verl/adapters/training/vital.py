@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, OutOfMemoryError
 from transfer_queue import interface
 
 EVERY_S = 5.0
@@ -46,7 +46,7 @@ class Vital:
     def _require_alive(self, name: str, answer: Any) -> None:
         try:
             ray.get(answer)
-        except ActorDiedError as error:
+        except (ActorDiedError, OutOfMemoryError) as error:  # Ray's own killer has its own word
             raise RuntimeError(
                 f"{name} has died, and verl would wait without end for sessions that need it. The"
                 " usual reason is memory: set actor_rollout_ref.rollout.agent.num_workers or"
