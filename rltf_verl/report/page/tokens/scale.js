@@ -39,7 +39,7 @@ export function classOfToken(row, k, most) {
 export function legendSwatches(most) {
   return [
     ...MEASURES[state.measure].swatches(most),
-    swatch("masked", "masked: below the log\u2011prob floor, trains nothing"),
+    swatch("masked", "masked: below the log\u2011prob floor, trains less or nothing"),
     swatch("context", "context: trains nothing"),
   ];
 }
