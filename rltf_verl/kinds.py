@@ -223,6 +223,10 @@ _KINDS: dict[Any, str] = {
 }
 
 
+_OF_YAML = (str, int, float, bool, type(None), list, tuple, Mapping)
+"""What a value of a config can be."""
+
+
 def _alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
@@ -257,12 +261,14 @@ def _fits_type(value: object, hint: Any) -> bool:
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in args)
     if _is_sequence(origin):
-        fixed = origin is tuple and Ellipsis not in args
+        fixed = origin is tuple and args and Ellipsis not in args
         return isinstance(value, (list, tuple)) and (not fixed or len(value) == len(args))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return isinstance(value, Mapping)
     if hint is Any or not isinstance(hint, type):
         return True
+    if not issubclass(hint, _OF_YAML):
+        return True  # a path, say: the class makes of the value what it wants
     if hint in (int, float):
         return isinstance(value, (int, float) if hint is float else int) and not isinstance(
             value, bool
@@ -273,6 +279,8 @@ def _fits_type(value: object, hint: Any) -> bool:
 def _items(value: Any, hint: Any) -> list[tuple[object, Any]]:
     """What a list or a block holds, each with its annotation."""
     origin, args = get_origin(hint), get_args(hint)
+    if not args:
+        return []
     if _is_sequence(origin):
         kinds = args if origin is tuple and Ellipsis not in args else args[:1] * len(value)
         return list(zip(value, kinds, strict=True))

@@ -19,6 +19,7 @@ from rltf_verl.data.schema import (
     problem_from_row,
     read_provenance,
     same_everywhere,
+    text_of,
 )
 from rltf_verl.data.wrap import question_of
 from rltf_verl.envs.text.boxed import asks_for_hashes
@@ -118,11 +119,18 @@ def _check(path: Path) -> CheckedFile:
             f"{path}: its rows are not those that it was written with (content_sha256 of its"
             " provenance)"
         )
-    questions = Counter(_normalised(question_of(prompt)) for prompt in messages)
+    questions = Counter(_normalised(_asked(prompt)) for prompt in messages)
     formless = sum(_is_formless(row) for row in rows)
     return CheckedFile(
         path, len(rows), questions, tuple(messages), frozenset(splits), tuple(errors), formless
     )
+
+
+def _asked(prompt: list[dict[str, Any]]) -> str:
+    """The question; of a conversation all of it, as several may end with the same words."""
+    if len(prompt) == 1:
+        return question_of(prompt)
+    return "\n".join(f"{message['role']}: {text_of(message['content'])}" for message in prompt)
 
 
 def _is_formless(row: dict[str, Any]) -> bool:

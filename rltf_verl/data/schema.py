@@ -94,18 +94,27 @@ def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
         ValueError: a field is missing or cannot be used; names it and the fix.
     """
     info, reward_model = row.get("extra_info") or {}, row.get("reward_model") or {}
-    if info.get("task") is not None or not isinstance(env, TakesRows):
+    if not isinstance(env, TakesRows) or _is_ours(info):
         return problem_from_row(info, reward_model)
     prompt = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
     data = env.data_of(text_of(prompt[-1]["content"]), row)
-    truth = _field(reward_model, "reward_model", "ground_truth")
+    if "ground_truth" not in reward_model:
+        _field(reward_model, "reward_model", "ground_truth")
     return Problem(
         env=env.name,
         index=_index(_field(info, "extra_info", "index")),
         data=data,
-        reference=str(data["reference"]) if "reference" in data else reference_text(truth),
+        reference=str(data["reference"])
+        if "reference" in data
+        else reference_text(_field(reward_model, "reward_model", "ground_truth")),
         demonstration=_demonstration(info),
     )
+
+
+def _is_ours(info: Mapping[str, Any]) -> bool:
+    """Whether `row_of` wrote it: other people's rows may have a `task` or an `env` of their own."""
+    task = info.get("task")
+    return info.get("env") is not None and isinstance(task, str) and task.startswith("{")
 
 
 def same_everywhere(indices: Sequence[Any]) -> bool:
@@ -208,15 +217,12 @@ def environments_of(path: str | Path) -> set[str]:
     one in verl's form.
     """
     with pq.ParquetFile(path) as file:
-        if file.schema_arrow.field("extra_info").type.get_field_index("env") < 0:
+        fields = file.schema_arrow.field("extra_info").type
+        if min(fields.get_field_index(name) for name in ("env", "task")) < 0:
             return set()
-        batches = file.iter_batches(columns=["extra_info.env"])
-        return {
-            str(name)
-            for batch in batches
-            for name in batch.column(0).field("env").unique().to_pylist()
-            if name is not None
-        }
+        batches = file.iter_batches(columns=["extra_info.env", "extra_info.task"])
+        infos = (info for batch in batches for info in batch.column(0).to_pylist())
+        return {str(info["env"]) for info in infos if info and _is_ours(info)}
 
 
 def refuse_media(name: str, columns: Iterable[pa.Array], path: str | Path) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.calls import call_key
+from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.jsonl import append_line, parse_lines
 from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
@@ -83,7 +84,7 @@ class HumanProvider:
             "env": request.problem.env,
             "index": request.problem.index,
             "turn": len(request.turns),
-            "question": request.messages[-1]["content"],
+            "question": as_text(request.messages),
             "attempt": turn.attempt.text,
             "correct": turn.grade.correct,
             "reference": request.problem.reference if self.sees_reference else None,

@@ -77,7 +77,7 @@ def as_text(messages: Sequence[Message]) -> str:
 
 def _first(style: str, request: FeedbackRequest, text: str, with_reference: bool) -> str:
     attempt = defused(shown_of(text, request.quote))
-    question = defused(request.messages[-1]["content"])
+    question = defused(as_text(request.messages))
     solution = request.problem.data.get("solution") if STYLES[style].conversation else None
     reference = defused(str(solution or request.problem.reference)) if with_reference else None
     rubric = request.problem.data.get("rubric") or []

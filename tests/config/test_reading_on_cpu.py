@@ -3,6 +3,9 @@ test_refusals.
 """
 
 import re
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,7 @@ from rltf_verl.config import (
     RewardConfig,
     RLTFConfig,
 )
+from rltf_verl.kinds import trouble
 
 MINIMAL = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
 
@@ -216,3 +220,20 @@ def test_null_and_whole_numbers_are_accepted_where_they_mean_something():
         distill={"log_prob_floor": None, "ramp_steps": None, "weight": 1},
     )
     assert (config.gamma, config.distill.log_prob_floor, config.distill.weight) == (1, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (Path, "a/b"),
+        (Path | None, "a/b"),
+        (typing.List, ["a"]),  # noqa: UP006  as many people write it
+        (Sequence, ["a"]),
+        (typing.Dict, {"a": 1}),  # noqa: UP006
+        (Mapping, {"a": 1}),
+        (typing.Tuple, [1, 2]),  # noqa: UP006
+        (set, ["a"]),
+    ],
+)
+def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
+    assert trouble(value, hint) is None

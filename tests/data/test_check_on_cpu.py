@@ -98,6 +98,27 @@ def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) 
     assert "mend: " in result.stdout
 
 
+def test_conversations_that_end_alike_are_others(files: tuple[Path, Path]) -> None:
+    """Each file's rows have an earlier message of their own."""
+
+    def conversations(kind: str):
+        def change(rows: list[dict]) -> None:
+            for i, row in enumerate(rows):
+                before = {"role": "user", "content": f"{kind} {i}"}
+                row["prompt"] = [before, {"role": "assistant", "content": "Yes?"}, *GO_ON]
+
+        return change
+
+    for path, kind in zip(files, ("train", "test"), strict=True):
+        rewrite(path, conversations(kind))
+    report = check_files(files)
+    assert report.overlaps == []
+    assert [file.num_repeated for file in report.files] == [0, 0]
+
+
+GO_ON = [{"role": "user", "content": "Go on."}]
+
+
 def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
     def change(rows: list) -> None:
         for row in rows:

@@ -29,6 +29,8 @@ from tests.support.feedback_fakes import asked, turn
 FILE = """
 import asyncio, sys, time
 
+import numpy
+
 
 def compute_score(data_source, solution_str, ground_truth, extra_info, bonus=0.0):
     right = solution_str.endswith(ground_truth)
@@ -42,7 +44,8 @@ async def slowly(data_source, solution_str, ground_truth, extra_info):
 
 
 def returns(data_source, solution_str, ground_truth, extra_info):
-    return eval(solution_str, {"nan": float("nan"), "late": late, "exit": sys.exit})
+    return eval(solution_str, {"nan": float("nan"), "late": late, "exit": sys.exit,
+                               "numpy": numpy})
 
 
 def late(where):
@@ -51,6 +54,10 @@ def late(where):
 
 def asks(data_source, solution_str, ground_truth, extra_info):
     return float(extra_info["index"] == 3 and extra_info["parts"][1] == ground_truth["target"][0])
+
+
+def length(data_source, solution_str, ground_truth, extra_info):
+    return len(solution_str) / 10
 
 
 def sleeps(data_source, solution_str, ground_truth, extra_info):
@@ -128,6 +135,11 @@ def test_its_words_are_the_feedback(file: Path) -> None:
         ("-1", False, -1.0, None),
         ("{'score': 1, 'acc': False}", False, 1.0, None),
         ("{'score': 0.2, 'acc': True, 'pred': None}", True, 0.2, None),
+        ("{'score': -1, 'acc': -1}", False, -1.0, None),
+        ("{'score': 0.4, 'acc': 0.4}", False, 0.4, None),
+        ("{'score': 1, 'acc': numpy.bool_(True)}", True, 1.0, None),
+        ("{'score': 1, 'acc': numpy.float32(1), 'pred': numpy.array([1, 2])}", True, 1.0, None),
+        ("{'score': 1, 'acc': nan}", False, None, "ValueError: returned the acc nan"),
         ("nan", False, None, "ValueError: returned the score nan"),
         ("{'acc': 1}", False, None, "ValueError: returned a dict without `score`: ['acc']"),
         ("'good'", False, None, "ValueError: could not convert string to float: 'good'"),
@@ -263,6 +275,22 @@ def test_rows_of_another_environment_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, [{**row(env="math", task="{}"), "agent_name": "rltf"}])
     with pytest.raises(ConfigError, match="made for the environment math"):
         check_dataset("data.train_files", str(path), RewardFunction())
+
+
+@pytest.mark.parametrize(
+    ("extra", "truth"),
+    [({"task": "algebra"}, "7"), ({"env": "webshop"}, "7"), ({}, None), ({"task": "{}"}, "7")],
+)
+def test_rows_with_fields_of_their_own_are_taken_as_they_are(
+    tmp_path: Path, file: Path, extra: dict[str, Any], truth: str | None
+) -> None:
+    """Also tasks without a ground truth; the function sees all of `extra_info`."""
+    env = RewardFunction(f"{file}:length")
+    path = written(tmp_path, [row(truth, **extra), row("8", **extra)])
+    check_dataset("data.train_files", str(path), env)
+    problem = check_parquet(path, env)
+    assert {**problem.data["extra_info"], **extra} == problem.data["extra_info"]
+    assert problem.reference == (truth or "")
 
 
 @pytest.mark.parametrize(

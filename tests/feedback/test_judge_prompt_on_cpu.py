@@ -54,6 +54,16 @@ def test_the_reference_is_shown_only_if_asked_for(style: str) -> None:
     assert "42" not in judge_prompt(style, request("no"), with_reference=False)
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_a_judge_reads_the_rules_and_the_messages_before_the_question(style: str) -> None:
+    said = [("system", "Answer in Latin."), ("user", "Seven?"), ("assistant", "Septem.")]
+    before = [{"role": role, "content": text} for role, text in said]
+    asked = request("no")
+    asked = replace(asked, messages=[*before, *asked.messages])
+    prompt = judge_prompt(style, asked, with_reference=False)
+    assert all(text in prompt for _, text in said)
+
+
 def test_a_teacher_sees_the_whole_conversation_and_the_solution() -> None:
     asked = request("second try ~~~~~~~~~ <|im_end|>", solution="6 times 7 is 42")
     first = replace(request("first try").turns[0], feedback=Feedback("Multiply.", "judge"))

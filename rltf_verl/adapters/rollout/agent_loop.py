@@ -24,7 +24,7 @@ from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, warn_once
 from rltf_verl.adapters.metrics.validation import averaged_info, told_info
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput, row_columns, session_facts
 from rltf_verl.adapters.queue.pieces import pieces
-from rltf_verl.adapters.rollout.chat_form import ChatForm, chat_form
+from rltf_verl.adapters.rollout.chat_form import ChatForm, after_answer, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
 from rltf_verl.episode.parts import Parts
@@ -267,9 +267,15 @@ class VerlPolicy:
         """
         merge = self._loop.continuous_token_builder.merge_context_tokens
         end = self._chat_form.end_of_turn
-        ends_turn = ids[-1] in (self._tokenizer.eos_token_id, *end[-1:])
+        ends_turn = ids[-1] == (end[-1] if end else self._tokenizer.eos_token_id)
         said, ended = list(messages), [*ids, *(() if ends_turn else end)]
-        merged = await self._loop.loop.run_in_executor(None, merge, said, [*said, message], ended)
+        try:
+            merged = await self._loop.loop.run_in_executor(
+                None, merge, said, [*said, message], ended
+            )
+        except Exception:  # the template's: roles must alternate, and verl renders it alone
+            settings = self._loop.continuous_token_builder.chat_template_kwargs
+            return (*ended, *after_answer(self._tokenizer, settings, message)[len(end) :])
         return tuple(int(i) for i in merged.token_ids)
 
     @property
@@ -297,7 +303,8 @@ class VerlPolicy:
             int(self._loop.rollout_config.response_length),
         )
         ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-        return tuple([*ids, tokenizer.eos_token_id][:limit])
+        end = self._chat_form.end_of_turn[-1:] or (tokenizer.eos_token_id,)
+        return tuple([*ids, *end][:limit])
 
     def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
         """Without special tokens."""

@@ -17,6 +17,10 @@ ANSWER = "7320508"
 """Stands for an answer; digits, which no template changes."""
 
 
+SYSTEM = {"role": "system", "content": "?"}
+USER = {"role": "user", "content": "?"}
+
+
 @dataclass(frozen=True)
 class ChatForm:
     """Of one tokenizer and its template's settings."""
@@ -42,6 +46,27 @@ def chat_form(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
     return _chat_form(tokenizer, repr(sorted(settings.items())), _Held(settings))
 
 
+def after_answer(
+    tokenizer: Any, settings: Mapping[str, Any], message: Mapping[str, str]
+) -> tuple[int, ...]:
+    """What a template writes behind an answer that a message follows: the answer's end, the
+    message, the header of the next answer. For templates in which roles must alternate, so that a
+    message cannot be rendered alone.
+    """
+
+    def rendered(before: list[dict[str, str]]) -> str:
+        said = [*before, {"role": "assistant", "content": ANSWER}, dict(message)]
+        text = apply_chat_template(
+            tokenizer, said, tokenize=False, add_generation_prompt=True, **settings
+        )
+        return str(text).partition(ANSWER)[2]
+
+    try:
+        return _ids(tokenizer, rendered([USER]))
+    except Exception:  # as in `_chat_form`
+        return _ids(tokenizer, rendered([SYSTEM, USER]))
+
+
 @dataclass(frozen=True, eq=False)
 class _Held:
     """Settings can hold what has no hash; their text is the key."""
@@ -63,8 +88,10 @@ def _chat_form(tokenizer: Any, key: str, held: _Held) -> ChatForm:
         )
         return str(text)
 
-    question = [{"role": "user", "content": "?"}]
-    header = rendered(question, True)
+    try:
+        header = rendered(question := [USER], True)
+    except Exception:  # the template's: it cannot do without a system message
+        header = rendered(question := [SYSTEM, USER], True)
     before, _, after = rendered(
         [*question, {"role": "assistant", "content": ANSWER}], False
     ).rpartition(ANSWER)
@@ -73,7 +100,9 @@ def _chat_form(tokenizer: Any, key: str, held: _Held) -> ChatForm:
     else:
         between = f"\n{THOUGHTS_END}\n\n" if header.rstrip().endswith(THOUGHTS) else ""
     end = _ids(tokenizer, after)
-    special = set(tokenizer.all_special_ids)
+    # `all_special_ids` has those with a name alone (eos, pad, …).
+    added = {id for id, token in tokenizer.added_tokens_decoder.items() if token.special}
+    special = added | set(tokenizer.all_special_ids)
     stop = next((i for i, token in enumerate(end) if token in special), -1)
     return ChatForm(end[: stop + 1], _ids(tokenizer, between))
 

@@ -78,13 +78,15 @@ class RewardFunction:
     def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """`Problem.data` for a row in verl's form."""
         truth = _plain((row.get("reward_model") or {}).get("ground_truth"))
-        info = {k: v for k, v in (row.get("extra_info") or {}).items() if k not in ("env", "task")}
+        ours = ("env", "task")  # datasets fills fields that only other files have with None
+        info = row.get("extra_info") or {}
+        info = {k: v for k, v in info.items() if not (k in ours and v is None)}
         return {
             "question": question,
             "data_source": row.get("data_source"),
             "ground_truth": truth,
             "extra_info": _plain(info),
-            "reference": truth if isinstance(truth, str) else json.dumps(truth, ensure_ascii=False),
+            "reference": _text_of(truth),
         }
 
     def prompt(self, problem: Problem) -> str:
@@ -163,12 +165,17 @@ class RewardFunction:
         score = float(said["score"])
         if not math.isfinite(score):
             raise ValueError(f"returned the score {score}")
-        right = bool(said["acc"]) if said.get("acc") is not None else score >= self._correct_from
+        least, verdict = self._correct_from, score
+        if said.get("acc") is not None:
+            least, verdict = 1.0, float(said["acc"])
+        if not math.isfinite(verdict):
+            raise ValueError(f"returned the acc {verdict}")
         pred = said.get("pred")
+        unread = "pred" in said and (pred is None or (isinstance(pred, str) and not pred))
         feedback = said.get(self._feedback_key)
         return Grade(
-            correct=right,
-            format_ok="pred" not in said or pred not in (None, ""),
+            correct=verdict >= least,
+            format_ok=not unread,
             parsed=None if pred is None else str(pred),
             score=score,
             details={} if feedback is None else {"feedback": str(feedback)},
@@ -201,6 +208,13 @@ async def _in_a_thread(call: Callable[[], Any]) -> Ended:
 def _settle(future: asyncio.Future[Ended], result: Ended) -> None:
     if not future.done():  # else it took too long
         future.set_result(result)
+
+
+def _text_of(truth: Any) -> str:
+    """A truth as a text; empty for a task without one."""
+    if truth is None:
+        return ""
+    return truth if isinstance(truth, str) else json.dumps(truth, ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.judge.wire import Call, JudgeUnavailable
@@ -59,7 +60,7 @@ class JudgedLeak:
 def leak_messages(request: FeedbackRequest, text: str) -> tuple[dict[str, str], ...]:
     """What the model is sent."""
     question, reference = (
-        defused(request.messages[-1]["content"]),
+        defused(as_text(request.messages)),
         defused(request.problem.reference),
     )
     text = defused(text)

@@ -170,3 +170,59 @@ def test_a_critics_target_follows_the_empty_thoughts() -> None:
     assert not_thinking == f"{thinking}<think>\n\n</think>\n\n"
     said = [*QUESTION, {"role": "assistant", "content": "f"}]
     assert tokenizer.apply_chat_template(said, tokenize=False) == f"{not_thinking}f<|im_end|>\n"
+
+
+STRICT = (
+    "{%- set ns = namespace(turn='user') %}{%- for message in messages %}"
+    "{%- if message.role == 'system' %}{{ '<|im_start|>system\n' + message.content + '<|im_end|>\n'"
+    " }}{%- elif message.role != ns.turn %}{{ raise_exception('roles must alternate') }}"
+    "{%- else %}{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"
+    "{%- set ns.turn = 'assistant' if ns.turn == 'user' else 'user' %}{%- endif %}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%- endif %}"
+)
+NEEDS_SYSTEM = (
+    "{%- if messages[0].role != 'system' %}{{ raise_exception('say who you are') }}{%- endif %}"
+)
+
+
+def conversation_of(tokenizer: Any, first: list[dict[str, str]], answer: str) -> tuple[str, str]:
+    """What our policy and what the template itself make of an answer and feedback on it."""
+    said = [*first, {"role": "assistant", "content": "the answer is 1"}]
+    feedback = {"role": "user", "content": "no"}
+
+    async def extended(policy: VerlPolicy) -> tuple[int, ...]:
+        ids = await policy.encode(first)
+        return await policy.extend((*ids, *tokenizer.encode(answer)), said, feedback)
+
+    ids = run(tokenizer, QwenContinuousTokenBuilder(tokenizer), extended)
+    whole = tokenizer.apply_chat_template(
+        [*said, feedback], add_generation_prompt=True, tokenize=False
+    )
+    return in_words(tokenizer, ids), whole
+
+
+@pytest.mark.parametrize("end", ["", "<|im_end|>"])
+@pytest.mark.parametrize("system", [False, True])
+def test_a_template_in_which_roles_must_alternate_has_second_turns(system: bool, end: str) -> None:
+    tokenizer = tokenizer_of("plain")
+    tokenizer.chat_template = (NEEDS_SYSTEM if system else "") + STRICT
+    first = [{"role": "system", "content": "b"}] * system + QUESTION
+    ours, whole = conversation_of(tokenizer, first, f"the answer is 1{end}")
+    assert ours == whole
+    assert in_words(tokenizer, chat_form(tokenizer, {}).end_of_turn) == "<|im_end|>"
+
+
+@pytest.mark.parametrize("end", ["", "<|im_end|>"])
+def test_an_end_token_without_a_name_is_the_end(end: str) -> None:
+    """As in Phi: the tokenizer's own end token is another one."""
+    tokenizer = tokenizer_of("plain")
+    tokenizer.add_special_tokens({"eos_token": "<|endoftext|>"})
+    assert tokenizer.convert_tokens_to_ids("<|im_end|>") not in tokenizer.all_special_ids
+    ours, whole = conversation_of(tokenizer, QUESTION, f"the answer is 1{end}")
+    assert ours == whole
+
+    async def target(policy: VerlPolicy) -> tuple[int, ...]:
+        return await policy.encode_answer("f")
+
+    ids = run(tokenizer, QwenContinuousTokenBuilder(tokenizer), target)
+    assert in_words(tokenizer, ids) == "f<|im_end|>"
