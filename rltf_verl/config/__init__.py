@@ -21,6 +21,7 @@ from rltf_verl.config.objectives import (
     MentionsConfig,
     Scheduled,
     TeacherConfig,
+    check_shares,
     own_objectives,
 )
 from rltf_verl.config.reading import (
@@ -297,26 +298,8 @@ class RLTFConfig:
         return self.teaches and "feedback" in self.teacher.sources and at_end
 
     def _check_shares(self) -> None:
-        own = {
-            name: getattr(self, name)
-            for name in ("distill", "feedback_modeling", "imitate", "critique")
-        }
-        shares = {f"{name}.grad_share": max(o.shares) for name, o in own.items() if o.shares}
-        for key, share in shares.items():
-            require(
-                self.attempt.weight > 0,
-                key,
-                share,
-                "rltf.attempt.weight=0 leaves nothing for it to be a share beside; give attempts a"
-                " weight, or set it to null",
-            )
-            require(
-                sum(shares.values()) < 1,
-                key,
-                share,
-                f"with the shares of the others this makes {sum(shares.values()):g}; together they"
-                " must stay below 1, what is left is the attempts'",
-            )
+        names = ("distill", "feedback_modeling", "imitate", "critique")
+        check_shares({name: getattr(self, name) for name in names}, self.attempt.weight)
 
     def _check_feedback(self) -> None:
         branch, horizon = self.episode.branch_turn, self.episode.horizon

@@ -4,7 +4,7 @@ attempt rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
@@ -138,6 +138,29 @@ class Shareable(Scheduled):
         if self.grad_share is None:
             return ()
         return self.grad_share if isinstance(self.grad_share, tuple) else (self.grad_share,)
+
+
+def check_shares(blocks: Mapping[str, object], attempt_weight: float) -> None:
+    """Raise ConfigError if the shares of the gradient that these objectives are to have leave
+    nothing for attempts, or attempts have no weight.
+    """
+    asked = {name: own for name, own in blocks.items() if isinstance(own, Shareable)}
+    shares = {f"{name}.grad_share": max(own.shares) for name, own in asked.items() if own.shares}
+    for key, share in shares.items():
+        require(
+            attempt_weight > 0,
+            key,
+            share,
+            "rltf.attempt.weight=0 leaves nothing for it to be a share beside; give attempts a"
+            " weight, or set it to null",
+        )
+        require(
+            sum(shares.values()) < 1,
+            key,
+            share,
+            f"with the shares of the others this makes {sum(shares.values()):g}; together they"
+            " must stay below 1, what is left is the attempts'",
+        )
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,8 @@ def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
         return problem_from_row(info, reward_model)
     prompt = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
     data = env.data_of(text_of(prompt[-1]["content"]), row)
-    if "ground_truth" not in reward_model:
-        _field(reward_model, "reward_model", "ground_truth")
+    if "ground_truth" not in reward_model:  # null is a task without one
+        raise ValueError(f"reward_model.ground_truth is missing: {FIX}")
     return Problem(
         env=env.name,
         index=_index(_field(info, "extra_info", "index")),

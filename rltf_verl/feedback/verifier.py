@@ -17,7 +17,7 @@ class VerifierProvider:
 
     The verifier always compares with the reference. What counts as seeing it is whether the *text*
     may hold it: by the contract of `Env.explain` only `full` does, so only `full` has
-    `sees_reference`, but for environments that quote others. It states the answer on purpose
+    `sees_reference`, and `hint` of environments that quote others. It states the answer on purpose
     (`tells_answer`): a leak guard that drops leaks drops all of it. `verdict` is one sentence, so
     it is `constant`.
 
@@ -66,8 +66,8 @@ class VerifierProvider:
             failure = because(self.name, f"explain() of environment {env.name} failed: ", error)
         else:
             if text.strip():
-                seen = level == "full" or bool(getattr(env, "quotes_others", False))
-                return Feedback(text, self.name, sees_reference=seen)
+                quotes = level == "hint" and bool(getattr(env, "quotes_others", False))
+                return Feedback(text, self.name, sees_reference=quotes or level == "full")
             cause = f"explain() of environment {env.name} said nothing at level {level}"
             failure = FeedbackUnavailable(self.name, cause)
         raise failure

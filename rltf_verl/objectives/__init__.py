@@ -4,11 +4,11 @@ those of a run, and row maker, targets, loss, checks and metrics iterate over th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rltf_verl.config import ConfigError, NamedOptions, RLTFConfig
-from rltf_verl.config.objectives import Shareable
+from rltf_verl.config.objectives import check_shares
 from rltf_verl.config.reading import build
 from rltf_verl.objectives.attempt import Attempt
 from rltf_verl.objectives.base import VERL_REDUCES, Now, Objective
@@ -53,9 +53,9 @@ def objectives_of(config: RLTFConfig) -> list[Objective[Any]]:
     ]
     # Numbered behind ours: every process counts the same roles from the same configuration.
     own = enumerate(config.objectives.items(), start=len(Role))
-    objectives = built_in + [_own(name, role, chosen, config) for role, (name, chosen) in own]
-    _check_shares(objectives[len(built_in) :], objectives, config)
-    return objectives
+    of_users = [_own(name, role, chosen, config) for role, (name, chosen) in own]
+    check_shares({o.name: o.settings for o in (*of_users, *built_in)}, config.attempt.weight)
+    return built_in + of_users
 
 
 def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Objective[Any]:
@@ -78,26 +78,6 @@ def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Obje
     settings = build(kind.Settings, f"{name}.", chosen.options)
     settings.check(f"{name}.")
     return kind(name, role, settings, config)
-
-
-def _check_shares(
-    own: Sequence[Objective[Any]], objectives: Sequence[Objective[Any]], config: RLTFConfig
-) -> None:
-    """As `RLTFConfig` does for the built-in ones alone."""
-    shares = {o.name: max(s.shares) for o in objectives if (s := _shareable(o)) and s.shares}
-    for objective in own:
-        key, share = f"rltf.{objective.name}.grad_share", shares.get(objective.name)
-        if share and config.attempt.weight == 0:
-            raise ConfigError(f"{key}={share}: rltf.attempt.weight=0 leaves nothing beside it")
-        if share and sum(shares.values()) >= 1:
-            raise ConfigError(
-                f"{key}={share}: with the shares of the others this makes"
-                f" {sum(shares.values()):g}; together they must stay below 1"
-            )
-
-
-def _shareable(objective: Objective[Any]) -> Shareable | None:
-    return objective.settings if isinstance(objective.settings, Shareable) else None
 
 
 def token_objectives(config: RLTFConfig) -> list[Objective[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,17 @@ async def until(condition) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("it did not happen")
+
+
+async def test_so_are_the_messages_before_the_question(tmp_path):
+    request = asked()
+    before = [{"role": "system", "content": "Answer in Latin."}]
+    request = replace(request, messages=[*before, *request.messages])
+    waiting = asyncio.create_task(human(tmp_path).feedback(request))
+    await until(lambda: pending(tmp_path))
+    (line,) = pending(tmp_path)
+    assert "Answer in Latin." in line["question"]
+    waiting.cancel()
 
 
 async def test_the_attempt_is_shown_and_the_answer_picked_up(tmp_path):

@@ -19,6 +19,7 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
 from rltf_verl.feedback.siblings import INTRODUCTION
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.types import Feedback, Grade
 from tests.support.effort import examples
 from tests.support.episode_fakes import (
@@ -151,6 +152,12 @@ class Telling(EchoEnv):
 
     def explain(self, problem, text, grade: Grade, level) -> str:
         return "the answer is yes" if "tell" in text else "think again"
+
+
+def test_the_judge_of_the_guard_is_one_of_the_runs_judges():
+    judge = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "m"}}
+    block = {"provider": "siblings", "each": {"provider": "verifier"}, "guard": {"judge": judge}}
+    assert len(judges_of(build_provider(feedback_config(block)))) == 1
 
 
 def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself():

@@ -90,7 +90,7 @@ async def test_its_baseline():
         ),
         (
             {**UNLEARN, "unlearn": {"grad_share": 0.5}, "attempt": {"weight": 0}},
-            "rltf.unlearn.grad_share=0.5: rltf.attempt.weight=0 leaves nothing beside it",
+            "rltf.unlearn.grad_share=0.5: rltf.attempt.weight=0 leaves nothing for it",
         ),
         (
             {"objectives": {"u": "tests.objectives.test_own_on_cpu:Sampled"}},

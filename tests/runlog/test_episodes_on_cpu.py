@@ -43,6 +43,10 @@ def test_the_fields_of_a_problem_are_left_out_where_they_would_be_most_of_the_lo
     assert record["task"] is None
     with pytest.raises(ValueError, match="no wrong attempt"):
         read_wrong_attempts(tmp_path, 1)
+    (file,) = tmp_path.glob("*.jsonl")  # a log of an older version, which has no such field
+    file.write_text(json.dumps({k: v for k, v in record.items() if k != "task"}) + "\n")
+    with pytest.raises(ValueError, match="no wrong attempt"):
+        read_wrong_attempts(tmp_path, 1)
 
 
 def test_a_record_holds_what_was_said(tmp_path):

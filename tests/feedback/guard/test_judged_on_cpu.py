@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,14 @@ async def test_it_reads_question_answer_and_text_and_nothing_of_them_is_an_instr
     ):
         assert f"{'~' * 10}{shown}{'~' * 10}" in prompt or shown in prompt
     assert prompt.count("~" * 10) == 6, "no block can be ended from inside"
+
+
+def test_the_model_reads_the_messages_before_the_question() -> None:
+    request = asked()
+    before = [{"role": "system", "content": "Answer in Latin."}]
+    request = replace(request, messages=[*before, *request.messages])
+    (message,) = leak_messages(request, "Look again.")
+    assert "Answer in Latin." in message["content"]
 
 
 async def test_an_endpoint_that_is_down_withholds_what_nobody_has_checked() -> None:
