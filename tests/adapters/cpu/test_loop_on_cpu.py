@@ -55,8 +55,9 @@ def test_weights_are_swapped_between_steps(loop, other_model):
 def test_errors_reach_the_caller_and_the_thread_lives_on(loop):
     with pytest.raises(KeyError, match="no weight"):
         loop.call(lambda generator: generator.load([("x", None)])).result(SECONDS)
-    with pytest.raises(IndexError):
-        loop.submit(Request("bad", [1, 10**6], SamplingParams(max_tokens=2))).result(SECONDS)
+    for prompt in ([10**6, 1], [1, 10**6]):  # the last token goes through another forward
+        with pytest.raises(IndexError):
+            loop.submit(Request("bad", prompt, SamplingParams(max_tokens=2))).result(SECONDS)
     assert loop.submit(request("good")).result(SECONDS).stop_reason == "completed"
 
 

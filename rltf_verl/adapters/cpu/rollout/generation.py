@@ -99,13 +99,15 @@ class BatchGenerator:
         """Wrap `model`.
 
         Args:
-            model: a causal LM with full attention in every layer.
+            model: a causal LM with full attention in every layer; it attends as the actor's.
             eos_token_ids: tokens that end a sequence (and stay in it).
             max_rows: requests that run at the same time; the others wait.
             max_prefill_tokens: prompt tokens, padding included, in one forward.
             seed: where the seeds of requests without one come from.
         """
         _check_full_attention(model)
+        if attention.is_pluggable(model):
+            attention.use(model)
         self.model = model.eval()
         self.eos_token_ids = frozenset(eos_token_ids)
         self.max_rows, self.max_prefill_tokens, self.seed = max_rows, max_prefill_tokens, seed
@@ -113,7 +115,7 @@ class BatchGenerator:
         self._waiting: deque[Request] = deque()
         self._rows: list[_Row] = []
         self._seen: Counter[int] = Counter()
-        self.clear_cache()
+        self._cache = self._empty_cache()
 
     def add(self, request: Request) -> None:
         """Queue a request; the next `step` with room for it starts it."""
@@ -141,15 +143,8 @@ class BatchGenerator:
         partial += [Result(request.request_id, [], [], ABORTED, None) for request in self._waiting]
         self._rows.clear()
         self._waiting.clear()
+        self._cache = self._empty_cache()
         return partial
-
-    def clear_cache(self) -> None:
-        """Free the key-value cache. Only when nothing runs."""
-        if self._rows:
-            raise RuntimeError(
-                f"{len(self._rows)} requests are running: abort or finish them first"
-            )
-        self._cache = SlotCache(self.model.config.get_text_config().num_hidden_layers)
 
     def load(
         self,
@@ -173,17 +168,21 @@ class BatchGenerator:
         self.version = version
         self._seen.clear()
 
+    def _empty_cache(self) -> SlotCache:
+        return SlotCache(self.model.config.get_text_config().num_hidden_layers)
+
     def _admit(self) -> None:
+        # A request is always in one of the two lists: `abort_all` ends it where the model fails.
         while self._waiting and len(self._rows) < self.max_rows:
-            batch: list[_Row] = []
-            width = 1
-            while self._waiting and len(self._rows) + len(batch) < self.max_rows:
+            first, width = len(self._rows), 1
+            while self._waiting and len(self._rows) < self.max_rows:
                 width = max(width, len(self._waiting[0].prompt_ids))
-                if batch and width * (len(batch) + 1) > self.max_prefill_tokens:
+                new = len(self._rows) - first
+                if new and width * (new + 1) > self.max_prefill_tokens:
                     break
-                batch.append(self._start(self._waiting.popleft()))
-            self._prefill(batch)
-            self._rows += batch
+                self._rows.append(self._start(self._waiting[0]))
+                self._waiting.popleft()
+            self._prefill(first)
 
     def _start(self, request: Request) -> _Row:
         params = request.params
@@ -207,8 +206,9 @@ class BatchGenerator:
         )
         return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
 
-    def _prefill(self, batch: list[_Row]) -> None:
-        prompts = [tuple(row.request.prompt_ids[:-1]) for row in batch]
+    def _prefill(self, first: int) -> None:
+        """Of the rows from `first` on."""
+        prompts = [tuple(row.request.prompt_ids[:-1]) for row in self._rows[first:]]
         distinct = {prompt: index for index, prompt in enumerate(dict.fromkeys(prompts))}
         width = max(map(len, distinct))
         if width == 0:
@@ -218,9 +218,7 @@ class BatchGenerator:
         input_ids = torch.tensor([[*prompt, *[0] * (width - len(prompt))] for prompt in distinct])
         cache = DynamicCache()
         self.model(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        self._cache.insert(
-            len(self._rows), cache, torch.tensor([distinct[prompt] for prompt in prompts])
-        )
+        self._cache.insert(first, cache, torch.tensor([distinct[prompt] for prompt in prompts]))
 
     def _decode(self) -> None:
         rows = self._rows
@@ -251,6 +249,8 @@ class BatchGenerator:
                 if slot < len(self._rows):
                     self._rows[slot] = last
                     self._cache.move(len(self._rows), slot)
+        if not self._rows:
+            self._cache = self._empty_cache()
         return finished
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
-GROWTH = 64
+NEW_SLOTS, NEW_COLUMNS = 8, 64
+"""The cache grows by multiples of these: every growth copies it."""
 
 
 class SlotLayer(CacheLayerMixin):
@@ -31,8 +32,8 @@ class SlotLayer(CacheLayerMixin):
         """Make room for `slots` x `columns`, keeping what is there."""
         if self.keys.shape[0] < slots or self.keys.shape[2] < columns:
             size = (
-                max(self.keys.shape[0], _rounded(slots)),
-                max(self.keys.shape[2], _rounded(columns)),
+                max(self.keys.shape[0], _rounded(slots, NEW_SLOTS)),
+                max(self.keys.shape[2], _rounded(columns, NEW_COLUMNS)),
             )
             self.keys, self.values = _grown(self.keys, *size), _grown(self.values, *size)
 
@@ -72,8 +73,8 @@ def _grown(states: torch.Tensor, slots: int, columns: int) -> torch.Tensor:
     return grown
 
 
-def _rounded(size: int) -> int:
-    return -(-size // GROWTH) * GROWTH
+def _rounded(size: int, step: int) -> int:
+    return -(-size // step) * step
 
 
 class SlotCache(Cache):
