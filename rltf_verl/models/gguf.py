@@ -99,9 +99,10 @@ def _mend(model: Any, tokenizer: Any, gguf: Path) -> bool:
     """The end token is the one that the chat template puts behind an answer."""
     if not tokenizer.chat_template:
         raise ValueError(f"{gguf}: holds no chat template; name an instruction-tuned model")
-    prompt, whole = _chat(tokenizer, "Paris")
-    ends = tokenizer.encode(whole[len(prompt) + len("Paris") :], add_special_tokens=False)
-    if not (whole.startswith(f"{prompt}Paris") and ends):
+    # A template may put empty thoughts before the answer, so what stands before it is not read.
+    _, found, rest = _chat(tokenizer, "Paris")[1].rpartition("Paris")
+    ends = tokenizer.encode(rest, add_special_tokens=False)
+    if not (found and ends):
         raise ValueError(f"{gguf}: its chat template ends no answer")
     end = ends[0]
     mended = bool(tokenizer.eos_token_id != end)

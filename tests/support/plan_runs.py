@@ -57,6 +57,7 @@ def fill(folder: Path) -> Path:
     build_parquet("binary_matrix", folder / "matrix", 0, 12, 4, n_min=3, n_max=3, style="compact")
     tiny_model(folder / "model")
     tiny_model(folder / "short", context=1000)
+    tiny_model(folder / "window", window=8)
     tiny_model(folder / "untold", template=False)
     tiny_model(folder / "bare")
     (folder / "bare" / "model.safetensors").unlink()

@@ -26,7 +26,7 @@ def check_budget(config: DictConfig, parts: Parts, tokenizer: Any) -> None:
     """`check_prompt_budget` of the first rows of the first training file, as verl will read them.
     A dataset class of one's own is left to the trainer, which has one.
     """
-    if config.trainer.device != "cpu" or parts.config.logit_distill.reads_logits:
+    if config.trainer.device != "cpu":
         check_row_budget(config)  # our engine for the CPU computes a longer row alone
     if OmegaConf.select(config, "data.custom_cls.path") is None:
         rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)

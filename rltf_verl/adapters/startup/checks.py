@@ -28,7 +28,12 @@ from rltf_verl.adapters.startup.machine import (
     check_platform,
     is_here,
 )
-from rltf_verl.adapters.startup.model import check_context, is_elsewhere, load_model
+from rltf_verl.adapters.startup.model import (
+    check_attention,
+    check_context,
+    is_elsewhere,
+    load_model,
+)
 from rltf_verl.adapters.startup.modes import mode_combinations
 from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.trust_region import trust_region_warnings
@@ -100,6 +105,7 @@ def _refused_model(config: DictConfig, parts: Parts | None) -> Iterator[str]:
             yield _line(error)
         return
     yield from _told(check_context, config, model)
+    yield from _told(check_attention, config, model)
     if parts is not None:
         yield from _told(check_budget, config, parts, model.tokenizer)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,13 +16,14 @@ from urllib.request import getproxies
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.tokenizer import hf_tokenizer
 
+from rltf_verl.adapters.cpu import ROLLOUT_NAME
+from rltf_verl.adapters.cpu.actor import attention
+from rltf_verl.adapters.cpu.rollout.server import context_of
 from rltf_verl.config import ConfigError
 
 T = TypeVar("T")
 MODEL = "actor_rollout_ref.model"
 WEIGHTS = ("*.safetensors", "*.bin")
-STRETCHED = ("llama3", "longrope", "su")
-"""Kinds of rotary scaling whose factor `max_position_embeddings` already holds, as in vLLM."""
 CAUSE = 200
 """Characters of another library's error that are shown."""
 
@@ -37,6 +39,8 @@ class Model:
     """`model_type` of its config."""
     context: int | None
     """Most tokens that it can read; None: its config does not say."""
+    text: Any
+    """Its config, or that of its text part."""
 
 
 def load_model(config: DictConfig) -> Model:
@@ -70,6 +74,18 @@ def check_context(config: DictConfig, model: Model) -> None:
         )
 
 
+def check_attention(config: DictConfig, model: Model) -> None:
+    """Raise ConfigError unless the CPU's rollout, where it is used, can sample from the model."""
+    if config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
+        return
+    text = copy(model.text)
+    for key, value in (OmegaConf.select(config, f"{MODEL}.override_config") or {}).items():
+        setattr(text, key, value)  # as verl does
+    trouble = attention.trouble_of(text)
+    if trouble is not None:
+        raise ConfigError(f"{MODEL}.path={model.path}: {trouble}")
+
+
 def is_elsewhere(path: str) -> bool:
     """Whether verl would copy it from a file system that is not this machine's."""
     return "://" in path
@@ -100,7 +116,7 @@ def _loaded(
             " would ever end; set one in its tokenizer_config.json"
         )
     text = found.get_text_config()
-    return Model(path, tokenizer, str(found.model_type), _context(text))
+    return Model(path, tokenizer, str(found.model_type), _context(text), text)
 
 
 def _require_folder(key: str, path: str, weights: bool) -> None:
@@ -161,13 +177,7 @@ def _short(error: Exception) -> str:
 
 
 def _context(text: Any) -> int | None:
-    positions = getattr(text, "max_position_embeddings", None)
-    if not isinstance(positions, int) or os.environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1":
-        return None
-    scaling = getattr(text, "rope_scaling", None) or {}
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    factor = 1.0 if kind in STRETCHED else float(scaling.get("factor") or 1.0)
-    return max(positions, int(positions * factor))
+    return None if os.environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1" else context_of(text)
 
 
 def _trust(model: DictConfig) -> bool:

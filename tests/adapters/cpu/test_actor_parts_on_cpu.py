@@ -3,9 +3,20 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    CohereConfig,
+    Gemma2Config,
+    GraniteConfig,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+)
+from verl.utils import tensordict_utils as tu
+from verl.workers.engine.utils import prepare_micro_batches
 
 from rltf_verl.adapters.cpu.actor import attention, head
+from rltf_verl.adapters.cpu.actor.engine import _make_room
 from rltf_verl.adapters.cpu.actor.forest import lay_out, micro_batches, pack
 
 from .conftest import tiny_llama
@@ -156,3 +167,33 @@ def test_models_that_cannot_share_are_known(config, shares):
         config(**size, num_attention_heads=4, num_key_value_heads=2, **shares)
     )
     assert attention.shares_prefixes(model) == (not shares)
+
+
+@pytest.mark.parametrize(
+    ("config", "answers"),
+    [
+        (LlamaConfig(), True),
+        (GraniteConfig(logits_scaling=1.0), True),
+        (GraniteConfig(logits_scaling=8.0), False),
+        (CohereConfig(), False),
+        (Gemma2Config(), False),
+        (Gemma2Config(final_logit_softcapping=None), True),
+    ],
+)
+def test_models_that_change_their_logits_take_verl_s_path(config, answers):
+    assert head.can_answer(torch.nn.Linear(2, 3, bias=False), config) == answers
+    assert not head.can_answer(torch.nn.Linear(2, 3), config)
+
+
+def test_a_row_longer_than_a_micro_batch_gets_one_on_verl_s_path():
+    ids = [torch.arange(size) for size in (3, 9, 2)]
+    data = tu.get_tensordict(
+        {"input_ids": torch.nested.as_nested_tensor(ids, layout=torch.jagged)},
+        {"use_dynamic_bsz": True, "max_token_len_per_gpu": 4},
+    )
+    with pytest.raises(AssertionError):
+        prepare_micro_batches(data)
+    _make_room(data)
+    parts, rows = prepare_micro_batches(data)
+    assert len(parts) == 2
+    assert sorted(map(sorted, rows)) == [[0, 2], [1]]

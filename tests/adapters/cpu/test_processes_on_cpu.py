@@ -68,12 +68,16 @@ def test_a_fork_is_the_script_with_all_that_was_imported(command, tmp_path):
     text = """
 import os, sys
 loaded = "torch" in sys.modules
-import torch
+import torch, users_module
 print(__name__, sys.argv[1], os.getcwd(), os.environ["MINE"], loaded, torch.get_num_threads())
 print("an error", file=sys.stderr)
 sys.exit(7)
 """
-    found = run(command, tmp_path, text, MINE="yes", OMP_NUM_THREADS="3")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "users_module.py").touch()
+    found = run(
+        command, tmp_path, text, MINE="yes", OMP_NUM_THREADS="3", PYTHONPATH=str(tmp_path / "own")
+    )
     assert found.stdout == f"__main__ a b {tmp_path} yes True 3\n"
     assert found.stderr.endswith("an error\n")
     assert found.returncode == 7
@@ -189,6 +193,17 @@ def answers(name: str) -> bool:
 )
 def test_threads_of_a_process(num_cores, num_ranks, expected):
     assert threads.chosen({}, num_cores, num_ranks)[threads.THREADS] == expected
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [("max 100000", 16), ("200000 100000", 2), ("50000 100000", 1), ("9900000 100000", 16)],
+)
+def test_a_container_s_quota_counts(quota, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert threads.cores(tmp_path / "cpu.max") == expected
+    assert threads.cores(tmp_path / "none") == 16
 
 
 def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(monkeypatch, caplog):

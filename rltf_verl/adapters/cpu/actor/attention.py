@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.modeling_utils import AttentionInterface
 
@@ -59,8 +59,9 @@ def attend(
     else:
         rows = max(1, CACHED // key[0].numel())
         mask = attention_mask.expand(len(query), -1, -1, -1)
-        parts = zip(*(tensor.split(rows) for tensor in (query, key, value, mask)), strict=True)
-        out = torch.cat([_dense(*part, scale) for part in parts])
+        queries, keys, values = query.split(rows), key.split(rows), value.split(rows)
+        parts = zip(queries, keys, values, mask.split(rows), strict=True)
+        out = torch.cat([_dense(q, k, v, m, scale) for q, k, v, m in parts])
     return out.transpose(1, 2).contiguous(), None
 
 
@@ -106,13 +107,26 @@ def use(model: PreTrainedModel) -> None:
     model.set_attn_implementation(NAME)
 
 
-def has_full_attention(model: PreTrainedModel) -> bool:
-    """Whether every layer sees every earlier token."""
-    config = model.config.get_text_config()
+def has_full_attention(config: PreTrainedConfig) -> bool:
+    """Whether every layer of a (text) model sees every earlier token."""
     kinds = getattr(config, "layer_types", None)
     if kinds is None:  # Mistral and Phi-3 have a window in all layers and no list
         return getattr(config, "sliding_window", None) is None
     return set(kinds) == {"full_attention"}
+
+
+def trouble_of(config: PreTrainedConfig) -> str | None:
+    """Why the CPU's rollout cannot sample from a model of this (text) config; None if it can."""
+    if has_full_attention(config):
+        return None
+    way = ", or, if no sequence is longer than the window, +{}.override_config.sliding_window=null"
+    # Where the layers have a list, that list decides, and it does not change with the window.
+    listed = getattr(config, "layer_types", None) is not None
+    return (
+        f"rollout.name=transformers needs full attention in every layer; {config.model_type} has"
+        " layers of another kind: take another model, or rltf/hardware=cpu_vllm"
+        f"{'' if listed else way.format('actor_rollout_ref.model')}"
+    )
 
 
 def is_pluggable(model: PreTrainedModel) -> bool:
@@ -127,7 +141,7 @@ def shares_prefixes(model: PreTrainedModel) -> bool:
     """
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in model.modules())
     drops |= bool(getattr(model.config.get_text_config(), "attention_dropout", 0))
-    return has_full_attention(model) and is_pluggable(model) and not drops
+    return has_full_attention(model.config.get_text_config()) and is_pluggable(model) and not drops
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class CPUEngine(FSDPEngineWithLMHead):
     def _build_model_optimizer(self) -> None:
         super()._build_model_optimizer()
         layer = self.module.get_output_embeddings()
-        if self._shares and can_answer(layer):
+        if self._shares and can_answer(layer, self.module.config.get_text_config()):
             self._head = LogProbHead(layer)
 
     def forward_backward_batch(
@@ -53,6 +53,7 @@ class CPUEngine(FSDPEngineWithLMHead):
         """verl's, with micro-batches of rows that share prefixes."""
         with attention.bf16_products(self._autocast_dtype == torch.bfloat16):
             if not self._fits(data):
+                _make_room(data)
                 return super().forward_backward_batch(data, loss_function, forward_only)
             return self._shared_batch(data, loss_function, forward_only)
 
@@ -152,8 +153,9 @@ class CPUEngine(FSDPEngineWithLMHead):
         if answer is None or output.logits is not answer:
             name = type(self.module).__name__
             raise RuntimeError(
-                f"{name} changes its logits after the output layer: set"
-                " actor_rollout_ref.actor.use_dynamic_bsz=False, which takes verl's own path"
+                f"{name} changes its logits after the output layer: to take verl's own path set"
+                " actor_rollout_ref.actor.use_dynamic_bsz=False, ….ppo_micro_batch_size_per_gpu=1"
+                " and actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1"
             )
         return answer
 
@@ -163,6 +165,14 @@ class CPUEngine(FSDPEngineWithLMHead):
         ids = data["input_ids"]
         whole = torch.zeros(len(ids.values())).index_put((positions,), values)
         return torch.nested.nested_tensor_from_jagged(whole, ids.offsets())
+
+
+def _make_room(data: TensorDict) -> None:
+    """A row longer than a micro-batch is computed alone here too: verl would end the run."""
+    if bool(tu.get_non_tensor_data(data, "use_dynamic_bsz", True)):
+        longest = int(data["input_ids"].offsets().diff().max())
+        limit = max(int(data["max_token_len_per_gpu"]), longest)
+        tu.assign_non_tensor(data, max_token_len_per_gpu=limit)
 
 
 def response_positions(data: TensorDict) -> torch.Tensor:

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import PreTrainedConfig
 
+CHANGES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
+"""What configs call a change of the logits behind the output layer: Granite, Cohere, Gemma."""
 TILE = 2048
 """Words per tile: with 1 000 tokens its logits take 8 MB, which a CPU's cache holds."""
 
@@ -163,6 +166,9 @@ class LogProbHead:
         return self.answer
 
 
-def can_answer(layer: Any) -> bool:
-    """Whether the output layer is a plain matrix."""
-    return type(layer) is torch.nn.Linear and layer.bias is None
+def can_answer(layer: Any, config: PreTrainedConfig) -> bool:
+    """Whether the output layer is a plain matrix, and the model of this (text) config takes what it
+    gives as logits.
+    """
+    changed = any(getattr(config, name, None) not in (None, 1.0) for name in CHANGES)
+    return type(layer) is torch.nn.Linear and layer.bias is None and not changed

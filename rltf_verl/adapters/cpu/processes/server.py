@@ -304,6 +304,8 @@ def become(request: Request) -> NoReturn:
     os.environ.clear()
     os.environ.update(request.environment)
     os.chdir(request.cwd)
+    places = request.environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [place for place in places if place and place not in sys.path]
     sys.argv[:] = request.arguments
     random.seed()  # forks of one process would all draw the same
     np.random.seed()

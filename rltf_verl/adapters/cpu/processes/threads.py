@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 THREADS = "OMP_NUM_THREADS"
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Microseconds of CPU time per period, as `docker run --cpus` sets it."""
 
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
 """Of GNU's and of Intel's OpenMP: a thread that waits for the others sleeps. By default it spins
@@ -13,9 +16,13 @@ for a while, which holds up the one that it waits for where processes share the 
 """
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+def cores(quota: Path = QUOTA) -> int:
+    """Cores that this process may use: of those it may run on, what a container's quota leaves."""
+    found = len(os.sched_getaffinity(0))
+    if not quota.is_file():
+        return found
+    most, period = quota.read_text().split()
+    return found if most == "max" else max(1, min(found, int(most) // int(period)))
 
 
 def chosen(environment: Mapping[str, str], num_cores: int, num_ranks: int) -> dict[str, str]:

@@ -105,7 +105,9 @@ class BatchGenerator:
             max_prefill_tokens: prompt tokens, padding included, in one forward.
             seed: where the seeds of requests without one come from.
         """
-        _check_full_attention(model)
+        trouble = attention.trouble_of(model.config.get_text_config())
+        if trouble is not None:
+            raise ValueError(trouble)
         if attention.is_pluggable(model):
             attention.use(model)
         self.model = model.eval()
@@ -189,8 +191,8 @@ class BatchGenerator:
         seed = self._default_seed(request.prompt_ids) if params.seed is None else params.seed
         start = len(request.prompt_ids)
         uniforms = np.zeros(0) if params.greedy else draw_uniforms(seed, start, params.max_tokens)
-        ends = frozenset() if params.ignore_eos else self.eos_token_ids
-        return _Row(request, uniforms, ends | set(params.stop_token_ids), length=start - 1)
+        ends = self.eos_token_ids | set(params.stop_token_ids)
+        return _Row(request, uniforms, ends, length=start - 1)
 
     def _default_seed(self, prompt_ids: Sequence[int]) -> int:
         """Derive a seed from the prompt and how often it came, so that it does not depend on the
@@ -252,15 +254,3 @@ class BatchGenerator:
         if not self._rows:
             self._cache = self._empty_cache()
         return finished
-
-
-def _check_full_attention(model: PreTrainedModel) -> None:
-    if not attention.has_full_attention(model):
-        config = model.config.get_text_config()
-        window = getattr(config, "sliding_window", None)
-        raise ValueError(
-            f"rollout.name=transformers needs full attention in every layer; {config.model_type}"
-            f" has layers of another kind (sliding_window={window}): use vllm, or, if no sequence"
-            " is longer than the window,"
-            " +actor_rollout_ref.model.override_config.sliding_window=null"
-        )

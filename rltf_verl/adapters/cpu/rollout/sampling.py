@@ -39,8 +39,6 @@ class SamplingParams:
     "None lets the server choose"
     stop_token_ids: tuple[int, ...] = ()
     "tokens that end the sequence, besides the model's own; the token itself is kept"
-    ignore_eos: bool = False
-    "whether to go on after the model's own end tokens"
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from omegaconf import DictConfig
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
 
@@ -24,6 +26,9 @@ from rltf_verl.adapters.cpu.rollout.loop import GenerationLoop
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
 
 logger = logging.getLogger(__name__)
+
+STRETCHED = ("llama3", "longrope", "su")
+"""Kinds of rotary scaling whose factor `max_position_embeddings` already holds, as in vLLM."""
 
 
 class TransformersServer:
@@ -37,9 +42,8 @@ class TransformersServer:
             model_config, dataclass_type=HFModelConfig
         )
         model = load_model(self.model_config, self.config)
-        self.max_model_len = (
-            self.config.max_model_len or model.config.get_text_config().max_position_embeddings
-        )
+        context = context_of(model.config.get_text_config())
+        self.max_model_len = self.config.max_model_len or context or sys.maxsize
         self.loop = GenerationLoop(
             BatchGenerator(
                 model,
@@ -100,10 +104,6 @@ class TransformersServer:
             self.loop.call(lambda g: g.load(staged, global_steps, peft_config))
         )
         self._ready = True
-
-    async def set_global_steps(self, global_steps: int) -> None:
-        """Name the version of the weights."""
-        await asyncio.wrap_future(self.loop.call(lambda g: g.set_version(global_steps)))
 
     async def abort_all_requests(
         self, reset_prefix_cache: bool = True, reject_request: bool = False
@@ -170,7 +170,7 @@ def load_model(model_config: HFModelConfig, config: RolloutConfig) -> PreTrained
     """Build the model: from disk, or with random weights when the trainer sends them
     (`load_format: dummy`).
     """
-    options = {"dtype": getattr(torch, str(config.dtype)), "attn_implementation": "sdpa"}
+    options = {"dtype": PrecisionType.to_dtype(str(config.dtype)), "attn_implementation": "sdpa"}
     trust = model_config.trust_remote_code
     if config.load_format == "dummy":
         return AutoModelForCausalLM.from_config(
@@ -182,6 +182,17 @@ def load_model(model_config: HFModelConfig, config: RolloutConfig) -> PreTrained
         trust_remote_code=trust,
         **options,
     )
+
+
+def context_of(text: PreTrainedConfig) -> int | None:
+    """Most tokens that a model of this (text) config reads; None: it does not say."""
+    positions = getattr(text, "max_position_embeddings", None)
+    if not isinstance(positions, int):
+        return None
+    scaling = getattr(text, "rope_scaling", None) or {}
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    factor = 1.0 if kind in STRETCHED else float(scaling.get("factor") or 1.0)
+    return max(positions, int(positions * factor))
 
 
 def end_tokens(model_config: HFModelConfig) -> set[int]:
