@@ -246,10 +246,6 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["data.max_prompt_length=200"],
         "data.max_prompt_length=200: the revise prompt of template critique needs",
     ),
-    "rows longer than a micro-batch": (
-        ["rltf/method=sd_logit", f"{ACTOR}.ppo_max_token_len_per_gpu=2048"],
-        f"{ACTOR}.ppo_max_token_len_per_gpu=2048: a row can have",
-    ),
     "engine shorter than prompt and answer": (
         [f"{ROLLOUT}.max_model_len=2048"],
         f"{ROLLOUT}.max_model_len=2048: shorter than",

@@ -436,6 +436,12 @@ def dataset(tmp_path_factory):
     return build_parquet("binary_matrix", tmp_path_factory.mktemp("data"), 0, 4, 4)
 
 
+def test_rows_longer_than_a_micro_batch_are_refused_where_verl_would_fail(verl_config):
+    limit = f"{ACTOR}.ppo_max_token_len_per_gpu=2048"
+    with pytest.raises(ConfigError, match=rf"^{limit}: a row can have .* set it to at least \d+$"):
+        budget.check_row_budget(verl_config(limit, "data.max_response_length=4096"))
+
+
 @pytest.fixture(scope="module")
 def startable(tmp_path_factory):
     """What a run on this machine needs beside its data."""
