@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
+from functools import partial
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -15,6 +16,7 @@ from rltf_verl.envs.base import Env, NeedsMachine
 from rltf_verl.judge.client import require_packages
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.settings import SettingError
+from rltf_verl.objectives.teacher import uses_lora
 
 ENGINES = ("vllm", "sglang")
 """Rollout engines of verl that are packages of their own, of that name."""
@@ -54,10 +56,12 @@ def check_platform(config: DictConfig) -> None:
         trouble = bf16.trouble_of(config)
     if trouble is not None:
         raise ConfigError(trouble)
-    if cpu_platform and config.actor_rollout_ref.actor.use_kl_loss:
+    lora = uses_lora(partial(OmegaConf.select, config))
+    if cpu_platform and config.actor_rollout_ref.actor.use_kl_loss and not lora:
         raise ConfigError(
             "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned"
-            " memory, which needs an accelerator; on a CPU set it to False"
+            " memory, which needs an accelerator; on a CPU set it to False, or train a LoRA"
+            " adapter, whose reference is the model without it"
         )
     if not cpu_platform and is_here(config) and not get_torch_device().is_available():
         raise ConfigError(

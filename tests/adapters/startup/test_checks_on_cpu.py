@@ -422,6 +422,8 @@ def test_a_reference_model_cannot_be_kept_on_a_cpu(verl_config, platform):
     platform("cpu")
     with pytest.raises(ConfigError, match=r"actor.use_kl_loss=True: .*on a CPU set it to False"):
         machine.check_platform(verl_config(f"{ACTOR}.use_kl_loss=true"))
+    lora = "actor_rollout_ref.model.lora_rank=4"  # verl then makes no reference model
+    machine.check_platform(verl_config(f"{ACTOR}.use_kl_loss=true", lora))
 
 
 def test_machines_that_fit_pass(verl_config, platform):
