@@ -114,16 +114,22 @@ def size(folder: Path) -> int:
     return total
 
 
-def set_aside_after(folder: Path, step: int) -> int:
+def set_aside_after(folder: Path, step: int, *, validates: bool = True) -> int:
     """Move the files of what a run resumed at `step` plays again into `superseded/`.
 
-    These are the training sessions after it and the validation sessions from it on (verl validates
-    before it trains).
+    These are the sessions after it, and the validation at it.
+
+    Args:
+        folder: of the log.
+        step: 0 for a run from the start, which leaves nothing of an earlier one.
+        validates: before it trains (`trainer.val_before_train`); else the validation at `step`
+            stays, which nobody would play again.
 
     Returns:
         How many files were moved.
     """
-    stale = [p for p in log_files(folder, ("train", "val", "rows")) if _is_played_again(p, step)]
+    paths = log_files(folder, ("train", "val", "rows"))
+    stale = [path for path in paths if _is_taken_back(path, step, validates)]
     for path in stale:
         target = folder / "superseded"
         target.mkdir(exist_ok=True)
@@ -131,9 +137,9 @@ def set_aside_after(folder: Path, step: int) -> int:
     return len(stale)
 
 
-def _is_played_again(path: Path, step: int) -> bool:
+def _is_taken_back(path: Path, step: int, validates: bool) -> bool:
     own, kind = place(path)
-    return own > step or (own == step and kind == "val")
+    return own > step or (own == step and kind == "val" and (validates or step == 0))
 
 
 def pack(folder: Path, before: int) -> int:

@@ -244,6 +244,15 @@ def test_steps_that_will_be_played_again_are_set_aside(tmp_path):
     ]
 
 
+def test_a_validation_that_the_resumed_run_does_not_play_again_stays(tmp_path):
+    log = EpisodeLog(tmp_path, "w")
+    for step in (0, 2, 4):
+        log.append(episode(), question="q", step=step, validate=True, uid=f"v{step}")
+    assert set_aside_after(tmp_path, 2, validates=False) == 1
+    assert [r["uid"] for r in read_episodes(tmp_path)] == ["v0", "v2"]
+    assert set_aside_after(tmp_path, 0, validates=False) == 2, "a run from the start"
+
+
 def test_the_same_file_set_aside_twice_overwrites_nothing(tmp_path):
     for uid in ("first", "second"):
         EpisodeLog(tmp_path, "w").append(episode(), question="q", step=2, validate=False, uid=uid)
