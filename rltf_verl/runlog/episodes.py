@@ -62,6 +62,7 @@ class EpisodeLog:
         step: int,
         validate: bool,
         uid: str,
+        source: str = "",
         seed: int | None = 0,
         context: Sequence[Message] = (),
     ) -> None:
@@ -73,6 +74,7 @@ class EpisodeLog:
             step: global step.
             validate: validation or training.
             uid: of the problem in this step.
+            source: `data_source` of the problem.
             seed: base of the sampling seeds, `rltf.seed`; None if the engine got none.
             context: messages of the first prompt before the question.
         """
@@ -80,6 +82,7 @@ class EpisodeLog:
             return
         split = "val" if validate else "train"
         place = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed}
+        place |= {"source": source} if source else {}
         said = (
             {"context": list(context), "question": question} if context else {"question": question}
         )

@@ -62,6 +62,7 @@ _SESSION = {
 }
 _SESSION_TOO = {
     "version": _INT,
+    "source": _TEXT,
     "seed": _or_null(_INT),
     "horizon": _or_null(_COUNT),
     "num_shortened": _COUNT,
