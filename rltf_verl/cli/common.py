@@ -105,8 +105,7 @@ def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
     from rltf_verl.runlog.episodes import read_episodes
     from rltf_verl.runlog.find import log_folder
 
-    log = log_folder(folder)
-    found = [record for record in read_episodes(log) if step is None or record["step"] == step]
+    found = read_episodes(log_folder(folder), step)
     if not found:
         raise ValueError(f"{folder}: no sessions{'' if step is None else f' of step {step}'} in it")
     return found

@@ -115,12 +115,12 @@ def is_written(uid: str, share: float) -> bool:
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
-def read_episodes(folder: Path) -> list[dict[str, Any]]:
-    """All records of a log folder, by step; those of training with their `rows` (`row_log`), where
-    these are known.
+def read_episodes(folder: Path, step: int | None = None) -> list[dict[str, Any]]:
+    """All records of a log folder, or those of one step, by step; those of training with their
+    `rows` (`runlog.rows`), where these are known.
     """
-    rows = read_rows(folder)
-    records = list(read_files(log_files(folder)))
+    rows = read_rows(folder, step)
+    records = list(read_files(log_files(folder, step=step)))
     for record in records:
         trained = (
             rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None

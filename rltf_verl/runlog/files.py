@@ -33,12 +33,17 @@ STAMP = "rltf_experiment.json"
 """Beside the weights of a checkpoint: the settings that decide what was trained."""
 
 
-def log_files(folder: Path, kinds: Iterable[Kind] = SESSIONS) -> list[Path]:
-    """The log's own files by step and kind; what else lies in the folder is not ours."""
+def log_files(
+    folder: Path, kinds: Iterable[Kind] = SESSIONS, step: int | None = None
+) -> list[Path]:
+    """The log's own files by step and kind; what else lies in the folder is not ours. `step`: only
+    those of this one.
+    """
     kinds = tuple(kinds)
     if not folder.is_dir():
         return []
-    return sorted(p for p in folder.iterdir() if _NAME.fullmatch(p.name) and place(p)[1] in kinds)
+    own = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    return sorted(p for p in own if place(p)[1] in kinds and step in (None, place(p)[0]))
 
 
 def place(path: Path) -> tuple[int, str]:
