@@ -41,12 +41,8 @@ function blockOf(id) {
 }
 
 function isSession(record, id) {
-  const { envs, env, problem, session } = state.index;
-  return (
-    record.session_id === session[id] &&
-    record.index === problem[id] &&
-    record.env === envs[env[id]]
-  );
+  const { session, uid } = state.index;
+  return record.session_id === session[id] && record.uid === uid[id];
 }
 
 // Names a block; a live one that has grown has another name.

@@ -13,7 +13,8 @@ const byColumn = (name) => (a, b) => state.index[name][a] - state.index[name][b]
 const ORDERS = {
   "as logged": (a, b) => a - b,
   "newest first": (a, b) => b - a,
-  "by problem": (a, b) => byColumn("env")(a, b) || byColumn("problem")(a, b) || a - b,
+  "by problem": (a, b) =>
+    byColumn("env")(a, b) || byColumn("problem")(a, b) || byColumn("asked")(a, b) || a - b,
   "most turns": (a, b) => byColumn("turns")(b, a) || a - b,
   "most words of feedback": (a, b) => byColumn("words")(b, a) || a - b,
 };
