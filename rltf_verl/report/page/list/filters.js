@@ -42,11 +42,14 @@ export function fillFilters() {
   fill(
     "env",
     "any environment",
-    envs.map((name, i) => [i, visible(name)]),
+    envs.map((name) => [name, visible(name)]),
   );
   if (!form.elements.sort.length) {
-    form.elements.sort.append(...Object.keys(ORDERS).map((name) => new Option(name, name)));
-    if (isLive) form.elements.sort.value = "newest first";
+    const usual = isLive ? "newest first" : "as logged"; // also after "Clear"
+    const orders = Object.keys(ORDERS);
+    form.elements.sort.append(
+      ...orders.map((name) => new Option(name, name, name === usual, name === usual)),
+    );
   }
   form.elements.env.hidden = envs.length < 2;
   form.elements.trains.hidden = !known.length;
@@ -81,7 +84,7 @@ export function filterByStep(step) {
 
 // A function of an id: whether the session passes what was chosen.
 function conditionFor(chosen) {
-  const { env, flags, set, split, step, trained, trains } = state.index;
+  const { env, envs, flags, set, split, step, trained, trains } = state.index;
   const bitsOf = (names, all) =>
     names.filter(Boolean).reduce((bits, name) => bits | (1 << all.indexOf(name)), 0);
   const happened = bitsOf([chosen.outcome, chosen.event], flags);
@@ -96,7 +99,7 @@ function conditionFor(chosen) {
     step[id] >= from &&
     step[id] <= to &&
     (!chosen.split || split[id] === chosen.split) &&
-    (!chosen.env || env[id] === Number(chosen.env)) &&
+    (!chosen.env || envs[env[id]] === chosen.env) &&
     (!text || holds(id, text, grams));
 }
 
