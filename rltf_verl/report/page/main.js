@@ -7,7 +7,7 @@ import { firstIndex, follow, idOf, keyOf } from "./live.js";
 import { drawOverview } from "./overview/overview.js";
 import { readAddress, renumber, showList, showOverview, stepSession } from "./places.js";
 import { forgetTexts, readTexts } from "./list/search.js";
-import { refreshSession, showSession } from "./session/session.js";
+import { showSession } from "./session/session.js";
 import { state } from "./state.js";
 
 function followAddress() {
@@ -84,7 +84,6 @@ function renew(index) {
   state.active = Math.max(0, state.listed.indexOf(chosen));
   listBox.scrollTop = scrollTop;
   draw();
-  refreshSession();
 }
 
 start().catch((error) => {

@@ -4,6 +4,7 @@ import { isLive } from "../data.js";
 import { visible } from "../elements.js";
 import { drawFromActive } from "./list.js";
 import { gramsOf, holds, readTexts } from "./search.js";
+import { refreshSession } from "../session/session.js";
 import { state } from "../state.js";
 
 const OUTCOMES = ["right at first", "fixed", "broken", "unsolved"];
@@ -75,6 +76,7 @@ export function filter() {
   if (known < number) waitForTexts();
   state.active = Math.max(0, state.listed.indexOf(state.current));
   drawFromActive();
+  refreshSession();
 }
 
 export function filterByStep(step) {
