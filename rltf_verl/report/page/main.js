@@ -61,7 +61,7 @@ async function start() {
   addEventListener("resize", draw);
   performance.measure("load");
   // So that they are there when somebody searches; a live page asks for them then.
-  if (!isLive) requestIdleCallback(() => readTexts());
+  if (!isLive) setTimeout(readTexts);
   follow(renew);
 }
 
