@@ -1,7 +1,7 @@
 // Starts the page; the keys that work everywhere.
 
 import { isLive, unpacked } from "./data.js";
-import { fillFilters, filter, filterByStep, form } from "./list/filters.js";
+import { fillFilters, filter, filterByStep, filterInPlace, form } from "./list/filters.js";
 import { activate, draw, legendOfMarks, listBox, onListKey } from "./list/list.js";
 import { firstIndex, follow, idOf, keyOf } from "./live.js";
 import { drawOverview } from "./overview/overview.js";
@@ -70,7 +70,6 @@ function renew(index) {
   const { current, listed, active, shownId } = state;
   const { run } = state.index;
   const keys = [current, listed[active], shownId].map((id) => (id == null ? null : keyOf(id)));
-  const { scrollTop } = listBox;
   state.index = index;
   const [open, chosen, shown] = keys.map((key) => (key === null ? null : idOf(key)));
   forgetTexts();
@@ -80,10 +79,7 @@ function renew(index) {
   else state.current = null;
   if (current !== null && index.run !== run) location.hash = "overview";
   drawOverview(onStep);
-  filter();
-  state.active = Math.max(0, state.listed.indexOf(chosen));
-  listBox.scrollTop = scrollTop;
-  draw();
+  filterInPlace(chosen);
 }
 
 start().catch((error) => {

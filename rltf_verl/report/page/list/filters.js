@@ -2,7 +2,7 @@
 
 import { isLive } from "../data.js";
 import { visible } from "../elements.js";
-import { drawFromActive } from "./list.js";
+import { draw, drawFromActive, listBox } from "./list.js";
 import { gramsOf, holds, readTexts } from "./search.js";
 import { refreshSession } from "../session/session.js";
 import { state } from "../state.js";
@@ -79,6 +79,16 @@ export function filter() {
   refreshSession();
 }
 
+// The same where the list may have grown: it stays where it is scrolled to, and at session `chosen`.
+export function filterInPlace(chosen) {
+  const { scrollTop } = listBox;
+  filter();
+  const at = state.listed.indexOf(chosen);
+  if (at >= 0) state.active = at;
+  listBox.scrollTop = scrollTop;
+  draw();
+}
+
 export function filterByStep(step) {
   form.elements.from.value = form.elements.to.value = step;
   filter();
@@ -118,9 +128,16 @@ function older() {
 }
 
 function waitForTexts() {
-  state.waiting =
-    state.waiting ||
-    readTexts().then(() => {
-      if (form.elements.text.value) filter();
-    });
+  if (state.waiting) return;
+  const reading = readTexts();
+  const again = () => {
+    const { active, listed } = state;
+    if (form.elements.text.value) filterInPlace(active ? listed[active] : null);
+  };
+  const failed = (error) => {
+    if (state.reading !== reading) return; // there is a newer index
+    state.reading = state.waiting = null; // the next search asks again
+    document.getElementById("count").textContent = `The texts cannot be read: ${error.message}`;
+  };
+  state.waiting = reading.then(again, failed);
 }
