@@ -29,7 +29,9 @@ LOOK_S = 1.0
 WORTH_PACKING = 10_000
 """Bytes."""
 SLOW_S = 20
-"""Seconds after which a client that says nothing is sent away."""
+"""Seconds after which a client that says nothing, or takes less than a piece, is sent away."""
+PIECE = 65_536
+"""Bytes."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -119,7 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        for start in range(0, len(body), PIECE):  # the limit is for each write, however long
+            self.wfile.write(body[start : start + PIECE])
 
     def version_string(self) -> str:
         """Of the `Server` header: nothing that helps an attacker."""

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from rltf_verl.cli.app import app
 from rltf_verl.report.live import log as live_log
+from rltf_verl.report.live import server
 from rltf_verl.report.live.log import GrowingLog
 from rltf_verl.report.live.metrics import GrowingMetrics
 from rltf_verl.report.live.run import LiveRuns, live_runs
@@ -218,6 +219,22 @@ def test_the_page_and_its_data(served):
     assert [one["turns"][0]["text"] for one in block][1:] == [f"so {text}" for text in TEXTS]
     tokens = json.loads(asked(port, f"{root}0/tokens/1.train/u1-0/0")[1])
     assert tokens[0]["text"] == ["a"]
+
+
+def test_a_slow_reader_gets_all_of_it(served, monkeypatch):
+    """The limit is shorter than the whole takes, and longer than a piece of it."""
+    port, root, runs = served
+    body = bytes(20_000_000)  # more than the machine holds for a connection
+    monkeypatch.setattr(server._Handler, "timeout", 0.5)
+    monkeypatch.setattr(runs.runs[0], "block", lambda name: body)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        words = f"GET {root}0/block/1.train HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+        connection.sendall(words.encode())
+        num = 0
+        while piece := connection.recv(1_000_000):
+            num += len(piece)
+            time.sleep(0.1)
+    assert num > len(body)
 
 
 @pytest.mark.parametrize(
