@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
 import threading
@@ -57,11 +58,10 @@ class _Server(ThreadingHTTPServer):
         """A browser that went away is no news."""
 
     def knows(self, host: str) -> bool:
-        """Whether a `Host` header is this machine's. An address can be no rebound name."""
-        name, _, port = host.rpartition(":")
-        if port != str(self.server_address[1]):
-            return False
-        name = name.strip("[]").lower()
+        """Whether a `Host` header is this machine's. An address can be no rebound name; the port is
+        another one behind a tunnel.
+        """
+        name = re.sub(r":\d+$", "", host).strip("[]").lower()
         if name in ("localhost", self.host.lower()):
             return True
         with_names = ipaddress.ip_address(str(self.server_address[0])).is_loopback

@@ -173,6 +173,18 @@ def test_a_run_whose_folder_comes_later(tmp_path):
     assert log_only.name == "sd"
 
 
+def test_metrics_under_several_names_stay_at_every_look(tmp_path):
+    write(tmp_path / "episodes", [line("1")])
+    write_metrics(tmp_path / "first.jsonl", [(k, trained() | {"actor/loss": 1.0}) for k in (1, 2)])
+    os.utime(tmp_path / "first.jsonl", (1, 1))
+    write_metrics(tmp_path / "then.jsonl", [(3, trained() | {"actor/loss": 3.0})])
+    (run,) = live_runs([tmp_path])
+    for _ in range(3):
+        run.refresh()
+        (loss,) = [one for one in run.numbers()["curves"] if one["label"] == "Loss"]
+        assert [step for step, _ in loss["train"]] == [1, 2, 3]
+
+
 def test_a_run_given_twice_is_refused(tmp_path):
     with pytest.raises(ValueError, match="twice"):
         live_runs([tmp_path, tmp_path / "x" / ".."])
@@ -263,12 +275,20 @@ def test_without_the_token_nothing_is_there(served, path):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "10.0.0.1:{port}"]
+    "host", ["evil.example", "evil.example:{port}", "localhost.evil:80", "10.0.0.1:{port}", "[::2]"]
 )
 def test_another_host_s_name_is_refused(served, host):
     port, root, _ = served
     assert asked(port, root, host=host.format(port=port))[0] == 421
-    assert asked(port, root, host=f"localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:{port}", "localhost", "LocalHost:9000", "127.0.0.1:1", "[::1]", "[::1]:80"]
+)
+def test_this_machine_s_names_are_known_at_any_port(served, host):
+    """Port 80 is not named, and the near end of a tunnel may have another one."""
+    port, root, _ = served
+    assert asked(port, root, host=host.format(port=port))[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
