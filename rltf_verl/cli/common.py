@@ -170,7 +170,7 @@ def play(folder: Any) -> list[str]:
     verdicts: list[bool] = []
 
     def ended(episode: Any) -> None:
-        if episode is not None:
+        if episode is not None and episode.turns[0].stop != "ungraded":
             verdicts.append(episode.turns[0].grade.correct)
         right = f"{sum(verdicts) / len(verdicts):.0%}" if verdicts else "–"
         progress.update(task, advance=1, right=right)

@@ -19,6 +19,7 @@ from rltf_verl.jsonl import PatientWriter
 from rltf_verl.runlog.files import log_files, read_files, size
 from rltf_verl.runlog.record import VERSION, episode_record
 from rltf_verl.runlog.rows import read_rows
+from rltf_verl.runlog.turns import wrong
 from rltf_verl.types import Episode, Grade, Message, Problem
 
 logger = logging.getLogger(__name__)
@@ -138,10 +139,10 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
     """
     found: list[tuple[Problem, str, str, Grade]] = []
     for record in read_episodes(folder):
-        wrong = next((turn for turn in record["turns"] if not turn["grade"]["correct"]), None)
-        if wrong is not None and record.get("task") is not None and len(found) < num:
+        turn = next(filter(wrong, record["turns"]), None)
+        if turn is not None and record.get("task") is not None and len(found) < num:
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
-            found.append((problem, record["question"], wrong["text"], _grade(wrong["grade"])))
+            found.append((problem, record["question"], turn["text"], _grade(turn["grade"])))
     if not found:
         raise ValueError(
             f"{folder}: no wrong attempt in it; the run's config names its log as"

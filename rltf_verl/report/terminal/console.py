@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rltf_verl.report.terminal.rows import show_rows
-from rltf_verl.runlog.turns import answer, verdicts
+from rltf_verl.runlog.turns import answer, graded, right, verdicts
 from rltf_verl.texts import printable
 
 if TYPE_CHECKING:
@@ -101,23 +101,11 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     _line(out, "question   ", record["question"], "bold")
     _line(out, "reference  ", record["reference"], "bold")
     for k, turn in enumerate(record["turns"], start=1):
-        grade, parent = turn["grade"], turn["parent"]
+        grade, parent, (verdict, style) = turn["grade"], turn["parent"], _verdict(turn)
         revises = f", of attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
         _line(out, f"attempt {k}{revises}  ", turn["text"], "bold")
-        verdict = (
-            "right"
-            if grade["correct"]
-            else "wrong"
-            if grade["format_ok"]
-            else "wrong, no answer found"
-        )
         cut = "" if turn["ended"] else ", cut off at the token limit"
-        _line(
-            out,
-            "grade      ",
-            f"{verdict}{cut} (reward {turn['reward']:g})",
-            "green" if grade["correct"] else "red",
-        )
+        _line(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
         if grade["error"]:
             _line(out, "grader     ", grade["error"], "red")
         if turn["feedback"]:
@@ -131,6 +119,15 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
                 out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim"
             )
     show_rows(record, out)
+
+
+def _verdict(turn: Mapping[str, Any]) -> tuple[str, str]:
+    """In words, and their style."""
+    if not graded(turn):
+        return "not graded", "yellow"
+    if right(turn):
+        return "right", "green"
+    return "wrong" if turn["grade"]["format_ok"] else "wrong, no answer found", "red"
 
 
 def show_line(record: Mapping[str, Any], console: Console | None = None) -> None:
