@@ -1,7 +1,7 @@
 """What was said in each session: one JSON line per session, in one file per step and worker.
 
 A line is one `write` to a file opened for appending, so a killed worker leaves no half line between
-others. Steps that a resumed run plays again are moved aside first (`log_files.set_aside_after`), so
+others. Steps that a resumed run plays again are moved aside first (`files.set_aside_after`), so
 no session stands twice.
 """
 

@@ -2,7 +2,7 @@
 the step is over.
 
 Kinds: `train` and `val` hold one session per line, `rows` what each training session was trained on
-(`row_log`).
+(`rows`).
 """
 
 from __future__ import annotations
