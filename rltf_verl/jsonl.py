@@ -26,7 +26,7 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Append records in one `write`, so that writers of the same file never mix their lines.
 
     A file that ends in the middle of a line (its writer was killed) is given a line end first. The
-    lock is for that look, and for a file that is taken away meanwhile (`report.log_files.pack`):
+    lock is for that look, and for a file that is taken away meanwhile (`runlog.files.pack`):
     without it, a line that somebody is still writing would pass for half a line.
 
     Raises:

@@ -105,8 +105,7 @@ def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
     from rltf_verl.runlog.episodes import read_episodes
     from rltf_verl.runlog.find import log_folder
 
-    log = log_folder(folder)
-    found = [record for record in read_episodes(log) if step is None or record["step"] == step]
+    found = read_episodes(log_folder(folder), step)
     if not found:
         raise ValueError(f"{folder}: no sessions{'' if step is None else f' of step {step}'} in it")
     return found
@@ -171,7 +170,7 @@ def play(folder: Any) -> list[str]:
     verdicts: list[bool] = []
 
     def ended(episode: Any) -> None:
-        if episode is not None:
+        if episode is not None and episode.turns[0].stop != "ungraded":
             verdicts.append(episode.turns[0].grade.correct)
         right = f"{sum(verdicts) / len(verdicts):.0%}" if verdicts else "–"
         progress.update(task, advance=1, right=right)

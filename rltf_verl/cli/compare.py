@@ -57,7 +57,7 @@ def compare(
     outputs/compare
     """
     from rltf_verl.report.compare.comparison import compare as compared
-    from rltf_verl.report.compare.comparison import file_name
+    from rltf_verl.report.compare.comparison import file_names
     from rltf_verl.report.compare.draw import draw
     from rltf_verl.report.compare.elsewhere import MEANING, elsewhere_table, read_scores
     from rltf_verl.report.compare.run import read_arms
@@ -85,6 +85,6 @@ def compare(
     for what, why in found.left_out.items():
         typer.echo(f"left out: {what}: {why}")
     write(out, found.wholes, found.panels, found.left_out, scores)
-    for panel in found.panels:
-        draw(panel, out / file_name(panel))
+    for panel, name in zip(found.panels, file_names(found.panels), strict=True):
+        draw(panel, out / name)
     typer.echo(f"written to {out}")

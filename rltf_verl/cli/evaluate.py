@@ -115,18 +115,21 @@ def results(
 
 
 def _by_source(sessions: list[dict[str, Any]], step: int) -> dict[str, list[dict[str, Any]]]:
-    """`step N` -> all sessions; with several data sources in them, `step N, source` -> its own. A
-    line of a log has the source, or what it was made of (`data.schema.row_of`).
-    """
+    """`step N` -> all sessions; with several data sources in them, `step N, source` -> its own."""
     apart: dict[str, list[dict[str, Any]]] = {}
     for record in sessions:
-        task = record.get("task") or {}
-        part = task.get("subset") or task.get("task")
-        made = f"rltf/{record['env']}/{part}" if part else f"rltf/{record['env']}"
-        apart.setdefault(str(task.get("data_source") or made), []).append(record)
+        apart.setdefault(record.get("source") or _made_source(record), []).append(record)
     if len(apart) == 1:
         return {f"step {step}": sessions}
     return {f"step {step}, {source}": found for source, found in sorted(apart.items())}
+
+
+def _made_source(record: dict[str, Any]) -> str:
+    """What a line of an older log, which does not name its source, tells of it."""
+    task = record.get("task") or {}
+    part = task.get("subset") or task.get("task")
+    made = f"rltf/{record['env']}/{part}" if part else f"rltf/{record['env']}"
+    return str(task.get("data_source") or made)
 
 
 def _report(by_source: dict[str, list[Any]], facts: dict[str, Any], out: Path, seed: int) -> None:

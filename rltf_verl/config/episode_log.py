@@ -10,7 +10,7 @@ from rltf_verl.kinds import Within
 
 @dataclass(frozen=True)
 class EpisodeLogConfig:
-    """What of a run stands in its episode log (`report.episode_log`)."""
+    """What of a run stands in its episode log (`runlog.episodes`)."""
 
     dir: str | None = None
     """Folder of the log; null writes none."""

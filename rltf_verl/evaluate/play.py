@@ -141,6 +141,7 @@ class Player:
             step=self.evaluation.step,
             validate=True,
             uid=str(row),
+            source=question.source,
             seed=config.seed,
             context=context,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -101,9 +102,7 @@ class Check:
             self._file([f"{what}: ours has {len(a)} numbers, theirs {len(b)}"], max(len(a), len(b)))
             return
         tol = self.tolerance.abs if abs_tol is None else abs_tol
-        wrong = [
-            i for i in range(len(a)) if not abs(a[i] - b[i]) <= tol + self.tolerance.rel * abs(b[i])
-        ]
+        wrong = [i for i in range(len(a)) if not _agree(a[i], b[i], tol, self.tolerance.rel)]
         excused = {i for i in wrong if excuse is not None and excuse.covers(a[i], b[i])}
         if excuse is not None and excused:
             self._excuse(excuse.reason, len(excused))
@@ -134,6 +133,10 @@ class Check:
     @property
     def _section(self) -> Section:
         return self.report.sections.setdefault(self.where.partition("[")[0], Section())
+
+
+def _agree(a: float, b: float, tol: float, rel: float) -> bool:
+    return a == b or (math.isfinite(b) and abs(a - b) <= tol + rel * abs(b))
 
 
 def _line(what: str, i: int, a: list[float], b: list[float]) -> str:

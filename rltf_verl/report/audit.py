@@ -55,7 +55,7 @@ def audit(records: Iterable[Record]) -> list[Audit]:
     """One line per provider, by name.
 
     Args:
-        records: of an episode log (`episode_log.read_episodes`).
+        records: of an episode log (`runlog.episodes.read_episodes`).
     """
     by_provider: dict[str, list[Said]] = defaultdict(list)
     for record in records:

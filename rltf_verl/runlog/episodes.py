@@ -1,7 +1,7 @@
 """What was said in each session: one JSON line per session, in one file per step and worker.
 
 A line is one `write` to a file opened for appending, so a killed worker leaves no half line between
-others. Steps that a resumed run plays again are moved aside first (`log_files.set_aside_after`), so
+others. Steps that a resumed run plays again are moved aside first (`files.set_aside_after`), so
 no session stands twice.
 """
 
@@ -19,6 +19,7 @@ from rltf_verl.jsonl import PatientWriter
 from rltf_verl.runlog.files import log_files, read_files, size
 from rltf_verl.runlog.record import VERSION, episode_record
 from rltf_verl.runlog.rows import read_rows
+from rltf_verl.runlog.turns import wrong
 from rltf_verl.types import Episode, Grade, Message, Problem
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class EpisodeLog:
         step: int,
         validate: bool,
         uid: str,
+        source: str = "",
         seed: int | None = 0,
         context: Sequence[Message] = (),
     ) -> None:
@@ -73,6 +75,7 @@ class EpisodeLog:
             step: global step.
             validate: validation or training.
             uid: of the problem in this step.
+            source: `data_source` of the problem.
             seed: base of the sampling seeds, `rltf.seed`; None if the engine got none.
             context: messages of the first prompt before the question.
         """
@@ -80,6 +83,7 @@ class EpisodeLog:
             return
         split = "val" if validate else "train"
         place = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed}
+        place |= {"source": source} if source else {}
         said = (
             {"context": list(context), "question": question} if context else {"question": question}
         )
@@ -112,12 +116,12 @@ def is_written(uid: str, share: float) -> bool:
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
-def read_episodes(folder: Path) -> list[dict[str, Any]]:
-    """All records of a log folder, by step; those of training with their `rows` (`row_log`), where
-    these are known.
+def read_episodes(folder: Path, step: int | None = None) -> list[dict[str, Any]]:
+    """All records of a log folder, or those of one step, by step; those of training with their
+    `rows` (`runlog.rows`), where these are known.
     """
-    rows = read_rows(folder)
-    records = list(read_files(log_files(folder)))
+    rows = read_rows(folder, step)
+    records = list(read_files(log_files(folder, step=step)))
     for record in records:
         trained = (
             rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None
@@ -135,10 +139,10 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
     """
     found: list[tuple[Problem, str, str, Grade]] = []
     for record in read_episodes(folder):
-        wrong = next((turn for turn in record["turns"] if not turn["grade"]["correct"]), None)
-        if wrong is not None and record.get("task") is not None and len(found) < num:
+        turn = next(filter(wrong, record["turns"]), None)
+        if turn is not None and record.get("task") is not None and len(found) < num:
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
-            found.append((problem, record["question"], wrong["text"], _grade(wrong["grade"])))
+            found.append((problem, record["question"], turn["text"], _grade(turn["grade"])))
     if not found:
         raise ValueError(
             f"{folder}: no wrong attempt in it; the run's config names its log as"

@@ -2,7 +2,7 @@
 the step is over.
 
 Kinds: `train` and `val` hold one session per line, `rows` what each training session was trained on
-(`row_log`).
+(`rows`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,17 @@ STAMP = "rltf_experiment.json"
 """Beside the weights of a checkpoint: the settings that decide what was trained."""
 
 
-def log_files(folder: Path, kinds: Iterable[Kind] = SESSIONS) -> list[Path]:
-    """The log's own files by step and kind; what else lies in the folder is not ours."""
+def log_files(
+    folder: Path, kinds: Iterable[Kind] = SESSIONS, step: int | None = None
+) -> list[Path]:
+    """The log's own files by step and kind; what else lies in the folder is not ours. `step`: only
+    those of this one.
+    """
     kinds = tuple(kinds)
     if not folder.is_dir():
         return []
-    return sorted(p for p in folder.iterdir() if _NAME.fullmatch(p.name) and place(p)[1] in kinds)
+    own = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    return sorted(p for p in own if place(p)[1] in kinds and step in (None, place(p)[0]))
 
 
 def place(path: Path) -> tuple[int, str]:
@@ -114,16 +119,22 @@ def size(folder: Path) -> int:
     return total
 
 
-def set_aside_after(folder: Path, step: int) -> int:
+def set_aside_after(folder: Path, step: int, *, validates: bool = True) -> int:
     """Move the files of what a run resumed at `step` plays again into `superseded/`.
 
-    These are the training sessions after it and the validation sessions from it on (verl validates
-    before it trains).
+    These are the sessions after it, and the validation at it.
+
+    Args:
+        folder: of the log.
+        step: 0 for a run from the start, which leaves nothing of an earlier one.
+        validates: before it trains (`trainer.val_before_train`); else the validation at `step`
+            stays, which nobody would play again.
 
     Returns:
         How many files were moved.
     """
-    stale = [p for p in log_files(folder, ("train", "val", "rows")) if _is_played_again(p, step)]
+    paths = log_files(folder, ("train", "val", "rows"))
+    stale = [path for path in paths if _is_taken_back(path, step, validates)]
     for path in stale:
         target = folder / "superseded"
         target.mkdir(exist_ok=True)
@@ -131,9 +142,9 @@ def set_aside_after(folder: Path, step: int) -> int:
     return len(stale)
 
 
-def _is_played_again(path: Path, step: int) -> bool:
+def _is_taken_back(path: Path, step: int, validates: bool) -> bool:
     own, kind = place(path)
-    return own > step or (own == step and kind == "val")
+    return own > step or (own == step and kind == "val" and (validates or step == 0))
 
 
 def pack(folder: Path, before: int) -> int:

@@ -1,5 +1,5 @@
 """A session as JSON: what the episode log writes, and what every count of sessions reads
-(`report.session`).
+(`turns`).
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ def write_rows(
     append(folder / f"{step:08d}.rows.trainer.jsonl", sessions)
 
 
-def read_rows(folder: Path) -> dict[tuple[str, int], Rows]:
-    """(uid, session) -> its rows."""
-    records = read_files(log_files(folder, ("rows",)))
+def read_rows(folder: Path, step: int | None = None) -> dict[tuple[str, int], Rows]:
+    """(uid, session) -> its rows; `step`: only those of this one."""
+    records = read_files(log_files(folder, ("rows",), step))
     return {(record["uid"], record["session_id"]): record["rows"] for record in records}
 
 

@@ -1,7 +1,7 @@
 """Which lines of an episode log can be read: the one check for whatever counts, prints or exports
 it.
 
-A log may be damaged, of another version or forged. A line that is not as `record` and `row_log`
+A log may be damaged, of another version or forged. A line that is not as `record` and `rows`
 write it is skipped by its reader, with a warning that names file and line.
 """
 
@@ -62,6 +62,7 @@ _SESSION = {
 }
 _SESSION_TOO = {
     "version": _INT,
+    "source": _TEXT,
     "seed": _or_null(_INT),
     "horizon": _or_null(_COUNT),
     "num_shortened": _COUNT,

@@ -139,9 +139,9 @@ def test_turns_samples_seeds_and_files(
     assert {body["seed"] for body in server.bodies} == seeds, "those of the trainer, whole"
     assert (tmp_path / "results.png").stat().st_size > 1000
     assert "wrong → right" in result.stdout
-    assert {t["num_tokens"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"]} == {
-        20
-    }
+    records = read_episodes(tmp_path / "episodes")
+    assert {t["num_tokens"] for r in records for t in r["turns"]} == {20}
+    assert {r["source"] for r in records} == {"rltf/binary_matrix"}
 
 
 def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, questions) -> None:
@@ -430,16 +430,30 @@ def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
     assert re.search("no validation sessions of step 4", none.stderr)
 
 
-def test_results_of_several_data_sources_are_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_results_of_several_data_sources_are_apart(tmp_path: Path, named: bool) -> None:
+    """What a log of an older version does not name is guessed from the environment's fields."""
     log = EpisodeLog(tmp_path / "log", "w")
     for subset, correct in [("math500", True), ("math500", True), ("aime2024", False)]:
         turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
-        problem = Problem("math", 0, {"subset": subset}, "42")
-        log.append(Episode(problem, 0, (turn,)), question="q", step=8, validate=True, uid="u")
+        problem = Problem("math", 0, {} if named else {"subset": subset}, "42")
+        source = f"rltf/math/{subset}" if named else ""
+        played = Episode(problem, 0, (turn,))
+        log.append(played, question="q", step=8, validate=True, uid="u", source=source)
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
     for subset, value in (("math500", 1), ("aime2024", 0)):
         turns = told(tmp_path / "a", f"step 8, rltf/math/{subset}")["turns"]
         assert turns[0]["standing"]["value"] == value
+
+
+def test_the_fields_of_an_environment_do_not_split_a_data_source(tmp_path: Path) -> None:
+    log = EpisodeLog(tmp_path / "log", "w")
+    for k in range(3):
+        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(True, True), 0.0, stop="horizon")
+        played = Episode(Problem("own", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
+        log.append(played, question="q", step=8, validate=True, uid=str(k), source="own/problems")
+    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
+    assert told(tmp_path / "a", "step 8")["turns"][0]["played"] == 3
 
 
 def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:

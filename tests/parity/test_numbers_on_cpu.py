@@ -7,12 +7,14 @@ commit 22ddfd7d; its `meta` names them.
 
 import copy
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from rltf_verl.parity import run_parity
 from rltf_verl.parity.modes import PADDING_DEFECT
+from rltf_verl.parity.report import Check, Report
 from rltf_verl.parity.tables import EQUAL_RETURNS, LONE_TURN
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "parity_cases.json"
@@ -33,6 +35,25 @@ def run(tmp_path, data):
     path = tmp_path / "cases.json"
     path.write_text(json.dumps(data))
     return run_parity(path)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "agree"),
+    [
+        (1.0, 1.0 + 1e-6, True),
+        (1.0, 1.1, False),
+        (1.0, math.inf, False),
+        (math.inf, 1.0, False),
+        (math.inf, math.inf, True),
+        (math.inf, -math.inf, False),
+        (math.nan, math.nan, False),
+        (0.0, None, False),
+    ],
+)
+def test_what_agrees(ours, theirs, agree):
+    report = Report()
+    Check(report, "case").close("loss", ours, theirs)
+    assert (report.num_compared, not report.differences) == (1, agree)
 
 
 def test_every_number_of_the_release_agrees():

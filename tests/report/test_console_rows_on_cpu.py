@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from rltf_verl.report.terminal.console import show_episode
@@ -19,6 +20,20 @@ def shown(record, terminal):
     )
     show_episode(record, out)
     return out.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("said", "stop", "told"),
+    [
+        ("42", "solved", "right"),
+        ("1", "horizon", "wrong"),
+        ("", "horizon", "wrong, no answer found"),
+        ("?", "ungraded", "not graded"),
+    ],
+)
+def test_the_verdict_in_words(tmp_path, said, stop, told):
+    (record,) = records(tmp_path, [line(said, stop=stop)])
+    assert f"grade      {told} (reward" in shown(record, terminal=False)
 
 
 def test_a_line_for_each_part(tmp_path):

@@ -11,6 +11,7 @@ from rltf_verl.runlog.episodes import EpisodeLog, read_episodes, read_wrong_atte
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.texts import clean_text
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from tests.support.log_records import line, write
 
 
 def episode(text="a", feedback="f", session_id=0, stop="feedback_unavailable"):
@@ -47,6 +48,12 @@ def test_the_fields_of_a_problem_are_left_out_where_they_would_be_most_of_the_lo
     file.write_text(json.dumps({k: v for k, v in record.items() if k != "task"}) + "\n")
     with pytest.raises(ValueError, match="no wrong attempt"):
         read_wrong_attempts(tmp_path, 1)
+
+
+def test_an_ungraded_attempt_is_not_a_wrong_one(tmp_path):
+    write(tmp_path, [line("?", stop="ungraded"), line("1")])
+    ((problem, _, text, _),) = read_wrong_attempts(tmp_path, 5)
+    assert (problem.index, text) == (1, "so 1")
 
 
 def test_a_record_holds_what_was_said(tmp_path):
@@ -242,6 +249,15 @@ def test_steps_that_will_be_played_again_are_set_aside(tmp_path):
     assert sorted(p.name[:8] for p in (tmp_path / "superseded").iterdir()) == ["00000004"] * 3 + [
         "00000010"
     ]
+
+
+def test_a_validation_that_the_resumed_run_does_not_play_again_stays(tmp_path):
+    log = EpisodeLog(tmp_path, "w")
+    for step in (0, 2, 4):
+        log.append(episode(), question="q", step=step, validate=True, uid=f"v{step}")
+    assert set_aside_after(tmp_path, 2, validates=False) == 1
+    assert [r["uid"] for r in read_episodes(tmp_path)] == ["v0", "v2"]
+    assert set_aside_after(tmp_path, 0, validates=False) == 2, "a run from the start"
 
 
 def test_the_same_file_set_aside_twice_overwrites_nothing(tmp_path):

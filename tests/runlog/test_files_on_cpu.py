@@ -217,3 +217,13 @@ def test_rows_stand_beside_the_session_that_they_train(tmp_path):
     assert (trained["uid"], trained["split"], roles(trained)) == ("w-1-1", "train", {"distill"})
     assert sum("rows" in record for record in read_episodes(tmp_path)) == 1
     assert [record["uid"] for record in read_files(log_files(tmp_path, ("rows",)))] == ["w-1-1"]
+
+
+def test_one_step_is_read_from_its_own_files_alone(tmp_path, caplog):
+    play(tmp_path, (1, 2))
+    whole = read_episodes(tmp_path)
+    for kind in ("train", "rows"):
+        (tmp_path / f"00000003.{kind}.w.jsonl").write_text("no JSON\n")
+    assert read_episodes(tmp_path, 2) == [record for record in whole if record["step"] == 2] != []
+    assert caplog.messages == []
+    assert read_episodes(tmp_path, 4) == []

@@ -56,7 +56,7 @@ def records(folder, sessions, **place):
 
 
 def row(role, turn_number, advantage, *text, context=(), masked=()):
-    """A row as `report.row_log` has it: one part and its tokens; `context`, `masked`: positions of
+    """A row as `runlog.rows` has it: one part and its tokens; `context`, `masked`: positions of
     such tokens.
     """
     n = len(text)

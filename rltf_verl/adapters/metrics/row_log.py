@@ -1,5 +1,5 @@
 """What the trainer writes into the episode log: what each session was trained on
-(`report.row_log`).
+(`runlog.rows`).
 
 Written in a thread of its own, which also packs the files of steps that are over: the step does not
 wait for a disk.
@@ -122,7 +122,7 @@ def session_records(
     written: Sequence[int],
     names: Mapping[int, str] = ROLE_NAMES,
 ) -> list[dict[str, Any]]:
-    """The records of `report.row_log`, one per session.
+    """The records of `runlog.rows`, one per session.
 
     Args:
         step: the rows.

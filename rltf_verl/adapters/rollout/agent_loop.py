@@ -82,6 +82,7 @@ class SessionsOfWorker:
                 step=int(row["global_steps"]),
                 validate=bool(row["rltf_validate"]),
                 uid=str(row["uid"]),
+                source=str(row["data_source"]),
                 seed=self.config.seed,
                 context=messages[:-1],
             )

@@ -183,7 +183,8 @@ class RLTFTrainerMixin(_Trainer):
         self.resumed_at = int(self.global_steps)
         folder = self.rltf.episode_log.dir
         if folder and Path(folder).is_dir():
-            moved = set_aside_after(Path(folder), self.global_steps)
+            validates = bool(self.config.trainer.get("val_before_train", True))
+            moved = set_aside_after(Path(folder), self.global_steps, validates=validates)
             if moved:
                 logger.info(
                     "episode log: moved %d files of steps after %d to superseded/",

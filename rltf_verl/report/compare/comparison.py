@@ -72,10 +72,8 @@ def _apart_in_steps(drawn: Panel) -> dict[str, str]:
     return told
 
 
-def file_name(drawn: Panel) -> str:
-    """Of its picture, without suffix.
-
-    >>> re.sub(r"[^A-Za-z0-9@.]+", "_", "val-core/rltf/sums/acc/mean@1")
-    'val_core_rltf_sums_acc_mean@1'
-    """
-    return re.sub(r"[^A-Za-z0-9@.]+", "_", drawn.quantity) + f".{drawn.axis}"
+def file_names(drawn: Sequence[Panel]) -> list[str]:
+    """Of their pictures, without suffix; no two are equal."""
+    names = [re.sub(r"[^\w@.]+", "_", panel.quantity) + f".{panel.axis}" for panel in drawn]
+    times = [names[:k].count(name) for k, name in enumerate(names)]
+    return [f"{name}.{k + 1}" if k else name for name, k in zip(names, times, strict=True)]

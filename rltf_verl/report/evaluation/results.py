@@ -89,8 +89,8 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
     """All numbers of some sessions.
 
     Args:
-        records: of an episode log (`episode_log.read_episodes`), sessions of one policy that play
-            one line of turns.
+        records: of an episode log (`runlog.episodes.read_episodes`), sessions of one policy that
+            play one line of turns.
         seed: of the resamples.
 
     Raises:

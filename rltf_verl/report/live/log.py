@@ -140,8 +140,7 @@ def _step(folder: Path, at: Place, signature: Signature) -> Step:
 
 def _records(folder: Path, at: Place) -> list[dict[str, Any]]:
     number, split = at
-    paths = log_files(folder, (*SESSIONS, "rows"))
-    own = [path for path in paths if place(path)[0] == number]
+    own = log_files(folder, (*SESSIONS, "rows"), number)
     records = _read(path for path in own if place(path)[1] == split)
     if split == "train":
         trained = _read(path for path in own if place(path)[1] == "rows")

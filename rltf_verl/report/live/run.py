@@ -71,8 +71,9 @@ class LiveRun:
     def _search(self) -> None:
         """Find the log and the metrics; a run may begin to write them at any time."""
         if self._metric_paths:
-            with suppress(FileNotFoundError):  # those of a process that resumed the run
-                self._metric_paths = tuple(processes_of(self._metric_paths[-1]))
+            with suppress(FileNotFoundError):  # with those of a process that resumed the run
+                found = (one for path in self._metric_paths for one in processes_of(path))
+                self._metric_paths = tuple(dict.fromkeys(found))
         if self._log is not None and self._metric_paths:
             return
         if time.monotonic() - self._searched < (SEARCH_S if self._log else 0):
@@ -98,7 +99,6 @@ class LiveRun:
             "changed": self._log.changed_at if self._log else None,
             "waits": "" if steps else self._trouble or f"{self._path}: no episodes yet",
             "firing": firing,
-            "metrics": bool(self._metric_paths),
         }
 
     def numbers(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
 import threading
@@ -29,7 +30,9 @@ LOOK_S = 1.0
 WORTH_PACKING = 10_000
 """Bytes."""
 SLOW_S = 20
-"""Seconds after which a client that says nothing is sent away."""
+"""Seconds after which a client that says nothing, or takes less than a piece, is sent away."""
+PIECE = 65_536
+"""Bytes."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -55,11 +58,10 @@ class _Server(ThreadingHTTPServer):
         """A browser that went away is no news."""
 
     def knows(self, host: str) -> bool:
-        """Whether a `Host` header is this machine's. An address can be no rebound name."""
-        name, _, port = host.rpartition(":")
-        if port != str(self.server_address[1]):
-            return False
-        name = name.strip("[]").lower()
+        """Whether a `Host` header is this machine's. An address can be no rebound name; the port is
+        another one behind a tunnel.
+        """
+        name = re.sub(r":\d+$", "", host).strip("[]").lower()
         if name in ("localhost", self.host.lower()):
             return True
         with_names = ipaddress.ip_address(str(self.server_address[0])).is_loopback
@@ -119,7 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        for start in range(0, len(body), PIECE):  # the limit is for each write, however long
+            self.wfile.write(body[start : start + PIECE])
 
     def version_string(self) -> str:
         """Of the `Server` header: nothing that helps an attacker."""

@@ -13,10 +13,12 @@ export async function unpacked(id) {
   return new Response(stream).json();
 }
 
+const GONE = "this is not in the log any more";
+
 async function asked(path) {
   const response = await fetch(path);
   if (response.ok) return response.json();
-  throw new Error(response.status === 404 ? "this is not in the log any more" : "no answer");
+  throw new Error(response.status === 404 ? GONE : "no answer");
 }
 
 // Where the runs of a live page stand, and the index of one, if it is not the version at hand.
@@ -30,7 +32,9 @@ export async function sessionOf(id) {
   const sessions = await sessionsOf(number);
   const session = sessions[id - starts[number]];
   if (!isLive || (session && isSession(session, id))) return session;
-  return sessions.find((one) => isSession(one, id)); // the step has grown meanwhile
+  const moved = sessions.find((one) => isSession(one, id)); // the step has grown meanwhile
+  if (moved) return moved;
+  throw new Error(GONE);
 }
 
 function blockOf(id) {
@@ -41,12 +45,8 @@ function blockOf(id) {
 }
 
 function isSession(record, id) {
-  const { envs, env, problem, session } = state.index;
-  return (
-    record.session_id === session[id] &&
-    record.index === problem[id] &&
-    record.env === envs[env[id]]
-  );
+  const { session, uid } = state.index;
+  return record.session_id === session[id] && record.uid === uid[id];
 }
 
 // Names a block; a live one that has grown has another name.

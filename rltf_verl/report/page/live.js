@@ -72,8 +72,8 @@ function runChoice(runs, onIndex) {
 
 // What stays the same of a session when others come before it in the list.
 export function keyOf(id) {
-  const { run, step, split, envs, env, problem, session } = state.index;
-  return [run, step[id], split[id], envs[env[id]], problem[id], session[id]].join("\n");
+  const { run, step, split, uid, session } = state.index;
+  return [run, step[id], split[id], session[id], uid[id]].join("\n");
 }
 
 // The session with this key in the index of now; null if it has none.

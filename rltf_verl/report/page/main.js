@@ -1,13 +1,13 @@
 // Starts the page; the keys that work everywhere.
 
 import { isLive, unpacked } from "./data.js";
-import { fillFilters, filter, filterByStep, form } from "./list/filters.js";
+import { fillFilters, filter, filterByStep, filterInPlace, form } from "./list/filters.js";
 import { activate, draw, legendOfMarks, listBox, onListKey } from "./list/list.js";
 import { firstIndex, follow, idOf, keyOf } from "./live.js";
 import { drawOverview } from "./overview/overview.js";
 import { readAddress, renumber, showList, showOverview, stepSession } from "./places.js";
 import { forgetTexts, readTexts } from "./list/search.js";
-import { refreshSession, showSession } from "./session/session.js";
+import { showSession } from "./session/session.js";
 import { state } from "./state.js";
 
 function followAddress() {
@@ -61,7 +61,7 @@ async function start() {
   addEventListener("resize", draw);
   performance.measure("load");
   // So that they are there when somebody searches; a live page asks for them then.
-  if (!isLive) requestIdleCallback(() => readTexts());
+  if (!isLive) setTimeout(readTexts);
   follow(renew);
 }
 
@@ -70,7 +70,6 @@ function renew(index) {
   const { current, listed, active, shownId } = state;
   const { run } = state.index;
   const keys = [current, listed[active], shownId].map((id) => (id == null ? null : keyOf(id)));
-  const { scrollTop } = listBox;
   state.index = index;
   const [open, chosen, shown] = keys.map((key) => (key === null ? null : idOf(key)));
   forgetTexts();
@@ -80,11 +79,7 @@ function renew(index) {
   else state.current = null;
   if (current !== null && index.run !== run) location.hash = "overview";
   drawOverview(onStep);
-  filter();
-  state.active = Math.max(0, state.listed.indexOf(chosen));
-  listBox.scrollTop = scrollTop;
-  draw();
-  refreshSession();
+  filterInPlace(chosen);
 }
 
 start().catch((error) => {

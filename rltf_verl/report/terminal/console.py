@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rltf_verl.report.terminal.rows import show_rows
-from rltf_verl.runlog.turns import answer, verdicts
+from rltf_verl.runlog.turns import answer, graded, right, verdicts
 from rltf_verl.texts import printable
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ def show_parity(report: Report, console: Console | None = None) -> None:
         table.add_row(Text(printable(name)), *(Text(str(n), style) for n in numbers))
     out.print(table)
     for line in report.differences:
-        _line(out, "DIFFERS ", line, "red")
+        say(out, "DIFFERS ", line, "red")
     for reason, count in report.mended.items():
-        _line(out, f"{count} numbers differ on purpose: ", reason, "yellow")
+        say(out, f"{count} numbers differ on purpose: ", reason, "yellow")
     for what, count in report.not_covered.items():
-        _line(out, "not compared: ", f"{what} ({count} times)", "yellow")
+        say(out, "not compared: ", f"{what} ({count} times)", "yellow")
     verdict = f"{len(report.differences)} of {report.num_compared} numbers differ"
-    _line(out, "", verdict, "red" if report.differences else "green")
+    say(out, "", verdict, "red" if report.differences else "green")
 
 
 def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -> None:
@@ -84,7 +84,7 @@ def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = N
     out.print(table)
     num_failed = sum(check["status"] == "failed" for check in checks)
     verdict = f"{num_failed} of {len(checks)} checks failed" if num_failed else "all is well"
-    _line(out, "", verdict, "red" if num_failed else "green")
+    say(out, "", verdict, "red" if num_failed else "green")
 
 
 def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
@@ -98,39 +98,34 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
             )
         )
     )
-    _line(out, "question   ", record["question"], "bold")
-    _line(out, "reference  ", record["reference"], "bold")
+    say(out, "question   ", record["question"], "bold")
+    say(out, "reference  ", record["reference"], "bold")
     for k, turn in enumerate(record["turns"], start=1):
-        grade, parent = turn["grade"], turn["parent"]
+        grade, parent, (verdict, style) = turn["grade"], turn["parent"], _verdict(turn)
         revises = f", of attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
-        _line(out, f"attempt {k}{revises}  ", turn["text"], "bold")
-        verdict = (
-            "right"
-            if grade["correct"]
-            else "wrong"
-            if grade["format_ok"]
-            else "wrong, no answer found"
-        )
+        say(out, f"attempt {k}{revises}  ", turn["text"], "bold")
         cut = "" if turn["ended"] else ", cut off at the token limit"
-        _line(
-            out,
-            "grade      ",
-            f"{verdict}{cut} (reward {turn['reward']:g})",
-            "green" if grade["correct"] else "red",
-        )
+        say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
         if grade["error"]:
-            _line(out, "grader     ", grade["error"], "red")
+            say(out, "grader     ", grade["error"], "red")
         if turn["feedback"]:
             _feedback(out, "feedback   ", turn["feedback"], "cyan")
         if turn.get("withheld"):
             _feedback(out, "withheld   ", turn["withheld"], "yellow")
         if turn.get("teacher"):
-            _line(out, "teacher    ", turn["teacher"]["prompt"], "magenta")
+            say(out, "teacher    ", turn["teacher"]["prompt"], "magenta")
         if turn["stop"]:
-            _line(
-                out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim"
-            )
+            say(out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim")
     show_rows(record, out)
+
+
+def _verdict(turn: Mapping[str, Any]) -> tuple[str, str]:
+    """In words, and their style."""
+    if not graded(turn):
+        return "not graded", "yellow"
+    if right(turn):
+        return "right", "green"
+    return "wrong" if turn["grade"]["format_ok"] else "wrong, no answer found", "red"
 
 
 def show_line(record: Mapping[str, Any], console: Console | None = None) -> None:
@@ -173,12 +168,13 @@ def _one_line(text: Text) -> Text:
 
 
 def _feedback(out: Console, label: str, said: Mapping[str, Any], style: str) -> None:
-    _line(out, f"{label}[{said['provider']}] ", said["text"], style)
+    say(out, f"{label}[{said['provider']}] ", said["text"], style)
     if said.get("leak"):
-        _line(out, "leak       ", said["leak"], "red")
+        say(out, "leak       ", said["leak"], "red")
     if said.get("original"):
-        _line(out, "instead of ", said["original"], "dim")
+        say(out, "instead of ", said["original"], "dim")
 
 
-def _line(out: Console, label: str, text: object, style: str) -> None:
+def say(out: Console, label: str, text: object, style: str) -> None:
+    """A dim label and a text in a line of its own."""
     out.print(Text.assemble((printable(label), "dim"), (printable(text), style)), soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from rltf_verl.report.terminal.console import show_table
+from rltf_verl.report.terminal.console import say, show_table
 from rltf_verl.texts import printable
 
 
@@ -37,11 +37,11 @@ def show_check(
             [("file", "tokens of", "min", "median", "max", "rows over the limit"), *lines], out
         )
     for note in notes:
-        _line(out, "note: ", note, "yellow")
+        say(out, "note: ", note, "yellow")
     for error in errors:
-        _line(out, "mend: ", error, "red")
+        say(out, "mend: ", error, "red")
     if not errors:
-        _line(out, "", "all rows are fine", "green")
+        say(out, "", "all rows are fine", "green")
 
 
 def show_problems(
@@ -51,20 +51,16 @@ def show_problems(
 ) -> None:
     """Provenance, then each problem with its answer and the environment's words."""
     out = console or Console()
-    _line(out, "made by    ", provenance.get("command", "unknown: the file does not say"), "bold")
+    say(out, "made by    ", provenance.get("command", "unknown: the file does not say"), "bold")
     for label, key in (("versions", "versions"), ("notes", "notes"), ("sha256", "content_sha256")):
         if provenance.get(key):
-            _line(out, f"{label:<11}", provenance[key], "dim")
+            say(out, f"{label:<11}", provenance[key], "dim")
     for problem in problems:
         out.rule(Text(printable(problem["where"])))
         for message in problem["prompt"]:
-            _line(out, f"{message['role']:<11}", message["content"], "bold")
-        _line(out, "reference  ", problem["reference"], "green")
+            say(out, f"{message['role']:<11}", message["content"], "bold")
+        say(out, "reference  ", problem["reference"], "green")
         if problem["feedback"]:
-            _line(out, "attempt    ", problem["attempt"], "bold")
+            say(out, "attempt    ", problem["attempt"], "bold")
         for level, said in problem["feedback"].items():
-            _line(out, f"{level:<11}", said, "cyan")
-
-
-def _line(out: Console, label: str, text: object, style: str) -> None:
-    out.print(Text.assemble((printable(label), "dim"), (printable(text), style)), soft_wrap=True)
+            say(out, f"{level:<11}", said, "cyan")

@@ -48,7 +48,7 @@ def page(
     """The page.
 
     Args:
-        records: of an episode log (`episode_log.read_episodes`).
+        records: of an episode log (`runlog.episodes.read_episodes`).
         title: what the page is called.
         history: metrics of the run by step, if it wrote some.
     """

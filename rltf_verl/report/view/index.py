@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
+from rltf_verl.report.evaluation.table import problem_of
 from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.row_words import ROLES, TRAINS
 from rltf_verl.report.view.training import training_curves, warnings
@@ -37,6 +39,10 @@ class Line(NamedTuple):
     split: str
     env: str
     problem: int
+    """Its index, which concatenated datasets share."""
+    asked: int
+    """A hash that tells those apart."""
+    uid: str
     session: int
     verdicts: str
     set: int
@@ -54,6 +60,8 @@ def line_of(record: Record) -> Line:
         record["split"],
         record["env"],
         record["index"],
+        crc32(repr(problem_of(record)).encode()),
+        record["uid"],
         record["session_id"],
         session.verdicts(turns),
         _bits(is_so(turns) for is_so in FLAGS.values()),

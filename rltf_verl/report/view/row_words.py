@@ -1,5 +1,5 @@
 """What a session's rows train, in words: which prompt, which answers. The format is that of
-`row_log`.
+`runlog.rows`.
 """
 
 from __future__ import annotations

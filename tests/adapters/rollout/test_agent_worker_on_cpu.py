@@ -14,9 +14,14 @@ from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.metrics.episodes import lost_share
+from rltf_verl.adapters.rollout.agent_loop import SessionsOfWorker
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
 from rltf_verl.episode import lost
 from rltf_verl.feedback.group import Groups
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
+from rltf_verl.types import Episode
+from tests.support.episode_fakes import PROBLEM
+from tests.support.log_records import line
 
 TRAJECTORY = {"step": 3, "sample_index": 7, "rollout_n": 0, "validate": False}
 
@@ -51,6 +56,15 @@ def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker, capl
         "an episode was lost: session 0 of row 7, step 3: TypeError: session 0 ("
         in record.getMessage()
     )
+
+
+def test_the_log_names_the_data_source(tmp_path):
+    shared = SimpleNamespace(log=EpisodeLog(tmp_path, "w"), config=SimpleNamespace(seed=3))
+    row = {"uid": "u", "global_steps": 4, "rltf_validate": True, "data_source": "mine/sums"}
+    said = [{"role": "user", "content": "Q?"}]
+    SessionsOfWorker.write(shared, Episode(PROBLEM, 0, line("1")), said, row)
+    (record,) = read_episodes(tmp_path)
+    assert (record["source"], record["step"], record["split"]) == ("mine/sums", 4, "val")
 
 
 def test_the_share_of_lost_sessions():

@@ -4,13 +4,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.report.compare.comparison import compare
+from rltf_verl.report.compare.comparison import compare, file_names
 from rltf_verl.report.compare.curve import Point, last_within, mean_curve, mean_until
+from rltf_verl.report.compare.numbers import Panel
 from rltf_verl.report.compare.run import read_arms
 from tests.support.log_records import line, turn, write
 from tests.support.run_files import evaluated, run, step, write_metrics
 
 AXES = ("step", "rollouts", "tokens", "hours", "cost")
+
+
+@pytest.mark.parametrize(
+    ("quantities", "names"),
+    [
+        (["val-core/a b/acc/mean@1"], ["val_core_a_b_acc_mean@1.step"]),
+        (["first_turn 数学", "first_turn 物理"], ["first_turn_数学.step", "first_turn_物理.step"]),
+        (["a/b", "a b", "a+b"], ["a_b.step", "a_b.step.2", "a_b.step.3"]),
+    ],
+)
+def test_each_picture_has_a_name_of_its_own(quantities, names):
+    drawn = [Panel(name, name, "step", "steps", 1.0, (), {}) for name in quantities]
+    assert file_names(drawn) == names
 
 
 def compared(*arguments, axes=AXES, metrics=("first_turn",)):

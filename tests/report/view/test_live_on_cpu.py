@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from rltf_verl.cli.app import app
 from rltf_verl.report.live import log as live_log
+from rltf_verl.report.live import server
 from rltf_verl.report.live.log import GrowingLog
 from rltf_verl.report.live.metrics import GrowingMetrics
 from rltf_verl.report.live.run import LiveRuns, live_runs
@@ -172,6 +173,18 @@ def test_a_run_whose_folder_comes_later(tmp_path):
     assert log_only.name == "sd"
 
 
+def test_metrics_under_several_names_stay_at_every_look(tmp_path):
+    write(tmp_path / "episodes", [line("1")])
+    write_metrics(tmp_path / "first.jsonl", [(k, trained() | {"actor/loss": 1.0}) for k in (1, 2)])
+    os.utime(tmp_path / "first.jsonl", (1, 1))
+    write_metrics(tmp_path / "then.jsonl", [(3, trained() | {"actor/loss": 3.0})])
+    (run,) = live_runs([tmp_path])
+    for _ in range(3):
+        run.refresh()
+        (loss,) = [one for one in run.numbers()["curves"] if one["label"] == "Loss"]
+        assert [step for step, _ in loss["train"]] == [1, 2, 3]
+
+
 def test_a_run_given_twice_is_refused(tmp_path):
     with pytest.raises(ValueError, match="twice"):
         live_runs([tmp_path, tmp_path / "x" / ".."])
@@ -220,6 +233,22 @@ def test_the_page_and_its_data(served):
     assert tokens[0]["text"] == ["a"]
 
 
+def test_a_slow_reader_gets_all_of_it(served, monkeypatch):
+    """The limit is shorter than the whole takes, and longer than a piece of it."""
+    port, root, runs = served
+    body = bytes(20_000_000)  # more than the machine holds for a connection
+    monkeypatch.setattr(server._Handler, "timeout", 0.5)
+    monkeypatch.setattr(runs.runs[0], "block", lambda name: body)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        words = f"GET {root}0/block/1.train HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+        connection.sendall(words.encode())
+        num = 0
+        while piece := connection.recv(1_000_000):
+            num += len(piece)
+            time.sleep(0.1)
+    assert num > len(body)
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -246,12 +275,20 @@ def test_without_the_token_nothing_is_there(served, path):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "10.0.0.1:{port}"]
+    "host", ["evil.example", "evil.example:{port}", "localhost.evil:80", "10.0.0.1:{port}", "[::2]"]
 )
 def test_another_host_s_name_is_refused(served, host):
     port, root, _ = served
     assert asked(port, root, host=host.format(port=port))[0] == 421
-    assert asked(port, root, host=f"localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:{port}", "localhost", "LocalHost:9000", "127.0.0.1:1", "[::1]", "[::1]:80"]
+)
+def test_this_machine_s_names_are_known_at_any_port(served, host):
+    """Port 80 is not named, and the near end of a tunnel may have another one."""
+    port, root, _ = served
+    assert asked(port, root, host=host.format(port=port))[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])

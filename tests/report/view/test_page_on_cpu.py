@@ -19,6 +19,7 @@ from rltf_verl.report.view.build import page
 from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.index import FLAGS, TRAINED
 from rltf_verl.report.view.row_words import names
+from rltf_verl.runlog.episodes import read_episodes
 from tests.support.log_records import (
     EMPTY,
     HINT,
@@ -66,6 +67,16 @@ def test_blocks_are_found_by_their_first_session(tmp_path, monkeypatch):
     for start, name in zip(index["starts"], blocks, strict=True):
         assert blocks[name][0]["index"] == start
     assert sum(map(len, blocks.values())) == 7
+
+
+def test_problems_of_concatenated_datasets_are_told_apart(tmp_path):
+    for step, question in ((1, "6 times 7?"), (2, "43 - 1?"), (3, "6 times 7?")):
+        write(tmp_path, [line("1")], step=step, question=question)
+    index, _ = unpacked(page(read_episodes(tmp_path), "t"))
+    first, other, again = index["asked"]
+    assert first == again != other
+    assert index["problem"] == [0, 0, 0]
+    assert index["uid"] == ["u1-0", "u2-0", "u3-0"]
 
 
 def test_what_the_list_is_filtered_by(tmp_path):

@@ -2,8 +2,9 @@
 
 import { isLive } from "../data.js";
 import { visible } from "../elements.js";
-import { drawFromActive } from "./list.js";
+import { draw, drawFromActive, listBox } from "./list.js";
 import { gramsOf, holds, readTexts } from "./search.js";
+import { refreshSession } from "../session/session.js";
 import { state } from "../state.js";
 
 const OUTCOMES = ["right at first", "fixed", "broken", "unsolved"];
@@ -13,7 +14,8 @@ const byColumn = (name) => (a, b) => state.index[name][a] - state.index[name][b]
 const ORDERS = {
   "as logged": (a, b) => a - b,
   "newest first": (a, b) => b - a,
-  "by problem": (a, b) => byColumn("env")(a, b) || byColumn("problem")(a, b) || a - b,
+  "by problem": (a, b) =>
+    byColumn("env")(a, b) || byColumn("problem")(a, b) || byColumn("asked")(a, b) || a - b,
   "most turns": (a, b) => byColumn("turns")(b, a) || a - b,
   "most words of feedback": (a, b) => byColumn("words")(b, a) || a - b,
 };
@@ -41,11 +43,14 @@ export function fillFilters() {
   fill(
     "env",
     "any environment",
-    envs.map((name, i) => [i, visible(name)]),
+    envs.map((name) => [name, visible(name)]),
   );
   if (!form.elements.sort.length) {
-    form.elements.sort.append(...Object.keys(ORDERS).map((name) => new Option(name, name)));
-    if (isLive) form.elements.sort.value = "newest first";
+    const usual = isLive ? "newest first" : "as logged"; // also after "Clear"
+    const orders = Object.keys(ORDERS);
+    form.elements.sort.append(
+      ...orders.map((name) => new Option(name, name, name === usual, name === usual)),
+    );
   }
   form.elements.env.hidden = envs.length < 2;
   form.elements.trains.hidden = !known.length;
@@ -71,6 +76,17 @@ export function filter() {
   if (known < number) waitForTexts();
   state.active = Math.max(0, state.listed.indexOf(state.current));
   drawFromActive();
+  refreshSession();
+}
+
+// The same where the list may have grown: it stays where it is scrolled to, and at session `chosen`.
+export function filterInPlace(chosen) {
+  const { scrollTop } = listBox;
+  filter();
+  const at = state.listed.indexOf(chosen);
+  if (at >= 0) state.active = at;
+  listBox.scrollTop = scrollTop;
+  draw();
 }
 
 export function filterByStep(step) {
@@ -80,7 +96,7 @@ export function filterByStep(step) {
 
 // A function of an id: whether the session passes what was chosen.
 function conditionFor(chosen) {
-  const { env, flags, set, split, step, trained, trains } = state.index;
+  const { env, envs, flags, set, split, step, trained, trains } = state.index;
   const bitsOf = (names, all) =>
     names.filter(Boolean).reduce((bits, name) => bits | (1 << all.indexOf(name)), 0);
   const happened = bitsOf([chosen.outcome, chosen.event], flags);
@@ -95,7 +111,7 @@ function conditionFor(chosen) {
     step[id] >= from &&
     step[id] <= to &&
     (!chosen.split || split[id] === chosen.split) &&
-    (!chosen.env || env[id] === Number(chosen.env)) &&
+    (!chosen.env || envs[env[id]] === chosen.env) &&
     (!text || holds(id, text, grams));
 }
 
@@ -112,9 +128,16 @@ function older() {
 }
 
 function waitForTexts() {
-  state.waiting =
-    state.waiting ||
-    readTexts().then(() => {
-      if (form.elements.text.value) filter();
-    });
+  if (state.waiting) return;
+  const reading = readTexts();
+  const again = () => {
+    const { active, listed } = state;
+    if (form.elements.text.value) filterInPlace(active ? listed[active] : null);
+  };
+  const failed = (error) => {
+    if (state.reading !== reading) return; // there is a newer index
+    state.reading = state.waiting = null; // the next search asks again
+    document.getElementById("count").textContent = `The texts cannot be read: ${error.message}`;
+  };
+  state.waiting = reading.then(again, failed);
 }

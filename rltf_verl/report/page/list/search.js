@@ -11,31 +11,42 @@ export function readTexts() {
   return state.reading;
 }
 
-// After the index of a live page changed. What is read of blocks that did not is kept.
+// After the index of a live page changed. What is read of blocks that did not is kept; the texts of
+// the first ones can be searched at once.
 export function forgetTexts() {
+  const { index, readBlocks } = state;
   state.texts = [];
   state.signatures = [];
   state.reading = state.waiting = null;
+  const keys = index.starts.map((_, block) => keyOfBlock(block));
+  const known = new Set(keys);
+  for (const key of readBlocks.keys()) if (!known.has(key)) readBlocks.delete(key);
+  for (let block = 0; block < keys.length && readBlocks.has(keys[block]); block++) take(block);
 }
 
 async function readAll() {
   const { index, readBlocks } = state;
-  const { starts, step } = index;
-  const kept = new Map();
-  for (let block = 0; block < starts.length; block++) {
+  for (let block = 0; block < index.starts.length; block++) {
+    if (state.texts.length > index.starts[block]) continue;
     const key = keyOfBlock(block);
-    const read = readBlocks.get(key) || searchable(await readBlock(block));
+    // Kept at once: on a live page a new index may come before all blocks are read.
+    if (!readBlocks.has(key)) readBlocks.set(key, searchable(await readBlock(block)));
     if (index !== state.index) return;
-    kept.set(key, read);
-    const number = (starts[block + 1] ?? step.length) - starts[block];
-    for (let i = 0; i < number; i++) {
-      state.texts.push(read.texts[i] ?? ""); // a step of a live page may have grown meanwhile
-      state.signatures.push(read.signatures[i] ?? signatureOf(""));
-    }
+    take(block);
     await new Promise((done) => setTimeout(done)); // the page answers between blocks
     if (index !== state.index) return;
   }
-  state.readBlocks = kept;
+}
+
+// Appends what is read of the block.
+function take(block) {
+  const { starts, step } = state.index;
+  const { texts, signatures } = state.readBlocks.get(keyOfBlock(block));
+  const number = (starts[block + 1] ?? step.length) - starts[block];
+  for (let i = 0; i < number; i++) {
+    state.texts.push(texts[i] ?? ""); // a step of a live page may have grown meanwhile
+    state.signatures.push(signatures[i] ?? signatureOf(""));
+  }
 }
 
 function searchable(records) {

@@ -29,10 +29,11 @@ function countOf(steps) {
 }
 
 function stepsOf(id) {
-  const { env, problem, split, step } = state.index;
+  const { asked, problem, split, step } = state.index;
   const steps = new Map();
   for (let one = 0; one < step.length; one++) {
-    if (problem[one] !== problem[id] || env[one] !== env[id] || split[one] !== split[id]) continue;
+    if (asked[one] !== asked[id] || problem[one] !== problem[id]) continue;
+    if (split[one] !== split[id]) continue;
     if (!steps.has(step[one])) steps.set(step[one], []);
     steps.get(step[one]).push(one);
   }

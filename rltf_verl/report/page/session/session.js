@@ -9,8 +9,17 @@ import { state } from "../state.js";
 import { trainingRows } from "../tokens/training_rows.js";
 
 export async function showSession(id) {
-  const record = await sessionOf(id);
-  if (id !== state.current || !record) return; // another one was opened meanwhile
+  const found = await sessionOf(id).catch((error) => error);
+  if (id !== state.current) return; // another one was opened meanwhile
+  if (!(found instanceof Error)) {
+    drawSession(found, id);
+    return;
+  }
+  const trouble = el("p", {}, `This episode cannot be shown: ${found.message}.`);
+  document.getElementById("episode").replaceChildren(stepBar(id), trouble);
+}
+
+function drawSession(record, id) {
   const place = `Step ${record.step} · ${record.split} · ${visible(record.env)} ${record.index}`;
   const title = el(
     "h2",

@@ -21,9 +21,12 @@ export function trainingRows(record, id) {
     ...boxes,
   );
   if (tokensKnown) {
-    tokensOf(record, id).then((rows) => {
-      if (id === state.shownId) showTokens(section, boxes, rows);
-    });
+    tokensOf(record, id).then(
+      (rows) => {
+        if (id === state.shownId) showTokens(section, boxes, rows);
+      },
+      (error) => section.append(el("p", {}, `No tokens: ${error.message}.`)),
+    );
   }
   return section;
 }
