@@ -1,7 +1,8 @@
 # Training, tests and tools on a CPU; in the repository's root:
 #
 #   docker build -f docker/cpu.Dockerfile -t rltf-verl:cpu .
-#   docker run --rm -it --shm-size 2g rltf-verl:cpu make demo-tiny
+#   mkdir -p outputs && chmod a+rwx outputs     # the container's user has the id 1000
+#   docker run --rm -it --shm-size 2g -v "$PWD/outputs:/home/rltf/rltf-verl/outputs" rltf-verl:cpu make demo-tiny
 FROM python:3.11-slim-bookworm AS system
 # The versions are the distribution's, which keeps only its newest.
 # hadolint ignore=DL3008

@@ -1,7 +1,8 @@
 # Training on GPUs; in the repository's root:
 #
 #   docker build -f docker/gpu.Dockerfile -t rltf-verl:gpu .
-#   docker run --rm -it --gpus all --shm-size 10g -v "$PWD/outputs:/work/outputs" rltf-verl:gpu
+#   docker run --rm -it --gpus all --shm-size 10g -v "$PWD:/work" -v "$HOME/.cache/huggingface:/root/.cache/huggingface" \
+#       rltf-verl:gpu
 #
 # The base is the image that docker/README.md of verl 0.9 names: vLLM 0.24, torch 2.11 for CUDA 13, no verl. We have not
 # built it. For SGLang: --build-arg BASE=verlai/verl:sgl0512.latest

@@ -4,7 +4,8 @@
 #   recipes/run.sh NAME [hydra overrides …]
 #
 # NAME: critique_grpo, guided, raft, rlef, sdpo or ufo, or one of rltf/experiments.txt: rltf/kk_sd.
-# NUM_GPUS (1): GPUs of this node. TUNE=lora (rank 32, the default) or full (all weights).
+# NUM_GPUS (1): GPUs of this node. TUNE=lora (rank 32, the default; a learning rate of 1e-5, of rltf the paper's 2e-5) or full
+# (all weights).
 # PROGRAM (python3 -m verl.trainer.main_ppo); with PROGRAM="rltf plan" it says what the run would do, and starts nothing.
 # MODEL (the config's), ROLLOUT (vllm, sglang), OUT (outputs/NAME).
 # The data's folder, and the judge: the recipe's README.md.
@@ -49,6 +50,8 @@ case "${TUNE:-lora}" in
             actor_rollout_ref.model.lora_alpha=32
             actor_rollout_ref.rollout.load_format=safetensors
         )
+        # The other papers train all weights; LoRA needs a higher rate. Ours.
+        [[ "$recipe" == rltf ]] || tune+=(actor_rollout_ref.actor.optim.lr=1e-5)
         ;;
     full)
         tune=(actor_rollout_ref.model.lora_rank=0)

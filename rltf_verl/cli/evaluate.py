@@ -65,7 +65,8 @@ def evaluate(
     earlier call ended.
 
     E.g. rltf eval data/test.parquet endpoint.base_url=http://127.0.0.1:8000/v1
-    endpoint.model=Qwen/Qwen3-8B feedback.provider=policy -n 4 --rounds 3 --out outputs/eval
+    endpoint.model=Qwen/Qwen3-4B-Instruct-2507 feedback.provider=policy -n 4 --rounds 3
+    --out outputs/eval
     """
     from rltf_verl.evaluate.folder import Folder
     from rltf_verl.evaluate.settings import evaluation

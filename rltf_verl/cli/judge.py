@@ -46,7 +46,7 @@ def judge_try(
     one fails.
 
     E.g. rltf judge try style=hint endpoint.base_url=http://127.0.0.1:8000/v1
-    endpoint.model=Qwen/Qwen3-8B
+    endpoint.model=Qwen/Qwen3-4B-Instruct-2507
     """
     import asyncio
 

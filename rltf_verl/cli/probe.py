@@ -66,7 +66,7 @@ def probe(
     and feedback.
 
     E.g. rltf probe data/train.parquet endpoint.base_url=http://127.0.0.1:8000/v1
-    endpoint.model=Qwen/Qwen3-8B feedback.provider=verifier feedback.level=hint
+    endpoint.model=Qwen/Qwen3-4B-Instruct-2507 feedback.provider=verifier feedback.level=hint
     actor_rollout_ref.rollout.n=8 --out outputs/probe
     """
     file = Path(words[0]) if words and "=" not in words[0] else None

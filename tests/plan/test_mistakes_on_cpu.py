@@ -11,6 +11,7 @@ import pytest
 from omegaconf import DictConfig
 
 from rltf_verl.adapters.plan.compose import MAIN, compose_run
+from rltf_verl.adapters.startup import machine
 from rltf_verl.adapters.startup.checks import refusals
 from rltf_verl.adapters.startup.hook import refused_by_verl
 from rltf_verl.config import ConfigError
@@ -349,6 +350,15 @@ def test_a_machine_that_lacks_something(
     assert "trainer.n_gpus_per_node=8: this machine has 1; set it to 1" in first(gpu)
     missing = f"{ROLLOUT}.name=sglang: sglang is not installed; pip install sglang"
     assert missing in first(gpu, "trainer.n_gpus_per_node=1", f"{ROLLOUT}.name=sglang")
+    monkeypatch.setattr(machine, "ENGINES", ())
+    one = (gpu, "trainer.n_gpus_per_node=1")
+    assert "flash-attn is not installed" in first(*one)
+    other = "+actor_rollout_ref.model.override_config.attn_implementation"
+    assert "flash-attn is not installed" in first(*one, f"{other}=flash_attention_2")
+    monkeypatch.setattr(machine, "FLASH", ("json",))
+    assert not [line for line in refusals(run(*one)) if "flash" in line]
+    monkeypatch.setattr(machine, "FLASH", ())
+    assert not [line for line in refusals(run(*one, f"{other}=sdpa")) if "flash" in line]
 
 
 def test_a_math_verify_that_is_broken(

@@ -2,6 +2,7 @@
 their arguments."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -10,6 +11,7 @@ from tests.recipes.composing import RECIPES, rltf_of
 from tests.recipes.experiments import EXPERIMENTS, RECIPE
 from tests.recipes.seeds import NAMES
 
+LORA_RATE = "actor_rollout_ref.actor.optim.lr=1e-5"
 SCRIPTS = [RECIPES / "run.sh", *sorted(RECIPE.glob("*.sh"))]
 
 
@@ -78,6 +80,11 @@ def test_training_of_another_method(name, started) -> None:
         "actor_rollout_ref.actor.fsdp_config.param_offload=true",
         "trainer.default_local_dir=o",
     } <= set(words)
+    assert [word for word in words if "optim.lr=" in word] == [LORA_RATE]
+    _, (line,), _ = started("run.sh", name, "actor_rollout_ref.actor.optim.lr=2e-5")
+    assert run_words(line)[-1] == "actor_rollout_ref.actor.optim.lr=2e-5", "the user's comes last"
+    _, (line,), _ = started("run.sh", name, TUNE="full")
+    assert "optim.lr=" not in line
 
 
 def test_training_of_an_experiment_of_the_paper(started) -> None:
@@ -88,7 +95,7 @@ def test_training_of_an_experiment_of_the_paper(started) -> None:
     assert {"trainer.n_gpus_per_node=8", "trainer.default_local_dir=outputs/rltf/kk_sd_ppo"} <= {
         *words
     }
-    assert not [word for word in words if "model.path" in word or "offload" in word]
+    assert not [word for word in words if re.search(r"model\.path|offload|optim\.lr", word)]
     assert words[-1] == "trainer.test_freq=-1", "the user's overrides come last"
 
 

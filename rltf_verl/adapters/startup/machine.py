@@ -20,6 +20,8 @@ from rltf_verl.objectives.teacher import uses_lora
 
 ENGINES = ("vllm", "sglang")
 """Rollout engines of verl that are packages of their own, of that name."""
+FLASH = ("flash_attn", "kernels")
+"""Packages with FlashAttention 2: its own, or the one that fetches it from the hub."""
 
 
 def is_here(config: DictConfig) -> bool:
@@ -72,8 +74,8 @@ def check_platform(config: DictConfig) -> None:
 
 
 def check_devices(config: DictConfig) -> None:
-    """Raise ConfigError if this machine lacks devices or the engine, which Ray would notice
-    late.
+    """Raise ConfigError if this machine lacks devices, the engine or FlashAttention, which Ray
+    would notice late.
     """
     from verl.utils.device import get_device_name, get_torch_device
 
@@ -90,6 +92,22 @@ def check_devices(config: DictConfig) -> None:
         raise ConfigError(
             f"actor_rollout_ref.rollout.name={name}: {name} is not installed; pip install {name},"
             f" or choose another of {', '.join(ENGINES)}"
+        )
+    if get_device_name() == "cuda":
+        _require_flash_attention(config.actor_rollout_ref)
+
+
+def _require_flash_attention(config: DictConfig) -> None:
+    """verl's FSDP engine loads models with it, unless the config names another attention."""
+    key = "model.override_config.attn_implementation"
+    if not str(config.actor.strategy).startswith("fsdp"):
+        return
+    if OmegaConf.select(config, key, default="flash_attention_2") != "flash_attention_2":
+        return
+    if not any(importlib.util.find_spec(name) for name in FLASH):
+        raise ConfigError(
+            "flash-attn is not installed, with which verl loads the model; pip install"
+            f" --no-build-isolation 'verl[fsdp]', or set +actor_rollout_ref.{key}=sdpa"
         )
 
 
