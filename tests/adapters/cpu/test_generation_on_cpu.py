@@ -1,9 +1,12 @@
 """The generation core against independent forwards of the same sequences."""
 
+import copy
+
 import pytest
 import torch
 from transformers import MistralConfig, MistralForCausalLM
 
+from rltf_verl.adapters.cpu.bf16 import has_bf16
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator, Request
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, sample
 
@@ -36,7 +39,11 @@ def log_probs_of(model, prompt_ids, token_ids, temperature):
         logits = model(torch.tensor([[*prompt_ids, *token_ids]])).logits[
             0, len(prompt_ids) - 1 : -1
         ]
-    return (logits / temperature).log_softmax(-1).gather(-1, torch.tensor(token_ids)[:, None])[:, 0]
+    return (
+        (logits.float() / temperature)
+        .log_softmax(-1)
+        .gather(-1, torch.tensor(token_ids)[:, None])[:, 0]
+    )
 
 
 def test_log_probs_are_those_of_one_forward_over_the_whole_sequence(model):
@@ -130,6 +137,23 @@ def test_new_weights_change_the_samples_and_the_version(model, other_model):
     )
     with pytest.raises(KeyError, match="no weight called 'x'"):
         generator.load([("x", torch.zeros(1))])
+
+
+@pytest.mark.skipif(not has_bf16(), reason="this CPU has no bf16 units")
+def test_packed_weights_are_those_that_were_loaded_last(model, other_model):
+    served = copy.deepcopy(model).bfloat16()
+    generator = BatchGenerator(served)
+    layers = [layer for layer in served.modules() if type(layer) is torch.nn.Linear]
+    assert layers
+    assert all("forward" in vars(layer) for layer in layers)
+    for wanted in (model.bfloat16(), other_model.bfloat16(), model):
+        generator.load(wanted.state_dict().items())
+        asked = [request(i, 1 + 3 * i) for i in range(4)]
+        for index, result in run(generator, asked).items():
+            expected = log_probs_of(
+                wanted, prompt(int(index), 1 + 3 * int(index)), result.token_ids, 1
+            )
+            assert (torch.tensor(result.log_probs) - expected).abs().max() < 0.2  # of about 4
 
 
 def test_unseeded_samples_differ_within_a_group_and_do_not_depend_on_arrival_order(model):

@@ -20,6 +20,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from rltf_verl.adapters.cpu.actor import attention
+from rltf_verl.adapters.cpu.rollout.packed import pack
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
 from rltf_verl.adapters.cpu.rollout.slot_cache import SlotCache
 from rltf_verl.adapters.cpu.rollout.weights import NamedTensors, load_adapter, load_weights
@@ -111,6 +112,7 @@ class BatchGenerator:
         if attention.is_pluggable(model):
             attention.use(model)
         self.model = model.eval()
+        pack(self.model)
         self.eos_token_ids = frozenset(eos_token_ids)
         self.max_rows, self.max_prefill_tokens, self.seed = max_rows, max_prefill_tokens, seed
         self.version: int | None = None
@@ -163,6 +165,7 @@ class BatchGenerator:
             load_weights(self.model, named_tensors)
         else:
             load_adapter(self.model, named_tensors, peft_config)
+        pack(self.model)
         self.set_version(self.version if version is None else version)
 
     def set_version(self, version: int | None) -> None:
