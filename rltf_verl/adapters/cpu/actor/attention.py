@@ -52,12 +52,12 @@ def attend(
     assert dropout == 0, "models with dropout take the padded path"
     n, size = query.shape[2:]
     scale = size**-0.5 if scaling is None else scaling
+    rows = max(1, CACHED // key[0].numel())
     if attention_mask is None or (n > 1 and max(n, key.shape[2]) > DENSE_WIDTH):
         out = _fused(query, key, value, attention_mask, scale)
-    elif n > 1:
+    elif n > 1 or len(query) <= rows:
         out = _dense(query, key, value, attention_mask, scale)
     else:
-        rows = max(1, CACHED // key[0].numel())
         mask = attention_mask.expand(len(query), -1, -1, -1)
         queries, keys, values = query.split(rows), key.split(rows), value.split(rows)
         parts = zip(queries, keys, values, mask.split(rows), strict=True)

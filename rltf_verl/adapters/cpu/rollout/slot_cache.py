@@ -46,13 +46,10 @@ class SlotLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         self.reserve(len(key_states), self.owner.width)
-        rows = torch.arange(len(key_states))
-        self.keys[rows, :, self.owner.lengths] = key_states[:, :, 0]
-        self.values[rows, :, self.owner.lengths] = value_states[:, :, 0]
-        return (
-            self.keys[: len(rows), :, : self.owner.width],
-            self.values[: len(rows), :, : self.owner.width],
-        )
+        place = self.owner.slots, slice(None), self.owner.lengths
+        self.keys[place], self.values[place] = key_states[:, :, 0], value_states[:, :, 0]
+        used = slice(len(key_states)), slice(None), slice(self.owner.width)
+        return self.keys[used], self.values[used]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the number of columns that attention sees, and where they begin."""
@@ -82,14 +79,14 @@ class SlotCache(Cache):
 
     def __init__(self, num_layers: int) -> None:
         super().__init__(layers=[SlotLayer(self) for _ in range(num_layers)])
-        self.lengths = torch.zeros(0, dtype=torch.long)
+        self.slots = self.lengths = torch.zeros(0, dtype=torch.long)
         self.width = 0
 
     def begin_step(self, lengths: torch.Tensor) -> torch.Tensor:
         """Prepare one decode step and return its attention mask [N, 1, 1, width] (True where a row
         may look).
         """
-        self.lengths = lengths
+        self.slots, self.lengths = torch.arange(len(lengths)), lengths
         self.width = int(lengths.max()) + 1
         return (torch.arange(self.width) <= lengths[:, None])[:, None, None]
 
