@@ -56,7 +56,7 @@ dist: install
 
 # A few examples of each property; `make nightly` tries them all.
 unit: install
-	$(BIN)/pytest -m 'not e2e and not vllm and not nightly' -n 2 --dist loadfile --no-loadscope-reorder --durations 5
+	$(BIN)/pytest -m 'not e2e and not vllm and not nightly' --ignore-glob='*_e2e.py' -n 2 --dist loadfile --no-loadscope-reorder --durations 5
 
 # Real Ray, real trainer, real kill -9: minutes.
 e2e: install

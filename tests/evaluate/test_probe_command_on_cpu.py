@@ -239,7 +239,7 @@ def test_an_unsolvable_base(base, judge, data, questions) -> None:
 
 def test_an_unsolvable_base_that_feedback_helps(base, judge, data, questions) -> None:
     base.reply = policy(questions, never, most)
-    found = said(probed(base, judge, data, "--json"))
+    found = said(probed(base, judge, data, "--json", "actor_rollout_ref.rollout.n=2"))
     assert (found["verdict"], rules(found, blocks=True)) == ("go", set())
     assert "never_right" in rules(found, blocks=False)
 
