@@ -25,7 +25,12 @@ NUM, N = 32, 4
 FEW = 16
 """Problems where fewer prove it."""
 WARNINGS = {"never_right", "feedback_tells", "nothing_changes"}
-FAST = ["limits.backoff_s=0.01", "limits.max_attempts=2", f"actor_rollout_ref.rollout.n={N}"]
+FAST = [
+    "limits.backoff_s=0.01",
+    "limits.max_attempts=2",
+    "limits.max_concurrency=8",
+    f"actor_rollout_ref.rollout.n={N}",
+]
 
 
 class Scoring(JudgeServer):
