@@ -70,6 +70,7 @@ def test_what_comes_with_a_method_and_what_is_chosen() -> None:
         ("rltf", ["rltf/method=release/fm"], "rltf_release_fm"),
         ("rltf_guided", [], "rltf_guided"),
         ("rltf_fm", [], "rltf_fm"),
+        ("rltf_release/sd", [], "rltf_release_sd"),
     ],
 )
 def test_a_run_is_named_after_its_method(name: str, overrides: list[str], run: str) -> None:
@@ -78,6 +79,7 @@ def test_a_run_is_named_after_its_method(name: str, overrides: list[str], run: s
             config = compose(name, overrides, return_hydra_config=True)
         HydraConfig.instance().set_config(config)
         assert config.trainer.experiment_name == run
+        assert config.trainer.default_local_dir == f"checkpoints/rltf/{run}"
         assert searchpath.run_name("rltf/env", "rltf/feedback").startswith("binary_matrix_")
     finally:
         HydraConfig.instance().cfg = None

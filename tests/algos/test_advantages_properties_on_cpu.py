@@ -74,7 +74,7 @@ def same(actual, expected):
     torch.testing.assert_close(actual, expected, atol=2e-5, rtol=1e-5)
 
 
-@examples(30)
+@examples(30, quick=8)
 @given(batches(), st.randoms(use_true_random=False))
 def test_the_order_of_sessions_does_not_matter(sessions, random):
     order = list(range(len(sessions.group)))
@@ -82,7 +82,7 @@ def test_the_order_of_sessions_does_not_matter(sessions, random):
     same(everything(select(sessions, order)), everything(sessions)[:, order])
 
 
-@examples(30)
+@examples(30, quick=8)
 @given(batches(), batches())
 def test_sessions_of_another_group_change_nothing(sessions, others):
     others = replace(others, group=others.group + 3)
@@ -95,7 +95,7 @@ def test_sessions_of_another_group_change_nothing(sessions, others):
     assert torch.equal(everything(both)[:, : len(sessions.group)], everything(sessions))
 
 
-@examples(30)
+@examples(30, quick=8)
 @given(batches())
 def test_the_advantages_of_a_cohort_add_up_to_nothing(sessions):
     returns = discounted_returns(sessions, GAMMA)
@@ -107,7 +107,7 @@ def test_the_advantages_of_a_cohort_add_up_to_nothing(sessions):
             assert abs(advantages[members].sum().item()) < 1e-5
 
 
-@examples(30)
+@examples(30, quick=8)
 @given(batches())
 def test_leave_one_out_is_the_groups_mean_stretched(sessions):
     """R − mean of the others = n/(n−1) · (R − mean of all)."""
@@ -123,7 +123,7 @@ def test_leave_one_out_is_the_groups_mean_stretched(sessions):
     )
 
 
-@examples(30)
+@examples(30, quick=8)
 @given(batches(LINES))
 def test_a_tree_without_branches_is_a_line(sessions):
     """`parent` given turn by turn, or not at all."""
@@ -131,7 +131,7 @@ def test_a_tree_without_branches_is_a_line(sessions):
     assert torch.equal(everything(straight), everything(sessions))
 
 
-@examples(30)
+@examples(30, quick=8)
 @given(batches())
 def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(sessions):
     wide = Sessions(
@@ -146,7 +146,7 @@ def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(sessions
     assert torch.equal(everything(wide)[..., :WIDTH], everything(sessions))
 
 
-@examples(30)
+@examples(30, quick=8)
 @given(batches(), st.floats(-2, 2, width=16))
 def test_a_constant_added_to_all_rewards_moves_no_centred_advantage_when_all_play_alike(
     sessions, shift

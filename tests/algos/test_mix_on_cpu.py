@@ -92,7 +92,7 @@ def rows(batch, keep):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-@examples(40)
+@examples(40, quick=8)
 @given(batches(), st.sampled_from(list(Role)))
 def test_rows_of_one_role_change_nothing_for_the_others(config, mix, role):
     """Without the role's tokens, or with the rows that hold any taken out, the rest of the gradient
@@ -110,7 +110,7 @@ def test_rows_of_one_role_change_nothing_for_the_others(config, mix, role):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-@examples(40)
+@examples(40, quick=8)
 @given(batches(), st.sampled_from(list(Role)), st.floats(0, 8, width=16))
 def test_a_roles_weight_scales_its_own_gradient_and_no_other(config, mix, role, factor):
     batch, log_prob = mix
@@ -126,7 +126,7 @@ def test_a_roles_weight_scales_its_own_gradient_and_no_other(config, mix, role, 
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf"), 1e30])
-@examples(25)
+@examples(25, quick=8)
 @given(batches())
 def test_context_gets_exactly_zero_gradient_whatever_stands_there(bad, mix):
     batch, log_prob = mix
@@ -142,7 +142,7 @@ def test_context_gets_exactly_zero_gradient_whatever_stands_there(bad, mix):
         assert not actual[context].any()
 
 
-@examples(40)
+@examples(40, quick=8)
 @given(batches())
 def test_what_each_role_gets(mix):
     """One token at a time, from the definition: the sign, the weight, the floor and the ratio of

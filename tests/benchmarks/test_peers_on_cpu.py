@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import verl  # noqa: F401  loads the plugin, which adds the search path
 
+from benchmarks import trainer_runs
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import problems, race, trl_trainers
 from benchmarks.peers.arms import ARMS, trl_command, verl_overrides
@@ -110,7 +111,7 @@ def program(steps: int) -> str:
     return f"""
 import json, os, time
 for step in range(1, {steps} + 1):
-    time.sleep(0.2)
+    time.sleep(0.06)
     data = {{"tokens": 100}} | ({{}} if step % 2 else {{{trl_trainers.ACC!r}: step / 20}})
     with open("metrics.jsonl", "a") as file:
         print(json.dumps({{"step": step, "data": data}}), file=file)
@@ -128,6 +129,7 @@ def test_the_race_runs_what_is_missing_and_prints_a_table(
         child = subprocess.Popen([sys.executable, "-c", program(8)], cwd=folder)
         return child, folder / "ray"
 
+    monkeypatch.setattr(trainer_runs, "POLL_S", 0.01)
     monkeypatch.setattr(race, "launch", launch)
     monkeypatch.setattr(race, "start", launch)
     words = ["race", "--arms", "sd", "trl_sdpo", "--seeds", "1", "--steps", "8", "--every", "2"]
@@ -175,6 +177,7 @@ def test_a_run_that_fails_ends_the_race_with_its_log(
         (folder / "log.txt").write_text("no such trainer\n")
         return subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]), folder / "ray"
 
+    monkeypatch.setattr(trainer_runs, "POLL_S", 0.01)
     monkeypatch.setattr(race, "launch", launch)
     with pytest.raises(SystemExit, match="trl_grpo failed:\nno such trainer"):
         race.run(tmp_path / "run", "trl_grpo", files, Path("python"), **COUNTS)

@@ -158,10 +158,10 @@ def test_the_clocks_of_a_run_are_read_at_each_step(
     program = f"""
 import json, time
 for _ in range({steps}):
-    time.sleep(0.2)
+    time.sleep(0.1)
     with open("metrics.jsonl", "a") as file:
-        print(json.dumps({{"data": {{"timing_s/step": 0.125}}}}), file=file)
-time.sleep(0.2)
+        print(json.dumps({{"data": {{"timing_s/step": 0.0625}}}}), file=file)
+time.sleep(0.1)
 """
 
     def start(folder: Path, overrides: Sequence[str], probe: str) -> tuple[Any, Path]:
@@ -171,6 +171,7 @@ time.sleep(0.2)
         return subprocess.Popen([sys.executable, "-c", program], cwd=folder), ray_dir
 
     monkeypatch.setattr(module, "start", start)
+    monkeypatch.setattr(importlib.import_module("trainer_runs"), "POLL_S", 0.01)
     before = psutil.Process().children()
     with module.neighbours(2):
         assert len(psutil.Process().children()) == len(before) + 2

@@ -33,6 +33,12 @@ run(Path(os.environ["VERL_FILE_LOGGER_PATH"]), [0.1, 0.1 + gain + 0.01 * int(wor
 """
 
 
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch):
+    """They are tested in `tests/report/compare`."""
+    monkeypatch.setattr("rltf_verl.report.compare.draw.draw", lambda panel, path: None)
+
+
 @pytest.fixture
 def trainer(tmp_path):
     """Path of a program that fails in the first start of the runs of these names -> `--program` of

@@ -19,7 +19,7 @@ from rltf_verl.envs.house_style.conventions import KINDS, share_of
 from rltf_verl.envs.house_style.text import read_entry
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
-from tests.support.effort import examples
+from tests.support.effort import examples, many
 
 FAMILIES = ("date", "entries", "reply")
 MAY_17 = {"year": 1998, "month": 5, "day": 7}
@@ -71,7 +71,8 @@ REPLY = (
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_keeps_the_contract(family: str) -> None:
     env = make_env("house_style", family=family, num_houses=3)
-    assert [(v.promise, v.broken) for v in check_env(env, num_problems=20) if v.broken] == []
+    verdicts = check_env(env, num_problems=20, num_hostile=many(1000))
+    assert [(v.promise, v.broken) for v in verdicts if v.broken] == []
 
 
 def test_a_date_as_a_house_writes_it() -> None:
@@ -269,7 +270,7 @@ def test_any_text_is_read(text: str) -> None:
 
 def test_too_many_test_items_are_refused() -> None:
     with pytest.raises(ValueError, match="different test items"):
-        make_env("house_style").build(0, 0, 20_000)
+        make_env("house_style").build(0, 0, 6_100)
     with pytest.raises(ValueError, match="num_train=-1"):
         make_env("house_style").build(0, -1, 0)
 

@@ -161,11 +161,11 @@ def test_whatever_it_returns(
 
 
 async def test_coroutine_functions_run_beside_each_other(file: Path) -> None:
-    env = RewardFunction(f"{file}:slowly", timeout_s=1.0)
+    env = RewardFunction(f"{file}:slowly", timeout_s=0.3)
     problem = problem_of(env, row())
     quick, slow = await asyncio.gather(env.agrade(problem, "0"), env.agrade(problem, "60"))
     assert (quick.correct, slow.correct) == (True, False)
-    assert slow.error == "rltf.env.function: no score within rltf.env.timeout_s=1 s"
+    assert slow.error == "rltf.env.function: no score within rltf.env.timeout_s=0.3 s"
 
 
 def test_functions_that_do_not_end_hold_up_neither_others_nor_the_exit(file: Path) -> None:

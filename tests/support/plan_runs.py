@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from omegaconf import DictConfig
 
 from rltf_verl.data.build import build_parquet
-from tests.support.configs import composed
+from tests.support.configs import VALUE, changed, composed
 from tests.support.engine.tiny_model import tiny_model
 
 MODEL = "actor_rollout_ref.model"
@@ -88,17 +90,16 @@ GOOD = (
 
 def configured(*words: str) -> DictConfig:
     """Overrides, as on the command line -> a config that is right but for them."""
-    return composed("rltf", *_chosen(words), *GOOD, *_values(words))
-
-
-def _chosen(words: tuple[str, ...]) -> list[str]:
-    chosen = [word for word in words if word.startswith("rltf/")]
+    chosen = [word for word in words if not VALUE.match(word)]
     replaced = {word.partition("=")[0] for word in chosen}
-    return [*(word for word in GROUPS if word.partition("=")[0] not in replaced), *chosen]
+    groups = (word for word in GROUPS if word.partition("=")[0] not in replaced)
+    values = [word for word in words if VALUE.match(word)]
+    return changed(pickle.loads(_right(*groups, *chosen)), values)
 
 
-def _values(words: tuple[str, ...]) -> list[str]:
-    return [word for word in words if not word.startswith("rltf/")]
+@cache
+def _right(*groups: str) -> bytes:
+    return pickle.dumps(composed("rltf", *groups, *GOOD))
 
 
 def pretend(patch: pytest.MonkeyPatch, device: str, num: int = 0) -> None:

@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+from rltf_verl.envs.pool import worker
+
 
 def pid() -> int:
     return os.getpid()
@@ -17,6 +19,13 @@ def echo(value: object) -> object:
 
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
+
+
+def short_grace() -> int:
+    """From now on an orphan ends soon after its deadline."""
+    worker.GRACE_S = 0.2
+    time.sleep(0.2)
+    return os.getpid()
 
 
 def tower() -> int:

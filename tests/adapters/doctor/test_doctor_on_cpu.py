@@ -43,6 +43,7 @@ def test_a_config_that_is_not_ours(monkeypatch) -> None:
 
 
 def test_the_cpu_s_settings_are_added_and_named(monkeypatch) -> None:
+    monkeypatch.delenv("VERL_PLATFORM", raising=False)
     assert doctor._cpu_overrides([]) == []
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     assert doctor._cpu_overrides(["rltf.gamma=1"]) == ["rltf/hardware=cpu"]

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
-from hydra.core.hydra_config import HydraConfig
 
 from rltf_verl.adapters.startup import stamp
 from rltf_verl.adapters.startup.checks import check_config
@@ -83,24 +81,23 @@ def test_another_method_in_the_same_folder_is_refused_in_one_line(run):
     resume(run("rltf_sd"))
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
-        "trainer.total_training_steps=99",
-        "trainer.logger=[file]",
-        "trainer.save_freq=7",
-        "trainer.test_freq=3",
-        "trainer.n_gpus_per_node=2",
-        "rltf.episode_log.share=0.5",
-        "rltf.poll_interval_s=1.0",
-        "rltf.feedback.record_dir=r",
-        "actor_rollout_ref.actor.optim.lr=1e-5",
-        "rltf.episode.stop_when_solved_val=true",
-    ],
-)
-def test_what_may_change_does_not_make_another_experiment(run, override):
+MAY_CHANGE = [
+    "trainer.total_training_steps=99",
+    "trainer.logger=[file]",
+    "trainer.save_freq=7",
+    "trainer.test_freq=3",
+    "trainer.n_gpus_per_node=2",
+    "rltf.episode_log.share=0.5",
+    "rltf.poll_interval_s=1.0",
+    "rltf.feedback.record_dir=r",
+    "actor_rollout_ref.actor.optim.lr=1e-5",
+    "rltf.episode.stop_when_solved_val=true",
+]
+
+
+def test_what_may_change_does_not_make_another_experiment(run):
     saved(run("rltf_sd"))
-    resume(run("rltf_sd", override))
+    resume(run("rltf_sd", *MAY_CHANGE))
 
 
 @pytest.mark.parametrize(
@@ -150,18 +147,3 @@ def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):
     del old["rltf.distill.clip_low"]
     (folder / stamp.STAMP).write_text(json.dumps({**old, "rltf.gone": 1}))
     resume(run("rltf_sd"))
-
-
-@pytest.mark.parametrize(
-    ("name", "experiment"),
-    [("rltf_fm", "rltf_fm"), ("rltf", "rltf_sd"), ("rltf_release/sd", "rltf_release_sd")],
-)
-def test_a_run_is_called_like_its_config(name, experiment):
-    try:
-        with initialize_config_module("verl.trainer.config", version_base=None):
-            config = compose(name, return_hydra_config=True)
-            HydraConfig.instance().set_config(config)
-            assert config.trainer.experiment_name == experiment
-            assert config.trainer.default_local_dir == f"checkpoints/rltf/{experiment}"
-    finally:
-        HydraConfig.instance().cfg = None

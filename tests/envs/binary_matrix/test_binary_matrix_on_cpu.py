@@ -17,6 +17,7 @@ from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
 from tests.support.effort import examples
 
+FIRST_500_SHA256 = "12200e913354ba8406aee2f3be03c7b190519557f1c6f3b043b7cc2538faafad"
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "binary_matrix.json").read_text())
 BELOW_FULL = LEVELS[:-1]
 MODES = ("official", "strict")
@@ -64,8 +65,15 @@ def fingerprint(problems: tuple[Problem, ...]) -> str:
     ).hexdigest()
 
 
+def test_the_first_official_items_are_the_release_s() -> None:
+    problems = BinaryMatrix(mode="official").build(0, 500, 0).train
+    assert fingerprint(problems) == FIRST_500_SHA256
+
+
+@pytest.mark.nightly
 def test_official_items_are_the_release_s() -> None:
     splits = BinaryMatrix(mode="official").build(0, 19_800, 200)
+    assert fingerprint(splits.train[:500]) == FIRST_500_SHA256
     assert fingerprint(splits.train) == GOLDEN["fingerprint"]["train_sha256"]
     assert fingerprint(splits.test) == GOLDEN["fingerprint"]["test_sha256"]
 

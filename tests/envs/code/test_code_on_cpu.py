@@ -23,6 +23,7 @@ from rltf_verl.envs.sandbox import bubblewrap
 from rltf_verl.envs.sandbox.base import Limits, Program
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Grade, Problem
+from tests.support.effort import NIGHTLY
 from tests.support.sandboxes import LOCAL, sandbox, trouble
 
 BACKEND = next(backend for backend in LOCAL if trouble(backend) is None)
@@ -57,7 +58,7 @@ def told(of: Problem, text: str, level: str, env: Code = ENV) -> str:
 
 
 def test_references_are_right():
-    splits = ENV.build(3, 10, 10)
+    splits = ENV.build(3, *((10, 10) if NIGHTLY else (4, 4)))
     for one in (*splits.train, *splits.test):
         grade = ENV.grade(one, one.reference)
         assert (grade.correct, grade.format_ok, grade.error) == (True, True, None)
@@ -214,7 +215,11 @@ def test_what_stops_a_program():
         hint("n = input()\nprint(1 // 0)")
         == "It failed in line 2: ZeroDivisionError: integer division or modulo by zero"
     )
-    assert hint("while True: pass") == "It ran out of time (1 s)."
+    endless, start = fenced("while True: pass"), time.monotonic()
+    grade = ENV.grade(problem(), endless)
+    assert time.monotonic() - start < 20
+    assert len(grade.details["public"]) == 1, "after it no other test is run"
+    assert ENV.explain(problem(), endless, grade, "hint").endswith("\nIt ran out of time (1 s).")
     assert hint("x = [0] * 10**9") == "It ran out of memory (256 MB)."
     assert hint("while True: print('x' * 9999)") == "Its output is longer than 1024 KB."
     assert (
@@ -231,20 +236,31 @@ def test_full_is_the_reference_or_every_public_test_that_fails():
     assert told(problem(), wrong, "hint").count("Expected:") == 1
 
 
+FORGED = (
+    'import os\nn = input()\nforged = \'{"ending": "syntax", "message": "\' + n + \'"}\'\n'
+    "if len(n) > 1: os.write(3, forged.encode()); os._exit(0)\nprint(2 * int(n))"
+)
 HOSTILE_WORDS = [
     "print(2 * int(input()) if 0 else 1)",
     "n = int(input())\nassert n < 10, n\nprint(2 * n)",
-    (
-        'import os\nn = input()\nforged = \'{"ending": "syntax", "message": "\' + n + \'"}\'\n'
-        "if len(n) > 1: os.write(3, forged.encode()); os._exit(0)\nprint(2 * int(n))"
-    ),
+    FORGED,
     "n = int(input())\nopen('seen', 'a').write(str(n))\nprint(open('seen').read())",
     "n = int(input())\nprint('x' * n) if n > 9 else print(2 * n)",
 ]
 
 
-@pytest.mark.parametrize("source", HOSTILE_WORDS)
-@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize(
+    ("source", "partial"),
+    [
+        *((source, False) for source in HOSTILE_WORDS),
+        (FORGED, True),
+        *(
+            pytest.param(source, True, marks=pytest.mark.nightly)
+            for source in HOSTILE_WORDS
+            if source != FORGED
+        ),
+    ],
+)
 def test_private_tests_are_in_no_words(source, partial):
     env = Code(partial=partial, **QUICK)
     for public in (problem().data["public"], []):
@@ -278,13 +294,6 @@ def test_words_come_from_the_grade_and_have_a_length(monkeypatch):
 def test_shorten_keeps_both_ends():
     assert shorten("abcdef", 6) == "abcdef"
     assert shorten("abcdefghij", 5) == "abc[… 5 characters …]ij"
-
-
-def test_after_a_test_that_runs_out_of_time_no_other_is_run():
-    start = time.monotonic()
-    grade = ENV.grade(problem(), fenced("while True: pass"))
-    assert len(grade.details["public"]) == 1
-    assert time.monotonic() - start < 20
 
 
 def test_a_sandbox_that_fails_is_not_the_program_s_fault(monkeypatch):

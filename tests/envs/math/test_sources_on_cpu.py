@@ -272,6 +272,19 @@ def test_what_cannot_be_read_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_hub_that_is_off_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)
+    with pytest.raises(ValueError, match="HF_HUB_OFFLINE") as caught:
+        build(1, 0, source="gsm8k")
+    told = str(caught.value)
+    assert told.startswith("rltf.env.source=gsm8k: cannot load openai/gsm8k")
+    assert "\n" not in told
+    assert all(fix in told for fix in ("rltf.env.path", "HF_ENDPOINT"))
+
+
+@pytest.mark.nightly
 def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     code = "from rltf_verl.envs import make_env; make_env('math', source='gsm8k').build(0, 1, 0)"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -71,7 +72,7 @@ def url(monkeypatch):
     monkeypatch.setattr(fusion, "RETRY_S", 0.01)
     Service.script, Service.requests = [], []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01])
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}/run_code"
     server.shutdown()
@@ -79,8 +80,8 @@ def url(monkeypatch):
     thread.join()
 
 
-def once(url, source, given="", entry=None):
-    with make_sandbox("sandbox_fusion", LIMITS, url=url).start(Program(source, entry)) as run:
+def once(url, source, given="", entry=None, limits=LIMITS):
+    with make_sandbox("sandbox_fusion", limits, url=url).start(Program(source, entry)) as run:
         return run.call(given)
 
 
@@ -101,7 +102,8 @@ def test_programs_and_functions(url):
 def test_what_goes_wrong_is_told_as_by_the_local_back_ends(url):
     assert once(url, "x = 1\nx +") == Outcome("syntax", "", "SyntaxError: invalid syntax", 2)
     assert once(url, "\n1 / 0") == Outcome("error", "", "ZeroDivisionError: division by zero", 2)
-    assert once(url, "while True: pass").ending == "timeout"
+    short = replace(LIMITS, time_s=0.5)
+    assert once(url, "while True: pass", limits=short).ending == "timeout"
     assert once(url, "print('x' * 20_000)").ending == "output"
     assert once(url, "import os\nos._exit(3)").ending == "crash"
     assert once(url, "import os\nos._exit(0)").ending == "ok"

@@ -5,6 +5,7 @@ work.
 from __future__ import annotations
 
 import time
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,11 @@ from tests.support.effort import examples
 from tests.support.hostile_texts import PIECES, texts
 
 ENVS = {name: make_env(name) for name in ("binary_matrix", "knights_knaves", "shortest_path")}
+
+
+@cache
+def problem_of(name):
+    return ENVS[name].build(3, 1, 0).train[0]
 
 
 @pytest.mark.parametrize(("example", "value"), [(example, value) for example, _, value in PHRASES])
@@ -124,8 +130,8 @@ def test_every_reading_points_into_the_text(text):
 )
 @examples(200)
 def test_no_candidates_raise_on_huge_numbers(text):
-    for env in ENVS.values():
-        problem = env.build(3, 1, 0).train[0]
+    for name, env in ENVS.items():
+        problem = problem_of(name)
         assert isinstance(env, FindsCandidates)
         env.candidates(problem, text, text)
 
@@ -134,7 +140,7 @@ def test_no_candidates_raise_on_huge_numbers(text):
     "text", ["(1, " + "9" * 5000 + ") should be 2", "row " + "1" * 4400 + " is 0 1 1", "9" * 9000]
 )
 def test_a_number_that_python_refuses_is_no_cell(text):
-    problem = ENVS["binary_matrix"].build(3, 1, 0).train[0]
+    problem = problem_of("binary_matrix")
     assert find_leaks(ENVS["binary_matrix"], problem, text) == []
 
 
@@ -153,7 +159,7 @@ def test_the_work_on_a_row_of_digits_grows_with_it_and_not_with_its_square(piece
 
 
 def test_a_text_that_is_too_long_to_be_read_is_withheld():
-    problem = ENVS["binary_matrix"].build(3, 1, 0).train[0]
+    problem = problem_of("binary_matrix")
     assert [
         leak.kind for leak in find_leaks(ENVS["binary_matrix"], problem, "a" * (MAX_TEXT + 1))
     ] == ["unreadable"]

@@ -122,14 +122,14 @@ def test_other_metrics_by_name(tmp_path):
         "--metric",
         "perf/total_num_tokens",
         "--x",
-        "step,rollouts",
+        "rollouts",
     )
     result = rltf(tmp_path / "a", *words, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert (out / "log_train_turn_2_standing.rollouts.svg").exists()
     assert (out / "log_train_turn_2_acc.rollouts.svg").exists()
-    assert (out / "perf_total_num_tokens.step.png").exists()
-    assert not (out / "first_turn.step.png").exists()
+    assert (out / "perf_total_num_tokens.rollouts.png").exists()
+    assert not (out / "first_turn.rollouts.png").exists()
 
 
 def test_one_picture_per_validation_set(tmp_path):
@@ -145,7 +145,10 @@ def test_one_picture_per_validation_set(tmp_path):
     assert (out / "first_turn_hard.step.png").exists()
 
 
-def runs_that_cannot_be_compared(t):
+@pytest.fixture(scope="module")
+def runs_that_cannot_be_compared(tmp_path_factory):
+    """Their folder."""
+    t = tmp_path_factory.mktemp("runs")
     run(t / "good.jsonl", [0.1, 0.2])
     write_metrics(t / "once.jsonl", [(0, evaluated(0.1))])
     write_metrics(t / "no_validation.jsonl", [(1, step()), (2, step())])
@@ -162,6 +165,7 @@ def runs_that_cannot_be_compared(t):
         write(t / "logs" / name / "episodes", [line("42")])
     write(t / "logged" / "episodes", [line("42")], step=0, validate=True)
     write(t / "logged" / "episodes", [line("42")], step=1, validate=True)
+    return t
 
 
 @pytest.mark.parametrize(
@@ -193,12 +197,11 @@ def runs_that_cannot_be_compared(t):
         (["good.jsonl", "--elsewhere", "a=nowhere.json"], "No such file"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(tmp_path, monkeypatch, words, told):
-    monkeypatch.chdir(tmp_path)
-    runs_that_cannot_be_compared(tmp_path)
+def test_what_a_user_can_mend_is_one_line(runs_that_cannot_be_compared, monkeypatch, words, told):
+    monkeypatch.chdir(runs_that_cannot_be_compared)
     result = rltf(*words, "--out", "out")
     assert result.exit_code == 1
     assert result.stderr.startswith("rltf: ")
     assert result.stderr.count("\n") == 1
     assert told in result.stderr
-    assert not (tmp_path / "out").exists()
+    assert not (runs_that_cannot_be_compared / "out").exists()

@@ -190,9 +190,10 @@ def test_a_run_given_twice_is_refused(tmp_path):
         live_runs([tmp_path, tmp_path / "x" / ".."])
 
 
-@pytest.fixture
-def served(tmp_path):
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
     """(port, path with token, runs): a server over one run."""
+    tmp_path = tmp_path_factory.mktemp("served")
     write(tmp_path, [line("1", "42"), *(line(text) for text in TEXTS)])
     write_rows(
         tmp_path,
