@@ -4,6 +4,7 @@ by nothing else.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from verl.plugin.platform.platform_base import PlatformBase
 
 NAME = "cpu"
 NO_OPS = (
-    "empty_cache",
     "set_device",
     "ipc_collect",
     "reset_peak_memory_stats",
@@ -36,6 +36,17 @@ def _nothing(*_args: Any, **_kwargs: Any) -> None:
     """Stand in for an accelerator call that has no meaning on a CPU."""
 
 
+def give_back() -> None:
+    """Return freed memory to the system.
+
+    glibc keeps what lies between pieces in use: after twenty steps of a model with 135 M parameters
+    4.5 of the actor's 8.7 GB, and 1.8 of the sampler's 5.8. verl asks for it once per step.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's own
+    if trim is not None:
+        trim(0)
+
+
 def _zero(*_args: Any, **_kwargs: Any) -> int:
     return 0
 
@@ -50,6 +61,7 @@ def _build_device_module() -> ModuleType:
         setattr(module, name, _nothing)
     for name in ZEROS:
         setattr(module, name, _zero)
+    module.empty_cache = give_back  # type: ignore[attr-defined]
     module.mem_get_info = lambda *_: (_zero(), _zero())  # type: ignore[attr-defined]
     module.get_rng_state = lambda *_: torch.get_rng_state()  # type: ignore[attr-defined]
     module.set_rng_state = lambda state, *_: torch.set_rng_state(state)  # type: ignore[attr-defined]
@@ -105,7 +117,8 @@ class CPUPlatform(PlatformBase):
         """Do nothing."""
 
     def empty_cache(self) -> None:
-        """Do nothing."""
+        """Return freed memory to the system."""
+        give_back()
 
     def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
         """Return no capability."""

@@ -1,12 +1,16 @@
 """The CPU platform is opt-in, and each patch still has its reason."""
 
 import inspect
+import platform
 from types import SimpleNamespace
 
+import psutil
 import pytest
+import torch
 
 from rltf_verl.adapters import cpu
 from rltf_verl.adapters.cpu import process_group
+from rltf_verl.adapters.cpu.platform import give_back
 
 
 @pytest.mark.parametrize(
@@ -108,3 +112,15 @@ def test_the_platform_implements_what_verl_asks_of_a_device():
     assert platform.ray_resource_options(1) == {"num_gpus": 1}
     with platform.nvtx_range("x"):
         platform.device_module.empty_cache()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep less")
+def test_freed_memory_goes_back_to_the_system():
+    pieces = [
+        torch.ones(25_000) for _ in range(2000)
+    ]  # 200 MB, each below what glibc maps
+    del pieces[::2]
+    before = psutil.Process().memory_info().rss
+    give_back()
+    assert psutil.Process().memory_info().rss < before - 50e6
+    assert len(pieces) == 1000

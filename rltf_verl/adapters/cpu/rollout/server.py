@@ -21,6 +21,7 @@ from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
 
+from rltf_verl.adapters.cpu.platform import give_back
 from rltf_verl.adapters.cpu.rollout.generation import ABORTED, BatchGenerator, Request
 from rltf_verl.adapters.cpu.rollout.loop import GenerationLoop
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
@@ -103,6 +104,8 @@ class TransformersServer:
         await asyncio.wrap_future(
             self.loop.call(lambda g: g.load(staged, global_steps, peft_config))
         )
+        staged.clear()
+        give_back()
         self._ready = True
 
     async def abort_all_requests(
