@@ -116,9 +116,7 @@ def test_the_platform_implements_what_verl_asks_of_a_device():
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep less")
 def test_freed_memory_goes_back_to_the_system():
-    pieces = [
-        torch.ones(25_000) for _ in range(2000)
-    ]  # 200 MB, each below what glibc maps
+    pieces = [torch.ones(25_000) for _ in range(2000)]  # 200 MB, each below what glibc maps
     del pieces[::2]
     before = psutil.Process().memory_info().rss
     give_back()
