@@ -119,13 +119,16 @@ def trouble_of(config: PreTrainedConfig) -> str | None:
     """Why the CPU's rollout cannot sample from a model of this (text) config; None if it can."""
     if has_full_attention(config):
         return None
-    way = ", or, if no sequence is longer than the window, +{}.override_config.sliding_window=null"
-    # Where the layers have a list, that list decides, and it does not change with the window.
-    listed = getattr(config, "layer_types", None) is not None
-    return (
+    trouble = (
         f"rollout.name=transformers needs full attention in every layer; {config.model_type} has"
         " layers of another kind: take another model, or rltf/hardware=cpu_vllm"
-        f"{'' if listed else way.format('actor_rollout_ref.model')}"
+    )
+    # Where the layers have a list, that list decides, and it does not change with the window.
+    if getattr(config, "layer_types", None) is not None:
+        return trouble
+    return (
+        f"{trouble}, or, if no sequence is longer than the window,"
+        " +actor_rollout_ref.model.override_config.sliding_window=null"
     )
 
 

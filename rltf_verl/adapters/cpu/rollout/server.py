@@ -134,10 +134,10 @@ class TransformersServer:
         """Do nothing: weights and cache stay in memory."""
 
     async def clear_kv_cache(self) -> None:
-        """Do nothing: no cache outlives its request."""
+        """Do nothing: the cache ends with the requests that run."""
 
     async def release_kv_cache(self) -> None:
-        """Do nothing: no cache outlives its request."""
+        """Do nothing: the cache ends with the requests that run."""
 
     async def resume_kv_cache(self) -> None:
         """Do nothing: the cache grows when it is needed."""
