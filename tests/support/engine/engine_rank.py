@@ -1,8 +1,9 @@
 """One rank of a real engine: verl's training worker, the teacher's call and one backward with our
 loss. With `rltf.logit_distill.weight=0` there is no teacher.
 
-`python engine_rank.py out.pt key=value …`, with torch's RANK, WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT in the environment. Rank 0 saves the rows, the teacher's columns and the gradients.
+`python -m tests.support.engine.engine_rank out.pt key=value …`, with torch's RANK, WORLD_SIZE,
+MASTER_ADDR and MASTER_PORT in the environment. Rank 0 saves the rows, the teacher's columns and
+the gradients.
 """
 
 import sys
@@ -126,7 +127,9 @@ def update_batch(rows, said, asked):
             torch.full((n,), float(1 + i % 2)) for i, n in enumerate(taught)
         ]
         settings |= {WEIGHT: LOGIT_WEIGHT, NUM_TOKENS: float(sum(taught))}
-    return tu.get_tensordict({name: ragged(values) for name, values in tensors.items()}, settings)
+    columns = {name: ragged(values) for name, values in tensors.items()}
+    images = [{} for _ in rows]  # as verl's own agent loops put beside text
+    return tu.get_tensordict(columns | {"multi_modal_inputs": images}, settings)
 
 
 def main(out, overrides):
@@ -164,7 +167,7 @@ def main(out, overrides):
             "divergence": metrics,
             "micro": len(output["loss"]),
             "outputs": outputs,
-            "shared": getattr(worker.engine, "_head", None) is not None,
+            "shared": worker.engine._fits(mine),
         }
         torch.save(record, out)
     dist.barrier()

@@ -1,8 +1,8 @@
 """One rank of a real engine whose worker keeps weights beside the policy's: what each teacher says
 before an update, after it, and after a checkpoint has been read back.
 
-`python kept_rank.py out.pt key=value …`, as `engine_rank.py`. Rank 0 saves the rows, the policy's
-weights (`first`, `moved`) and the answers by name.
+`python -m tests.support.engine.kept_rank out.pt key=value …`, as `engine_rank.py`. Rank 0 saves
+the rows, the policy's weights (`first`, `moved`) and the answers by name.
 """
 
 import sys

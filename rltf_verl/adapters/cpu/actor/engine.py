@@ -65,7 +65,7 @@ class CPUEngine(FSDPEngineWithLMHead):
             and not any(tu.get_non_tensor_data(data, key, False) for key in whole)
             and bool(tu.get_non_tensor_data(data, "use_dynamic_bsz", True))
             and not isinstance(data["temperature"], torch.Tensor)
-            and "multi_modal_inputs" not in data
+            and not _holds_images(data)
             and data["position_ids"].dim() == 2
         )
 
@@ -165,6 +165,12 @@ class CPUEngine(FSDPEngineWithLMHead):
         ids = data["input_ids"]
         whole = torch.zeros(len(ids.values())).index_put((positions,), values)
         return torch.nested.nested_tensor_from_jagged(whole, ids.offsets())
+
+
+def _holds_images(data: TensorDict) -> bool:
+    """Whether any row is more than text: beside a row of text verl puts an empty dict."""
+    inputs = data.get("multi_modal_inputs", None)
+    return inputs is not None and any(getattr(row, "data", row) for row in inputs)
 
 
 def _make_room(data: TensorDict) -> None:
