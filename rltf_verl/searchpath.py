@@ -46,13 +46,21 @@ OLD_NAMES = {
             "rlef",
             "sd_cispo",
         ),
-        *("sd_logit", "sd_ppo", "sd_reject", "sd_second_turn", "self_critique", "sft", "ufo"),
+        *("sd_ppo", "sd_reject", "sd_second_turn", "self_critique", "sft", "ufo"),
     )
 } | {
     f"rltf_release/{mode}": f"release/{mode}"
     for mode in ("dual_critique", "fm", "grpo", "sd", "sd_cispo", "sd_ppo", "sd_second_turn", "sft")
 }
+OLD_NAMES["rltf_sd_logit"] = "teacher/sd_logit"
 """What were primary configs of their own -> the method that they are now."""
+
+METHODS = "rltf/method/"
+OLD_METHODS = {
+    name: f"teacher/{name}"
+    for name in ("opsd", "rlsd", "sc_sdpo", "sd_logit", "sdft", "sdpo", "srpo")
+}
+"""What methods were called -> what they are called now."""
 
 EXPERIMENT = re.compile(r"(bm|dapo|deepmath|kk|sp|writing)_(\w+)")
 """What were primary configs of recipes/rltf: task and method."""
@@ -102,7 +110,7 @@ class RLTFSearchPath(SearchPathPlugin):
 
 
 class OldNames(ConfigSource):
-    """Primary configs that have become choices of another one; one line tells the new form."""
+    """Primary configs and methods that have another name now; one line tells it."""
 
     @staticmethod
     def scheme() -> str:
@@ -120,20 +128,23 @@ class OldNames(ConfigSource):
     def is_config(self, config_path: str) -> bool:
         """Whether it is an old name."""
         name = config_path.removesuffix(".yaml")
-        return name in OLD_NAMES or EXPERIMENT.fullmatch(name) is not None
+        known = name in OLD_NAMES or name.removeprefix(METHODS) in OLD_METHODS
+        return known or EXPERIMENT.fullmatch(name) is not None
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Nothing, as above."""
         return []
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """`rltf` with the method, and the line.
+        """`rltf` with the method, or the method, and the line.
 
         Raises:
             ConfigCompositionException: it is one of recipes/rltf, whose primary config cannot be
                 part of another one.
         """
         name = config_path.removesuffix(".yaml")
+        if name.startswith(METHODS):
+            return self._method(name.removeprefix(METHODS))
         if name not in OLD_NAMES:
             new = EXPERIMENT.sub(r"is now --config-name=paper task=\1 method=\2", name)
             raise ConfigCompositionException(f"--config-name={name} {new}")
@@ -143,3 +154,9 @@ class OldNames(ConfigSource):
             {"defaults": ["/rltf", {"override /rltf/method": method}, "_self_"]}
         )
         return ConfigResult(self.provider, self.full_path(), config, {"package": "_global_"})
+
+    def _method(self, name: str) -> ConfigResult:
+        new = OLD_METHODS[name]
+        logger.warning("rltf/method=%s is now rltf/method=%s", name, new)
+        config = OmegaConf.create({"defaults": [new, "_self_"]})
+        return ConfigResult(self.provider, self.full_path(), config, {"package": "rltf"})

@@ -29,6 +29,14 @@ def test_an_old_name_is_the_new_form_and_one_line(caplog: pytest.LogCaptureFixtu
     assert old == composed("rltf", "rltf/method=release/sd")
 
 
+def test_so_is_the_old_name_of_a_method(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, searchpath.__name__):
+        old = composed("rltf", "rltf/method=sc_sdpo")
+    (line,) = [r.getMessage() for r in caplog.records if r.name == searchpath.__name__]
+    assert line == "rltf/method=sc_sdpo is now rltf/method=teacher/sc_sdpo"
+    assert old == composed("rltf", "rltf/method=teacher/sc_sdpo")
+
+
 def test_a_name_of_the_papers_is_the_new_form_without_a_line(caplog) -> None:
     with caplog.at_level(logging.WARNING, searchpath.__name__):
         assert composed("rltf_sd_fm") == composed("rltf", "rltf/method=sd_fm")
@@ -44,7 +52,8 @@ def test_an_experiment_that_was_a_file_names_its_parts() -> None:
 
 def test_every_choice_that_is_named_exists() -> None:
     groups = files("hydra_configs.rltf_verl").joinpath("rltf")
-    methods = {*searchpath.OLD_NAMES.values(), *searchpath.FEEDBACK, *searchpath.ENV}
+    old = {*searchpath.OLD_NAMES.values(), *searchpath.OLD_METHODS.values()}
+    methods = {*old, *searchpath.FEEDBACK, *searchpath.ENV}
     names = {
         "method": methods,
         "feedback": {searchpath.feedback_of(method) for method in methods},
@@ -68,6 +77,7 @@ def test_what_comes_with_a_method_and_what_is_chosen() -> None:
     [
         ("rltf", [], "rltf_sd"),
         ("rltf", ["rltf/method=release/fm"], "rltf_release_fm"),
+        ("rltf", ["rltf/method=sdpo"], "rltf_sdpo"),
         ("rltf_guided", [], "rltf_guided"),
         ("rltf_fm", [], "rltf_fm"),
         ("rltf_release/sd", [], "rltf_release_sd"),

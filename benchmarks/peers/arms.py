@@ -49,7 +49,7 @@ OURS = (
     "rltf.episode.val_feedback_every=null",
 )
 TEACHER = (
-    "rltf/method=sd_logit",
+    "rltf/method=teacher/sd_logit",
     "rltf/feedback=verifier_full",
     "rltf.attempt.weight=0",
     "rltf.episode.horizon=1",

@@ -165,7 +165,7 @@ def run(arm: str, lr: float, seed: int, args: argparse.Namespace) -> dict[str, A
         f"data.train_batch_size={args.problems}",
         "actor_rollout_ref.rollout.n=2",
     ]
-    config = compose_config("sd_logit", [*SETTINGS, *method])
+    config = compose_config("teacher/sd_logit", [*SETTINGS, *method])
     trainer = Trainer(config, POLICY, problems().train, args.steps)
     trainer.learner = TaughtLearner(trainer.learner.model, config, trainer.rltf, args.steps)
     curve, held_out, seconds = [], {}, 0.0

@@ -9,8 +9,9 @@ def method_titles() -> dict[str, str]:
     """`rltf/method=<name>` -> the first line that its YAML says of it, sorted by name."""
     folder = files("hydra_configs.rltf_verl").joinpath("rltf", "method")
     found = {f.name: f for f in folder.iterdir() if f.is_file()}
-    release = folder.joinpath("release").iterdir()
-    found |= {f"release/{f.name}": f for f in release if f.name != "base.yaml"}
+    for part in ("release", "teacher"):
+        found |= {f"{part}/{f.name}": f for f in folder.joinpath(part).iterdir()}
+    del found["release/base.yaml"]  # what its neighbours share
     return {
         name.removesuffix(".yaml"): file.read_text("utf-8").splitlines()[1].removeprefix("# ")
         for name, file in sorted(found.items())

@@ -41,4 +41,4 @@ def test_all_kinds_are_there() -> None:
 def test_logit_distillation_says_why_it_needs_another_engine() -> None:
     megatron = next(command for command in COMMANDS if "megatron" in command)
     with pytest.raises(ValueError, match=r"strategy=megatron: .* set it to fsdp or fsdp2"):
-        check_config(config_of(megatron + " rltf/method=sd_logit"))
+        check_config(config_of(megatron + " rltf/method=teacher/sd_logit"))

@@ -35,7 +35,7 @@ TOLD = [
 ]
 SHORT = ["rltf.teacher.prompt=teacher/compact"]
 SPECIAL = {
-    **dict.fromkeys(("sdpo", "sc_sdpo"), SHORT),
+    **dict.fromkeys(("teacher/sdpo", "teacher/sc_sdpo"), SHORT),
     "echo": ["rltf.episode.revise=compact_append"],
     "group_critique": [
         *("data.max_prompt_length=400", "rltf.feedback.each.level=full"),
@@ -47,7 +47,7 @@ SPECIAL = {
     "dual_critique": ["rltf.feedback.odd.critic=compact", *TOLD],
     "release/dual_critique": ["rltf.feedback.odd.critic=compact", *TOLD],
     # The data has no demonstrations.
-    "sdft": ["rltf.teacher.reads=[demonstration,reference]"],
+    "teacher/sdft": ["rltf.teacher.reads=[demonstration,reference]"],
 }
 MIXED = ["actor_rollout_ref.rollout.temperature=2"]
 """At temperature 1 all first answers are wrong and all second ones right: against its own siblings
@@ -58,8 +58,8 @@ COLLAPSING = {
     "grpo",
     "ufo",
     "group_critique",
-    "rlsd",
-    "srpo",
+    "teacher/rlsd",
+    "teacher/srpo",
     "sd_second_turn",
     "release/grpo",
     "release/sd",
@@ -79,9 +79,6 @@ OBJECTIVES = {
 
 
 OTHERS = {
-    **dict.fromkeys(
-        ("sd_logit", "opsd", "sdft", "sdpo", "srpo", "sc_sdpo", "rlsd"), "logit_distill"
-    ),
     **dict.fromkeys(("critique_grpo", "guided", "group_critique"), "distill"),
     "insight": "imitate",
     "echo": "feedback_modeling",
@@ -91,6 +88,8 @@ OTHERS = {
 
 def expected_objectives(preset: str) -> set[str]:
     """What stands in the name."""
+    if preset.startswith("teacher/"):
+        return {"attempt", "logit_distill"}
     if preset in OTHERS:
         return {"attempt", OTHERS[preset]}
     words = preset.removeprefix("release/").split("_")
@@ -106,7 +105,7 @@ def test_two_steps(preset: str, tmp_path: Path) -> None:
     assert seen == expected_objectives(preset)
     assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps)
     # A policy that is never right at once: nothing to learn without feedback, or by √(p(1 − p)).
-    if preset not in ("grpo_single", "sc_sdpo"):
+    if preset not in ("grpo_single", "teacher/sc_sdpo"):
         assert any(step["actor/grad_norm"] > 0 for step in steps)
 
 

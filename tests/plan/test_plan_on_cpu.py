@@ -116,7 +116,7 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
 def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> None:
     reads = "rltf.teacher.reads=[reference,sibling,feedback]"
     fits = ("data.max_prompt_length=1024", "data.max_response_length=1024")
-    plan = planned(run("rltf/method=opsd", reads, *fits))
+    plan = planned(run("rltf/method=teacher/opsd", reads, *fits))
     assert plan["refusals"] == []
     (turn,) = plan["problems"][0]["turns"]
     assert (turn["correct"], turn["stop"]) == (False, "horizon")
@@ -128,7 +128,7 @@ def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> No
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     assert f"what the teacher of answer 1 reads ({turn['teacher_tokens']} tokens):" in shown
     assert "of first answers; reads reference, sibling, feedback, by template teacher/priv" in shown
-    (refusal,) = planned(run("rltf/method=sdft", *fits))["refusals"]
+    (refusal,) = planned(run("rltf/method=teacher/sdft", *fits))["refusals"]
     assert refusal.startswith(
         "rltf.teacher.reads=demonstration: none of the first 12 problems of the training data has"
     )

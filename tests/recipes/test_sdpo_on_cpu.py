@@ -81,7 +81,7 @@ def method(name: str) -> RLTFConfig:
 
 
 def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others() -> None:
-    config = method("srpo")
+    config = method("teacher/srpo")
     assert (config.teacher.gate, config.attempt.weight) == ("route", 1.0)
     sessions = play(config, GROUP)
     told = teachers(sessions)
@@ -92,15 +92,15 @@ def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others(
 
 
 def test_sc_sdpo_differs_from_sdpo_by_its_gate_alone() -> None:
-    weighted = method("sc_sdpo")
+    weighted = method("teacher/sc_sdpo")
     assert weighted.teacher.gate == "variance"
-    sdpo = method("sdpo")
+    sdpo = method("teacher/sdpo")
     assert replace(weighted, teacher=replace(weighted.teacher, gate="none")) == sdpo
     assert (sdpo.logit_distill.divergence, sdpo.logit_distill.top_k) == ("jsd", 100)
 
 
 def test_rlsd_scales_every_answer_by_the_policy_that_read_the_reference() -> None:
-    config = method("rlsd")
+    config = method("teacher/rlsd")
     assert not config.logit_distill.reads_logits, "every engine"
     told = teachers(play(config, [["yes"], ["no"]]))
     assert set(told) == {0, 1}

@@ -49,7 +49,7 @@ from tests.support.configs import composed
 
 ACTOR = "actor_rollout_ref.actor"
 SAMPLED = "rltf.logit_distill.divergence=sampled_token"
-SD_LOGIT = ("rltf/method=sd_logit", "actor_rollout_ref.model.path=/nowhere")
+SD_LOGIT = ("rltf/method=teacher/sd_logit", "actor_rollout_ref.model.path=/nowhere")
 
 
 def logit(*overrides):

@@ -52,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
         root / "run",
         runs.build_data(root / "data"),
         SETTINGS,
-        "sd_logit",
+        "teacher/sd_logit",
         recorder="logit_recorder",
     )
     assert run.wait(TIMEOUT) == 0, run.log[-3000:]

@@ -54,7 +54,11 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     root = tmp_path_factory.mktemp("teacher")
     own = [*SETTINGS, *PLACES[request.param], "rltf.logit_distill.start_step=0"]
     run = runs.start(
-        root / "run", runs.build_data(root / "data"), own, "sd_logit", recorder="logit_recorder"
+        root / "run",
+        runs.build_data(root / "data"),
+        own,
+        "teacher/sd_logit",
+        recorder="logit_recorder",
     )
     assert run.wait(TIMEOUT) == 0, run.log[-3000:]
     return run

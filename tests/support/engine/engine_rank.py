@@ -134,7 +134,9 @@ def update_batch(rows, said, asked):
 
 def main(out, overrides):
     with initialize_config_module("verl.trainer.config", version_base=None):
-        worker, engine, asked = make_worker(compose("rltf", ["rltf/method=sd_logit", *overrides]))
+        worker, engine, asked = make_worker(
+            compose("rltf", ["rltf/method=teacher/sd_logit", *overrides])
+        )
     rows = make_rows()
     said = ask(worker, rows, asked) if asked.enabled else []
     batch = update_batch(rows, said, asked)

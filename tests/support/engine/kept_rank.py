@@ -41,7 +41,7 @@ def train(worker, rows, asked):
 def main(out, overrides):
     rows, record = make_rows(), {}
     with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("rltf", ["rltf/method=sd_logit", *overrides])
+        config = compose("rltf", ["rltf/method=teacher/sd_logit", *overrides])
     share = SHARE if config.rltf.teacher.kind == "ema" else 0.0
     worker, _, asked = make_worker(config, partial(KeepingWorker, share=share))
     policy, kept = partial(ask, worker, rows, asked), partial(ask, worker, rows, asked)
