@@ -11,6 +11,7 @@ import copy
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 from verl.utils.fs import copy_to_local
 from verl.utils.model import get_generation_config
+from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
 
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, warn_once
 from rltf_verl.adapters.metrics.validation import averaged_info, told_info
@@ -259,25 +261,32 @@ class VerlPolicy:
     async def extend(
         self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
     ) -> tuple[int, ...]:
-        """verl's own way of going on with a conversation (its token builder knows the family's
-        separators).
+        """What stands between an answer and the next one: for the families whose separators verl's
+        token builders know, as verl has it, else as the chat template has it.
+
+        verl's builder for all other families renders the message behind a question, and so loses
+        what the template writes between an answer's end token and the message (ChatML's line
+        break).
 
         An answer that was cut off, or that ended with a token which ends no turn in this template
         (another one of the generation config), is ended first: the builder adds what stands between
         turns, not the end of one.
         """
-        merge = self._loop.continuous_token_builder.merge_context_tokens
+        builder = self._loop.continuous_token_builder
         end = self._chat_form.end_of_turn
         ends_turn = ids[-1] == (end[-1] if end else self._tokenizer.eos_token_id)
         said, ended = list(messages), [*ids, *(() if ends_turn else end)]
-        try:
-            merged = await self._loop.loop.run_in_executor(
-                None, merge, said, [*said, message], ended
-            )
-        except Exception:  # the template's: roles must alternate, and verl renders it alone
-            settings = self._loop.continuous_token_builder.chat_template_kwargs
+
+        def extended() -> tuple[int, ...]:
+            if type(builder) is not ContinuousTokenBuilder:
+                # The template's error: roles must alternate, and verl renders the message alone.
+                with suppress(Exception):
+                    merged = builder.merge_context_tokens(said, [*said, message], ended)
+                    return tuple(int(i) for i in merged.token_ids)
+            settings = builder.chat_template_kwargs
             return (*ended, *after_answer(self._tokenizer, settings, message)[len(end) :])
-        return tuple(int(i) for i in merged.token_ids)
+
+        return await self._loop.loop.run_in_executor(None, extended)
 
     @property
     def _chat_form(self) -> ChatForm:

@@ -50,8 +50,7 @@ def after_answer(
     tokenizer: Any, settings: Mapping[str, Any], message: Mapping[str, str]
 ) -> tuple[int, ...]:
     """What a template writes behind an answer that a message follows: the answer's end, the
-    message, the header of the next answer. For templates in which roles must alternate, so that a
-    message cannot be rendered alone.
+    message, the header of the next answer.
     """
 
     def rendered(before: list[dict[str, str]]) -> str:
@@ -59,12 +58,16 @@ def after_answer(
         text = apply_chat_template(
             tokenizer, said, tokenize=False, add_generation_prompt=True, **settings
         )
-        return str(text).partition(ANSWER)[2]
+        return str(text)
 
     try:
-        return _ids(tokenizer, rendered([USER]))
+        text = rendered([USER])
     except Exception:  # as in `_chat_form`
-        return _ids(tokenizer, rendered([SYSTEM, USER]))
+        text = rendered([SYSTEM, USER])
+    before, answer, after = text.partition(ANSWER)
+    start, whole = _ids(tokenizer, before + answer), _ids(tokenizer, text)
+    # Alone, `after` could begin with a space that the tokenizer puts in front of every text.
+    return whole[len(start) :] if whole[: len(start)] == start else _ids(tokenizer, after)
 
 
 @dataclass(frozen=True, eq=False)

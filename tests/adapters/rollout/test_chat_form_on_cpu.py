@@ -13,7 +13,10 @@ import pytest
 from omegaconf import OmegaConf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
-from verl.utils.tokenizer.continuous_token import QwenContinuousTokenBuilder
+from verl.utils.tokenizer.continuous_token import (
+    ContinuousTokenBuilder,
+    QwenContinuousTokenBuilder,
+)
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
@@ -108,8 +111,10 @@ def run(tokenizer: Any, builder: Any, work: Any) -> Any:
     return asyncio.run(main())
 
 
+@pytest.mark.parametrize("builder", [QwenContinuousTokenBuilder, ContinuousTokenBuilder])
 @pytest.mark.parametrize("ended", [True, False])
-def test_a_cut_off_answer_is_ended_before_the_next_message(ended: bool) -> None:
+def test_a_cut_off_answer_is_ended_before_the_next_message(ended: bool, builder: Any) -> None:
+    """The second builder is verl's for ChatML in a family that it does not list."""
     tokenizer = tokenizer_of("plain")
     answer = tokenizer.encode("the answer is 1" + ("<|im_end|>" if ended else ""))
 
@@ -123,7 +128,7 @@ def test_a_cut_off_answer_is_ended_before_the_next_message(ended: bool) -> None:
         ), "what was sampled stays as it is"
         return ids
 
-    ids = run(tokenizer, QwenContinuousTokenBuilder(tokenizer), extended)
+    ids = run(tokenizer, builder(tokenizer), extended)
     said = [
         *QUESTION,
         {"role": "assistant", "content": "the answer is 1"},
