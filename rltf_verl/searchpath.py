@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -54,7 +53,19 @@ OLD_NAMES = {
 }
 """What were primary configs of their own -> the method that they are now."""
 
-EXPERIMENT = re.compile(r"(bm|dapo|deepmath|kk|sp|writing)_(\w+)")
+EXPERIMENTS = {
+    f"{task}_{method}": f"task={task} method={method}"
+    for tasks, methods in (
+        ("bm dapo deepmath kk sp writing", "fm grpo grpo_single sd"),
+        (
+            "dapo kk",
+            "fm_self_critique grpo_correctness grpo_self_critique sd_cispo sd_correctness sd_ppo"
+            " sd_reject sd_second_turn sft",
+        ),
+    )
+    for task in tasks.split()
+    for method in methods.split()
+}
 """What were primary configs of recipes/rltf: task and method."""
 
 
@@ -120,7 +131,7 @@ class OldNames(ConfigSource):
     def is_config(self, config_path: str) -> bool:
         """Whether it is an old name."""
         name = config_path.removesuffix(".yaml")
-        return name in OLD_NAMES or EXPERIMENT.fullmatch(name) is not None
+        return name in OLD_NAMES or name in EXPERIMENTS
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Nothing, as above."""
@@ -135,8 +146,8 @@ class OldNames(ConfigSource):
         """
         name = config_path.removesuffix(".yaml")
         if name not in OLD_NAMES:
-            new = EXPERIMENT.sub(r"is now --config-name=paper task=\1 method=\2", name)
-            raise ConfigCompositionException(f"--config-name={name} {new}")
+            new = f"--config-name=paper {EXPERIMENTS[name]}"
+            raise ConfigCompositionException(f"--config-name={name} is now {new}")
         method = OLD_NAMES[name]
         logger.warning("--config-name=%s is now --config-name=rltf rltf/method=%s", name, method)
         config = OmegaConf.create(
