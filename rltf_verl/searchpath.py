@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -48,21 +47,32 @@ OLD_NAMES = {
         ),
         *("sd_ppo", "sd_reject", "sd_second_turn", "self_critique", "sft", "ufo"),
     )
-} | {
+}
+OLD_NAMES |= {"rltf_sd_logit": "teacher/sd_logit"} | {
     f"rltf_release/{mode}": f"release/{mode}"
     for mode in ("dual_critique", "fm", "grpo", "sd", "sd_cispo", "sd_ppo", "sd_second_turn", "sft")
 }
-OLD_NAMES["rltf_sd_logit"] = "teacher/sd_logit"
 """What were primary configs of their own -> the method that they are now."""
 
-METHODS = "rltf/method/"
 OLD_METHODS = {
-    name: f"teacher/{name}"
+    f"rltf/method/{name}": f"teacher/{name}"
     for name in ("opsd", "rlsd", "sc_sdpo", "sd_logit", "sdft", "sdpo", "srpo")
 }
 """What methods were called -> what they are called now."""
 
-EXPERIMENT = re.compile(r"(bm|dapo|deepmath|kk|sp|writing)_(\w+)")
+EXPERIMENTS = {
+    f"{task}_{method}": f"task={task} method={method}"
+    for tasks, methods in (
+        ("bm dapo deepmath kk sp writing", "fm grpo grpo_single sd"),
+        (
+            "dapo kk",
+            "fm_self_critique grpo_correctness grpo_self_critique sd_cispo sd_correctness sd_ppo"
+            " sd_reject sd_second_turn sft",
+        ),
+    )
+    for task in tasks.split()
+    for method in methods.split()
+}
 """What were primary configs of recipes/rltf: task and method."""
 
 
@@ -128,8 +138,7 @@ class OldNames(ConfigSource):
     def is_config(self, config_path: str) -> bool:
         """Whether it is an old name."""
         name = config_path.removesuffix(".yaml")
-        known = name in OLD_NAMES or name.removeprefix(METHODS) in OLD_METHODS
-        return known or EXPERIMENT.fullmatch(name) is not None
+        return name in OLD_NAMES or name in OLD_METHODS or name in EXPERIMENTS
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Nothing, as above."""
@@ -143,11 +152,11 @@ class OldNames(ConfigSource):
                 part of another one.
         """
         name = config_path.removesuffix(".yaml")
-        if name.startswith(METHODS):
-            return self._method(name.removeprefix(METHODS))
+        if name in OLD_METHODS:
+            return self._method(name)
         if name not in OLD_NAMES:
-            new = EXPERIMENT.sub(r"is now --config-name=paper task=\1 method=\2", name)
-            raise ConfigCompositionException(f"--config-name={name} {new}")
+            new = f"--config-name=paper {EXPERIMENTS[name]}"
+            raise ConfigCompositionException(f"--config-name={name} is now {new}")
         method = OLD_NAMES[name]
         logger.warning("--config-name=%s is now --config-name=rltf rltf/method=%s", name, method)
         config = OmegaConf.create(
@@ -156,7 +165,7 @@ class OldNames(ConfigSource):
         return ConfigResult(self.provider, self.full_path(), config, {"package": "_global_"})
 
     def _method(self, name: str) -> ConfigResult:
-        new = OLD_METHODS[name]
-        logger.warning("rltf/method=%s is now rltf/method=%s", name, new)
+        new, old = OLD_METHODS[name], name.removeprefix("rltf/method/")
+        logger.warning("rltf/method=%s is now rltf/method=%s", old, new)
         config = OmegaConf.create({"defaults": [new, "_self_"]})
         return ConfigResult(self.provider, self.full_path(), config, {"package": "rltf"})

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
@@ -247,3 +247,14 @@ class Row:
     there."""
     teachers: tuple[TeacherSpan, ...] = ()
     """In the order of their tokens, which no two share; empty without a teacher."""
+
+
+def line_of(parents: Sequence[int | None], k: int) -> list[int]:
+    """The positions of the turns from the first to that at `k`, each the revision of the one
+    before.
+    """
+    line, at = [k], parents[k]
+    while at is not None:
+        line.append(at)
+        at = parents[at]
+    return line[::-1]

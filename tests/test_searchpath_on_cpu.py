@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 import verl  # noqa: F401  # registers the search path with Hydra
 from hydra import compose, initialize_config_module
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import ConfigCompositionException
+from hydra.errors import ConfigCompositionException, MissingConfigException
 from omegaconf import DictConfig
 
 from rltf_verl import searchpath
@@ -48,6 +49,13 @@ def test_an_experiment_that_was_a_file_names_its_parts() -> None:
         composed("kk_sd_ppo")
     line = "--config-name=kk_sd_ppo is now --config-name=paper task=kk method=sd_ppo"
     assert str(error.value) == line
+    listed = Path(__file__).parents[1] / "recipes" / "rltf" / "experiments.txt"
+    assert searchpath.EXPERIMENTS.keys() <= set(listed.read_text("utf-8").split())
+
+
+def test_a_config_of_ones_own_that_is_not_there_is_none_of_the_old_names() -> None:
+    with pytest.raises(MissingConfigException, match="sp_mine"):
+        composed("sp_mine")
 
 
 def test_every_choice_that_is_named_exists() -> None:

@@ -76,7 +76,7 @@ class Learner:
     def _token_sum(
         self, log_prob: torch.Tensor, batch: RowBatch, targets: RowTargets
     ) -> torch.Tensor:
-        """Σ over roles of the token sum of the role's loss (`adapters.loss`)."""
+        """Σ over roles of the token sum of the role's loss (`adapters.training.loss`)."""
         sampled, advantages = sampled_tokens(batch.role), targets.advantages
         policy = self.token_loss(log_prob, batch.old_log_probs, advantages, 0.8, 1.2)
         reference = targets.ref_log_probs

@@ -19,7 +19,9 @@ T = TypeVar("T")
 
 
 class LocalPolicy:
-    """What `adapters.agent_loop.VerlPolicy` is to verl's rollout server, without the server."""
+    """What `adapters.rollout.agent_loop.VerlPolicy` is to verl's rollout server, without the
+    server.
+    """
 
     def __init__(
         self,

@@ -74,11 +74,11 @@ def floor_mask(log_probs: torch.Tensor, floor: float | None) -> torch.Tensor:
     imitated.
 
     Args:
-        log_probs: [N, T] log-probs of the second answer under the *first* prompt, nats.
+        log_probs: log-probs of the second answer under the *first* prompt, nats; of any shape.
         floor: the threshold (release: −5.0, kept when equal); None keeps every token.
 
     Returns:
-        [N, T] bool.
+        bool, of the same shape.
 
     Example:
         >>> floor_mask(torch.tensor([[-1.0, -5.0, -5.1]]), -5.0)
@@ -99,11 +99,11 @@ def soft_floor(log_probs: torch.Tensor, floor: float) -> torch.Tensor:
     learnt.
 
     Args:
-        log_probs: [N, T] log-probs of the second answer under the *first* prompt, nats.
+        log_probs: log-probs of the second answer under the *first* prompt, nats; of any shape.
         floor: where it begins to bend.
 
     Returns:
-        [N, T] in [0, 1].
+        in [0, 1], of the same shape.
 
     Example:
         >>> soft_floor(torch.tensor([[-1.0, -5.0, -6.0]]), -5.0)

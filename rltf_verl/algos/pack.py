@@ -1,7 +1,8 @@
 """Rows of episodes -> one `RowBatch`, without verl: what tests, parity and benchmarks feed to the
 equations.
 
-In training the same fields arrive as columns of verl's transfer queue instead (`adapters.columns`).
+In training the same fields arrive as columns of verl's transfer queue instead
+(`adapters.queue.columns`).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import torch
 
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.shapes import require_shape
+from rltf_verl.moved import tell_lost_names
 from rltf_verl.types import SAMPLED
 
 BLOCK = 1 << 16
@@ -99,3 +100,6 @@ def sampled_tokens(role: torch.Tensor) -> torch.Tensor:
 def of_turns(batch: RowBatch, turns: torch.Tensor) -> torch.Tensor:
     """[S, M] values of turns -> [L], that of the turn which each token is credited with."""
     return turns[batch.session.long(), batch.turn.long()]
+
+
+tell_lost_names(__name__)

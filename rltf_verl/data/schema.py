@@ -71,15 +71,8 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
         raise ValueError(
             f"extra_info.task is JSON, but a {type(data).__name__} and not an object: {FIX}"
         )
-    return Problem(
-        env=str(_field(extra_info, "extra_info", "env")),
-        index=_index(_field(extra_info, "extra_info", "index")),
-        data=data,
-        reference=str(data["reference"])
-        if "reference" in data
-        else reference_text(_field(reward_model, "reward_model", "ground_truth")),
-        demonstration=_demonstration(extra_info),
-    )
+    env = str(_field(extra_info, "extra_info", "env"))
+    return _problem(env, data, extra_info, reward_model)
 
 
 def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
@@ -100,8 +93,14 @@ def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
     data = env.data_of(text_of(prompt[-1]["content"]), row)
     if "ground_truth" not in reward_model:  # null is a task without one
         raise ValueError(f"reward_model.ground_truth is missing: {FIX}")
+    return _problem(env.name, data, info, reward_model)
+
+
+def _problem(
+    env: str, data: Mapping[str, Any], info: Mapping[str, Any], reward_model: Mapping[str, Any]
+) -> Problem:
     return Problem(
-        env=env.name,
+        env=env,
         index=_index(_field(info, "extra_info", "index")),
         data=data,
         reference=str(data["reference"])

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rltf_verl.answers import answer_form
 from rltf_verl.config import RewardConfig
-from rltf_verl.types import Attempt, Grade, Turn
+from rltf_verl.types import Attempt, Grade, Turn, line_of
 
 
 def score_of(grade: Grade) -> float:
@@ -44,7 +44,8 @@ def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
 
 
 def _shaped(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:
-    line, turn = _line_to(turns, k), turns[k]
+    line = [turns[at] for at in line_of([turn.parent for turn in turns], k)]
+    turn = line[-1]
     decayed = turn.reward - (1.0 - config.turn_decay ** (len(line) - 1)) * score_of(turn.grade)
     reward = decayed if config.intermediate or turn.stop is not None else 0.0
     if turn.parent is not None:
@@ -52,15 +53,6 @@ def _shaped(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:
     if turn.stop not in (None, "ungraded"):
         reward -= config.repetition_coef * _repeated_share(line)
     return reward
-
-
-def _line_to(turns: Sequence[Turn], k: int) -> list[Turn]:
-    """The turns from the first to that at position `k`, each the revision of the one before."""
-    line, at = [turns[k]], turns[k].parent
-    while at is not None:
-        line.append(turns[at])
-        at = turns[at].parent
-    return line[::-1]
 
 
 def _repeated_share(line: Sequence[Turn]) -> float:

@@ -21,6 +21,7 @@ from rltf_verl.episode.teacher import with_teachers
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.correctness import CorrectnessProvider
 from rltf_verl.feedback.group import Group
+from rltf_verl.moved import tell_lost_names
 from rltf_verl.policy import Policy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
 
@@ -265,3 +266,6 @@ def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]
     for child in node.revisions:
         turns += _flat(child, offset, offset + len(turns))
     return turns
+
+
+tell_lost_names(__name__)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from rltf_verl.judge.settings import JudgeSettings, SettingError, judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
+from rltf_verl.moved import tell_lost_names
 
 
 class Gateway(Protocol):
@@ -92,10 +93,4 @@ def judges_of(part: object) -> tuple[Judge, ...]:
     return judges
 
 
-def __getattr__(name: str) -> object:
-    if name == "open_gateway":
-        raise ImportError(
-            "rltf_verl.judge.gateway.open_gateway is now Judge: hold Judge(options, block), declare"
-            " it as self.judges = (judge,), and ask it by judge.complete(call)"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+tell_lost_names(__name__)

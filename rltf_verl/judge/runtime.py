@@ -9,24 +9,21 @@ or as `JudgeUnavailable` in one line.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from rltf_verl.judge.breaker import LEVEL, Breaker
 from rltf_verl.judge.cache import ReplyCache, key_of
-from rltf_verl.judge.client import OF_THE_ENDPOINT, TRANSIENT, Fault, JudgeClient, require_packages
+from rltf_verl.judge.client import OF_THE_ENDPOINT, Fault, JudgeClient, require_packages
 from rltf_verl.judge.pace import Pace
+from rltf_verl.judge.retry import FIXES, Trying
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.stats import Stats
 from rltf_verl.judge.tokens import guessed_tokens, possible
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
 
 LIFTED_S = 1.0
 """What is left of a pause when another request is answered: the endpoint is not closed."""
@@ -70,12 +67,11 @@ class JudgeRuntime:
         self._turn = asyncio.Lock()
         self._paces = (Pace(limits.requests_per_minute), Pace(limits.tokens_per_minute))
         self._paused_until = 0.0
-        self._longest_pause = min(limits.retry_after_cap_s, limits.deadline_s / 4)
+        self.longest_pause = min(limits.retry_after_cap_s, limits.deadline_s / 4)
         self.breaker = Breaker(
             limits.breaker_failures, limits.breaker_after_s, limits.breaker_probe_s
         )
         self._asking: dict[str, asyncio.Task[Reply]] = {}
-        self._random = random.Random()
 
     async def complete(self, call: Call) -> Reply:
         """The answer to a call, within its deadline.
@@ -128,7 +124,7 @@ class JudgeRuntime:
         """A call that nobody has asked before."""
         if not self.breaker.admit(time.monotonic()):
             raise self._gives_up("breaker_open", self._down())
-        trying = _Trying(self, body)
+        trying = Trying(self, body)
         try:
             reply = await asyncio.wait_for(trying.until_answered(), self.settings.limits.deadline_s)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
@@ -234,102 +230,9 @@ class JudgeRuntime:
         if fault.retry_after_s:
             # The endpoint speaks to the client, not to one request: everybody waits, within bounds.
             self._paused_until = max(
-                self._paused_until, now + min(fault.retry_after_s, self._longest_pause)
+                self._paused_until, now + min(fault.retry_after_s, self.longest_pause)
             )
         return fault
-
-    def backoff(self, state: RetryCallState) -> float:
-        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint asked
-        for.
-        """
-        limits = self.settings.limits
-        fault = state.outcome.exception() if state.outcome else None
-        asked = fault.retry_after_s if isinstance(fault, Fault) else None
-        longest = min(
-            limits.backoff_cap_s, limits.backoff_s * 2.0 ** min(state.attempt_number - 1, 60)
-        )
-        return min(asked or 0.0, self._longest_pause) + self._random.uniform(0.0, longest)
-
-
-class _Trying:
-    """One call on its way: its requests, and the waits between them."""
-
-    def __init__(self, runtime: JudgeRuntime, body: dict[str, Any]) -> None:
-        self._runtime, self._body = runtime, body
-        self._start = time.monotonic()
-        self._request_start = self._start
-        self._last: Fault | None = None
-        self.num_requests = 0
-
-    async def until_answered(self) -> Reply:
-        """Raises Fault when another try is pointless or one too many."""
-        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(self._may_pass),
-            wait=self._runtime.backoff,
-            reraise=True,
-            stop=stop_after_attempt(self._runtime.settings.limits.max_attempts),
-        )
-        reply: Reply = await retrying(self._runtime.in_turn, self._body, self._send)
-        price = self._runtime.settings.price.of(reply.prompt_tokens, reply.completion_tokens)
-        now = time.monotonic()
-        self._runtime.stats.answered(
-            now - self._start,
-            now - self._request_start,
-            reply.prompt_tokens,
-            reply.completion_tokens,
-            price,
-        )
-        return reply
-
-    def _may_pass(self, error: BaseException) -> bool:
-        """Whether another try makes sense: not if the endpoint is gone, or asks for more time than
-        is left.
-        """
-        if (
-            not isinstance(error, Fault)
-            or error.kind not in TRANSIENT
-            or self._runtime.breaker.state == "open"
-        ):
-            return False
-        left = self._start + self._runtime.settings.limits.deadline_s - time.monotonic()
-        return (error.retry_after_s or 0.0) < left
-
-    async def _send(self) -> Reply:
-        self.num_requests += 1
-        self._runtime.stats.count("retries", int(self.num_requests > 1))
-        self._request_start = time.monotonic()
-        try:
-            return await self._runtime.send(self._body)
-        except Fault as fault:
-            self._last = fault
-            raise
-
-    def why_late(self) -> str:
-        """What took so long, and what to change."""
-        limits, url = self._runtime.settings.limits, self._runtime.settings.endpoint.base_url
-        if self.num_requests == 0:
-            return (
-                f"waited {limits.deadline_s:g} s for its turn at {url}; raise"
-                f" limits.max_concurrency={limits.max_concurrency}, its rates or deadline_s, or"
-                " serve a faster judge"
-            )
-        last = f", lastly {self._last}" if self._last else ""
-        return (
-            f"{url} gave no reply within deadline_s={limits.deadline_s:g} in {self.num_requests}"
-            f" tries{last}; raise limits.deadline_s, or look at the endpoint"
-        )
-
-
-FIXES = {
-    "refused": "correct endpoint (model, api_key_env, base_url, extra_body)",
-    "rate_limited": "lower limits.requests_per_minute, tokens_per_minute or max_concurrency",
-    "connection": "start the endpoint or correct endpoint.base_url",
-    "timeout": "raise limits.request_timeout_s or lower max_concurrency",
-    "empty": "raise endpoint.max_tokens, or look at the model's chat template",
-}
-"""Kind of the last fault -> what to change."""
 
 
 _runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[JudgeSettings, JudgeRuntime]] = (

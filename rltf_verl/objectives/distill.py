@@ -70,7 +70,8 @@ class Distill(Objective[DistillConfig]):
         """An own baseline must be a function."""
         where = self.settings.baseline
         ok = not is_own(where) or callable(load("rltf.distill.baseline", where))
-        return [(ok, f"rltf.distill.baseline={where}: must be a function of `algos.Sessions`")]
+        fix = "must be a function of `rltf_verl.algos.sessions.Sessions`"
+        return [(ok, f"rltf.distill.baseline={where}: {fix}")]
 
     def damped(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rltf_verl.answers import answer_form
+from rltf_verl.types import line_of
 
 _EMPTY_TALK = re.compile(
     r"\b(?:your|the|this|that|it)(?:\s+(?:previous|last|first))?(?:\s+(?:answer|attempt|solution|response))?"
@@ -46,11 +47,7 @@ def answer(turn: Record) -> str:
 
 def line_to(turns: Sequence[Record], k: int) -> list[Record]:
     """The turns from the first to that at position `k`, each the revision of the one before."""
-    line, at = [turns[k]], turns[k]["parent"]
-    while at is not None:
-        line.append(turns[at])
-        at = turns[at]["parent"]
-    return line[::-1]
+    return [turns[at] for at in line_of([turn["parent"] for turn in turns], k)]
 
 
 def lines(turns: Sequence[Record]) -> list[list[Record]]:

@@ -356,7 +356,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     assert (
         shares["first_right"]["hits"],
         shares["dead_groups"]["hits"],
-        shares["gain"]["hits"],
+        shares["improvement"]["hits"],
     ) == (2, 2, 2)
     assert shares["tells"]["cases"] == 0, "another environment's problems: not known"
     assert shares["guard_found"]["cases"] == 2

@@ -212,7 +212,7 @@ def test_a_pause_is_well_below_the_deadline() -> None:
     runtime = JudgeRuntime(
         settings("http://127.0.0.1:9/v1", deadline_s=8.0, retry_after_cap_s=100.0)
     )
-    assert runtime._longest_pause == 2.0
+    assert runtime.longest_pause == 2.0
 
 
 NUMBERS = st.one_of(

@@ -299,8 +299,8 @@ def test_what_a_run_cannot_go_on_without_is_where_it_was() -> None:
 
 
 def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
-    """`adapters.live_groups` stands in the place of `replay_buffer.sample`, and plays further
-    problems as verl does.
+    """`adapters.training.live_groups` stands in the place of `replay_buffer.sample`, and plays
+    further problems as verl does.
     """
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
@@ -334,8 +334,8 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
 
 
 def test_the_loss_function_is_still_called_with_the_logits_and_then_with_the_outputs() -> None:
-    """`adapters.logit_loss` reads the logits in the first call and adds to the model's outputs in
-    the second.
+    """`adapters.training.logit_loss` reads the logits in the first call and adds to the model's
+    outputs in the second.
     """
     from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
@@ -353,8 +353,8 @@ def test_the_loss_function_is_still_called_with_the_logits_and_then_with_the_out
 
 
 def test_a_forward_pass_takes_a_batch_that_is_not_in_the_transfer_queue() -> None:
-    """`adapters.teacher` hands its rows to `compute_log_prob` directly, and asks for the loss
-    function.
+    """`adapters.training.teacher` hands its rows to `compute_log_prob` directly, and asks for the
+    loss function.
     """
     from tensordict import TensorDict
     from verl.protocol import BatchData

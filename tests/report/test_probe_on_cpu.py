@@ -51,13 +51,17 @@ def test_answers_and_groups_by_hand(tmp_path: Path) -> None:
         line("1", "1"),
         line("1", "2"),  # all wrong
         line("42", "1"),
-        line("42", "42"),  # all right, one broken
+        line("42", "42"),  # all right, one spoiled
     )
-    assert values(shares, "first_right", "second_right", "gain") == pytest.approx([3 / 6, 3 / 6, 0])
+    assert values(shares, "first_right", "second_right", "improvement") == pytest.approx(
+        [3 / 6, 3 / 6, 0]
+    )
     assert values(shares, "dead_groups", "all_wrong_groups", "all_right_groups") == pytest.approx(
         [2 / 3, 1 / 3, 1 / 3]
     )
-    assert values(shares, "changed", "corrected", "broken") == pytest.approx([2 / 3, 1 / 3, 1 / 2])
+    assert values(shares, "wrong_changed", "corrected", "spoiled") == pytest.approx(
+        [2 / 3, 1 / 3, 1 / 2]
+    )
     assert (shares["corrected"].hits, shares["corrected"].cases) == (1, 3)
 
 
@@ -185,7 +189,7 @@ def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | No
     """A healthy one at 100 problems, but for what is told."""
     usual = dict.fromkeys(NAMES, 0.0) | {
         "first_right": 0.4,
-        "changed": 0.9,
+        "wrong_changed": 0.9,
         "corrected": 0.7,
         "dead_groups": 0.2,
     }
@@ -214,7 +218,7 @@ FIRES: dict[str, tuple[Probe, bool]] = {
         True,
     ),
     "feedback_tells": (probe(tells=0.6, reaches=0.6), True),
-    "nothing_changes": (probe(changed=0.03, corrected=0.0), True),
+    "nothing_changes": (probe(wrong_changed=0.03, corrected=0.0), True),
     "no_answer": (probe(first_format=0.2), True),
     "cut_off": (probe(truncated=0.5), True),
     "too_long": (probe(over_budget=0.5), True),
@@ -269,7 +273,7 @@ def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
 
 
 def test_what_is_open_is_said(tmp_path: Path) -> None:
-    verdict, _, undecided = advise(probe(changed=None, corrected=None))
+    verdict, _, undecided = advise(probe(wrong_changed=None, corrected=None))
     assert (verdict, [one.rule for one in undecided]) == ("too few sessions", ["nothing_changes"])
     assert [one.rule for one in advise(probe(all_wrong_groups=0.79))[2]] == ["never_right"]
 

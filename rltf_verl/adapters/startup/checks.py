@@ -54,7 +54,7 @@ def check_driver(config: DictConfig) -> None:
     """
     for message in refusals(config):
         raise ConfigError(message)
-    for message in warnings_of(config, parts_of(config).config):
+    for message in warnings_of(config, rltf_of(config)):
         logger.warning(message)
 
 
@@ -139,12 +139,17 @@ def checked_parts(config: DictConfig) -> Parts:
 
 def parts_of(config: DictConfig) -> Parts:
     """What the `rltf:` block names. Raises ValueError, ConfigError."""
+    return Parts.of(rltf_of(config))
+
+
+def rltf_of(config: DictConfig) -> RLTFConfig:
+    """The `rltf:` block as it is written. Raises ConfigError."""
     if config.get("rltf") is None:
         raise ConfigError(
             "no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd"
         )
     block: Any = OmegaConf.to_container(config.rltf, resolve=True)
-    return Parts.of(RLTFConfig.from_mapping(block))
+    return RLTFConfig.from_mapping(block)
 
 
 def check_combinations(config: DictConfig, parts: Parts) -> None:

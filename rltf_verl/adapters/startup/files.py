@@ -16,15 +16,15 @@ from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of,
 from rltf_verl.envs.base import Env, KnowsTrouble
 from rltf_verl.prompts import is_file
 
-TEMPLATE_KEYS = (
-    "rltf.episode.revise",
-    "rltf.teacher.prompt",
-    "rltf.feedback_modeling.critic",
-    "rltf.feedback.critic",
-    "rltf.feedback.even.critic",
-    "rltf.feedback.odd.critic",
+TEMPLATES = ("rltf.episode.revise", "rltf.teacher.prompt", "rltf.feedback_modeling.critic")
+"""Settings that can name a template file; so can `critic` of every provider."""
+
+OWN = (
+    *("rltf.env.name", "rltf.env.function", "rltf.distill.baseline"),
+    *("rltf.feedback_modeling.filter", "rltf.teacher.gate"),
 )
-"""Settings that can name a template file."""
+"""Settings that can name a class or a function of a Python file; so can `provider` of every
+provider and each of `rltf.objectives`."""
 
 DATA = ("data.train_files", "data.val_files")
 REWARD_FUNCTION = ("custom_reward_function", "reward.custom_reward_function")
@@ -35,22 +35,36 @@ def resolve_files(config: DictConfig) -> None:
     """Make `./mine.py:Class` and `./mine.j2` absolute: workers of a cluster start in folders of
     their own.
     """
-    for key in TEMPLATE_KEYS:
+    feedback = _tree_of(config, "rltf.feedback")
+    for key in (*TEMPLATES, *_keys_of("critic", feedback, "rltf.feedback")):
         template = OmegaConf.select(config, key)
         if template is not None and is_file(str(template)):
             OmegaConf.update(config, key, str(Path(str(template)).expanduser().resolve()))
     take_reward_function(config)
-    objectives = OmegaConf.select(config, "rltf.objectives")
-    named = objectives if isinstance(objectives, Mapping | DictConfig) else ()  # refused later
+    objectives = _tree_of(config, "rltf.objectives")
+    named = objectives if isinstance(objectives, Mapping) else ()  # refused later
     own = [f"rltf.objectives.{name}" for name in named]
-    ours = (
-        *("rltf.feedback.provider", "rltf.env.name", "rltf.env.function"),
-        *("rltf.distill.baseline", "rltf.feedback_modeling.filter"),
-    )
-    for key in (*ours, *own):
+    for key in (*OWN, *own, *_keys_of("provider", feedback, "rltf.feedback")):
         path, separator, name = str(OmegaConf.select(config, key)).rpartition(":")
         if separator and path.endswith(".py"):
             OmegaConf.update(config, key, f"{Path(path).expanduser().resolve()}:{name}")
+
+
+def _tree_of(config: DictConfig, key: str) -> Any:
+    block = OmegaConf.select(config, key)
+    return OmegaConf.to_container(block) if OmegaConf.is_config(block) else block
+
+
+def _keys_of(name: str, tree: Any, at: str) -> Iterator[str]:
+    """The keys called `name` of a block and of all blocks inside it: a provider can be made of
+    others.
+    """
+    if isinstance(tree, Mapping):
+        for key, inner in tree.items():
+            yield from [f"{at}.{key}"] if key == name else _keys_of(name, inner, f"{at}.{key}")
+    elif isinstance(tree, list):
+        for i, inner in enumerate(tree):
+            yield from _keys_of(name, inner, f"{at}[{i}]")
 
 
 def take_reward_function(config: DictConfig) -> None:

@@ -47,7 +47,7 @@ class KnightsKnaves:
     """The environment `knights_knaves`.
 
     `Problem.data` holds `names`, `roles` (what who tells the truth is called, and who lies),
-    `statements` (see `envs.logic`), `solution` (True: tells the truth), `solution_text` and `quiz`.
+    `statements` (see `logic`), `solution` (True: tells the truth), `solution_text` and `quiz`.
 
     Args:
         mode: `official` or `strict` items and grading, see the module.

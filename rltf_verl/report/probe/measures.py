@@ -24,7 +24,7 @@ OVER_PROBLEMS = frozenset(
     {
         "first_right",
         "second_right",
-        "gain",
+        "improvement",
         "dead_groups",
         "all_wrong_groups",
         "all_right_groups",
@@ -36,14 +36,14 @@ OVER_PROBLEMS = frozenset(
 NAMES = (
     "first_right",
     "second_right",
-    "gain",
+    "improvement",
     "first_format",
     "dead_groups",
     "all_wrong_groups",
     "all_right_groups",
-    "changed",
+    "wrong_changed",
     "corrected",
-    "broken",
+    "spoiled",
     "guard_found",
     "tells",
     "reaches",
@@ -175,7 +175,7 @@ def _cases(record: Record, run: TrainingRun, reader: Reader) -> Iterator[Case]:
     yield from _answers(turns, run, reader)
     for before, after in pairs(turns):
         if wrong(before):
-            yield "changed", float(answer(before) != answer(after))
+            yield "wrong_changed", float(answer(before) != answer(after))
     for turn in turns:
         yield from _feedback(record, turn, reader)
     later = sum(turn["parent"] is not None for turn in turns)
@@ -202,9 +202,9 @@ def _counted(table: SessionTable) -> dict[str, Cases]:
         "first_right": first["acc"],
         "first_format": first["format"],
         "second_right": second["standing"],
-        "gain": second["improvement"],
+        "improvement": second["improvement"],
         "corrected": revisions["corrected"],
-        "broken": revisions["spoiled"],
+        "spoiled": revisions["spoiled"],
     }
 
 

@@ -84,7 +84,7 @@ def _against_leaks(setting: Setting) -> tuple[str, ...]:
 
 def nothing_changes(p: Probe) -> Answer:
     """Second answers are the first ones."""
-    changed = p["changed"]
+    changed = p["wrong_changed"]
     same = Measure(_complement(changed.estimate), changed.cases - changed.hits, changed.cases)
     what = "wrong answers that are given again after feedback"
     if changed.cases == 0:

@@ -20,14 +20,14 @@ from rltf_verl.texts import printable
 LABELS = {
     "first_right": "first answers right",
     "second_right": "right after feedback",
-    "gain": "gain of the second turn",
+    "improvement": "improvement of the second turn",
     "first_format": "first answers with an answer in them",
     "dead_groups": "groups of {n} with equal first rewards",
     "all_wrong_groups": "groups of {n} that all fail",
     "all_right_groups": "groups of {n} that all succeed",
-    "changed": "wrong answers changed after feedback",
+    "wrong_changed": "wrong answers changed after feedback",
     "corrected": "wrong answers right after feedback",
-    "broken": "right answers wrong after feedback",
+    "spoiled": "right answers wrong after feedback",
     "tells": "feedback that holds the answer, as it was said",
     "reaches": "the same, as the policy read it",
     "guard_found": "leaks, of what the guard looked at",
@@ -57,9 +57,9 @@ def share_table(probe: Probe) -> list[tuple[str, ...]]:
 
 
 def _value(name: str, estimate: Estimate) -> str:
-    """Shares with the interval that findings go by; the gain is none, it has a sign."""
-    if name == "gain" or estimate.problems < 2:
-        return in_per_cent(estimate, signed=name == "gain")
+    """Shares with the interval that findings go by; the improvement is none, it has a sign."""
+    if name == "improvement" or estimate.problems < 2:
+        return in_per_cent(estimate, signed=name == "improvement")
     low, high = bounds(estimate)
     return in_per_cent(replace(estimate, low=low, high=high))
 

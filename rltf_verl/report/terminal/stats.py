@@ -9,6 +9,8 @@ from rltf_verl.report.stats import Stats, TurnStats
 
 Table = list[tuple[str, ...]]
 
+REVISIONS = ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")
+
 
 def tables(ranges: Sequence[Stats]) -> list[Table]:
     """Answers and revisions, one line per range and turn; sessions and feedback, one per range.
@@ -21,7 +23,7 @@ def tables(ranges: Sequence[Stats]) -> list[Table]:
             *(_answers(w, t) for w, t in turns),
         ],
         [
-            ("steps", "turn", "num", "fixed", "broken", "gain", "changed", "corrected", "repeated"),
+            ("steps", "turn", "num", *REVISIONS),
             *(_revisions(w, t) for w, t in turns if t.revisions.num),
         ],
         [("steps", "sessions", "friction", "ended"), *map(_sessions, ranges)],
@@ -42,8 +44,7 @@ def _answers(where: str, t: TurnStats) -> tuple[str, ...]:
 
 def _revisions(where: str, t: TurnStats) -> tuple[str, ...]:
     r = t.revisions
-    shares = (r.fixed, r.broken, r.gain, r.plasticity, r.corrected, r.repeated)
-    return where, str(t.turn), str(r.num), *map(shown, shares)
+    return where, str(t.turn), str(r.num), *(shown(getattr(r, name)) for name in REVISIONS)
 
 
 def _sessions(s: Stats) -> tuple[str, ...]:

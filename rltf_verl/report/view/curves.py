@@ -40,7 +40,7 @@ OTHERS: tuple[Curve, ...] = (
         lambda s: s.revisions.corrected,
     ),
     (
-        "Changed",
+        "Plasticity",
         "Revisions with another answer than before.",
         True,
         lambda s: s.revisions.plasticity,
