@@ -141,7 +141,8 @@ def parts_of(config: DictConfig) -> Parts:
     """What the `rltf:` block names. Raises ValueError, ConfigError."""
     if config.get("rltf") is None:
         raise ConfigError(
-            "no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd"
+            "no `rltf:` block in the config: start from a config of this package, e.g."
+            " --config-name=rltf_sd"
         )
     block: Any = OmegaConf.to_container(config.rltf, resolve=True)
     return Parts.of(RLTFConfig.from_mapping(block))

@@ -23,7 +23,7 @@ from rltf_verl.report.probe.rules_feedback import (
 )
 from rltf_verl.report.probe.rules_method import far_answers, preset, slow_judge
 
-Verdict = Literal["go", "change first", "too few sessions"]
+Verdict = Literal["go", "change first", "too few episodes"]
 
 RULES: tuple[Callable[[Probe], Answer], ...] = (
     never_right,
@@ -52,4 +52,4 @@ def advise(probe: Probe) -> tuple[Verdict, list[Advice], list[Undecided]]:
     undecided = [answer for answer in answers if isinstance(answer, Undecided)]
     if any(one.blocks for one in advice):
         return "change first", advice, undecided
-    return "too few sessions" if undecided else "go", advice, undecided
+    return "too few episodes" if undecided else "go", advice, undecided
