@@ -104,7 +104,7 @@ def test_the_lone_turn_excuses_null_only_where_a_turn_is_alone(tmp_path, golden)
     hand["expected"]["advantages_std_normalized"][0][1][1] = None
     differences = run(tmp_path, data).differences
     assert len(differences) == 2
-    assert {d.split(": ours")[0].split("/")[0] for d in differences} == {
+    assert {d.split(": this package")[0].split("/")[0] for d in differences} == {
         "lone_and_all_early: advantages_std_normalized 0",
         "hand_2x3: advantages_std_normalized 0",
     }
