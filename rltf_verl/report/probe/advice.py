@@ -44,7 +44,7 @@ RULES: tuple[Callable[[Probe], Answer], ...] = (
 
 
 def advise(probe: Probe) -> tuple[Verdict, list[Advice], list[Undecided]]:
-    """What to do: `change first` if a finding that blocks is certain, `too few sessions` if one is
+    """What to do: `change first` if a finding that blocks is certain, `too few episodes` if one is
     open, else `go`.
     """
     answers = [rule(probe) for rule in RULES]
