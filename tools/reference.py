@@ -21,12 +21,13 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUPS = ROOT / "hydra_configs" / "rltf_verl" / "rltf"
 HEAD = """# Configuration
 
-`python tools/refresh.py` writes this page from the code. All keys of this package are in one
-top-level block `rltf:` of verl's config; set any of them on the command line
+Look up what a key of this package means, which values it takes, and its default. All keys are in
+one top-level block `rltf:` of verl's config; set any of them on the command line
 (`rltf.distill.weight=0.2`). An unknown key, a value of the wrong kind or a combination that cannot
 work is refused before any worker starts. `rltf presets` lists the methods, [methods.md](methods.md)
 explains them. How this package sets verl's own keys is written beside them in
-`hydra_configs/rltf_verl/rltf/base.yaml` and `rltf/hardware/*.yaml`.
+`hydra_configs/rltf_verl/rltf/base.yaml` and `rltf/hardware/*.yaml`. `python tools/refresh.py`
+writes this page from the code.
 
 Defaults below are the code's. A method may set others; this prints the values of a run:
 `python -m verl.trainer.main_ppo --config-name=rltf rltf/method=sd --cfg job`.

@@ -28,7 +28,7 @@ Summary = dict[str, dict[str, float]]
 
 PARAGRAPH = """\
 What was just seen: both runs started from the same policy of 0.34 M parameters, which can apply
-feedback but has never seen the task, and both played the same number of sessions: answer, be told
+feedback but has never seen the task, and both played the same number of episodes: answer, be told
 cell by cell what is wrong, answer again. GRPO rewards each turn against its siblings; all first
 answers are wrong, so there is nothing to compare and the first turn learns nothing
 ({grpo_start:.0%} to {grpo_end:.0%}). RLTF-SD also trains the policy to give its second answer,
@@ -90,7 +90,7 @@ def _cells(summary: Summary) -> list[list[str]]:
     ]
 
 
-HEADINGS = ["method", "first answer right, before", "after", "training sessions", "seconds"]
+HEADINGS = ["method", "first answer right, before", "after", "training episodes", "seconds"]
 
 
 def _table(summary: Summary) -> Table:
@@ -125,7 +125,7 @@ def _plot(metrics: Metrics, path: Path) -> None:
 
 
 def _episode(episodes: list[dict[str, Any]]) -> str:
-    """One session in which the feedback fixed the answer, as preformatted text."""
+    """One episode in which the feedback fixed the answer, as preformatted text."""
     for record in episodes:
         turns = record["turns"]
         if (
@@ -140,7 +140,7 @@ def _episode(episodes: list[dict[str, Any]]) -> str:
                 f"second answer  {turns[1]['text']!r}\n"
                 f"right answer   {record['reference']!r}"
             )
-    return "(no session was fixed by its feedback)"
+    return "(no episode was fixed by its feedback)"
 
 
 def _page(summary: Summary, text: str, picture: Path, episode: str) -> str:
@@ -170,7 +170,7 @@ pre {{ overflow-x: auto; padding: .8rem; background: #8882; border-radius: 6px; 
 <tr>{head}</tr>{rows}</table>
 <img alt="Held-out accuracy of first and second answers over training, for GRPO and RLTF-SD"
   src="data:image/png;base64,{image}">
-<h2>A session of the first step</h2>
+<h2>An episode of the first step</h2>
 <p>The feedback marks every cell: <code>=0</code> is right,
 <code>&lt;2</code> is too small and should be 2,
 <code>&gt;1</code> is too large and should be 1.</p>

@@ -263,7 +263,7 @@ def main() -> None:
     )
     console.print(
         f"Training one tiny policy twice, {args.steps} steps of {PROBLEMS_PER_STEP} problems x "
-        f"{SESSIONS_PER_PROBLEM} sessions; logs in {out}"
+        f"{SESSIONS_PER_PROBLEM} episodes; logs in {out}"
     )
     batches = [[m] for m in METHODS] if args.one_at_a_time else [list(METHODS)]
     runs = play(batches, out, data, args.steps, console)

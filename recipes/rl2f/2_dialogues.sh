@@ -12,8 +12,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/_run.sh"
 
 config="$(settings)"
 serve_base
-# The probe's player, for it ends a session when it is solved; `rltf eval` plays on.
+# The probe's player, for it ends an episode when it is solved; `rltf eval` continues.
 rltf probe "$data/train.parquet" --config "$config" "${student[@]}" --problems "${PROBLEMS:-1000}" --log-probs 0 \
     --out "$out/dialogues" "$@"
-# Such sessions stand in the log as validation; the problems are training problems.
+# Such episodes are logged as validation; the problems are training problems.
 rltf log export "$out/dialogues/episodes" --as dialogues --split val --out "$out/dialogues.parquet"

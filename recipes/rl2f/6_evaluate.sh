@@ -32,7 +32,7 @@ config="$(settings)"
 tables=()
 for k in "${!arms[@]}"; do
     serve "${served[$k]}"
-    # One session per row: the data has as many rows of a test problem as its benchmark samples it.
+    # One episode per row: the data has as many rows of a test problem as its benchmark samples it.
     rltf eval "$data/test.parquet" --config "$config" "${student[@]}" endpoint.max_tokens=2048 --rounds 4 \
         --out "$out/eval/${arms[$k]}" "$@"
     unserve

@@ -45,7 +45,7 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
     if dead is not None and dead >= DEAD:
         yield (
             f"{dead:.0%} of the groups have equal rewards (zero variance) and teach nothing. Take "
-            "problems that it solves sometimes, or more sessions per problem (rollout.n)"
+            "problems that it solves sometimes, or more episodes per problem (rollout.n)"
         )
     for found in probe["advice"]:
         if found["blocks"]:

@@ -17,9 +17,9 @@ def write_dialogues(
     """Play the problems of `train` by `rltf probe`, the endpoint as both sides, and export them.
 
     Args:
-        config: of the experiment whose sessions they are.
+        config: of the experiment whose episodes they are.
         train: parquet file of problems.
-        folder: for the sessions and the file.
+        folder: for the episodes and the file.
         judge_url: endpoint.
         env: of the processes.
 

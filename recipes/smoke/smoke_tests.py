@@ -267,7 +267,7 @@ def main() -> None:
         "--only", nargs="+", default=["*"], metavar="PATTERN", help="e.g. rltf/kk_sd or 'rltf/*_fm'"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("outputs/smoke"), help="logs, metrics, sessions"
+        "--out", type=Path, default=Path("outputs/smoke"), help="logs, metrics, episodes"
     )
     parser.add_argument("--jobs", type=int, default=1, help="experiments at a time")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one experiment")

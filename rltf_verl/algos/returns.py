@@ -15,8 +15,8 @@ def discounted_returns(sessions: Sessions, gamma: float) -> torch.Tensor:
     What is missing for a technical reason is neutral: it takes its cohort's mean (0 if nobody there
     has it).
 
-    * A turn whose continuation is missing (`Sessions.cut`, or every revision ungraded) takes, for γ
-      · mean R, the mean of what its siblings that went on gained by theirs.
+    * A turn that lacks its continuation (`Sessions.cut`, or every revision ungraded) gets, in place
+      of γ · mean R, its siblings' mean gain from continuing.
     * A turn without a verdict (`Sessions.ungraded`) takes the mean return of its siblings, and
       counts for nothing in the turn that it revises.
 

@@ -137,6 +137,7 @@ def cohorts(sessions: Sessions) -> Cohorts:
     if bool((children > 1).any()):
         _anchor_below_branches(sessions, children, anchor, lines)
         num_anchors += num_sessions * num_turns
+    # Anchor and depth (0..M−1) as one number.
     return Cohorts(anchor * num_turns + depth(sessions), num_anchors * num_turns, lines)
 
 
@@ -188,6 +189,7 @@ def _anchor_below_branches(
     for m in range(1, num_turns):  # parents stand before their children
         up, follows = sessions.parent[:, m].clamp(min=0), sessions.parent[:, m] >= 0
         branched = children[row, up] > 1
+        # Numbers of branched attempts follow those of the groups: one for each (session, turn).
         own_anchor = torch.where(
             branched, sessions.num_groups + row * num_turns + up, anchor[row, up]
         )

@@ -182,7 +182,7 @@ def inspect(
         Path, typer.Argument(metavar="DIR", help="Folder of a run, or its episode log.")
     ],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Sessions to print.")] = 3,
+    limit: Annotated[int, typer.Option(min=1, help="Episodes to print.")] = 3,
 ) -> None:
     """Print what was said in the episodes of a run."""
     from rltf_verl.report.terminal.console import show_episode
@@ -190,7 +190,7 @@ def inspect(
     found = episodes_of(folder, step)
     for record in found[:limit]:
         show_episode(record)
-    typer.echo(f"{min(limit, len(found))} of {len(found)} sessions")
+    typer.echo(f"{min(limit, len(found))} of {len(found)} episodes")
 
 
 def _fail(message: str, code: int) -> NoReturn:

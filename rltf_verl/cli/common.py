@@ -101,13 +101,13 @@ def settings_of(words: list[str], **named: str) -> dict[str, Any]:
 
 
 def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
-    """Sessions of an episode log, or of the one in the folder of a run."""
+    """Episodes of an episode log, or of the one in the folder of a run."""
     from rltf_verl.runlog.episodes import read_episodes
     from rltf_verl.runlog.find import log_folder
 
     found = read_episodes(log_folder(folder), step)
     if not found:
-        raise ValueError(f"{folder}: no sessions{'' if step is None else f' of step {step}'} in it")
+        raise ValueError(f"{folder}: no episodes{'' if step is None else f' of step {step}'} in it")
     return found
 
 
@@ -134,16 +134,16 @@ def questions_of(
 
 
 def require_all(missing: int, failures: list[str]) -> None:
-    """Raise ValueError if sessions have no result."""
+    """Raise ValueError if episodes have no result."""
     if missing:
         why = f", e.g. because {failures[0]}" if failures else ""
         raise ValueError(
-            f"{missing} sessions have no result{why}. The same command asks for them again"
+            f"{missing} episodes have no result{why}. The same command asks for them again"
         )
 
 
 def play(folder: Any) -> list[str]:
-    """Play what is missing, with a bar on stderr. Returns why sessions have no answer."""
+    """Play what is missing, with a bar on stderr. Returns why episodes have no answer."""
     import asyncio
 
     from rich.console import Console
@@ -158,7 +158,7 @@ def play(folder: Any) -> list[str]:
 
     known = folder.known()
     columns = (
-        TextColumn("sessions"),
+        TextColumn("episodes"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -1,4 +1,4 @@
-"""`rltf compare`: training runs against each other, at equal steps, sessions, tokens, hours or
+"""`rltf compare`: training runs against each other, at equal steps, episodes, tokens, hours or
 judge cost.
 """
 

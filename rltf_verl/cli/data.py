@@ -85,7 +85,7 @@ def data_check(
     ] = 256,
 ) -> None:
     """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something
-    must be mended.
+    must be fixed.
     """
     from rltf_verl.data.budget import load_tokenizer, prompt_lengths
     from rltf_verl.data.check import check_files
@@ -124,7 +124,7 @@ def data_check(
 
 @data.command("show")
 def data_show(
-    file: Annotated[Path, typer.Argument(help="Dataset of ours.")],
+    file: Annotated[Path, typer.Argument(help="Dataset that `rltf data` wrote.")],
     num: Annotated[int, typer.Option("-n", min=0, help="Rows.")] = 3,
     env_feedback: Annotated[
         bool, typer.Option(help="What the environment says of an attempt, at every level.")

@@ -23,7 +23,7 @@ Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json a
 
 def evaluate(
     file: Annotated[
-        Path, typer.Argument(metavar="DATA.parquet", help="Dataset of ours, e.g. test.parquet.")
+        Path, typer.Argument(metavar="DATA.parquet", help="Dataset that `rltf data` wrote.")
     ],
     options: Annotated[
         list[str],
@@ -38,7 +38,7 @@ def evaluate(
     ],
     out: Out,
     samples: Annotated[
-        int, typer.Option("-n", "--samples", min=1, help="Sessions per problem.")
+        int, typer.Option("-n", "--samples", min=1, help="Episodes per problem.")
     ] = 1,
     rounds: Annotated[
         int, typer.Option(min=0, help="Rounds of feedback; one answer more is given.")
@@ -108,7 +108,7 @@ def results(
     held_out = [record for record in episodes_of(log, step) if record["split"] == "val"]
     if not held_out:
         raise ValueError(
-            f"{log}: no validation sessions{'' if step is None else f' of step {step}'} in it"
+            f"{log}: no validation episodes{'' if step is None else f' of step {step}'} in it"
         )
     last = max(record["step"] for record in held_out)
     sessions = [record for record in held_out if record["step"] == last]
@@ -116,7 +116,7 @@ def results(
 
 
 def _by_source(sessions: list[dict[str, Any]], step: int) -> dict[str, list[dict[str, Any]]]:
-    """`step N` -> all sessions; with several data sources in them, `step N, source` -> its own."""
+    """`step N` -> all episodes; with several data sources in them, `step N, source` -> its own."""
     apart: dict[str, list[dict[str, Any]]] = {}
     for record in sessions:
         apart.setdefault(record.get("source") or _made_source(record), []).append(record)

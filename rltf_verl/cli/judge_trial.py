@@ -52,7 +52,7 @@ def wrong_attempts(env: Env, seed: int, num: int) -> list[FeedbackRequest]:
 def request_about(
     env: Env, problem: Problem, question: str, text: str, grade: Grade
 ) -> FeedbackRequest:
-    """A request about one attempt outside of a session: there is no policy."""
+    """A request about one attempt outside of an episode: there is no policy."""
     turn = Turn(Attempt((), (), None, text, ended=True), grade, 0.0)
     messages = [{"role": "user", "content": question}]
     return FeedbackRequest(env, problem, messages, [turn], 0, NoPolicy(), seed=0)

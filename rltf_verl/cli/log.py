@@ -1,4 +1,4 @@
-"""`rltf log …`: what the sessions of a run are good for afterwards."""
+"""`rltf log …`: what the episodes of a run are good for afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Form(str, Enum):
 
 
 class Split(str, Enum):
-    """Which sessions `rltf log export` reads."""
+    """Which episodes `rltf log export` reads."""
 
     train = "train"
     val = "val"
@@ -72,7 +72,7 @@ def export(
         Split | None,
         typer.Option(
             help=(
-                "Sessions of training, or of validation as `rltf eval` and `rltf probe` write them."
+                "Episodes of training, or of validation as `rltf eval` and `rltf probe` write them."
                 " If not given: "
                 "train, and for turns both. Do not train on problems that you test on."
             )
@@ -119,9 +119,9 @@ def _template_of(folder: Path) -> str:
 @log.command("tail")
 def tail(
     folder: Log,
-    num: Annotated[int, typer.Option("-n", min=1, help="Sessions to begin with.")] = 10,
+    num: Annotated[int, typer.Option("-n", min=1, help="Episodes to begin with.")] = 10,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with new ones until interrupted.")
+        bool, typer.Option("--follow", help="Continue with new ones until interrupted.")
     ] = False,
 ) -> None:
     """Print the newest episodes of a run, one line each."""

@@ -1,4 +1,4 @@
-"""`rltf probe`: what a base model's own sessions say about a training run, before it is paid
+"""`rltf probe`: what a base model's own episodes say about a training run, before it is paid
 for.
 """
 
@@ -36,7 +36,7 @@ def probe(
     ] = [],  # noqa: B006  typer copies it
     log: Annotated[
         Path | None,
-        typer.Option(help="Read the episodes of this run, eval or probe folder; ask nobody."),
+        typer.Option(help="Read the episodes of this run, eval or probe folder; ask no model."),
     ] = None,
     step: Annotated[
         int | None, typer.Option(help="Of --log; its first training step if not given.")
@@ -91,7 +91,7 @@ def probe(
 
 
 class _Played:
-    """Sessions that are played now, or were by an earlier call."""
+    """Episodes that are played now, or were by an earlier call."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _Played:
 
 
 def _read(log: Any, step: int | None, told: Any, config: Path | None, seed: int) -> tuple[Any, str]:
-    """The same of a folder of sessions: of its first step with training sessions, if it has one."""
+    """The same of a folder of episodes: of its first step with training episodes, if it has one."""
     from rltf_verl.evaluate.probe_settings import plan_of_log
     from rltf_verl.runlog.find import log_folder
 

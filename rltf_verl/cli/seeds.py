@@ -99,7 +99,7 @@ def runs_of(
                 f"--arm {name}{equals}{own}: is written NAME='--config-name=… key=value …'"
             )
     if len(set(names)) < len(names):
-        raise ValueError(f"--arm {' --arm '.join(names)}: a name stands for one arm")
+        raise ValueError(f"--arm {' --arm '.join(names)}: each arm needs a name of its own")
     start = shlex.split(program)
     start = [sys.executable, *start[1:]] if start[:1] == ["python"] else start
     return [

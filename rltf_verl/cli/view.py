@@ -1,4 +1,4 @@
-"""`rltf view`: the sessions of a run as a page."""
+"""`rltf view`: the episodes of a run as a page."""
 
 from __future__ import annotations
 

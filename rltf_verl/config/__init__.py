@@ -79,7 +79,7 @@ class RewardConfig:
     turn_decay: Annotated[float, Within(above=0, most=1, note="; 1 is no decay")] = 1.0
     """d: the score of turn k counts d^(k−1) (UFO); 1 is no decay."""
     repetition_coef: Coefficient = 0.0
-    """λ of the loss λ·(1 − E/T) at the end of a session of T turns with E different answers
+    """λ of the loss λ·(1 − E/T) at the end of an episode of T turns with E different answers
     (UFO).
     """
 
@@ -89,23 +89,23 @@ Quote = Literal["answer", "all", "none"]
 
 @dataclass(frozen=True)
 class EpisodeConfig:
-    """How a session is played."""
+    """How an episode is played."""
 
     horizon: Annotated[int, Within(1, 100)] = 2
-    """Answer turns per session, at least 1; 1 is single-turn GRPO."""
+    """Answer turns per episode, at least 1; 1 is single-turn GRPO."""
     context: Literal["fresh", "append"] = "fresh"
     """`fresh`: every turn is a new conversation that quotes what it needs (paper). `append`: one
     growing chat.
     """
     stop_when_solved_train: bool = True
-    """End a training session after its first correct answer."""
+    """End a training episode after its first correct answer."""
     stop_when_solved_val: bool = False
-    """End a validation session after its first correct answer; off: every turn's accuracy is over
+    """End a validation episode after its first correct answer; off: every turn's accuracy is over
     all problems.
     """
     val_feedback_every: int | None = 1
-    """Every how many-th validation goes on after the first answer, with feedback, as do the first
-    and the last one; the others play first answers only, and ask no judge. 1: all; null: none."""
+    """Give feedback in every k-th validation, and in the first and last; the others play first
+    answers only and ask no judge. 1: all; null: none."""
     revise: str | None = None
     """Template of the prompts of turns 2 and later: a name of `prompts/revise`, or a file
     `./mine.j2`; null takes the one that fits provider and environment (docs/feedback.md)."""
@@ -118,7 +118,7 @@ class EpisodeConfig:
     branch_width: Annotated[int, Within(2, 100)] = 2
     """Revisions of each attempt of `branch_turn`."""
     pair_sessions: bool = False
-    """Sessions 2i and 2i+1 sample the same first answer, for providers that treat the two
+    """Episodes 2i and 2i+1 sample the same first answer, for providers that treat the two
     differently (`paired`).
     """
 
@@ -139,7 +139,7 @@ class EpisodeConfig:
         )
 
     def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
-        """Answer turns of the sessions of a validation.
+        """Answer turns of the episodes of a validation.
 
         It depends on nothing but its arguments, so a resumed run validates as the first one would
         have. A validation off the rhythm (at the start of a resumed run) is one with feedback.
@@ -156,7 +156,7 @@ class EpisodeConfig:
 
     @property
     def num_nodes(self) -> int:
-        """Most attempts that one session can hold."""
+        """Most attempts that one episode can hold."""
         if self.branch_turn is None:
             return self.horizon
         return self.branch_turn + self.branch_width * (self.horizon - self.branch_turn)
@@ -168,18 +168,18 @@ class RLTFConfig:
 
     seed: int | None = 0
     """Base of every sampling seed; the others are the step, the problem's source and index, the
-    session and the turn. null sends the rollout engine no seeds, so that it may draw for many
+    episode and the turn. null sends the rollout engine no seeds, so that it may draw for many
     requests at once; no answer can be sampled again then."""
     gamma: Annotated[float, Within(0, 1)] = 0.1
     """Discount per turn of the attempt returns, in [0, 1]. 0.1 in every script of the release."""
     updates_per_batch: Annotated[int, Within(1, 1000)] = 1
-    """Optimiser updates per training batch, however many rows its sessions produced."""
+    """Optimiser updates per training batch, however many rows its episodes produced."""
     refill_rounds: Annotated[int, Within(0, 1000, note="; 0 is off")] = 0
     """Dynamic sampling: most rounds in which further problems take the place of groups that no
     objective gets anything from; 0 trains on the batch as it comes."""
     max_staleness: int | None = None
-    """Distillation and feedback rows of an answer that was sampled, in part, by parameters more
-    than so many training steps older than the newest weigh 0; null: none is too old."""
+    """Distillation and feedback rows get weight 0 if parameters more than k steps old sampled part
+    of the answer; null: never."""
     poll_interval_s: Annotated[float, Within(above=0, most=3600, note=" (seconds)")] = 0.05
     """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
@@ -205,7 +205,7 @@ class RLTFConfig:
             self.seed is not None or not self.episode.pair_sessions,
             "seed",
             self.seed,
-            "rltf.episode.pair_sessions=true makes two sessions share a first answer by its seed;"
+            "rltf.episode.pair_sessions=true makes two episodes share a first answer by its seed;"
             " set it to a number, or pair_sessions to false",
         )
         require(
@@ -235,7 +235,7 @@ class RLTFConfig:
             "feedback_modeling.form",
             "inline",
             f"needs rltf.episode.context=append, which is {self.episode.context}: only there does"
-            " the feedback stand between two attempts of one row; or set form to rows",
+            " the feedback come between two attempts of one row; or set form to rows",
         )
         require(
             not inline or self.attempt.turns == "all",
@@ -253,7 +253,7 @@ class RLTFConfig:
                 self.teaches or getattr(teacher, key) == usual,
                 f"teacher.{key}",
                 getattr(teacher, key),
-                f"nobody asks the teacher; give rltf.logit_distill a weight, or set it to {usual}",
+                f"no one asks the teacher; give rltf.logit_distill a weight, or set it to {usual}",
             )
         if not self.teaches:
             return
@@ -307,8 +307,8 @@ class RLTFConfig:
             self.feedback.ask == "always" or branch is None or branch == horizon - 1,
             "feedback.ask",
             self.feedback.ask,
-            f"below rltf.episode.branch_turn={branch} a session has several attempts at a turn, and"
-            f" nobody waits for all of them; set it to always, or branch_turn to {horizon - 1} or"
+            f"below rltf.episode.branch_turn={branch} an episode has several attempts at a turn,"
+            f" and none waits for all of them; set it to always, or branch_turn to {horizon - 1} or"
             " null",
         )
         num = horizon - 1 + self.asks_for_teacher

@@ -68,14 +68,14 @@ class FeedbackConfig:
     provider: NamedOptions = field(default_factory=lambda: NamedOptions("verifier"))
     """`rltf.feedback.provider`, and the provider's own options beside it."""
     on_error: OnError = "stop_session"
-    """No feedback to be had: end the session (its turns still train), fall back to the fixed
+    """No feedback to be had: end the episode (its turns still train), fall back to the fixed
     sentence, or fail it.
     """
     ask: Ask = "always"
-    """`group_failed`: in training a turn k is followed by feedback only if no session of the group
+    """`group_failed`: in training a turn k is followed by feedback only if no episode of the group
     has solved the problem by turn k; the others end there. Validation always asks."""
     ask_wait_s: Annotated[float, Within(0, 1e6, note=" (seconds)")] = 600.0
-    """Longest wait, in seconds, for the group's other sessions: with `group_failed` to get as far,
+    """Longest wait, in seconds, for the group's other episodes: with `group_failed` to get as far,
     with `rltf.teacher.reads=sibling` to end."""
     guard: GuardConfig = field(default_factory=GuardConfig)
     acknowledge_leaks: bool = False
@@ -91,7 +91,7 @@ class FeedbackConfig:
             self.ask == "always" or self.provider.name != "peer",
             "feedback.ask",
             self.ask,
-            "asks only where no session has a solution, and rltf.feedback.provider=peer quotes one;"
+            "asks only where no episode has a solution, and rltf.feedback.provider=peer quotes one;"
             " set it to always, or choose another provider",
         )
 

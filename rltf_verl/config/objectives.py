@@ -175,7 +175,7 @@ class DistillConfig(Shareable):
     baseline: Baseline | OwnBaseline = "first_turn"
     """Subtracted from the last answer's reward: first_turn (paper: the group's mean first-turn
     reward), leave_one_out, joined, second_turn, second_turn_padded, none, rejection, or what your
-    own `./mine.py:function` makes of the sessions."""
+    own `./mine.py:function` makes of the episodes."""
     reference: Reference = "current"
     """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was
     given the feedback.
@@ -268,7 +268,7 @@ class ImitateConfig(Shareable):
     """Supervised fine-tuning of the first prompt on correct answers."""
 
     source: Literal["revised", "all"] = "revised"
-    """`revised`: correct last answers of sessions that needed feedback (release, mode sft). `all`:
+    """`revised`: correct last answers of episodes that needed feedback (release, mode sft). `all`:
     also first answers that were right at once (RAFT)."""
 
     def __post_init__(self) -> None:

@@ -60,7 +60,7 @@ class CheckReport:
 
     @property
     def errors(self) -> list[str]:
-        """What must be mended before training."""
+        """What must be fixed before training."""
         return [*(error for file in self.files for error in file.errors), *self.overlaps]
 
 

@@ -143,7 +143,7 @@ def write_table(
         ValueError: there are none.
     """
     if not rows:
-        raise ValueError(f"nothing to write to {path}: no session of the log has what is asked for")
+        raise ValueError(f"nothing to write to {path}: no episode of the log has what is asked for")
     metadata = {PROVENANCE_KEY: json.dumps(dict(provenance), sort_keys=True).encode()}
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.part")

@@ -37,7 +37,7 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
         )
     if provider.sees_reference and guard.action == "none" and not config.acknowledge_leaks:
         raise ConfigError(
-            f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and nobody"
+            f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and no one"
             " checks whether it tells; set it to drop, redact, regenerate or warn, or, if it is"
             " meant to tell, rltf.feedback.acknowledge_leaks=true"
         )

@@ -230,7 +230,7 @@ class _Session:
         except (
             Exception
         ) as error:  # a text that no tokenizer takes must not cost the session, nor verl its group
-            where = f"session {self.session_id} of problem {self.problem.index}"
+            where = f"episode {self.session_id} of problem {self.problem.index}"
             lost.name("no prompt could be made of feedback", where, error)
             raise FeedbackUnavailable(
                 feedback.provider, f"no prompt could be made of it: {type(error).__name__}: {error}"
@@ -239,7 +239,7 @@ class _Session:
 
 
 async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
-    """Results of all; the first failure ends the others, which nobody would wait for."""
+    """Gather; on the first failure cancel the rest (`asyncio.gather` leaves them running)."""
     tasks = [asyncio.ensure_future(play) for play in plays]
     try:
         return list(await asyncio.gather(*tasks))
@@ -264,6 +264,7 @@ def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]
     """The tree as a list, parents before their children."""
     turns = [replace(node.turn, parent=parent)]
     for child in node.revisions:
+        # `offset`: this turn's place in the whole list; a child follows all that is listed so far.
         turns += _flat(child, offset, offset + len(turns))
     return turns
 

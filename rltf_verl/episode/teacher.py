@@ -1,8 +1,8 @@
 """What the teacher of an attempt reads (`rltf.teacher`): the conversation that the attempt answers,
 with more in its last message.
 
-The prompts are made once a session has been played: who reads a sibling's answer waits for the
-others, and nobody waits for it.
+Made after the episode has ended: reading a sibling's answer waits for other episodes, and none
+waits for this step.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def with_teachers(
         try:
             teacher = await _prompt(parts, policy, turns, k, question, told)
         except Exception as error:  # a text that no tokenizer takes must not cost the session
-            where = f"session {episode.session_id} of problem {episode.problem.index}"
+            where = f"episode {episode.session_id} of problem {episode.problem.index}"
             lost.name("no teacher's prompt could be made", where, error)
             continue
         turns[k] = replace(turns[k], teacher=teacher)

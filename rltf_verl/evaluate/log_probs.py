@@ -56,7 +56,7 @@ async def scored_answers(
         (session, line) for session, line in played if len(line) > 1 and line[-1]["text"].strip()
     ][:most]
     if not chosen:
-        raise NotKnownError("no session has a second answer")
+        raise NotKnownError("no episode has a second answer")
     endpoint = evaluation.policy.endpoint
     asks = json.dumps({**json.loads(endpoint.extra_body), **ASKS})
     policy = replace(

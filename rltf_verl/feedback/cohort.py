@@ -47,6 +47,7 @@ class Cohort:
         if remark is not None:
             self._said.setdefault(turn, {})[member] = remark
         self._past[member] = max(turn, self._past.get(member, -1))
+        # Wakes all that wait now; who comes later waits for the next change.
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -104,6 +104,7 @@ class Group:
 
     def _advance(self, session_id: int, turn: int) -> None:
         self._graded[session_id] = max(turn, self._graded.get(session_id, -1))
+        # Wakes all that wait now; who comes later waits for the next change.
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -64,7 +64,7 @@ class HumanProvider:
             if left <= 0:
                 raise FeedbackUnavailable(
                     self.name,
-                    f"nobody answered {key} in {self._inbox} within {self._deadline_s:g} s; answer"
+                    f"no one answered {key} in {self._inbox} within {self._deadline_s:g} s; answer"
                     " sooner, or raise rltf.feedback.deadline_s",
                 )
             await asyncio.sleep(min(self._poll_s, left))

@@ -54,14 +54,14 @@ class PeerProvider:
             return Feedback(CORRECT, self.name)
         if request.group is None:
             raise FeedbackUnavailable(
-                self.name, "this session plays alone; raise actor_rollout_ref.rollout.n"
+                self.name, "this episode plays alone; raise actor_rollout_ref.rollout.n"
             )
         turn = len(request.turns) - 1
         found = await request.group.solutions(request.session_id, turn, self.wait_s)
         if not found:
             raise FeedbackUnavailable(
                 self.name,
-                f"no other session had solved problem {request.problem.index} by turn {turn + 1}",
+                f"no other episode had solved problem {request.problem.index} by turn {turn + 1}",
             )
         text = shown_of(found[request.seed % len(found)].text, request.quote)
         return Feedback(

@@ -148,8 +148,7 @@ class Distill(Objective[DistillConfig]):
 
 
 def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "last") -> list[Row]:
-    """(x_0, y_K) for every line of two or more turns, right or wrong, but not if nobody could say
-    which.
+    """(x_0, y_K) for every branch with two or more turns; ungraded answers are skipped.
 
     With `first_right` y_K is the line's first right answer instead, if there is one. One that lines
     of a tree share is one row. A first attempt is none: it stands behind the first prompt already.

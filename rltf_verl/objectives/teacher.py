@@ -69,7 +69,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
             (
                 not alone,
                 f"actor_rollout_ref.rollout.n={size}: rltf.teacher.reads=sibling needs other"
-                " sessions of the problem; set it to 8, or let the teacher read something else",
+                " episodes of the problem; set it to 8, or let the teacher read something else",
             ),
             (own_gate, f"rltf.teacher.gate={teacher.gate}: must be a function"),
             (

@@ -22,7 +22,7 @@ def compare_loss(made: ModeRows, key: str, theirs: Json, check: Check) -> None:
     values = made.new if policy == "off_policy" else made.old
     log_prob = in_a_row(values, torch.float64).requires_grad_()
     (grad,) = torch.autograd.grad(_token_sum(made, log_prob, loss_fn, excused=True), log_prob)
-    # Rows that the mended defect gives advantage 0 add nothing to the release's sum.
+    # Rows that the fixed defect gives advantage 0 add nothing to the release's sum.
     loss = _token_sum(made, log_prob, loss_fn, excused=False)
     check.close(
         f"{name} loss_sum", loss.item(), theirs["loss_sum"], abs_tol=check.tolerance.loss_sum_abs

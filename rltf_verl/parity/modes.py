@@ -24,13 +24,13 @@ BASELINES: dict[str, tuple[Baseline, ...]] = {
     "second_turn": ("second_turn_padded", "second_turn"),
 }
 """Baseline as the file names it -> ours that are held against it: as it is, and with its defect
-mended.
+fixed.
 """
 
 PADDING_DEFECT = Excuse(
-    "mended defect: with horizon > 2 the release reads the second-turn advantage of a session that"
+    "fixed defect: with horizon > 2 the release reads the second-turn advantage of an episode that"
     " stopped before its group's longest from the zero padding; here"
-    " (rltf.distill.baseline=second_turn) it is the advantage of the session's own last turn."
+    " (rltf.distill.baseline=second_turn) it is the advantage of the episode's own last turn."
     " second_turn_padded has the release's numbers",
     lambda ours, theirs: theirs == 0.0,
 )
@@ -80,7 +80,7 @@ def num_turns(sessions: Sessions) -> torch.Tensor:
 
 
 def padding_excuse(sessions: Sessions, session: int, baseline: str) -> Excuse | None:
-    """The mended defect, if it applies to this session."""
+    """The fixed defect, if it applies to this session."""
     turns = num_turns(sessions)
     longest = int(turns[sessions.group == sessions.group[session]].max())
     return PADDING_DEFECT if baseline == "second_turn" and int(turns[session]) < longest else None

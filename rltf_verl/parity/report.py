@@ -99,7 +99,10 @@ class Check:
         """Compare numbers or (nested) lists of them. Null is NaN, which nothing equals."""
         a, b = list(_leaves(ours)), list(_leaves(theirs))
         if len(a) != len(b):
-            self._file([f"{what}: ours has {len(a)} numbers, theirs {len(b)}"], max(len(a), len(b)))
+            self._file(
+                [f"{what}: this package has {len(a)} numbers, the release {len(b)}"],
+                max(len(a), len(b)),
+            )
             return
         tol = self.tolerance.abs if abs_tol is None else abs_tol
         wrong = [i for i in range(len(a)) if not _agree(a[i], b[i], tol, self.tolerance.rel)]
@@ -119,7 +122,7 @@ class Check:
             min(len(ours), len(other)),
         )
         a, b = (repr(value[start : start + 40]) for value in (ours, other))
-        self._file([f"{what}, from character {start}: ours {a}, theirs {b}"], 1)
+        self._file([f"{what}, from character {start}: this package {a}, release {b}"], 1)
 
     def _file(self, lines: list[str], num_compared: int) -> None:
         self._section.num_compared += num_compared
@@ -140,7 +143,7 @@ def _agree(a: float, b: float, tol: float, rel: float) -> bool:
 
 
 def _line(what: str, i: int, a: list[float], b: list[float]) -> str:
-    return f"{what}{f'[{i}]' if len(a) > 1 else ''}: ours {a[i]:.9g}, theirs {b[i]:.9g}"
+    return f"{what}{f'[{i}]' if len(a) > 1 else ''}: this package {a[i]:.9g}, release {b[i]:.9g}"
 
 
 def _leaves(value: object) -> Iterator[float]:

@@ -64,7 +64,7 @@ def _compare_case(case: Json, check: Check) -> None:
 def _compare_num_rows(case: Json, check: Check) -> None:
     prompts = case.get("observation_text")
     if not isinstance(prompts, list):
-        check.report.skip(f"{PART} n_rows: the case does not hold all prompts of its session")
+        check.report.skip(f"{PART} n_rows: the case does not hold all prompts of its episode")
         return
     try:
         check.close("n_rows", len(release_examples(prompts)), case["n_rows"])

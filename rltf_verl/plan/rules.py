@@ -8,7 +8,7 @@ from rltf_verl.config.objectives import Scheduled, is_own
 OF_TURN = {
     "group_mean": "− mean of the group at this turn",
     "leave_one_out": "− mean of the group's others at this turn",
-    "ragged": "− mean of the group at this turn, ended sessions as 0",
+    "ragged": "− mean of the group at this turn, ended episodes as 0",
     "first_turn": "− mean of the group at turn 1",
     "joined": "− mean over all turns of the group",
     "none": "",
@@ -19,7 +19,7 @@ OF_LAST = {
     "leave_one_out": "− mean first reward of the group's others",
     "joined": "− mean over all answers of the group",
     "second_turn": "− mean second reward of the group",
-    "second_turn_padded": "− mean second reward of the group, ended sessions padded",
+    "second_turn_padded": "− mean second reward of the group, ended episodes padded",
     "none": "",
 }
 """`rltf.distill.baseline` -> what is subtracted from the distilled answer's reward."""

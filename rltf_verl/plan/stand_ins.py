@@ -14,7 +14,7 @@ JUDGED = "(what the judge writes about this attempt)"
 CRITIQUE = "(what the policy writes about its attempt)"
 LATER = {
     "human": "(what a person writes about this attempt)",
-    "peer": "(another session's right answer to this problem, if there is one)",
+    "peer": "(another episode's right answer to this problem, if there is one)",
     "shuffled": "(feedback on an attempt at another problem)",
     "marginal": "(words of feedback on other problems, in random order)",
     "replay": "(the recorded feedback)",

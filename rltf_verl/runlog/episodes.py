@@ -100,7 +100,7 @@ class EpisodeLog:
             self._full = size(self._folder) >= self._max_gb * GB
         if self._full and not was_full:
             logger.warning(
-                "episode log: %s has reached rltf.episode_log.max_gb=%g; no sessions are written"
+                "episode log: %s has reached rltf.episode_log.max_gb=%g; no episodes are written"
                 " until it is smaller: raise the limit, lower rltf.episode_log.share, or move old"
                 " files away",
                 self._folder,

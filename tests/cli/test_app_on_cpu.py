@@ -121,7 +121,7 @@ def test_parity_with_the_released_code() -> None:
     result = rltf("parity", GOLDEN)
     assert result.exit_code == 0, result.stdout
     assert "DIFFERS" not in result.stdout
-    assert "numbers differ on purpose: mended defect: with horizon > 2" in result.stdout
+    assert "numbers differ on purpose: fixed defect: with horizon > 2" in result.stdout
     assert "not compared: env_checks" in result.stdout
 
 
@@ -131,7 +131,7 @@ def test_parity_lists_every_number_that_differs(tmp_path: Path) -> None:
         "parity", write(tmp_path / "p.json", {"cases": [], "rl_coef_schedule": [right, wrong]})
     )
     assert result.exit_code == 1
-    assert "DIFFERS rl_coef_schedule[1]: weight: ours 0.5, theirs 0.75" in result.stdout
+    assert "DIFFERS rl_coef_schedule[1]: weight: this package 0.5, release 0.75" in result.stdout
     assert "1 of 2 numbers differ" in result.stdout
 
 
@@ -142,7 +142,7 @@ def test_parity_finds_one_changed_number(tmp_path: Path) -> None:
     result = rltf("parity", write(tmp_path / "p.json", golden))
     assert result.exit_code == 1
     assert result.stdout.count("DIFFERS") == 1
-    assert "DIFFERS hand_2x3: advantages 0/1[0]: ours" in result.stdout
+    assert "DIFFERS hand_2x3: advantages 0/1[0]: this package" in result.stdout
 
 
 @pytest.mark.parametrize("content", OTHER_SCHEMAS)
@@ -195,7 +195,7 @@ def test_inspect(tmp_path: Path) -> None:
         assert told in result.stdout
     assert "\x1b[2J" not in result.stdout
     assert "step 1" not in result.stdout
-    assert "1 of 2 sessions" in rltf("inspect", tmp_path, "--limit", 1).stdout
+    assert "1 of 2 episodes" in rltf("inspect", tmp_path, "--limit", 1).stdout
     assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
 
 

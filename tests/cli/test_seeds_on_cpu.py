@@ -225,7 +225,7 @@ def test_a_folder_of_another_command_is_never_resumed(tmp_path, trainer):
         (["--seeds", "-1"], "--seeds -1: must be different whole numbers"),
         (["--arm", "sd"], "--arm sd: is written NAME='--config-name=… key=value …'"),
         (["--arm", "a/b=c"], "--arm a/b=c: is written NAME="),
-        (["--arm", "a=c", "--arm", "a=d"], "--arm a --arm a: a name stands for one arm"),
+        (["--arm", "a=c", "--arm", "a=d"], "--arm a --arm a: each arm needs a name of its own"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, words, message):

@@ -181,7 +181,7 @@ def read(**block):
             {"feedback_modeling": {"form": "inline", "weight": 0.1}},
             (
                 "rltf.feedback_modeling.form=inline: needs rltf.episode.context=append, which is"
-                " fresh: only there does the feedback stand between two attempts of one row; or set"
+                " fresh: only there does the feedback come between two attempts of one row; or set"
                 " form to rows"
             ),
         ),
@@ -206,7 +206,7 @@ def read(**block):
         (
             {"seed": None, "episode": {"pair_sessions": True}},
             (
-                "rltf.seed=None: rltf.episode.pair_sessions=true makes two sessions share a first"
+                "rltf.seed=None: rltf.episode.pair_sessions=true makes two episodes share a first"
                 " answer by its seed; set it to a number, or pair_sessions to false"
             ),
         ),

@@ -95,7 +95,7 @@ def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) 
     assert [message in error for error in check_files([path]).errors] == [True]
     result = rltf("data", "check", path)
     assert result.exit_code == 1
-    assert "mend: " in result.stdout
+    assert "fix: " in result.stdout
 
 
 def test_conversations_that_end_alike_are_others(files: tuple[Path, Path]) -> None:

@@ -129,4 +129,4 @@ def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:
         ["log", "export", str(tmp_path / "log"), "--out", str(tmp_path / "x"), "--as", "answers"],
     )
     assert told.exit_code == 1
-    assert "no session of the log has what is asked for" in told.stderr
+    assert "no episode of the log has what is asked for" in told.stderr

@@ -74,7 +74,7 @@ async def test_each_kind_is_logged_once_with_its_cause(caplog):
         for _ in range(3):
             await play(StrictPolicy(["no"]), ScriptedProvider(HALF))
     (record,) = caplog.records
-    assert "session 3 of problem 7: UnicodeEncodeError: " in record.getMessage()
+    assert "episode 3 of problem 7: UnicodeEncodeError: " in record.getMessage()
 
 
 def test_other_kinds_have_lines_of_their_own(caplog):

@@ -222,7 +222,7 @@ def test_an_endpoint_that_is_silent_is_no_wrong_answer(
     server.script = ["500"] * 4
     first = evaluated(server, data, tmp_path, "limits.max_concurrency=1")
     assert first.exit_code == 1
-    assert "2 sessions have no result, e.g. because http" in first.stderr
+    assert "2 episodes have no result, e.g. because http" in first.stderr
     assert "rltf.feedback" not in first.stderr
     assert told(tmp_path)["sessions"] == NUM - 2
     assert evaluated(server, data, tmp_path).exit_code == 0
@@ -257,7 +257,7 @@ def test_a_session_without_feedback_has_no_result_if_that_is_asked_for(
     assert told(tmp_path / "lenient")["stops"] == {"feedback_unavailable": 1}
     server.script = ["ok", "500"]
     strict = evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise")
-    assert (strict.exit_code, "1 sessions have no result" in strict.stderr) == (
+    assert (strict.exit_code, "1 episodes have no result" in strict.stderr) == (
         1,
         True,
     ), strict.output
@@ -434,7 +434,7 @@ def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0).exit_code == 0
     assert told(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
     none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
-    assert re.search("no validation sessions of step 4", none.stderr)
+    assert re.search("no validation episodes of step 4", none.stderr)
 
 
 @pytest.mark.parametrize("named", [True, False])

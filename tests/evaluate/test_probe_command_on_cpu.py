@@ -289,7 +289,7 @@ def test_too_few_sessions(base, judge, data, questions) -> None:
     base.reply = policy(questions, never, never)
     result = probed(base, judge, data, "--problems", 3)
     assert result.exit_code == 0, result.output
-    assert "verdict: too few sessions" in result.stdout
+    assert "verdict: too few episodes" in result.stdout
     assert (
         f"groups of {N} whose first answers all fail: 100.0 % (3 of 3; 95 %: 36.8 to 100.0)"
         in result.stdout
@@ -400,4 +400,4 @@ def test_an_endpoint_that_is_silent_is_no_advice(base, judge, data) -> None:
     base.script = ["500"] * 100
     result = probed(base, judge, data, "--problems", 1)
     assert result.exit_code == 1
-    assert f"{N} sessions have no result" in result.stderr
+    assert f"{N} episodes have no result" in result.stderr

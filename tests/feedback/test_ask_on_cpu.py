@@ -191,7 +191,7 @@ async def test_sessions_that_never_start_cost_the_bounded_wait_only():
         ),
         (
             {"feedback": {"provider": "peer", "ask": "group_failed"}},
-            r"ask=group_failed: asks only where no session has",
+            r"ask=group_failed: asks only where no episode has",
         ),
         (
             {

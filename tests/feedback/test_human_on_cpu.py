@@ -83,7 +83,7 @@ async def test_the_reference_is_shown_on_request_and_then_the_text_may_leak_it(t
 async def test_nobody_answers(tmp_path):
     start = time.monotonic()
     with pytest.raises(
-        FeedbackUnavailable, match=r"nobody answered .* within 0.1 s; .*rltf\.feedback\.deadline_s"
+        FeedbackUnavailable, match=r"no one answered .* within 0.1 s; .*rltf\.feedback\.deadline_s"
     ):
         await human(tmp_path, deadline_s=0.1).feedback(asked())
     assert time.monotonic() - start < 20

@@ -56,7 +56,7 @@ async def test_it_waits_for_those_behind():
 async def test_the_wait_is_bounded():
     start = time.monotonic()
     with pytest.raises(
-        FeedbackUnavailable, match="peer: no other session had solved problem 3 by turn 1"
+        FeedbackUnavailable, match="peer: no other episode had solved problem 3 by turn 1"
     ):
         await make_provider("peer", wait_s=0.05).feedback(asked("41", group=Group(2)))
     assert 0.04 < time.monotonic() - start < 10

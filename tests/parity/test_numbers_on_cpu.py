@@ -104,7 +104,7 @@ def test_the_lone_turn_excuses_null_only_where_a_turn_is_alone(tmp_path, golden)
     hand["expected"]["advantages_std_normalized"][0][1][1] = None
     differences = run(tmp_path, data).differences
     assert len(differences) == 2
-    assert {d.split(": ours")[0].split("/")[0] for d in differences} == {
+    assert {d.split(": this package")[0].split("/")[0] for d in differences} == {
         "lone_and_all_early: advantages_std_normalized 0",
         "hand_2x3: advantages_std_normalized 0",
     }
@@ -118,7 +118,9 @@ def test_rounding_noise_of_equal_returns_is_excused_and_nothing_beyond_it(tmp_pa
     report = run(tmp_path, data)
     assert report.mended == {EQUAL_RETURNS.reason: 1}
     assert len(report.differences) == 1
-    assert "advantages_std_normalized 0/1 turn 0: ours 0, theirs 7" in report.differences[0]
+    assert (
+        "advantages_std_normalized 0/1 turn 0: this package 0, release 7" in report.differences[0]
+    )
 
 
 MODE = "rl_reweight_mask/first_turn"
@@ -242,8 +244,8 @@ def test_one_changed_number_is_reported_and_nothing_else(tmp_path, golden, kind)
     assert len(differences) == (3 if kind == "first turn baseline" else 1), differences
     for difference in differences:
         assert named in difference
-        assert ": ours " in difference
-        assert ", theirs " in difference
+        assert ": this package " in difference
+        assert ", release " in difference
 
 
 def test_a_relative_ramp_is_that_of_a_resume_and_that_of_a_late_start(tmp_path, golden):

@@ -127,9 +127,9 @@ CHANGES = {
     "no error": (lambda c: c[4].update(raises="KeyError"), "binary_matrix]: raises"),
     "an error": (
         lambda c: c[0].update(raises="ValueError"),
-        "plain]: raises, from character 0: ours 'nothing'",
+        "plain]: raises, from character 0: this package 'nothing'",
     ),
-    "rows": (lambda c: c[5].update(n_rows=3), "three_turns]: n_rows: ours 2, theirs 3"),
+    "rows": (lambda c: c[5].update(n_rows=3), "three_turns]: n_rows: this package 2, release 3"),
 }
 
 
@@ -173,7 +173,7 @@ def test_the_input_of_a_datum_lacks_its_last_token(tmp_path):
         ),
         (
             [{"n_rows": 1}],
-            "feedback_modeling n_rows: the case does not hold all prompts of its session",
+            "feedback_modeling n_rows: the case does not hold all prompts of its episode",
         ),
         (
             [{"n_rows": 1, "observation_text": [1, 2]}],

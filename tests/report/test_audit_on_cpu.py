@@ -103,7 +103,7 @@ def test_the_command(log: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(["nowhere"], "no such folder"), ([".", "--step", "9"], "no sessions of")]
+    ("words", "told"), [(["nowhere"], "no such folder"), ([".", "--step", "9"], "no episodes of")]
 )
 def test_what_a_user_can_mend_is_one_line(words: list[str], told: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["judge", "audit", str(tmp_path / words[0]), *words[1:]])

@@ -101,7 +101,7 @@ def test_solved_sessions_stay_in_later_turns() -> None:
 def test_a_session_without_feedback_keeps_its_last_answer() -> None:
     found = evaluate([session(0, "1", stop="feedback_unavailable"), session(1, RIGHT, "3", RIGHT)])
     assert accuracies(found) == [1 / 2, 0, 1 / 2]
-    assert "1 sessions ended early for want of feedback" in " ".join(notes(found))
+    assert "1 episodes ended early for want of feedback" in " ".join(notes(found))
 
 
 def test_what_nobody_graded_counts_in_nothing() -> None:
@@ -144,7 +144,7 @@ def test_problems_weigh_the_same_with_fewer_samples() -> None:
         2: (0, 1),
         3: (0, 1),
     }
-    assert "1 to 3 sessions each" in notes(found)[0]
+    assert "1 to 3 episodes each" in notes(found)[0]
 
 
 def test_rows_of_one_problem_are_one_problem() -> None:
@@ -180,7 +180,7 @@ def test_branches_are_refused() -> None:
     tree["turns"][2]["parent"] = 0
     with pytest.raises(ValueError, match="branches"):
         evaluate([tree])
-    with pytest.raises(ValueError, match="no sessions"):
+    with pytest.raises(ValueError, match="no episodes"):
         evaluate([])
 
 

@@ -274,7 +274,7 @@ def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
 
 def test_what_is_open_is_said(tmp_path: Path) -> None:
     verdict, _, undecided = advise(probe(wrong_changed=None, corrected=None))
-    assert (verdict, [one.rule for one in undecided]) == ("too few sessions", ["nothing_changes"])
+    assert (verdict, [one.rule for one in undecided]) == ("too few episodes", ["nothing_changes"])
     assert [one.rule for one in advise(probe(all_wrong_groups=0.79))[2]] == ["never_right"]
 
 

@@ -1,4 +1,4 @@
-"""`rltf doctor`: what `import verl` hides, said aloud, for the driver and for a real Ray worker."""
+"""`rltf doctor`: reports what `import verl` hides, for the driver and for a real Ray worker."""
 
 from __future__ import annotations
 

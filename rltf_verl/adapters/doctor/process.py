@@ -191,7 +191,7 @@ def _plugin(loaded: bool) -> Check:
         found[0].load()
     except Exception as error:  # whatever it is, verl hides it
         return Check(
-            "plugin", "failed", f"verl could not load it: {describe(error)}", "mend that error"
+            "plugin", "failed", f"verl could not load it: {describe(error)}", "fix that error"
         )
     return Check(
         "plugin",

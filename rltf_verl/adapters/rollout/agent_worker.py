@@ -56,6 +56,7 @@ def share_the_work(puts_module: Any = agent_loop_tq, loops_module: Any = agent_l
     if not isinstance(puts_module.tq, BatchedPuts):
         to_tensors = puts_module.list_of_dict_to_tensordict
         puts_module.tq = BatchedPuts(puts_module.tq, to_tensors)
+        # Rows stay a list until `BatchedPuts` makes one TensorDict of many puts.
         puts_module.list_of_dict_to_tensordict = list
         loops_module.hydra = OneLoop(loops_module)
 
@@ -100,7 +101,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         except (
             Exception
         ) as error:  # verl logs one traceback per session; `rltf/session/lost_share` counts them
-            where = f"session {kwargs.get('session_id')} of row {trajectory.get('sample_index')}"
+            where = f"episode {kwargs.get('session_id')} of row {trajectory.get('sample_index')}"
             lost.name("an episode was lost", f"{where}, step {trajectory.get('step')}", error)
             raise
 

@@ -146,7 +146,8 @@ def rltf_of(config: DictConfig) -> RLTFConfig:
     """The `rltf:` block as it is written. Raises ConfigError."""
     if config.get("rltf") is None:
         raise ConfigError(
-            "no `rltf:` block in the config: start from one of ours, e.g. --config-name=rltf_sd"
+            "no `rltf:` block in the config: start from a config of this package, e.g."
+            " --config-name=rltf_sd"
         )
     block: Any = OmegaConf.to_container(config.rltf, resolve=True)
     return RLTFConfig.from_mapping(block)

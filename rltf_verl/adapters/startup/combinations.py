@@ -40,7 +40,7 @@ def own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]]
             not episode.pair_sessions or rollout.n % 2 == 0,
             (
                 f"actor_rollout_ref.rollout.n={rollout.n}: rltf.episode.pair_sessions=true needs an"
-                " even number of sessions"
+                " even number of episodes"
             ),
         ),
         (
@@ -48,14 +48,14 @@ def own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]]
             (
                 "rltf.episode.pair_sessions=true: with"
                 f" trainer.v1.trainer_mode={config.trainer.v1.trainer_mode} an interrupted first"
-                " answer goes on with new weights and need not be shared; use rltf_sync, or set it"
-                " to false"
+                " answer continues with new weights and need not be shared; use rltf_sync, or"
+                " set it to false"
             ),
         ),
         (
             not episode.pair_sessions or rollout.name in ENGINES_WITH_SEEDS,
             (
-                "rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its"
+                "rltf.episode.pair_sessions=true: two episodes share a first answer by sharing its"
                 f" seed, which the engine {rollout.name} does not take; use"
                 f" {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false"
             ),
@@ -83,7 +83,7 @@ def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bo
     line = (
         branch is None,
         (
-            f"rltf.episode.branch_turn={branch}: sessions of provider {name} wait for each"
+            f"rltf.episode.branch_turn={branch}: episodes of provider {name} wait for each"
             " other turn by turn, and a tree has several attempts at one; set it to null"
         ),
     )

@@ -57,7 +57,7 @@ USELESS: dict[str, str] = {
         GRADES + "set it to null and use rltf.env.sandbox=sandbox_fusion with rltf.env.url"
     ),
     "critic.enable": "there is no value model, it would be trained and not used; set it to null",
-    "trainer.critic_warmup": "there is no critic; set it to 0",
+    "trainer.critic_warmup": "there is no value model; set it to 0",
     "algorithm.use_pf_ppo": "rows are not resampled; set it to False",
     "distillation.enabled": "verl's teacher distillation does not know our rows; set it to False",
     "algorithm.use_kl_in_reward": f"not supported with per-turn rewards; use {ACTOR}.use_kl_loss",
@@ -70,7 +70,7 @@ USELESS: dict[str, str] = {
         " prompt; set it to False"
     ),
     f"{ACTOR}.loss_scale_factor": (
-        "every role is divided by one constant, sessions x data.max_response_length; set it to null"
+        "every role is divided by one constant, episodes x data.max_response_length; set it to null"
     ),
     f"{ROLLOUT}.ignore_eos": "no answer would ever end; set it to False",
     f"{ROLLOUT}.enable_rollout_routing_replay": (
@@ -117,7 +117,7 @@ IGNORED: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     f"{ROLLOUT}.multi_turn.num_repeat_rollouts": (
         (None,),
-        f"{ROLLOUT}.n is the number of sessions",
+        f"{ROLLOUT}.n is the number of episodes",
     ),
 }
 """Settings without effect here: values that nobody meant, and what is read instead."""

@@ -48,7 +48,7 @@ class Vital:
             ray.get(answer)
         except (ActorDiedError, OutOfMemoryError) as error:  # Ray's own killer has its own word
             raise RuntimeError(
-                f"{name} has died, and verl would wait without end for sessions that need it. The"
+                f"{name} has died, and verl would wait without end for episodes that need it. The"
                 " usual reason is memory: set actor_rollout_ref.rollout.agent.num_workers or"
                 " data.train_batch_size lower if Ray or the kernel says so. The same command goes"
                 " on from the last checkpoint."

@@ -257,7 +257,7 @@ def _require_text(key: str, name: str, rows: Any, field: str) -> None:
         if nested or (isinstance(value, str) and not value.strip()):
             raise ValueError(
                 f"{key}={name}, row {i}: {field}={str(value)[:40]!r} must be text, and not empty;"
-                " mend or drop the row"
+                " fix or drop the row"
             )
 
 

@@ -145,6 +145,7 @@ def _marked(said: Feedback, leaks: Sequence[Leak]) -> Feedback:
 
 
 def _next_seed(seed: int, k: int) -> int:
+    # 63 bits, as `episode.seeds.sampling_seed`: a seed fits a signed 64-bit number.
     return (
         int.from_bytes(hashlib.blake2b(f"{seed}/again/{k}".encode(), digest_size=8).digest(), "big")
         >> 1

@@ -63,7 +63,7 @@ def _generated(run: Run) -> Series:
 def _of_log(run: Run, amounts: Series) -> Series:
     trained = [step for step, found in run.log.items() if found.sessions]
     if not trained:
-        raise NotKnownError("no episode log with training sessions")
+        raise NotKnownError("no episode log with training episodes")
     if trained[0] > 1:
         raise NotKnownError(f"its episode log begins with step {trained[0]}")
     return _sums({step: amount for step, amount in amounts.items() if step <= trained[-1]})
@@ -138,11 +138,11 @@ def _sums(amounts: Series) -> Series:
 MEASURES: dict[str, list[Measure]] = {
     "step": [Measure("training step", _steps)],
     "rollouts": [
-        Measure("training sessions", _counted_sessions),
-        Measure("training sessions in the episode log", _sessions),
+        Measure("training episodes", _counted_sessions),
+        Measure("training episodes in the episode log", _sessions),
     ],
     "tokens": [
-        Measure("tokens generated in training sessions", _counted_tokens),
+        Measure("tokens generated in training episodes", _counted_tokens),
         Measure("tokens of the attempts in the episode log", _generated),
         Measure("tokens trained on (prompts and responses)", _trained_tokens),
     ],

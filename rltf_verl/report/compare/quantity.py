@@ -98,7 +98,7 @@ def _why_not(runs: Sequence[Run], sources: Sequence[Mapping[str, str]]) -> str:
     if neither is not None:
         return (
             f"{neither.name}: no first-turn accuracy of a validation in it (val-core/<data"
-            " source>/acc/mean@n, or validation sessions in an episode log); choose another metric"
+            " source>/acc/mean@n, or validation episodes in an episode log); choose another metric"
             " with --metric"
         )
     with_one = next(run for run in runs if not run.series(LOGGED))

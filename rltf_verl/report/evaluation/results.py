@@ -97,11 +97,11 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         ValueError: no sessions, or one that branches.
     """
     if not records:
-        raise ValueError("no sessions to evaluate")
+        raise ValueError("no episodes to evaluate")
     for record in records:
         if any(turn["parent"] not in (None, k - 1) for k, turn in enumerate(record["turns"])):
             raise ValueError(
-                f"session {record['session_id']} of problem {record['index']} branches; choose"
+                f"episode {record['session_id']} of problem {record['index']} branches; choose"
                 " validation"
             )
     table, problem = SessionTable.of(records), problem_numbers(records)

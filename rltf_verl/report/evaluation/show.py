@@ -62,7 +62,7 @@ def notes(results: Results) -> list[str]:
     fewest, most = results.samples
     each = str(most) if fewest == most else f"{fewest} to {most}"
     said = [
-        f"{results.problems} problems, {each} sessions each, {results.sessions} in all; per cent, "
+        f"{results.problems} problems, {each} episodes each, {results.sessions} in all; per cent, "
         "in brackets: 95 % intervals by bootstrap over problems"
     ]
     if results.ungraded:
@@ -72,13 +72,13 @@ def notes(results: Results) -> list[str]:
     unavailable = results.stops.get("feedback_unavailable", 0)
     if unavailable:
         said.append(
-            f"{unavailable} sessions ended early for want of feedback; their last answer stands"
+            f"{unavailable} episodes ended early for want of feedback; their last answer counts"
         )
     too_long = results.stops.get("prompt_too_long", 0)
     if too_long:
         said.append(
-            f"{too_long} sessions ended early because the next prompt was too long; their last"
-            " answer stands"
+            f"{too_long} episodes ended early because the next prompt was too long; their last"
+            " answer counts"
         )
     return said
 
@@ -124,7 +124,7 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
                 axes,
                 rounds,
                 [t.standing for t in result.turns],
-                "the answer that stands",
+                "the last answer so far",
                 BLUE,
                 "o-",
                 0.0,

@@ -23,7 +23,7 @@ from rltf_verl.report.probe.rules_feedback import (
 )
 from rltf_verl.report.probe.rules_method import far_answers, preset, slow_judge
 
-Verdict = Literal["go", "change first", "too few sessions"]
+Verdict = Literal["go", "change first", "too few episodes"]
 
 RULES: tuple[Callable[[Probe], Answer], ...] = (
     never_right,
@@ -44,7 +44,7 @@ RULES: tuple[Callable[[Probe], Answer], ...] = (
 
 
 def advise(probe: Probe) -> tuple[Verdict, list[Advice], list[Undecided]]:
-    """What to do: `change first` if a finding that blocks is certain, `too few sessions` if one is
+    """What to do: `change first` if a finding that blocks is certain, `too few episodes` if one is
     open, else `go`.
     """
     answers = [rule(probe) for rule in RULES]
@@ -52,4 +52,4 @@ def advise(probe: Probe) -> tuple[Verdict, list[Advice], list[Undecided]]:
     undecided = [answer for answer in answers if isinstance(answer, Undecided)]
     if any(one.blocks for one in advice):
         return "change first", advice, undecided
-    return "too few sessions" if undecided else "go", advice, undecided
+    return "too few episodes" if undecided else "go", advice, undecided

@@ -55,7 +55,7 @@ def _told(p: Probe) -> Advice:
         )
     if setting.guard not in ("none", "warn"):
         why = (
-            "the guard cuts or keeps it back: the provider is paid for what nobody reads, and"
+            "the guard cuts or keeps it back: the provider is paid for what no one reads, and"
             " second turns are lost"
         )
     return Advice("feedback_tells", True, finding, why, _against_leaks(setting))

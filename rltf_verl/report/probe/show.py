@@ -41,7 +41,7 @@ LABELS = {
 }
 """Name of a measure -> what it is, in the table."""
 
-STYLES = {"go": "green", "change first": "red", "too few sessions": "yellow"}
+STYLES = {"go": "green", "change first": "red", "too few episodes": "yellow"}
 
 
 def share_table(probe: Probe) -> list[tuple[str, ...]]:
@@ -82,7 +82,7 @@ def judge_table(load: JudgeLoad) -> list[tuple[str, ...]]:
     """A header and a line per number."""
     price = "set feedback.price.prompt and feedback.price.completion"
     numbers = {
-        "calls per session": f"{load.calls_per_session:.2f}",
+        "calls per episode": f"{load.calls_per_session:.2f}",
         "calls per training step": f"{load.calls_per_step:.0f}",
         "seconds per text, 50 / 90 / 99 %": " / ".join(
             "–" if q is None else f"{q:.2f}"
@@ -96,7 +96,7 @@ def judge_table(load: JudgeLoad) -> list[tuple[str, ...]]:
             if load.seconds_per_step is None
             else f"{load.seconds_per_step:.1f}, bound by {load.bound_by}"
         ),
-        "cost per session": (
+        "cost per episode": (
             price if load.cost_per_session is None else f"{load.cost_per_session:.6f}"
         ),
         "cost per step": price if load.cost_per_step is None else f"{load.cost_per_step:.4f}",
@@ -130,7 +130,7 @@ def show(
     out = console or Console()
     sessions, problems = probe.measured.sessions, probe.measured.problems
     out.print(
-        f"{sessions} sessions at {problems} problems; intervals by bootstrap over problems",
+        f"{sessions} episodes at {problems} problems; intervals by bootstrap over problems",
         soft_wrap=True,
     )
     show_table(share_table(probe), out)
@@ -144,7 +144,7 @@ def show(
         for change in one.change:
             _say(out, "  → ", change, "cyan")
     for open_one in undecided:
-        _say(out, "? too few sessions to tell: ", open_one.finding, "yellow")
+        _say(out, "? too few episodes to tell: ", open_one.finding, "yellow")
     _say(out, "verdict: ", verdict, STYLES[verdict])
 
 

@@ -31,7 +31,7 @@ def show_parity(report: Report, console: Console | None = None) -> None:
     """
     out = console or Console()
     table = Table("case")
-    for header in ("numbers", "differ", "mended"):
+    for header in ("numbers", "differ", "fixed"):
         table.add_column(header, justify="right")
     for name, s in report.sections.items():
         numbers = (s.num_compared, s.num_different, s.num_mended)
@@ -94,7 +94,7 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     out.rule(
         Text(
             printable(
-                f"{where} · {record['env']} {record['index']} · session {record['session_id']}"
+                f"{where} · {record['env']} {record['index']} · episode {record['session_id']}"
             )
         )
     )

@@ -19,7 +19,7 @@ def show_check(
     errors: Sequence[str],
     console: Console | None = None,
 ) -> None:
-    """Rows and repeated questions per file, token counts, notes, and what must be mended."""
+    """Rows and repeated questions per file, token counts, notes, and what must be fixed."""
     out = console or Console()
     show_table(
         [
@@ -39,7 +39,7 @@ def show_check(
     for note in notes:
         say(out, "note: ", note, "yellow")
     for error in errors:
-        say(out, "mend: ", error, "red")
+        say(out, "fix: ", error, "red")
     if not errors:
         say(out, "", "all rows are fine", "green")
 

@@ -90,7 +90,7 @@ def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
     if right is not None:
         _block(out, f"a right answer ({right['form']})", right["text"], "green", whole)
     elif problem["reference"].strip():
-        _block(out, "reference, graded wrong as it stands", problem["reference"], "yellow", whole)
+        _block(out, "reference, graded wrong as written", problem["reference"], "yellow", whole)
     for k, turn in enumerate(problem["turns"][:1] if brief else problem["turns"], start=1):
         name = "first prompt" if k == 1 else f"prompt {k}, after feedback"
         _block(out, f"{name} ({turn['prompt_tokens']} tokens)", turn["prompt"], "", whole)

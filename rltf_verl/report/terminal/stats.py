@@ -26,7 +26,7 @@ def tables(ranges: Sequence[Stats]) -> list[Table]:
             ("steps", "turn", "num", *REVISIONS),
             *(_revisions(w, t) for w, t in turns if t.revisions.num),
         ],
-        [("steps", "sessions", "friction", "ended"), *map(_sessions, ranges)],
+        [("steps", "episodes", "friction", "ended"), *map(_sessions, ranges)],
         [
             ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks"),
             *map(_feedback, ranges),

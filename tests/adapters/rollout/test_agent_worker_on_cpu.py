@@ -53,7 +53,7 @@ def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker, capl
     assert [str(e) for e in outcomes] == [f"session {i}" for i in range(4)]
     (record,) = caplog.records
     assert (
-        "an episode was lost: session 0 of row 7, step 3: TypeError: session 0 ("
+        "an episode was lost: episode 0 of row 7, step 3: TypeError: session 0 ("
         in record.getMessage()
     )
 

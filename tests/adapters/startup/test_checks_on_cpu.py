@@ -86,7 +86,7 @@ REFUSED = {  # what is set, and how the message starts
     ),
     "an odd number of sessions in pairs": (
         f"rltf.episode.pair_sessions=true {ROLLOUT}.n=3",
-        f"{ROLLOUT}.n=3: rltf.episode.pair_sessions=true needs an even number of sessions",
+        f"{ROLLOUT}.n=3: rltf.episode.pair_sessions=true needs an even number of episodes",
     ),
     "pairs in an asynchronous mode": (
         "rltf.episode.pair_sessions=true trainer.v1.trainer_mode=rltf_colocate_async",
@@ -98,7 +98,7 @@ REFUSED = {  # what is set, and how the message starts
     "pairs on an engine without seeds": (
         f"rltf.episode.pair_sessions=true {ROLLOUT}.name=sglang",
         (
-            "rltf.episode.pair_sessions=true: two sessions share a first answer by sharing its"
+            "rltf.episode.pair_sessions=true: two episodes share a first answer by sharing its"
             " seed, which the engine sglang does not take"
         ),
     ),
@@ -250,7 +250,7 @@ REFUSED = {  # what is set, and how the message starts
     ),
     "critic_warmup": (
         "trainer.critic_warmup=2",
-        "trainer.critic_warmup=2: there is no critic; set it to 0",
+        "trainer.critic_warmup=2: there is no value model; set it to 0",
     ),
     "old trainer": (
         "trainer.use_v1=false",
@@ -357,7 +357,7 @@ def test_a_loss_of_your_own_says_that_it_is_a_token_sum(verl_config, monkeypatch
 def test_a_config_without_our_block_says_where_to_start(verl_config):
     config = verl_config()
     del config["rltf"]
-    with pytest.raises(ConfigError, match="no `rltf:` block in the config: start from one of ours"):
+    with pytest.raises(ConfigError, match="no `rltf:` block in the config: start from a config"):
         checks.check_config(config)
 
 

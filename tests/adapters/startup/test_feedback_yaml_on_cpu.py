@@ -88,7 +88,7 @@ WORKERS = "actor_rollout_ref.rollout.agent.num_workers=8"
 ALONE = {
     "a tree": (
         ["rltf.episode.horizon=3", "rltf.episode.branch_turn=1"],
-        "rltf.episode.branch_turn=1: sessions of provider {} wait for each other turn by turn, ",
+        "rltf.episode.branch_turn=1: episodes of provider {} wait for each other turn by turn, ",
     ),
     "problems one by one": (
         ["trainer.v1.trainer_mode=rltf_colocate_async"],

@@ -72,7 +72,7 @@ def test_the_preset_is_multi_turn_grpo_and_the_defaults():
 REFUSED = {  # what is set, and how the message starts
     "a sibling alone": (
         ["rltf.teacher.reads=sibling", "actor_rollout_ref.rollout.n=1"],
-        "actor_rollout_ref.rollout.n=1: rltf.teacher.reads=sibling needs other sessions of the",
+        "actor_rollout_ref.rollout.n=1: rltf.teacher.reads=sibling needs other episodes of the",
     ),
     "divergence": (
         ["rltf.logit_distill.divergence=kl"],
@@ -119,7 +119,7 @@ REFUSED = {  # what is set, and how the message starts
     ),
     "nobody asks": (
         ["rltf.teacher.kind=base", "rltf.logit_distill.weight=0"],
-        "rltf.teacher.kind=base: nobody asks the teacher; ",
+        "rltf.teacher.kind=base: no one asks the teacher; ",
     ),
 }
 

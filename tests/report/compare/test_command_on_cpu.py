@@ -34,7 +34,7 @@ def test_tables_files_and_pictures(tmp_path):
     assert "0.350±0.071" in result.stdout
     assert "+0.300 *" in result.stdout
     assert (
-        "left out: --x rollouts: no rltf/session/total; no episode log with training sessions"
+        "left out: --x rollouts: no rltf/session/total; no episode log with training episodes"
         in result.stdout
     )
     assert "left out: --x cost: " in result.stdout

@@ -52,6 +52,7 @@ def attend(
     assert dropout == 0, "models with dropout take the padded path"
     n, size = query.shape[2:]
     scale = size**-0.5 if scaling is None else scaling
+    # As many sequences at once as have their keys in the cache together.
     rows = max(1, CACHED // key[0].numel())
     if attention_mask is None or (n > 1 and max(n, key.shape[2]) > DENSE_WIDTH):
         out = _fused(query, key, value, attention_mask, scale)
@@ -74,6 +75,7 @@ def _dense(
     scores = scores.view(batch, heads, n, -1)
     seen = mask.dtype == torch.bool
     scores = scores.masked_fill(~mask, -torch.inf) if seen else scores + mask
+    # Back to one matrix per group of heads, as `grouped`, for the product with its values.
     probs = scores.softmax(-1).view(batch, groups, heads // groups * n, -1)
     return (probs @ value.float()).view(batch, heads, n, size).to(query.dtype)
 

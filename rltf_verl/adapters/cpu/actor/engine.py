@@ -191,8 +191,10 @@ def response_positions(data: TensorDict) -> torch.Tensor:
     lengths, mask = data["input_ids"].offsets().diff(), data["loss_mask"]
     wanted = mask.offsets().diff()
     if bool((wanted == lengths).all()):
+        # A token is predicted one position earlier; a row's end must not take the next row's start.
         set_here = mask.values().roll(-1) != 0
         set_here[ends - 1] = False
         return set_here.nonzero().squeeze(-1)
+    # A response begins at end − length, predicted one earlier; `arange` counts on over all rows.
     first = torch.repeat_interleave(ends - wanted - 1 - mask.offsets()[:-1], wanted)
     return torch.arange(len(first)) + first

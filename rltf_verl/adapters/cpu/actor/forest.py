@@ -64,6 +64,7 @@ def pack(rows: Sequence[Ids], max_nodes: int = DENSE_WIDTH) -> list[Bin]:
         rows: tokens.
         max_nodes: no bin with several rows has more.
     """
+    # Big-endian bytes sort as numbers do: rows with the longest common prefixes are neighbours.
     order = sorted(range(len(rows)), key=lambda i: rows[i].astype(">i4").tobytes())
     shared = [0] + [_shared(rows[a], rows[b]) for a, b in pairwise(order)]
     lengths = [len(rows[i]) for i in order]
@@ -105,6 +106,7 @@ def lay_out(rows: Sequence[Ids], bins: Sequence[Bin]) -> Forest:
     for b, one in enumerate(bins):
         path, used = np.zeros(0, dtype=np.int64), 0
         for row, shared in zip(one.rows, one.shared, strict=True):
+            # `path`: node of each token, those shared with the row before, then the new ones.
             end = used + len(rows[row]) - shared
             path = np.concatenate([path[:shared], np.arange(used, end)])
             ids[b, used:end], positions[b, used:end] = rows[row][shared:], np.arange(end - used)
@@ -148,6 +150,7 @@ def _halves(bins: list[Bin]) -> tuple[list[Bin], list[Bin]]:
     """Two micro-batches out of one."""
     if len(bins) > 1:
         return bins[::2], bins[1::2]
+    # Only one bin is left: its rows are halved.
     ((one,),) = (bins,)
     half = len(one.rows) // 2
     if half == 0:

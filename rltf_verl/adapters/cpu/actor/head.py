@@ -56,11 +56,13 @@ class LabelLogProbs(torch.autograd.Function):
         for start, logits, _ in _tiles(h, weight, temperature):
             here = _inside(by_label, start, logits.shape[1])
             chosen[here] = logits[where[here], labels[here] - start]
+            # Streaming log-sum-exp: sums are relative to `top`; a higher maximum rescales them.
             higher = torch.maximum(top, logits.amax(-1))
             decay = (top - higher).exp()
             if with_entropy:
                 shifted = logits - higher[:, None]
                 p = shifted.exp()
+                # Σ e^s·s, s = z − top; a new top shifts each s (the first time by −inf, at mass 0).
                 weighted = decay * (weighted + torch.nan_to_num(top - higher, neginf=0.0) * mass)
                 weighted += torch.einsum("ij,ij->i", p, shifted)
             else:

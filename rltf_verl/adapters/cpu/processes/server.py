@@ -126,6 +126,7 @@ class Server:
         """Serve for ever. Returns in each fork, with what it is to run."""
         for end in (self._wake, self._woken):
             end.setblocking(False)
+        # Self-pipe: the handler does nothing, but the byte that Python writes for it ends `select`.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -333,6 +334,7 @@ def become(request: Request) -> NoReturn:
 def end_with(parent: int) -> None:
     """Let the kernel end this process when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The parent may have ended before the call above, which then waits for the new parent's end.
     if os.getppid() != parent:
         os._exit(1)
 

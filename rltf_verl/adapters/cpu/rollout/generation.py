@@ -247,6 +247,7 @@ class BatchGenerator:
 
     def _remove_finished(self) -> list[Result]:
         finished = []
+        # From the end: the last row, which fills the gap, has been looked at already.
         for slot in reversed(range(len(self._rows))):
             if self._rows[slot].done:
                 finished.append(self._rows[slot].result(COMPLETED, self.version))

@@ -83,6 +83,7 @@ class GenerationLoop:
                 calls, self._calls = self._calls, []
             for function, future in calls:
                 _settle(future, function, self._generator)
+            # Read without the lock: a pause that begins right now takes effect one step later.
             if not self._paused:
                 self._step()
 
@@ -101,6 +102,7 @@ class GenerationLoop:
             self._fail(error)
 
     def _deliver(self, results: list[Result]) -> None:
+        # No lock here and in `_fail`: one `pop` is atomic, and only this thread takes entries out.
         for result in results:
             self._futures.pop(result.request_id).set_result(result)
 

@@ -110,6 +110,7 @@ def processed_log_probs(logits: torch.Tensor, params: Sequence[SamplingParams]) 
         top_k = torch.tensor(
             [p.top_k if c and p.top_k > 0 else vocab for p, c in zip(params, cut, strict=True)]
         )
+        # No cumulated mass reaches 2.0, so a row that is not cut keeps all tokens.
         top_p = torch.tensor([p.top_p if c else 2.0 for p, c in zip(params, cut, strict=True)])
         logits = _truncate(logits, top_k, top_p)
     return logits.log_softmax(-1)
@@ -139,6 +140,7 @@ def _invert(log_probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """
     if log_probs.shape[-1] <= BLOCK:
         return _search(log_probs.double().exp(), uniforms)[0]
+    # Tokens that the last block lacks; padded with mass 0.
     spare = -log_probs.shape[-1] % BLOCK
     probs = torch.nn.functional.pad(log_probs.exp(), (0, spare)).unflatten(-1, (-1, BLOCK))
     block, rest = _search(probs.sum(-1, dtype=torch.float64), uniforms)

@@ -46,6 +46,7 @@ class SlotLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         self.reserve(len(key_states), self.owner.width)
+        # Index tensors around a slice pair up, slot i with length i, and come first: [N, heads, D].
         place = self.owner.slots, slice(None), self.owner.lengths
         self.keys[place], self.values[place] = key_states[:, :, 0], value_states[:, :, 0]
         used = slice(len(key_states)), slice(None), slice(self.owner.width)
@@ -71,6 +72,7 @@ def _grown(states: torch.Tensor, slots: int, columns: int) -> torch.Tensor:
 
 
 def _rounded(size: int, step: int) -> int:
+    # −(−a // b) rounds up.
     return -(-size // step) * step
 
 

@@ -47,7 +47,7 @@ function link(one, id) {
     {
       href: `#session-${one}`,
       "aria-current": one === id ? "true" : null,
-      "aria-label": `step ${step[one]}, session ${session[one]}: ${verdicts[one]}`,
+      "aria-label": `step ${step[one]}, episode ${session[one]}: ${verdicts[one]}`,
     },
     ...marksOf(verdicts[one]),
   );
