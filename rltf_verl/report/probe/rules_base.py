@@ -70,7 +70,7 @@ def always_right(p: Probe) -> Answer:
             True,
             f"the base solves {rate.hits:g} of {rate.cases} first answers; groups of {n} all right:"
             f" {shown(groups)}",
-            "there is nothing left to learn, and no second turn to learn from: sessions end when"
+            "there is nothing left to learn, and no second turn to learn from: episodes end when"
             " they are solved",
             ("data.train_files=… of harder problems",),
         ),

@@ -168,7 +168,7 @@ def feedback_fails(p: Probe) -> Answer:
         "feedback_fails",
         True,
         f"feedback that was asked for and did not come: {shown(fails)}",
-        "such sessions have no second turn to learn from, or go on with a fixed sentence",
+        "such episodes have no second turn to learn from, or go on with a fixed sentence",
         ("rltf inspect DIR shows why", *busy),
     )
 
