@@ -245,7 +245,7 @@ def test_a_slow_reader_gets_all_of_it(served, monkeypatch):
         num = 0
         while piece := connection.recv(1_000_000):
             num += len(piece)
-            time.sleep(0.1)
+            time.sleep(0.04)
     assert num > len(body)
 
 
