@@ -7,13 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.contract import check_env, hostile_texts
 from rltf_verl.envs.base import Splits
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Grade, Problem
+from tests.support.commands import rltf
 
 
 class Doubles:
@@ -150,15 +149,11 @@ def test_the_command_checks_a_file_of_ones_own(tmp_path: Path) -> None:
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from test_contract_on_cpu import Doubles, Talkative\n"
     )
-    good = CliRunner().invoke(
-        app, ["env", "check", f"{mine}:Doubles", "--num", "4", "--hostile", "20"]
-    )
-    bad = CliRunner().invoke(
-        app, ["env", "check", f"{mine}:Talkative", "--num", "4"], env={"COLUMNS": "200"}
-    )
+    good = rltf("env", "check", f"{mine}:Doubles", "--num", "4", "--hostile", "20")
+    bad = rltf("env", "check", f"{mine}:Talkative", "--num", "4", columns=200)
     assert (good.exit_code, bad.exit_code) == (0, 1), good.output + bad.output
     assert "template critique" in good.output
     assert "Your Previous Solution:" in good.output
     assert "level verdict, about" in bad.stdout
-    options = CliRunner().invoke(app, ["env", "check", "binary_matrix", "n_min=9", "n_max=3"])
+    options = rltf("env", "check", "binary_matrix", "n_min=9", "n_max=3")
     assert "rltf.env.n_max=3" in options.stderr

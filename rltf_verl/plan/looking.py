@@ -55,7 +55,8 @@ def look(config: DictConfig) -> Inputs:
 
 def _unrecorded(config: DictConfig) -> Parts:
     """The parts of the run, which write nothing."""
-    quiet = config.copy()
+    block = OmegaConf.to_container(config.rltf, resolve=True) if config.get("rltf") else None
+    quiet = OmegaConf.create({"rltf": block})
     if OmegaConf.select(quiet, "rltf.feedback.record_dir") is not None:
         quiet.rltf.feedback.record_dir = None
     return parts_of(quiet)

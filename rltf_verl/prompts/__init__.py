@@ -44,6 +44,7 @@ def _environment() -> SandboxedEnvironment:
     )
 
 
+@cache
 def template_names() -> tuple[str, ...]:
     """Names that `render` knows, e.g. `revise/guide`, sorted; without the parts that templates
     share (`_…`).

@@ -20,6 +20,7 @@ from rltf_verl.data.schema import read_provenance
 from rltf_verl.report.terminal.console import show_table
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from tests.support.commands import rltf
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "parity_cases.json"
 RAMP = {
@@ -37,10 +38,6 @@ OTHER_SCHEMAS = [
     {"cases": [{"name": "x", "groups": 3}]},
     "x",
 ]
-
-
-def rltf(*words: object):
-    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "120"})
 
 
 def write(path: Path, content: object) -> Path:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.cli.common import nested
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
+from tests.support.commands import rltf
 from tests.support.judge.server import InThread, JudgeServer
 
 DATA = {"matrix": [[0, 1], [1, 1]], "solution": [[0, 1], [1, 2]], "n": 2}
@@ -24,19 +23,20 @@ def server() -> Iterator[JudgeServer]:
         yield thread.server
 
 
-def rltf(*words: object):
-    return CliRunner().invoke(
-        app, ["judge", *(str(word) for word in words)], env={"COLUMNS": "160"}
-    )
-
-
 def endpoint(server: JudgeServer) -> list[str]:
     return [f"endpoint.base_url={server.url}", "endpoint.model=m", "limits.max_attempts=1"]
 
 
 def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> None:
     result = rltf(
-        "try", *endpoint(server), "style=guide", "price.prompt=1", "env.n_max=3", "--num", 2
+        "judge",
+        "try",
+        *endpoint(server),
+        "style=guide",
+        "price.prompt=1",
+        "env.n_max=3",
+        "--num",
+        2,
     )
     assert result.exit_code == 0, result.output
     assert len(server.bodies) == 2
@@ -60,27 +60,29 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
         validate=False,
         uid="u",
     )
-    result = rltf("try", *endpoint(server), "--log", tmp_path)
+    result = rltf("judge", "try", *endpoint(server), "--log", tmp_path)
     assert result.exit_code == 0, result.output
     assert "my wrong answer" in result.stdout
     assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
-    other = rltf("try", *endpoint(server), "--log", tmp_path, "--env", "no_such")
+    other = rltf("judge", "try", *endpoint(server), "--log", tmp_path, "--env", "no_such")
     assert "rltf.env.name='no_such'" in other.stderr
     (tmp_path / "none").mkdir()
-    none = rltf("try", *endpoint(server), "--log", tmp_path / "none")
+    none = rltf("judge", "try", *endpoint(server), "--log", tmp_path / "none")
     assert "no wrong attempt in it" in none.stderr
-    assert "no such folder" in rltf("try", *endpoint(server), "--log", tmp_path / "no").stderr
+    assert (
+        "no such folder" in rltf("judge", "try", *endpoint(server), "--log", tmp_path / "no").stderr
+    )
 
 
 def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None:
     server.script = ["500"] * 3
-    result = rltf("try", *endpoint(server))
+    result = rltf("judge", "try", *endpoint(server))
     assert result.exit_code == 1
     assert "lastly server_error: HTTP 500" in result.stdout
 
 
 def test_bench_counts_and_measures(server: JudgeServer) -> None:
-    result = rltf("bench", *endpoint(server), "--num", 40, "limits.max_concurrency=8")
+    result = rltf("judge", "bench", *endpoint(server), "--num", 40, "limits.max_concurrency=8")
     assert result.exit_code == 0, result.output
     assert server.peak <= 8
     for told in ("calls_per_s", "latency_p99_s", "failed_share"):
@@ -99,7 +101,7 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
     ],
 )
 def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:
-    result = rltf(*words)
+    result = rltf("judge", *words)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
     assert told in result.stderr
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from hydra._internal.utils import get_args_parser
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.cli.seeds import runs_of
+from tests.support.commands import rltf
 
 TRAINER = """
 import json, os, sys
@@ -53,10 +52,6 @@ def trainer(tmp_path):
     return make
 
 
-def rltf(*words):
-    return CliRunner().invoke(app, ["seeds", *map(str, words)], env={"COLUMNS": "120"})
-
-
 ARMS = ("--arm", "grpo=method=grpo", "--arm", "sd='method=sd'")
 
 
@@ -69,6 +64,7 @@ def times(out):
 def test_every_arm_and_seed_is_a_run_of_its_own_and_all_are_compared(tmp_path, trainer):
     out = tmp_path / "out"
     result = rltf(
+        "seeds",
         "--seeds",
         "0,2",
         "--out",
@@ -120,9 +116,9 @@ def test_what_is_finished_is_skipped_and_the_comparison_is_made_again(tmp_path, 
         "--",
         "a=b",
     )
-    assert rltf(*words).exit_code == 0
+    assert rltf("seeds", *words).exit_code == 0
     (tmp_path / "out" / "compare" / "compare.json").unlink()
-    result = rltf(*words)
+    result = rltf("seeds", *words)
     assert (result.exit_code, times(tmp_path / "out")) == (0, {"run_seed0": 1, "run_seed1": 1})
     assert "run_seed0: finished earlier" in result.stdout
     assert (tmp_path / "out" / "compare" / "compare.json").exists()
@@ -141,12 +137,12 @@ def test_a_failure_ends_it_with_its_status_and_the_next_call_goes_on_there(tmp_p
         "--",
         "a=b",
     )
-    result = rltf(*words)
+    result = rltf("seeds", *words)
     assert result.exit_code == 7
     assert "run_seed1: failed with exit status 7; see " in result.stderr
     assert times(tmp_path / "out") == {"run_seed0": 1, "run_seed1": 1}
     assert not (tmp_path / "out" / "compare").exists()
-    assert rltf(*words).exit_code == 0
+    assert rltf("seeds", *words).exit_code == 0
     assert times(tmp_path / "out") == {"run_seed0": 1, "run_seed1": 2, "run_seed2": 1}
 
 
@@ -154,6 +150,7 @@ def test_it_keeps_going_where_that_is_asked_for_and_compares_what_is_there(tmp_p
     out = tmp_path / "out"
     program = trainer("run_seed0")
     result = rltf(
+        "seeds",
         "--seeds",
         "0,1",
         "--out",
@@ -174,7 +171,7 @@ def test_the_first_arm_is_the_baseline_also_when_its_first_run_has_failed(tmp_pa
     out = tmp_path / "out"
     program = trainer("grpo_seed0", "sd_seed1")
     words = ("--out", out, "--keep-going", "--x", "step", "--program", program, "--", "a=b")
-    assert rltf("--seeds", "0,1", *ARMS, *words).exit_code == 7
+    assert rltf("seeds", "--seeds", "0,1", *ARMS, *words).exit_code == 7
     told = json.loads((out / "compare" / "compare.json").read_text())
     assert [arm["arm"] for arm in told["panels"][0]["arms"]] == ["grpo", "sd"]
 
@@ -182,7 +179,7 @@ def test_the_first_arm_is_the_baseline_also_when_its_first_run_has_failed(tmp_pa
 def test_nothing_is_compared_with_a_baseline_that_is_not_there(tmp_path, trainer):
     out = tmp_path / "out"
     words = ("--out", out, "--keep-going", "--x", "step", "--program", trainer("grpo_seed0"), "--")
-    result = rltf("--seeds", "0", *ARMS, *words, "a=b")
+    result = rltf("seeds", "--seeds", "0", *ARMS, *words, "a=b")
     assert result.exit_code == 7
     assert "--arm grpo: is the baseline, and no run of it has finished" in result.stderr
     assert not (out / "compare").exists()
@@ -191,10 +188,10 @@ def test_nothing_is_compared_with_a_baseline_that_is_not_there(tmp_path, trainer
 def test_no_run_starts_when_the_hours_are_over(tmp_path, trainer):
     out = tmp_path / "out"
     rest = ("--out", out, "--x", "step", "--program", trainer(), "--", "a=b")
-    result = rltf("--seeds", "0", "--hours", "1", *rest)
+    result = rltf("seeds", "--seeds", "0", "--hours", "1", *rest)
     assert (result.exit_code, times(out)) == (0, {"run_seed0": 1})
     (out / "compare" / "compare.json").unlink()
-    result = rltf("--seeds", "0,1", "--hours", "0", *rest)
+    result = rltf("seeds", "--seeds", "0,1", "--hours", "0", *rest)
     assert (result.exit_code, times(out)) == (0, {"run_seed0": 1})
     assert "run_seed1: not started, --hours 0 are over" in result.stdout
     assert (out / "compare" / "compare.json").exists(), "of what is there"
@@ -202,7 +199,8 @@ def test_no_run_starts_when_the_hours_are_over(tmp_path, trainer):
 
 def test_it_tells_the_time_that_is_left(tmp_path, trainer):
     result = rltf(
-        "--seeds", "0,1,2", "--out", tmp_path, "--x", "step", "--program", trainer(), "--", "a=b"
+        *("seeds", "--seeds", "0,1,2", "--out", tmp_path, "--x", "step"),
+        *("--program", trainer(), "--", "a=b"),
     )
     told = [line for line in result.stdout.splitlines() if " hours a run, about " in line]
     assert [line.rpartition(" for the ")[2] for line in told] == ["2 to come", "1 to come"]
@@ -210,8 +208,8 @@ def test_it_tells_the_time_that_is_left(tmp_path, trainer):
 
 def test_a_folder_of_another_command_is_never_resumed(tmp_path, trainer):
     words = ["--seeds", "0", "--out", tmp_path / "out", "--x", "step", "--program", trainer(), "--"]
-    assert rltf(*words, "lr=1").exit_code == 0
-    result = rltf(*words, "lr=2")
+    assert rltf("seeds", *words, "lr=1").exit_code == 0
+    result = rltf("seeds", *words, "lr=2")
     assert result.exit_code == 1
     assert "run_seed0 holds a run of another command (other words: lr=1 lr=2)" in result.stderr
     assert times(tmp_path / "out") == {"run_seed0": 1}
@@ -229,7 +227,7 @@ def test_a_folder_of_another_command_is_never_resumed(tmp_path, trainer):
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, words, message):
-    result = rltf("--out", tmp_path, *words, "--", "x=1")
+    result = rltf("seeds", "--out", tmp_path, *words, "--", "x=1")
     assert result.exit_code == 1
     assert message in result.stderr
     assert list(tmp_path.iterdir()) == []

@@ -12,24 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.data.budget import load_tokenizer, prompt_lengths
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files
 from rltf_verl.data.questions import read_questions
 from rltf_verl.data.schema import check_parquet, read_provenance
 from rltf_verl.prompts import render
+from tests.support.commands import rltf
 
 TEMPLATE = (
     "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}!{%"
     " endif %}"
 )
-
-
-def rltf(*words: object):
-    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.data.dialogues import dialogues
 from rltf_verl.runlog.about import BLOCKS, write_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from tests.support.commands import rltf
 
 
 def turn(text: str, correct: bool, hint: str | None = None, parent: int | None = None) -> Turn:
@@ -67,15 +66,13 @@ def test_every_line_of_a_tree_is_a_dialogue(tmp_path: Path) -> None:
 
 def test_the_command_writes_what_verl_reads(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "sft" / "dialogues.parquet"
-    told = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out)])
+    told = rltf("log", "export", log, "--out", out)
     assert told.exit_code == 0, told.output
     assert "2 dialogues" in told.stdout
     table = pq.read_table(out)
     assert table.column_names == ["messages", "env", "index", "num_turns", "solved"]
     assert b'"only_solved": true' in table.schema.metadata[b"rltf"]
-    none = CliRunner().invoke(
-        app, ["log", "export", str(log), "--out", str(out), "--revise", "dialog"]
-    )
+    none = rltf("log", "export", log, "--out", out, "--revise", "dialog")
     assert "--revise='dialog'" in none.stderr
     assert "known: append, attempts, compact" in none.stderr
 
@@ -83,7 +80,7 @@ def test_the_command_writes_what_verl_reads(log: Path, tmp_path: Path) -> None:
 def test_the_template_is_that_of_an_appended_run_or_ones_own(log: Path, tmp_path: Path) -> None:
     def between(*words: str) -> str:
         out = tmp_path / "dialogues.parquet"
-        told = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out), *words])
+        told = rltf("log", "export", log, "--out", out, *words)
         assert told.exit_code == 0, told.output
         said = pq.read_table(out).to_pylist()
         return next(d["messages"][2]["content"] for d in said if len(d["messages"]) > 2)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.data.exports import answers, preferences, turns
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Episode, Problem
+from tests.support.commands import rltf
 from tests.support.log_records import line, turn
 
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -93,7 +92,7 @@ FORMS = [
 @pytest.mark.parametrize(("form", "num", "column"), FORMS)
 def test_the_command(log: Path, tmp_path: Path, form: str, num: int, column: str) -> None:
     out = tmp_path / "out.parquet"
-    told = CliRunner().invoke(app, ["log", "export", str(log), "--out", str(out), "--as", form])
+    told = rltf("log", "export", log, "--out", out, "--as", form)
     assert told.exit_code == 0, told.output
     assert f"{num} {form}: " in told.stdout
     table = pq.read_table(out)
@@ -107,9 +106,7 @@ def test_sessions_of_validation_when_asked_for(
     log: Path, tmp_path: Path, form: str, num: int
 ) -> None:
     out = tmp_path / "out.parquet"
-    told = CliRunner().invoke(
-        app, ["log", "export", str(log), "--out", str(out), "--as", form, "--split", "val"]
-    )
+    told = rltf("log", "export", log, "--out", out, "--as", form, "--split", "val")
     assert told.exit_code == 0, told.output
     table = pq.read_table(out)
     assert table.num_rows == num
@@ -124,9 +121,6 @@ def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:
         validate=False,
         uid="u",
     )
-    told = CliRunner().invoke(
-        app,
-        ["log", "export", str(tmp_path / "log"), "--out", str(tmp_path / "x"), "--as", "answers"],
-    )
+    told = rltf("log", "export", tmp_path / "log", "--out", tmp_path / "x", "--as", "answers")
     assert told.exit_code == 1
     assert "no episode of the log has what is asked for" in told.stderr

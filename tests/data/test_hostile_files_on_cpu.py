@@ -13,9 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files
 from rltf_verl.data.schema import read_provenance
@@ -24,6 +22,7 @@ from rltf_verl.envs.code.sources import load_rows
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.json_files import check_json
 from rltf_verl.envs.math.sources import SOURCES, find_source, read_items
+from tests.support.commands import rltf
 
 KILLED = """
 import os, signal, sys
@@ -73,18 +72,14 @@ def test_a_build_that_is_killed_leaves_no_mixture_and_the_next_one_cleans_up(tmp
     assert len(seen) > 3
 
 
-def command(*words: object):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
 def test_what_is_there_is_not_replaced_without_a_word(tmp_path):
     build = ("data", "build", "binary_matrix", "--num-train", 3, "--num-test", 1, "--out", tmp_path)
-    assert command(*build).exit_code == 0
-    again = command(*build, "--seed", 1)
+    assert rltf(*build).exit_code == 0
+    again = rltf(*build, "--seed", 1)
     assert again.exit_code != 0
     assert "--overwrite" in str(again.exception) + again.output
     assert seeds(tmp_path) == [0, 0]
-    assert command(*build, "--seed", 1, "--overwrite").exit_code == 0
+    assert rltf(*build, "--seed", 1, "--overwrite").exit_code == 0
     assert seeds(tmp_path) == [1, 1]
 
 
@@ -155,7 +150,7 @@ def test_prompts_over_the_limit_say_what_to_do(tmp_path):
     fast.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     fast.save_pretrained(tmp_path / "tokenizer")
     build_parquet("binary_matrix", tmp_path, 0, 3, 0)
-    found = command(
+    found = rltf(
         "data",
         "check",
         tmp_path / "train.parquet",

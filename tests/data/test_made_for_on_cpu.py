@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.cli.common import questions_of
 from rltf_verl.data.made_for import MadeFor, forgotten_options, made_for
+from tests.support.commands import rltf
 
 MINE = """
 from rltf_verl.envs.base import Splits
@@ -40,10 +38,6 @@ class Mine:
         return f"It is no multiple of {self.factor}."
 """
 REWARD = "def compute_score(data_source, solution_str, ground_truth, extra_info): return 0.0"
-
-
-def rltf(*words: object) -> Result:
-    return CliRunner().invoke(app, list(map(str, words)))
 
 
 @pytest.fixture

@@ -9,11 +9,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.envs import env_names
 from rltf_verl.report.terminal.environment import fenced
+from tests.support.commands import rltf
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "environments.md"
@@ -27,7 +26,7 @@ def test_an_example_is_what_the_command_prints(
     command: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    result = rltf(*shlex.split(command)[1:])
     assert result.exit_code == 0, result.output
     assert result.stdout.strip() == shown, f"write it anew: {command}"
 
@@ -41,7 +40,7 @@ def test_every_environment_has_an_example(monkeypatch: pytest.MonkeyPatch) -> No
     )
     for command in others:
         monkeypatch.chdir(ROOT)
-        result = CliRunner().invoke(app, ["env", "show", *shlex.split(command)])
+        result = rltf("env", "show", *shlex.split(command))
         assert result.exit_code == 0, result.output
         assert "The first prompt:" in result.stdout
     named = {command.split()[0] for command in others}
@@ -49,11 +48,9 @@ def test_every_environment_has_an_example(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_wrong_answer_has_to_be_wrong() -> None:
-    told = CliRunner().invoke(
-        app, ["env", "show", "binary_matrix", "--wrong", "0 1 2 3\n1 2 3 4\n2 3 4 5\n3 4 5 6"]
-    )
+    told = rltf("env", "show", "binary_matrix", "--wrong", "0 1 2 3\n1 2 3 4\n2 3 4 5\n3 4 5 6")
     assert "is a right answer" in told.stderr
-    right = CliRunner().invoke(app, ["env", "show", "binary_matrix", "--wrong", "\\boxed{1}"])
+    right = rltf("env", "show", "binary_matrix", "--wrong", "\\boxed{1}")
     assert "The answer is not a 4 by 4 matrix." in right.stdout
 
 
@@ -66,14 +63,14 @@ def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         re.findall(r"```python\n(# mine.*?)```", DOCS.read_text("utf-8"), re.S)[0]
     )
-    shown = CliRunner().invoke(app, ["env", "show", f"{tmp_path}/mine.py:Mine"])
+    shown = rltf("env", "show", f"{tmp_path}/mine.py:Mine")
     assert "A wrong answer:\n\n~~~text\n2\n~~~" in shown.output
-    checked = CliRunner().invoke(app, ["env", "check", f"{tmp_path}/mine.py:Mine"])
+    checked = rltf("env", "check", f"{tmp_path}/mine.py:Mine")
     assert checked.exit_code == 0, checked.output
     assert "Give the answer in the form that the question asks for." in checked.output
     assert "boxed" not in checked.output
 
 
 def test_the_list_names_every_one() -> None:
-    listed = CliRunner().invoke(app, ["env", "list"]).output
+    listed = rltf("env", "list").output
     assert all(name in listed for name in (*env_names(), "own"))

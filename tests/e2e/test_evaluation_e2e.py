@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.report.evaluation.results import evaluate
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
+from tests.support.commands import rltf
 from tests.support.judge.policy_server import ServedPolicy
 from tests.support.judge.server import InThread, JudgeServer
 
@@ -89,28 +88,25 @@ def test_our_numbers_are_verls(played: dict[str, Any]) -> None:
 def test_the_endpoint_gives_what_the_trainer_gave(played: dict[str, Any], tmp_path: Path) -> None:
     server = JudgeServer(reply=ServedPolicy(played["weights"], runs.POLICY))
     with InThread(server):
-        result = CliRunner().invoke(
-            app,
-            [
-                "eval",
-                str(played["data"]),
-                f"endpoint.base_url={server.url}",
-                "endpoint.model=tiny",
-                f"endpoint.max_tokens={runs.RESPONSE_LENGTH}",
-                "episode.revise=compact_guide",
-                "feedback.provider=verifier",
-                "feedback.level=full",
-                "feedback.acknowledge_leaks=true",
-                "feedback.guard.action=none",
-                "-n",
-                str(SAMPLES),
-                "--rounds",
-                str(ROUNDS),
-                "--step",
-                str(STEPS),
-                "--out",
-                str(tmp_path),
-            ],
+        result = rltf(
+            "eval",
+            str(played["data"]),
+            f"endpoint.base_url={server.url}",
+            "endpoint.model=tiny",
+            f"endpoint.max_tokens={runs.RESPONSE_LENGTH}",
+            "episode.revise=compact_guide",
+            "feedback.provider=verifier",
+            "feedback.level=full",
+            "feedback.acknowledge_leaks=true",
+            "feedback.guard.action=none",
+            "-n",
+            SAMPLES,
+            "--rounds",
+            ROUNDS,
+            "--step",
+            STEPS,
+            "--out",
+            tmp_path,
         )
     assert result.exit_code == 0, result.output
     theirs, ours = (_texts(folder) for folder in (played["run"].episodes, tmp_path / "episodes"))

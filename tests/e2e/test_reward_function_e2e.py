@@ -15,11 +15,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
+from tests.support.commands import rltf
 
 pytestmark = pytest.mark.e2e
 
@@ -168,7 +167,7 @@ def test_the_environment_and_the_template_of_the_docs(
 
 def command(*words: str) -> str:
     """What it prints."""
-    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    result = rltf(*words)
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -15,15 +15,14 @@ import psutil
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.report.audit import audit
 from rltf_verl.report.compare.history import read_history
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.metrics_file import processes_of
 from rltf_verl.types import Role
 from tests.e2e import runs
+from tests.support.commands import rltf
 
 pytestmark = pytest.mark.e2e
 STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 4, 3, 2, 900
@@ -240,7 +239,7 @@ def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(
 def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_path: Path) -> None:
     whole, _ = both
     words = ["export", str(whole.folder / "checkpoints"), str(tmp_path / "own")]
-    said = CliRunner().invoke(app, words)
+    said = rltf(*words)
     assert said.exit_code == 0, said.output
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own").state_dict()
     for name, weight in _weights(whole, STEPS).items():

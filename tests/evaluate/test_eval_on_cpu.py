@@ -11,15 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import Result
 
-from rltf_verl.cli.app import app
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.questions import Question, read_questions
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
+from tests.support.commands import rltf
 from tests.support.judge.server import InThread, JudgeServer
 
 Body = dict[str, Any]
@@ -55,10 +54,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def questions(data: Path) -> list[Question]:
     return read_questions(data)
-
-
-def rltf(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
 
 
 def evaluated(server: JudgeServer, data: Path, out: Path, *words: object) -> Result:

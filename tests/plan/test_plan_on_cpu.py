@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 from rich.console import Console
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
 from rltf_verl.plan.looking import look
 from rltf_verl.plan.making import make_plan
 from rltf_verl.plan.rules import advantage_of
 from rltf_verl.plan.stand_ins import LATER
 from rltf_verl.report.terminal.plan import show_plan
+from tests.support.commands import rltf
 from tests.support.plan_runs import GOOD, GROUPS
 
 JUDGE = (
@@ -201,11 +200,11 @@ def test_it_writes_nothing(run: Run, home: Path) -> None:
 @pytest.mark.usefixtures("run")
 def test_the_command_takes_the_runs_own_command_line() -> None:
     command = ["plan", "python", "-m", "verl.trainer.main_ppo", "--config-name=rltf"]
-    good = CliRunner().invoke(app, [*command, *GROUPS, *GOOD, "--json", "--problems=1"])
+    good = rltf(*command, *GROUPS, *GOOD, "--json", "--problems=1")
     plan = json.loads(good.stdout)
     assert good.exit_code == 0
     assert (len(plan["problems"]), plan["run"]["name"]) == (1, "rltf_sd")
-    bad = CliRunner().invoke(app, [*command, *GROUPS, *GOOD, "rltf.distill.weight=-1"])
+    bad = rltf(*command, *GROUPS, *GOOD, "rltf.distill.weight=-1")
     assert bad.exit_code == 1
     assert "would be refused for 1 thing" in bad.stdout
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.report.audit import Audit, audit, audit_table, says_nothing
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from tests.support.commands import rltf
 from tests.support.log_records import line as made_line
 from tests.support.log_records import records
 
@@ -92,13 +91,11 @@ def test_known_numbers(log: Path) -> None:
 
 
 def test_the_command(log: Path) -> None:
-    result = CliRunner().invoke(app, ["judge", "audit", str(log)], env={"COLUMNS": "140"})
+    result = rltf("judge", "audit", log)
     assert result.exit_code == 0, result.stderr
     for told in ("judge", "correctness (fall-back)", "50.0 %", "66.7 %", "–", "no-op"):
         assert told in result.stdout
-    first = CliRunner().invoke(
-        app, ["judge", "audit", str(log), "--step", "1"], env={"COLUMNS": "140"}
-    )
+    first = rltf("judge", "audit", log, "--step", "1")
     assert "correctness" not in first.stdout
 
 
@@ -106,7 +103,7 @@ def test_the_command(log: Path) -> None:
     ("words", "told"), [(["nowhere"], "no such folder"), ([".", "--step", "9"], "no episodes of")]
 )
 def test_what_a_user_can_mend_is_one_line(words: list[str], told: str, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["judge", "audit", str(tmp_path / words[0]), *words[1:]])
+    result = rltf("judge", "audit", tmp_path / words[0], *words[1:])
     assert result.exit_code == 1
     assert told in result.stderr
     assert result.stderr.count("\n") == 1

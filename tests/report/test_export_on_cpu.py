@@ -12,11 +12,10 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.export.card import card
 from rltf_verl.runlog.files import STAMP
+from tests.support.commands import rltf
 
 POLICY = Path(__file__).parents[2] / "recipes/demo/policy"
 SETTINGS = {
@@ -47,7 +46,7 @@ def saved(folder: Path, state: dict[str, torch.Tensor], *, lora_alpha: int) -> P
 
 
 def run(*args: object) -> str:
-    result = CliRunner().invoke(app, ["export", *map(str, args)])
+    result = rltf("export", *args)
     assert result.exit_code in (0, 1), result.output
     return " ".join(result.output.split())
 

@@ -5,19 +5,14 @@ import re
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.report.terminal.console import show_hit
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.grep import compiled, grep
 from rltf_verl.runlog.tail import Tail
+from tests.support.commands import rltf
 from tests.support.log_records import LEAKY, line, records, turn, write
-
-
-def rltf(*words, columns="160"):
-    return CliRunner().invoke(app, ["log", *map(str, words)], env={"COLUMNS": columns})
 
 
 def test_tail_prints_the_newest_one_line_each(tmp_path):
@@ -27,7 +22,7 @@ def test_tail_prints_the_newest_one_line_each(tmp_path):
         [line("\x1b[31m4\n2 [bold]"), (turn("1"), turn("42", parent=0), turn("2", parent=0))],
         step=12,
     )
-    result = rltf("tail", tmp_path, "-n", 3)
+    result = rltf("log", "tail", tmp_path, "-n", 3)
     assert result.exit_code == 0, result.stderr
     assert [re.sub(r" +", " ", shown) for shown in result.stdout.splitlines()] == [
         "step 1 train sums 1/0 ✗ horizon 3",
@@ -95,10 +90,10 @@ def test_grep_marks_the_match_and_shortens_a_long_line(tmp_path):
 
 def test_grep_command(tmp_path):
     write(tmp_path, [line("1", "42")], step=3)
-    result = rltf("grep", "so 4", tmp_path)
+    result = rltf("log", "grep", "so 4", tmp_path)
     assert (result.exit_code, result.stdout) == (0, "step 3 train sums 0/0 attempt 2: so 42\n")
-    assert rltf("grep", "nowhere", tmp_path).exit_code == 1
-    bad = rltf("grep", "(", tmp_path)
+    assert rltf("log", "grep", "nowhere", tmp_path).exit_code == 1
+    bad = rltf("log", "grep", "(", tmp_path)
     assert bad.exit_code == 1
     assert "a regular expression of Python is needed" in bad.stderr
     assert bad.stderr.count("\n") == 1
@@ -108,22 +103,22 @@ def test_stats_command(tmp_path):
     for step in range(1, 31):
         write(tmp_path, [line("1", "42"), line("1", "2")], step=step)
     write(tmp_path, [line("42", stop="solved")], step=30, validate=True)
-    told = json.loads(rltf("stats", tmp_path, "--json").stdout)
+    told = json.loads(rltf("log", "stats", tmp_path, "--json").stdout)
     assert [(s["split"], s["first_step"], s["last_step"]) for s in told] == [
         *(("train", first, first + 2) for first in range(1, 31, 3)),
         ("val", 30, 30),
     ]
     assert told[0]["turns"][1]["revisions"]["fixed"] == 0.5
     assert told[-1]["feedback"]["words"] is None
-    shown = rltf("stats", tmp_path, "--every", 30).stdout
-    assert "…" not in rltf("stats", tmp_path, columns="100").stdout
+    shown = rltf("log", "stats", tmp_path, "--every", 30).stdout
+    assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout
     for part in ("train 1–30", "50.0 %", "friction", "horizon 60", "–", "solved 1"):
         assert part in shown
 
 
 @pytest.mark.parametrize("verb", [["tail"], ["grep", "x"], ["stats"]])
 def test_no_such_log_is_one_line(verb, tmp_path):
-    result = rltf(*verb, tmp_path / "nowhere")
+    result = rltf("log", *verb, tmp_path / "nowhere")
     assert result.exit_code == 1
     assert result.stderr.startswith("rltf: ")
     assert "no such folder" in result.stderr

@@ -8,14 +8,13 @@ import json
 import random
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.jsonl import append_lines
 from rltf_verl.report.compare.log_steps import read_log
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.runlog.valid import MOST_DEPTH, rows_trouble, session_trouble
+from tests.support.commands import rltf
 from tests.support.log_records import LEAKY, line, row, turn, write
 
 VALUES = [
@@ -72,7 +71,7 @@ def run(folder, reader, out):
         if words[:2] == ["log", "grep"]
         else [*words, str(folder)]
     )
-    return CliRunner().invoke(app, arguments)
+    return rltf(*arguments)
 
 
 def valid(tmp_path):

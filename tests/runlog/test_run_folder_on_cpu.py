@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.runlog.about import read_about, write_about
 from rltf_verl.runlog.find import log_folder
+from tests.support.commands import rltf
 from tests.support.log_records import line, write
 
 BLOCKS = {
@@ -27,10 +25,6 @@ SIZES = {
     "data.max_prompt_length": 99,
     "data.max_response_length": 16,
 }
-
-
-def rltf(*words: object) -> Result:
-    return CliRunner().invoke(app, list(map(str, words)))
 
 
 @pytest.fixture

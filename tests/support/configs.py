@@ -138,8 +138,8 @@ def _strip_defaults(config: Any) -> None:
     """The end of it."""
     if not isinstance(config, DictConfig) or config._is_missing() or config._is_none():
         return
-    with flag_override(config, ["readonly", "struct"], False):
-        if config._get_flag("HYDRA_REMOVE_TOP_LEVEL_DEFAULTS"):
+    if config._get_flag("HYDRA_REMOVE_TOP_LEVEL_DEFAULTS"):
+        with flag_override(config, ["readonly", "struct"], False):
             config._set_flag("HYDRA_REMOVE_TOP_LEVEL_DEFAULTS", None)
             config.pop("defaults", None)
     for _, value in config.items_ex(resolve=False):

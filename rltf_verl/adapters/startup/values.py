@@ -50,11 +50,9 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
 
 def wrong_values(config: DictConfig) -> Iterator[str]:
     """A line for every value that verl would choke on later, or take without a word."""
-    kinds = _kinds()
     wrong = set()
-    for key, kind in kinds.items():
-        value = OmegaConf.select(config, key)
-        if value is not None and not _is(kind, value):
+    for key, kind, value in _given("", config, _kinds()):
+        if not _is(kind, value):
             wrong.add(key)
             yield f"{key}={value}: must be {kind}"
     for key in COUNTS:
@@ -117,22 +115,34 @@ def _whole(value: Any) -> bool:
 
 
 @cache
-def _kinds() -> Mapping[str, str]:
-    """Key -> kind, of verl's switches and numbers; what it leaves open (null, text) is left out."""
+def _kinds() -> Mapping[str, Any]:
+    """Block -> key -> kind, of verl's switches and numbers; what it leaves open (null, text) is
+    left out.
+    """
     tree = OmegaConf.create(files("verl.trainer.config").joinpath(VERLS_DEFAULTS).read_text())
-    found: dict[str, str] = {}
-    _walk("", OmegaConf.to_container(tree, resolve=False), found)
-    return found
+    kinds: Mapping[str, Any] = _kind(OmegaConf.to_container(tree, resolve=False))
+    return kinds
 
 
-def _walk(key: str, value: Any, found: dict[str, str]) -> None:
+def _kind(value: Any) -> Any:
     if isinstance(value, dict):
-        for name, inner in value.items():
-            _walk(f"{key}.{name}" if key else str(name), inner, found)
-    elif isinstance(value, bool):
-        found[key] = SWITCH
-    elif isinstance(value, (int, float)):
-        found[key] = NUMBER
+        return {str(name): kind for name, inner in value.items() if (kind := _kind(inner))}
+    if isinstance(value, bool):
+        return SWITCH
+    return NUMBER if isinstance(value, (int, float)) else None
+
+
+def _given(
+    prefix: str, block: DictConfig, kinds: Mapping[str, Any]
+) -> Iterator[tuple[str, str, Any]]:
+    """(key, kind, value) of what the config sets."""
+    for name, kind in kinds.items():
+        value = block.get(name)
+        if not isinstance(kind, str):
+            if isinstance(value, DictConfig):
+                yield from _given(f"{prefix}{name}.", value, kind)
+        elif value is not None:
+            yield f"{prefix}{name}", kind, value
 
 
 def _choices() -> dict[str, set[str]]:

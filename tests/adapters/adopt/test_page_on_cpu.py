@@ -9,12 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from rltf_verl.adapters.adopt.launch import of_script
-from rltf_verl.cli.app import app
 from rltf_verl.registry import load
 from tests.e2e import runs
+from tests.support.commands import rltf
 from tests.support.plan_runs import pretend
 
 PAGE = (runs.ROOT / "docs" / "from_your_grpo_run.md").read_text("utf-8")
@@ -62,7 +61,7 @@ def test_adopt_and_plan_as_the_page_has_them(
     Path("reward.py").write_text(blocks("python")[0], "utf-8")
     adopt, plan, doctor, run, *look = (block.strip() for block in blocks("bash"))
     command, _, made = adopt.partition(" > ")
-    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    result = rltf(*shlex.split(command)[1:])
     assert result.exit_code == 0, result.output
     Path(made).write_text(result.stdout, "utf-8")
     assert (plan, doctor) == (f'RUN="rltf plan" {run}', f'RUN="rltf doctor" {run}')
@@ -70,9 +69,9 @@ def test_adopt_and_plan_as_the_page_has_them(
     launch = of_script(Path(made), [], {}, {})
     words = [*launch.overrides, "rltf/hardware=cpu", "rltf.episode.quote=none", FORM]
     pretend(monkeypatch, "cpu")
-    planned = CliRunner().invoke(app, ["plan", "--config-name=rltf", *words])
+    planned = rltf("plan", "--config-name=rltf", *words)
     assert planned.exit_code == 0, planned.output
     assert "Check each step of your calculation." in " ".join(planned.stdout.split())
     for line in "\n".join(look).splitlines():
         name = shlex.split(line)[1:2] if "log" not in line else shlex.split(line)[1:3]
-        assert CliRunner().invoke(app, [*name, "--help"]).exit_code == 0
+        assert rltf(*name, "--help").exit_code == 0

@@ -7,12 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.envs.math.env import Math
 from rltf_verl.envs.text.boxed import asks_for_hashes, last_hashed
 from rltf_verl.types import Problem
+from tests.support.commands import rltf
 
 GSM8K = 'What is 7 * 9? Let\'s think step by step and output the final answer after "####".'
 BOXED = "What is 7 * 9? Output the final answer within \\boxed{}."
@@ -104,8 +103,6 @@ def test_wrap_says_when_prompts_ask_for_no_form(tmp_path: Path) -> None:
         }
         source, out = tmp_path / f"{name}.parquet", tmp_path / f"{name}_wrapped.parquet"
         pq.write_table(pa.Table.from_pylist([row]), source)
-        done = CliRunner().invoke(
-            app, ["data", "wrap", str(source), "--env", "math", "--out", str(out)]
-        )
+        done = rltf("data", "wrap", source, "--env", "math", "--out", out)
         assert done.exit_code == 0, done.output
         assert ("1 of 1 prompts ask neither for \\boxed{} nor for ####" in done.output) == warned

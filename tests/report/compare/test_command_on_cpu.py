@@ -5,17 +5,12 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
+from tests.support.commands import rltf
 from tests.support.log_records import line, write
 from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def rltf(*words):
-    return CliRunner().invoke(app, ["compare", *map(str, words)], env={"COLUMNS": "120"})
 
 
 def test_tables_files_and_pictures(tmp_path):
@@ -28,7 +23,10 @@ def test_tables_files_and_pictures(tmp_path):
         run(tmp_path / name / "metrics.jsonl", [0.1, 0.2, ends], every=2)
     out = tmp_path / "out"
     result = rltf(
-        *(tmp_path / f"{arm}_seed{k}" for arm in ("grpo", "sd") for k in (0, 1)), "--out", out
+        "compare",
+        *(tmp_path / f"{arm}_seed{k}" for arm in ("grpo", "sd") for k in (0, 1)),
+        "--out",
+        out,
     )
     assert result.exit_code == 0, result.stderr
     assert "0.350±0.071" in result.stdout
@@ -90,7 +88,7 @@ def test_scores_on_tasks_outside_training(tmp_path):
     (tmp_path / "before.json").write_text(json.dumps(LM_EVAL))
     (tmp_path / "after.json").write_text(json.dumps(INSPECT))
     told = [f"--elsewhere={name}={tmp_path / name}.json" for name in ("before", "after")]
-    result = rltf(tmp_path / "sd.jsonl", "--x", "step", *told, "--out", tmp_path / "out")
+    result = rltf("compare", tmp_path / "sd.jsonl", "--x", "step", *told, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     lines = [re.sub(r"[^\w.+–±-]+", " ", text).split() for text in result.stdout.splitlines()]
     assert ["sums", "acc", "before", "0.580", "–"] in lines
@@ -103,7 +101,10 @@ def test_scores_on_tasks_outside_training(tmp_path):
 def test_the_same_picture_twice_is_the_same_file(tmp_path):
     run(tmp_path / "a.jsonl", [0.1, 0.2])
     for out in ("x", "y"):
-        assert rltf(tmp_path / "a.jsonl", "--x", "step", "--out", tmp_path / out).exit_code == 0
+        assert (
+            rltf("compare", tmp_path / "a.jsonl", "--x", "step", "--out", tmp_path / out).exit_code
+            == 0
+        )
     assert (tmp_path / "x/first_turn.step.svg").read_bytes() == (
         tmp_path / "y/first_turn.step.svg"
     ).read_bytes()
@@ -124,7 +125,7 @@ def test_other_metrics_by_name(tmp_path):
         "--x",
         "rollouts",
     )
-    result = rltf(tmp_path / "a", *words, "--out", out)
+    result = rltf("compare", tmp_path / "a", *words, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert (out / "log_train_turn_2_standing.rollouts.svg").exists()
     assert (out / "log_train_turn_2_acc.rollouts.svg").exists()
@@ -139,7 +140,10 @@ def test_one_picture_per_validation_set(tmp_path):
         write_metrics(tmp_path / f"{name}.jsonl", records)
     out = tmp_path / "out"
     assert (
-        rltf(tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--x", "step", "--out", out).exit_code == 0
+        rltf(
+            "compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--x", "step", "--out", out
+        ).exit_code
+        == 0
     )
     assert (out / "first_turn_easy.step.png").exists()
     assert (out / "first_turn_hard.step.png").exists()
@@ -199,7 +203,7 @@ def runs_that_cannot_be_compared(tmp_path_factory):
 )
 def test_what_a_user_can_mend_is_one_line(runs_that_cannot_be_compared, monkeypatch, words, told):
     monkeypatch.chdir(runs_that_cannot_be_compared)
-    result = rltf(*words, "--out", "out")
+    result = rltf("compare", *words, "--out", "out")
     assert result.exit_code == 1
     assert result.stderr.startswith("rltf: ")
     assert result.stderr.count("\n") == 1

@@ -13,9 +13,7 @@ import sys
 import time
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.report.live import log as live_log
 from rltf_verl.report.live import server
 from rltf_verl.report.live.log import GrowingLog
@@ -29,6 +27,7 @@ from rltf_verl.runlog.files import pack, set_aside_after
 from rltf_verl.runlog.metrics_file import set_aside
 from rltf_verl.runlog.rows import write_rows
 from tests.report.view.test_page_on_cpu import unpacked
+from tests.support.commands import rltf
 from tests.support.log_records import HOSTILE, line, row, write
 from tests.support.run_files import step as trained
 from tests.support.run_files import write_metrics
@@ -246,7 +245,7 @@ def test_a_slow_reader_gets_all_of_it(served, monkeypatch):
         num = 0
         while piece := connection.recv(1_000_000):
             num += len(piece)
-            time.sleep(0.1)
+            time.sleep(0.04)
     assert num > len(body)
 
 
@@ -310,14 +309,14 @@ def test_beyond_loopback_only_if_asked(tmp_path):
 
 def test_a_port_in_use_is_one_line(served, tmp_path):
     for word, told in ((str(served[0]), "name another --port"), ("70000", "from 0 to 65535")):
-        result = CliRunner().invoke(app, ["view", str(tmp_path), "--follow", "--port", word])
+        result = rltf("view", tmp_path, "--follow", "--port", word)
         assert result.exit_code == 1
         assert told in result.stderr
         assert result.stderr.count("\n") == 1
 
 
 def test_one_page_holds_one_run_unless_it_follows(tmp_path):
-    result = CliRunner().invoke(app, ["view", str(tmp_path), str(tmp_path / "b")])
+    result = rltf("view", tmp_path, tmp_path / "b")
     assert result.exit_code == 1
     assert "--follow" in result.stderr
 
@@ -340,7 +339,7 @@ def test_the_written_page_has_the_curves_of_the_metrics_too(tmp_path):
     write(tmp_path / "checkpoints" / "episodes", [line("1")])
     write_metrics(tmp_path / "metrics.jsonl", [(1, trained() | {"actor/loss": -0.5})])
     out, log = tmp_path / "page.html", tmp_path / "checkpoints" / "episodes"
-    result = CliRunner().invoke(app, ["view", str(log), "-o", str(out)])
+    result = rltf("view", log, "-o", out)
     assert result.exit_code == 0, result.stderr
     index, _ = unpacked(out.read_text("utf-8"))
     (loss,) = [curve for curve in index["curves"] if curve["label"] == "Loss"]

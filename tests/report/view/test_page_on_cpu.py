@@ -9,9 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from rltf_verl.cli.app import app
 from rltf_verl.report.stats import stats
 from rltf_verl.report.view import build as view
 from rltf_verl.report.view import limits
@@ -20,6 +18,7 @@ from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.index import FLAGS, TRAINED
 from rltf_verl.report.view.row_words import names
 from rltf_verl.runlog.episodes import read_episodes
+from tests.support.commands import rltf
 from tests.support.log_records import (
     EMPTY,
     HINT,
@@ -224,9 +223,7 @@ def test_text_reaches_the_page_as_text_only():
 def test_the_command(tmp_path):
     write(tmp_path / "log", [line("1", "42"), TREE])
     out = tmp_path / "page.html"
-    result = CliRunner().invoke(
-        app, ["view", str(tmp_path / "log"), "-o", str(out), "--title", "<my> run"]
-    )
+    result = rltf("view", tmp_path / "log", "-o", out, "--title", "<my> run")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("2 episodes, ")
     assert "<title>&lt;my&gt; run</title>" in out.read_text("utf-8")
@@ -239,7 +236,7 @@ def test_the_command(tmp_path):
 )
 def test_what_a_user_can_mend_is_one_line(tmp_path, log, out, told):
     write(tmp_path / "log", [line("1")])
-    result = CliRunner().invoke(app, ["view", str(tmp_path / log), "-o", str(tmp_path / out)])
+    result = rltf("view", tmp_path / log, "-o", tmp_path / out)
     assert result.exit_code == 1
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
