@@ -5,6 +5,7 @@ tries as much as each test asks for (`tests/support/effort.py`).
 """
 
 import gc
+import logging
 
 import pytest
 from hypothesis import settings
@@ -44,3 +45,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()
+    # Before and after each phase of a test pytest visits every logger that does not propagate.
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("torch") and isinstance(logger, logging.Logger):
+            logger.propagate = True
