@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,6 +41,29 @@ class Attempt(Played):
     def weight(self, now: Now) -> float:
         """It has no schedule."""
         return self.config.attempt.weight
+
+    def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
+        """With one update per π_old there is nothing that a loss would have to hold near it."""
+        epochs = "actor_rollout_ref.actor.ppo_epochs"
+        sync = "trainer.v1.separate_async.parameter_sync_step"
+        separate = str(setting("trainer.v1.trainer_mode")).endswith("separate_async")
+        counts = {
+            "rltf.updates_per_batch": self.config.updates_per_batch,
+            epochs: setting(epochs),
+            sync: setting(sync) if separate else 1,
+        }
+        several = ", ".join(f"{key}={count}" for key, count in counts.items() if count > 1)
+        loss = setting("actor_rollout_ref.actor.policy_loss.loss_mode")
+        unclipped = self.config.attempt.weight > 0 and loss == "importance_sampling"
+        return [
+            (
+                not (several and unclipped),
+                f"actor_rollout_ref.actor.policy_loss.loss_mode={loss}: nothing clips the ratio,"
+                " which moves away from 1 when several updates share old log-probs"
+                f" ({several}); choose rltf_ppo, which has the same gradient while the ratio stays"
+                " within its bounds",
+            )
+        ]
 
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor

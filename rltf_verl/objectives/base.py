@@ -165,6 +165,12 @@ class Objective(Generic[S]):
         """
         return []
 
+    def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
+        """(holds, message) of what works and may not be meant; logged before Ray starts. `setting`
+        as in `refusals`.
+        """
+        return []
+
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
