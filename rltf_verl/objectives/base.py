@@ -73,6 +73,11 @@ class Objective(Generic[S]):
         """Whether its rows are made at all."""
         return self.settings.enabled
 
+    @property
+    def acts(self) -> bool:
+        """Whether the sessions of this configuration bring it anything."""
+        return self.enabled
+
     def weight(self, now: Now) -> float:
         """The coefficient at a step."""
         return scheduled(self.settings, now)

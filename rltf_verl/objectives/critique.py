@@ -16,6 +16,11 @@ class Critique(Played):
 
     Settings = CritiqueConfig
 
+    @property
+    def acts(self) -> bool:
+        """The policy writes the feedback."""
+        return self.enabled and self.config.feedback.provider.name in ("policy", "paired")
+
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
