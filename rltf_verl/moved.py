@@ -16,12 +16,13 @@ MODULES = (
     ),
     (
         *("adapters.", "adapters.startup."),
-        "checks modes presets stamp trust_region verl_settings",
+        "checks modes presets stamp verl_settings",
     ),
     (
         *("adapters.", "adapters.training."),
         "async_trainers correction live_groups logit_loss loss registered teacher trainer",
     ),
+    ("adapters.", "objectives.", "trust_region>attempt startup.trust_region>attempt"),
     ("adapters.cpu.vllm_", "adapters.cpu.vllm.", "name ready weights"),
     ("cli_", "cli.", "compare data env eval>evaluate log options>common probe seeds view"),
     ("envs.", "", "answers"),

@@ -214,77 +214,22 @@ class RLTFConfig:
             self.max_staleness,
             "counts training steps; must be at least 0, or null",
         )
-        self._check_second_turn()
         self._check_feedback()
+        blocks = {f.name: getattr(self, f.name) for f in fields(self)}
+        objectives = {name: own for name, own in blocks.items() if isinstance(own, Scheduled)}
+        alone = {name: own for name, own in objectives.items() if own.alone}
         require(
             self.attempt.weight > 0
-            or any(
-                o.enabled
-                for o in (self.distill, self.feedback_modeling, self.imitate, self.logit_distill)
-            )
+            or any(own.enabled for own in alone.values())
             or bool(self.objectives),
             "attempt.weight",
             self.attempt.weight,
-            "no objective is left; give it or rltf.distill, rltf.feedback_modeling, rltf.imitate,"
-            " rltf.logit_distill a weight",
+            "no objective is left; give it or"
+            f" {', '.join(f'rltf.{name}' for name in alone)} a weight",
         )
-        self._check_shares()
-        inline = self.feedback_modeling.enabled and self.feedback_modeling.form == "inline"
-        require(
-            not inline or self.episode.context == "append",
-            "feedback_modeling.form",
-            "inline",
-            f"needs rltf.episode.context=append, which is {self.episode.context}: only there does"
-            " the feedback come between two attempts of one row; or set form to rows",
-        )
-        require(
-            not inline or self.attempt.turns == "all",
-            "attempt.turns",
-            self.attempt.turns,
-            "ends every row before the feedback that rltf.feedback_modeling.form=inline predicts;"
-            " set it to all, or form to rows",
-        )
-        self._check_teacher()
-
-    def _check_teacher(self) -> None:
-        teacher, episode, weight = self.teacher, self.episode, self.logit_distill.weight
-        for key, usual in (("kind", "policy"), ("gate", "none")):
-            require(
-                self.teaches or getattr(teacher, key) == usual,
-                f"teacher.{key}",
-                getattr(teacher, key),
-                f"no one asks the teacher; give rltf.logit_distill a weight, or set it to {usual}",
-            )
-        if not self.teaches:
-            return
-        require(
-            teacher.gate != "magnitude"
-            or max(weight if isinstance(weight, tuple) else (weight,)) <= 1,
-            "logit_distill.weight",
-            weight,
-            "with rltf.teacher.gate=magnitude it is how far the teacher scales the advantages; must"
-            " be at most 1",
-        )
-        one = episode.horizon == 1
-        require(
-            self.attempt.turns == "all" or teacher.turns == "first" or one,
-            "attempt.turns",
-            self.attempt.turns,
-            f"later attempts have no row, and rltf.teacher.turns={teacher.turns} wants to teach"
-            " them; set it to all, or teacher.turns to first",
-        )
-        require(
-            not teacher.right or teacher.sources != ("feedback",) or self._right_have_feedback,
-            "teacher.right",
-            teacher.right,
-            "right attempts have no feedback that a teacher could read; set it to false,"
-            " rltf.teacher.reads to reference, sibling or demonstration beside feedback, or"
-            " rltf.episode.stop_when_solved_train to false",
-        )
-
-    @property
-    def _right_have_feedback(self) -> bool:
-        return not self.episode.stop_when_solved_train and self.feedback.ask == "always"
+        check_shares(objectives, self.attempt.weight)
+        for own in objectives.values():
+            own.check_beside(self)
 
     @property
     def teaches(self) -> bool:
@@ -296,10 +241,6 @@ class RLTFConfig:
         """Whether feedback on a last turn is asked for, which only the teacher reads."""
         at_end = self.teacher.turns != "first" or self.episode.horizon == 1
         return self.teaches and "feedback" in self.teacher.sources and at_end
-
-    def _check_shares(self) -> None:
-        names = ("distill", "feedback_modeling", "imitate", "critique")
-        check_shares({name: getattr(self, name) for name in names}, self.attempt.weight)
 
     def _check_feedback(self) -> None:
         branch, horizon = self.episode.branch_turn, self.episode.horizon
@@ -321,22 +262,6 @@ class RLTFConfig:
                 f" the first {num} would be used; shorten it, or raise the horizon to"
                 f" {horizon + len(levels) - num}",
             )
-
-    def _check_second_turn(self) -> None:
-        for name in ("distill", "feedback_modeling"):
-            require(
-                not getattr(self, name).enabled or self.episode.horizon > 1,
-                "episode.horizon",
-                self.episode.horizon,
-                f"{name} needs a second turn; set it to 2 or more, or rltf.{name}.weight=0",
-            )
-        require(
-            not self.imitate.enabled or self.imitate.source == "all" or self.episode.horizon > 1,
-            "imitate.source",
-            self.imitate.source,
-            f"needs a second turn, rltf.episode.horizon={self.episode.horizon}; set it to all, or"
-            " the horizon to 2 or more",
-        )
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RLTFConfig:

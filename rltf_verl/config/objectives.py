@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from rltf_verl.config.reading import NamedOptions, block, require, require_choices
 from rltf_verl.kinds import Form, Within, shown, trouble
+
+if TYPE_CHECKING:
+    from rltf_verl.config import RLTFConfig
 
 Share = Annotated[float, Within(0, below=1, note=", a share of the whole gradient")]
 Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
@@ -101,6 +104,14 @@ class Scheduled:
             "the ramp ends before it starts; must be above"
             f" rltf.{prefix}start_step={self.start_step}, or null",
         )
+
+    def check_beside(self, config: RLTFConfig) -> None:
+        """Raise ConfigError about other blocks of the config with which it cannot work."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether a run can have no other objective."""
+        return True
 
     @property
     def enabled(self) -> bool:
@@ -236,6 +247,19 @@ class DistillConfig(Shareable):
             " or null",
         )
 
+    def check_beside(self, config: RLTFConfig) -> None:
+        """As `Scheduled.check_beside`."""
+        _require_second_turn("distill", self, config)
+
+
+def _require_second_turn(name: str, own: Scheduled, config: RLTFConfig) -> None:
+    require(
+        not own.enabled or config.episode.horizon > 1,
+        "episode.horizon",
+        config.episode.horizon,
+        f"{name} needs a second turn; set it to 2 or more, or rltf.{name}.weight=0",
+    )
+
 
 @dataclass(frozen=True)
 class FeedbackModelingConfig(Shareable):
@@ -262,6 +286,25 @@ class FeedbackModelingConfig(Shareable):
             "must name a function, ./mine.py:function, or be null",
         )
 
+    def check_beside(self, config: RLTFConfig) -> None:
+        """As `Scheduled.check_beside`."""
+        _require_second_turn("feedback_modeling", self, config)
+        inline, context = self.enabled and self.form == "inline", config.episode.context
+        require(
+            not inline or context == "append",
+            "feedback_modeling.form",
+            "inline",
+            f"needs rltf.episode.context=append, which is {context}: only there does the feedback"
+            " stand between two attempts of one row; or set form to rows",
+        )
+        require(
+            not inline or config.attempt.turns == "all",
+            "attempt.turns",
+            config.attempt.turns,
+            "ends every row before the feedback that rltf.feedback_modeling.form=inline predicts;"
+            " set it to all, or form to rows",
+        )
+
 
 @dataclass(frozen=True)
 class ImitateConfig(Shareable):
@@ -274,6 +317,17 @@ class ImitateConfig(Shareable):
     def __post_init__(self) -> None:
         self.check("imitate.")
 
+    def check_beside(self, config: RLTFConfig) -> None:
+        """As `Scheduled.check_beside`."""
+        horizon = config.episode.horizon
+        require(
+            not self.enabled or self.source == "all" or horizon > 1,
+            "imitate.source",
+            self.source,
+            f"needs a second turn, rltf.episode.horizon={horizon}; set it to all, or the horizon to"
+            " 2 or more",
+        )
+
 
 @dataclass(frozen=True)
 class CritiqueConfig(Shareable):
@@ -285,6 +339,11 @@ class CritiqueConfig(Shareable):
 
     def __post_init__(self) -> None:
         self.check("critique.")
+
+    @property
+    def alone(self) -> bool:
+        """Only some providers bring it rows."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -328,6 +387,43 @@ class LogitDistillConfig(Scheduled):
             self.term_clip,
             "cuts off the outcomes of a divergence, and sampled_token sees one token only; set it"
             " to null, or another rltf.logit_distill.divergence",
+        )
+
+    def check_beside(self, config: RLTFConfig) -> None:
+        """As `Scheduled.check_beside`."""
+        teacher, episode, weight = config.teacher, config.episode, self.weight
+        for key, usual in (("kind", "policy"), ("gate", "none")):
+            require(
+                self.enabled or getattr(teacher, key) == usual,
+                f"teacher.{key}",
+                getattr(teacher, key),
+                f"no one asks the teacher; give rltf.logit_distill a weight, or set it to {usual}",
+            )
+        if not self.enabled:
+            return
+        require(
+            teacher.gate != "magnitude"
+            or max(weight if isinstance(weight, tuple) else (weight,)) <= 1,
+            "logit_distill.weight",
+            weight,
+            "with rltf.teacher.gate=magnitude it is how far the teacher scales the advantages; must"
+            " be at most 1",
+        )
+        require(
+            config.attempt.turns == "all" or teacher.turns == "first" or episode.horizon == 1,
+            "attempt.turns",
+            config.attempt.turns,
+            f"later attempts have no row, and rltf.teacher.turns={teacher.turns} wants to teach"
+            " them; set it to all, or teacher.turns to first",
+        )
+        right_have_feedback = not episode.stop_when_solved_train and config.feedback.ask == "always"
+        require(
+            not teacher.right or teacher.sources != ("feedback",) or right_have_feedback,
+            "teacher.right",
+            teacher.right,
+            "right attempts have no feedback that a teacher could read; set it to false,"
+            " rltf.teacher.reads to reference, sibling or demonstration beside feedback, or"
+            " rltf.episode.stop_when_solved_train to false",
         )
 
 

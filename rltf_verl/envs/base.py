@@ -15,6 +15,9 @@ FeedbackLevel = str
 
 LEVELS: tuple[FeedbackLevel, ...] = ("verdict", "location", "hint", "full")
 
+CORRECT = "Your previous answer is correct."
+INCORRECT = "Your previous answer is incorrect."
+
 
 @dataclass(frozen=True, slots=True)
 class Splits:
@@ -24,6 +27,13 @@ class Splits:
     test: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
     """What a user should know about the build, a line each."""
+
+
+def require_counts(num_train: int, num_test: int) -> None:
+    """Raise ValueError about a number of problems that nobody can make."""
+    for key, value in (("num_train", num_train), ("num_test", num_test)):
+        if value < 0:
+            raise ValueError(f"{key}={value} must be at least 0")
 
 
 class GradeUnavailable(Exception):

@@ -81,7 +81,7 @@ def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -
     if config.episode.context == "append":
         return own.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
     about: str = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"
-    about = "logits" if config.logit_distill.enabled else about
+    about = "logits" if config.teaches else about
     return own.get(about) or TEMPLATES[about]
 
 

@@ -77,6 +77,7 @@ def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Obje
         )
     settings = build(kind.Settings, f"{name}.", chosen.options)
     settings.check(f"{name}.")
+    settings.check_beside(config)
     return kind(name, role, settings, config)
 
 

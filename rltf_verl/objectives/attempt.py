@@ -2,24 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets
-from rltf_verl.config import AttemptConfig, RLTFConfig
-from rltf_verl.objectives.base import Objective
+from rltf_verl.config import AttemptConfig
+from rltf_verl.objectives.base import Now, Objective
 
 
-class Attempt(Objective[AttemptConfig]):
-    """The turns' own tokens. Their rows are there anyway (`episode.rows.attempt_rows`)."""
+class Played(Objective[Any]):
+    """What has the advantage of a turn as it was played."""
 
-    Settings, sampled = AttemptConfig, True
+    sampled = True
+
+    @property
+    def compares_siblings(self) -> bool:
+        """The baseline is the group's mean at the same turn."""
+        compared = self.config.attempt.estimator in ("group_mean", "leave_one_out", "ragged")
+        return compared and self.config.episode.branch_turn is None
 
     def turn_weights(self, sessions: Sessions) -> torch.Tensor:
-        """[S, M] advantage of each turn."""
-        return played_advantages(sessions, self.config)
+        """[S, M] advantage of each turn, by `rltf.gamma` and the estimator of `rltf.attempt`."""
+        returns = discounted_returns(sessions, self.config.gamma)
+        own = self.config.attempt
+        return turn_advantages(returns, sessions, own.estimator, own.norm_by_std)
+
+
+class Attempt(Played):
+    """The turns' own tokens. Their rows are there anyway (`episode.rows.attempt_rows`)."""
+
+    Settings, enabled = AttemptConfig, True
+
+    def weight(self, now: Now) -> float:
+        """It has no schedule."""
+        return self.config.attempt.weight
+
+    def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
+        """With one update per π_old there is nothing that a loss would have to hold near it."""
+        epochs = "actor_rollout_ref.actor.ppo_epochs"
+        sync = "trainer.v1.separate_async.parameter_sync_step"
+        separate = str(setting("trainer.v1.trainer_mode")).endswith("separate_async")
+        counts = {
+            "rltf.updates_per_batch": self.config.updates_per_batch,
+            epochs: setting(epochs),
+            sync: setting(sync) if separate else 1,
+        }
+        several = ", ".join(f"{key}={count}" for key, count in counts.items() if count > 1)
+        loss = setting("actor_rollout_ref.actor.policy_loss.loss_mode")
+        unclipped = self.config.attempt.weight > 0 and loss == "importance_sampling"
+        return [
+            (
+                not (several and unclipped),
+                f"actor_rollout_ref.actor.policy_loss.loss_mode={loss}: nothing clips the ratio,"
+                " which moves away from 1 when several updates share old log-probs"
+                f" ({several}); choose rltf_ppo, which has the same gradient while the ratio stays"
+                " within its bounds",
+            )
+        ]
 
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
@@ -27,10 +71,3 @@ class Attempt(Objective[AttemptConfig]):
         """How far sampler and actor differ at most."""
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         return {"sampler_log_prob_diff/max": float(gap.abs().max())}
-
-
-def played_advantages(sessions: Sessions, config: RLTFConfig) -> torch.Tensor:
-    """[S, M] A of each turn, by `rltf.gamma` and the estimator of `rltf.attempt`."""
-    returns = discounted_returns(sessions, config.gamma)
-    own = config.attempt
-    return turn_advantages(returns, sessions, own.estimator, own.norm_by_std)

@@ -12,13 +12,13 @@ from rltf_verl.algos.role_loss import supervised_loss
 from rltf_verl.algos.schedule import scheduled_weight
 from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets
-from rltf_verl.config import AttemptConfig, RLTFConfig
+from rltf_verl.config import RLTFConfig
 from rltf_verl.config.objectives import Scheduled, Shareable
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Row
 
-S = TypeVar("S", bound="Scheduled | AttemptConfig")
+S = TypeVar("S", bound=Scheduled)
 VERL_REDUCES = ("max", "min", "sum", "total")
 """verl takes a metric's maximum, minimum or sum where its name holds one of these, anywhere."""
 
@@ -64,14 +64,23 @@ class Objective(Generic[S]):
         self.name, self.role, self.settings, self.config = name, role, settings, config
 
     @property
+    def compares_siblings(self) -> bool:
+        """Whether an attempt at which the group has no other trains nothing."""
+        return False
+
+    @property
     def enabled(self) -> bool:
         """Whether its rows are made at all."""
-        return isinstance(self.settings, AttemptConfig) or self.settings.enabled
+        return self.settings.enabled
+
+    @property
+    def acts(self) -> bool:
+        """Whether the sessions of this configuration bring it anything."""
+        return self.enabled
 
     def weight(self, now: Now) -> float:
         """The coefficient at a step."""
-        own = self.settings
-        return scheduled(own, now) if isinstance(own, Scheduled) else own.weight
+        return scheduled(self.settings, now)
 
     def share(self, now: Now) -> float | None:
         """The share of the gradient that it is to have at a step; None without one."""
@@ -158,6 +167,12 @@ class Objective(Generic[S]):
         Args:
             setting: `a.b.c` -> value in the whole config; None where there is none.
             provider: who gives the feedback.
+        """
+        return []
+
+    def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
+        """(holds, message) of what works and may not be meant; logged before Ray starts. `setting`
+        as in `refusals`.
         """
         return []
 

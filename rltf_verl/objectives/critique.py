@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
-from rltf_verl.algos.sessions import Sessions
 from rltf_verl.config import CritiqueConfig
 from rltf_verl.episode.rows import whole_row
-from rltf_verl.objectives.attempt import played_advantages
-from rltf_verl.objectives.base import Objective
+from rltf_verl.objectives.attempt import Played
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Role, Row
 
 
-class Critique(Objective[CritiqueConfig]):
+class Critique(Played):
     """A critique that the policy wrote has the advantage of the turn that it led to."""
 
-    Settings, sampled = CritiqueConfig, True
+    Settings = CritiqueConfig
+
+    @property
+    def acts(self) -> bool:
+        """The policy writes the feedback."""
+        return self.enabled and self.config.feedback.provider.name in ("policy", "paired")
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
         """See `critique_rows`."""
         return critique_rows(episode)
-
-    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
-        """[S, M] advantage of each turn."""
-        return played_advantages(sessions, self.config)
 
 
 def critique_rows(episode: Episode) -> list[Row]:

@@ -73,6 +73,19 @@ class Distill(Objective[DistillConfig]):
         fix = "must be a function of `rltf_verl.algos.sessions.Sessions`"
         return [(ok, f"rltf.distill.baseline={where}: {fix}")]
 
+    def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
+        """What has no ratio is held by no trust region."""
+        key = "actor_rollout_ref.actor.ppo_epochs"
+        epochs, unheld = setting(key), self.enabled and self.settings.reference == "current"
+        return [
+            (
+                not (unheld and epochs > 1),
+                "rltf.distill.reference=current: distillation rows have no ratio, so every one of"
+                f" the {key}={epochs} epochs pushes them as far again; set it to old with"
+                " rltf.distill.loss=ppo, or lower rltf.distill.weight",
+            )
+        ]
+
     def damped(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:

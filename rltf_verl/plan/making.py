@@ -117,7 +117,7 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
                 "weight": weight_of(own.settings),
             }
             for own in objectives_of(config)
-            if own.enabled and own.settings.weight and _has_rows(own.name, config)
+            if own.acts and own.settings.weight
         ],
     }
 
@@ -132,10 +132,6 @@ def _teacher(config: RLTFConfig) -> dict[str, Any] | None:
         "right": own.right,
         "template": own.prompt,
     }
-
-
-def _has_rows(name: str, config: RLTFConfig) -> bool:
-    return name != "critique" or config.feedback.provider.name in ("policy", "paired")
 
 
 def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
@@ -87,13 +88,15 @@ OTHERS = {
 
 
 def expected_objectives(preset: str) -> set[str]:
-    """What stands in the name."""
+    """What stands in the name, and what the file adds."""
     if preset.startswith("teacher/"):
         return {"attempt", "logit_distill"}
     if preset in OTHERS:
         return {"attempt", OTHERS[preset]}
     words = preset.removeprefix("release/").split("_")
-    return {"attempt", *(objective for word in words for objective in OBJECTIVES.get(word, []))}
+    added = OmegaConf.load(METHODS / f"{preset}.yaml").get("objectives", {})
+    known = (objective for word in words for objective in OBJECTIVES.get(word, []))
+    return {"attempt", *added, *known}
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -1,13 +1,16 @@
 """A user's own objective and baseline, `docs/examples/unlearn.py`, by what training calls."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
 
 from rltf_verl.algos.pack import pack_rows, pack_sessions
 from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.config.reading import require
 from rltf_verl.objectives import Objective, objective_weights, objectives_of, role_names
+from rltf_verl.objectives.base import Settings
 from rltf_verl.objectives.rows import session_rows
 from rltf_verl.objectives.targets import compute_targets
 from tests.support.episode_rows import episode, turn
@@ -22,6 +25,21 @@ class Sampled(Objective):
     """What verl's policy loss would train, and does not."""
 
     sampled = True
+
+
+@dataclass(frozen=True)
+class LateSettings(Settings):
+    """What needs more turns than there are."""
+
+    def check_beside(self, config):
+        horizon = config.episode.horizon
+        require(horizon > 2, "episode.horizon", horizon, "late needs a third turn; set it to 3")
+
+
+class Late(Objective):
+    """It trains third attempts."""
+
+    Settings = LateSettings
 
 
 def read(**blocks):
@@ -95,6 +113,10 @@ async def test_its_baseline():
         (
             {"objectives": {"u": "tests.objectives.test_own_on_cpu:Sampled"}},
             "rltf.objectives.u=.*: sampled=True is for attempts and critiques",
+        ),
+        (
+            {"objectives": {"u": "tests.objectives.test_own_on_cpu:Late"}},
+            "rltf.episode.horizon=2: late needs a third turn; set it to 3",
         ),
         ({"distill": {"baseline": "best"}}, "rltf.distill.baseline=best: must be one of"),
     ],

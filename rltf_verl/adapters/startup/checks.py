@@ -36,7 +36,6 @@ from rltf_verl.adapters.startup.model import (
 )
 from rltf_verl.adapters.startup.modes import mode_combinations
 from rltf_verl.adapters.startup.stamp import check_resume
-from rltf_verl.adapters.startup.trust_region import trust_region_warnings
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
@@ -180,9 +179,11 @@ def warnings_of(config: DictConfig, rltf: RLTFConfig) -> list[str]:
         if verl_is_tested()
         else [f"verl {verl_version()} is outside the tested range {TESTED_VERL}; run `rltf doctor`"]
     )
+    setting = partial(OmegaConf.select, config)
+    told = [line for own in objectives_of(rltf) for line in own.warnings(setting)]
     return (
         untested
         + ignored_settings(config)
         + files_made_otherwise(config)
-        + trust_region_warnings(config, rltf)
+        + [message for ok, message in told if not ok]
     )

@@ -21,7 +21,7 @@ def own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]]
     return [
         *_control_combinations(config, rltf),
         (
-            rollout.n > 1 or not _needs_siblings(rltf),
+            rollout.n > 1 or not all(o.compares_siblings for o in objectives_of(rltf) if o.enabled),
             (
                 f"actor_rollout_ref.rollout.n={rollout.n}: a group of one is its own baseline"
                 f" (rltf.attempt.estimator={rltf.attempt.estimator}), so nothing would be trained;"
@@ -62,15 +62,6 @@ def own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]]
         ),
         *_refill_combinations(config, rltf),
     ]
-
-
-def _needs_siblings(rltf: RLTFConfig) -> bool:
-    """Whether all that is trained is compared with other attempts at the same turn."""
-    alone = not any(
-        own.enabled for own in objectives_of(rltf) if own.name not in ("attempt", "critique")
-    )
-    compared = rltf.attempt.estimator in ("group_mean", "leave_one_out", "ragged")
-    return alone and compared and rltf.episode.branch_turn is None
 
 
 def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:

@@ -12,9 +12,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rltf_verl.config import RLTFConfig, Scheduled, TeacherConfig
 from rltf_verl.config.methods import method_titles
-
-MADE_BY = {"critique": ("policy", "paired")}
-"""Objectives whose rows only some providers make."""
+from rltf_verl.objectives import objectives_of
 
 
 @dataclass(frozen=True)
@@ -51,16 +49,17 @@ def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
         for f in fields(RLTFConfig)
         if isinstance(getattr(presets[0].rltf, f.name), Scheduled)
     ]
+    objectives += sorted({name for preset in presets for name in preset.rltf.objectives})
     header = ("method", "what it is", "turns", "attempt", *objectives)
     return [header, *(_line(preset, objectives) for preset in presets)]
 
 
 def _line(preset: Preset, objectives: Sequence[str]) -> tuple[str, ...]:
-    rltf, provider = preset.rltf, preset.rltf.feedback.provider.name
+    rltf, own = preset.rltf, {o.name: o for o in objectives_of(preset.rltf) if o.acts}
     loss = preset.config.actor_rollout_ref.actor.policy_loss.loss_mode
     cells = [
-        _cell(getattr(rltf, name), rltf.teacher if name == "logit_distill" else None)
-        if provider in MADE_BY.get(name, (provider,))
+        _cell(own[name].settings, rltf.teacher if name == "logit_distill" else None)
+        if name in own
         else ""
         for name in objectives
     ]
@@ -76,8 +75,6 @@ def _line(preset: Preset, objectives: Sequence[str]) -> tuple[str, ...]:
 
 def _cell(objective: Scheduled, teacher: TeacherConfig | None) -> str:
     """The weight, and what differs from the objective's defaults, and its teacher's."""
-    if not objective.enabled:
-        return ""
     own = [f"{name}={value}" for name, value in _differs(objective) if name != "weight"]
     told = [f"teacher.{name}={value}" for name, value in _differs(teacher)] if teacher else []
     return ", ".join([f"{objective.weight}", *own, *told])

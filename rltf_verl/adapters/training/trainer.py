@@ -147,7 +147,7 @@ class RLTFTrainerMixin(_Trainer):
         super()._init_resource_pool_mgr()
         own = self.rltf
         self._lora = uses_lora(partial(OmegaConf.select, self.config))
-        share = kept_share(own.teacher, self._lora) if own.logit_distill.enabled else None
+        share = kept_share(own.teacher, self._lora) if own.teaches else None
         if share is not None:
             keep_weights(self.role_worker_mapping, share)
 

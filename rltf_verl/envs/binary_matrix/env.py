@@ -15,7 +15,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import (
+    COMPACT_TEMPLATES,
+    CORRECT,
+    INCORRECT,
+    Candidate,
+    FeedbackLevel,
+    Splits,
+    require_counts,
+)
 from rltf_verl.envs.binary_matrix.leaks import distance_candidates
 from rltf_verl.envs.binary_matrix.text import Cells, find_grid, is_square, read_grid
 from rltf_verl.envs.text.boxed import extract_boxed, last_box
@@ -36,8 +44,6 @@ distance to the nearest 0.
 Find the distance to the nearest 0 for each cell in the matrix below:
 {matrix} Let's think step by step and output the final answer within \\boxed{{}}."""
 
-CORRECT = "Your previous answer is correct."
-INCORRECT = "Your previous answer is incorrect."
 NO_ANSWER = "No matrix was found in \\boxed{}."
 BAD_FORM = "All values are right, but write one row per line, with spaces between the numbers."
 NUMBERING = "Cells are named (row,column), counted from 1."
@@ -89,9 +95,7 @@ class BinaryMatrix:
         Raises:
             ValueError: a negative number, or too few small matrices to keep the splits apart.
         """
-        for key, value in (("num_train", num_train), ("num_test", num_test)):
-            if value < 0:
-                raise ValueError(f"{key}={value} must be at least 0")
+        require_counts(num_train, num_test)
         rng = random.Random(seed)
         if self._official:
             matrices = [_draw(rng, self._draw_size(rng)) for _ in range(num_train + num_test)]

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits, require_counts
 from rltf_verl.envs.code import feedback
 from rltf_verl.envs.code.arithmetic import draw_task
 from rltf_verl.envs.code.compare import same_text, same_value
@@ -107,9 +107,7 @@ class Code:
         Raises:
             ValueError: a negative number, or the data cannot be loaded or has too few problems.
         """
-        for key, value in (("num_train", num_train), ("num_test", num_test)):
-            if value < 0:
-                raise ValueError(f"{key}={value} must be at least 0")
+        require_counts(num_train, num_test)
         rng = random.Random(seed)
         if self._source == "arithmetic":
             train, test = _made_up(rng, num_train, num_test)

@@ -6,12 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rltf_verl.envs.base import FeedbackLevel
+from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel
 from rltf_verl.envs.code.text import fenced, shorten
 from rltf_verl.types import Grade
 
-CORRECT = "Your previous answer is correct."
-INCORRECT = "Your previous answer is incorrect."
 NO_PROGRAM = "It has no Python program: put the complete program into one ```python block."
 NOT_RUN = "It could not be run."
 

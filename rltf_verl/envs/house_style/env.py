@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 from zlib import crc32
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits, require_counts
 from rltf_verl.envs.house_style import letters
 from rltf_verl.envs.house_style.conventions import KINDS, Conventions, Share
 from rltf_verl.envs.house_style.feedback import CORRECT, entry_feedback, reply_feedback
@@ -66,9 +66,7 @@ class HouseStyle:
         Raises:
             ValueError: a negative number, or too few different test items.
         """
-        for key, value in (("num_train", num_train), ("num_test", num_test)):
-            if value < 0:
-                raise ValueError(f"{key}={value} must be at least 0")
+        require_counts(num_train, num_test)
         rng = random.Random(seed)
         names = draw_houses(rng, self._conventions, self._num_houses)
         houses = [(name, self._draw_rules(rng)) for name in names]

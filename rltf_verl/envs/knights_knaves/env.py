@@ -16,7 +16,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import (
+    COMPACT_TEMPLATES,
+    CORRECT,
+    INCORRECT,
+    Candidate,
+    FeedbackLevel,
+    Splits,
+    require_counts,
+)
 from rltf_verl.envs.knights_knaves.feedback import diagnosis, marks
 from rltf_verl.envs.knights_knaves.leaks import role_candidates
 from rltf_verl.envs.knights_knaves.logic import MAX_PEOPLE, formula, letters, read_letters
@@ -39,8 +47,6 @@ from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
 SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
-CORRECT = "Your previous answer is correct."
-INCORRECT = "Your previous answer is incorrect."
 
 
 class KnightsKnaves:
@@ -98,9 +104,7 @@ class KnightsKnaves:
             ValueError: a negative number, too few different puzzles, or reasoning-gym is missing;
                 names the fix.
         """
-        for key, value in (("num_train", num_train), ("num_test", num_test)):
-            if value < 0:
-                raise ValueError(f"{key}={value} must be at least 0")
+        require_counts(num_train, num_test)
         if self._official:
             items = release_puzzles(seed, num_train + num_test, self._shape)
             return Splits(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from rltf_verl.envs.base import Splits
+from rltf_verl.envs.base import Splits, require_counts
 from rltf_verl.envs.math.sources import (
     SOURCES,
     TEST_SETS,
@@ -50,9 +50,7 @@ class MathData:
 
     def build(self, env: str, seed: int, num_train: int, num_test: int) -> Splits:
         """See `math.Math.build`."""
-        for key, value in (("num_train", num_train), ("num_test", num_test)):
-            if value < 0:
-                raise ValueError(f"{key}={value} must be at least 0")
+        require_counts(num_train, num_test)
         source, file = find_source("rltf.env.source", self.source, SOURCES, self.fields)
         subset = Path(self.source).stem if file is not None else self.source
         train = read_items("rltf.env.source", self.source, source, file or self.path, seed)

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import CORRECT, INCORRECT, Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.math.build import MathData
 from rltf_verl.envs.math.leaks import answer_candidates
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, shared_pool
@@ -29,8 +29,6 @@ from rltf_verl.types import Grade, Problem
 
 SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
 
-CORRECT = "Your previous answer is correct."
-INCORRECT = "Your previous answer is incorrect."
 SHOWN = 100
 """Characters of an attempt's answer that are quoted back to it."""
 

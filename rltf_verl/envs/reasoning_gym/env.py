@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any
 
-from rltf_verl.envs.base import FeedbackLevel, Splits
+from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits, require_counts
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, Pool, shared_pool
 from rltf_verl.envs.text.boxed import last_box
 from rltf_verl.kinds import Within
@@ -27,8 +27,6 @@ from rltf_verl.types import Grade, Problem
 
 SUFFIX = "\n\nLet's think step by step and output the final answer within \\boxed{}."
 
-CORRECT = "Your previous answer is correct."
-INCORRECT = "Your previous answer is incorrect."
 NO_ANSWER = "No answer was found in \\boxed{}."
 SHOWN = 200
 """Characters of an attempt's answer that are quoted back to it."""
@@ -98,9 +96,7 @@ class ReasoningGym:
             ValueError: unknown task or parameter, or the task has too few different items; names
                 the config key.
         """
-        for key, value in (("num_train", num_train), ("num_test", num_test)):
-            if value < 0:
-                raise ValueError(f"{key}={value} must be at least 0")
+        require_counts(num_train, num_test)
         task = self._known_task()
         test: dict[str, Problem] = {}
         train: list[Problem] = []

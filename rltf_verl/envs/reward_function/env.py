@@ -18,16 +18,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 
-from rltf_verl.envs.base import FeedbackLevel, Splits
+from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
 from rltf_verl.kinds import Within
 from rltf_verl.registry import load
 from rltf_verl.types import Grade, Problem
 
 VERL_SCORER = "verl.utils.reward_score:default_compute_score"
 """verl's own: it knows GSM8K, MATH and more by their `data_source`."""
-
-CORRECT = "Your previous answer is correct."
-INCORRECT = "Your previous answer is incorrect."
 
 
 class RewardFunction:

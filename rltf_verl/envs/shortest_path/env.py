@@ -13,7 +13,15 @@ import random
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from rltf_verl.envs.base import COMPACT_TEMPLATES, Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import (
+    COMPACT_TEMPLATES,
+    CORRECT,
+    INCORRECT,
+    Candidate,
+    FeedbackLevel,
+    Splits,
+    require_counts,
+)
 from rltf_verl.envs.shortest_path.feedback import diagnosis, marks
 from rltf_verl.envs.shortest_path.leaks import path_candidates
 from rltf_verl.envs.shortest_path.mazes import Maze, Sizes, is_path, release_mazes, shortest_path
@@ -41,8 +49,6 @@ If a path exists, return it as a sequence of moves (e.g., "right, down, right").
 If no path exists, return "infeasible". Let's think step by step and output the final answer \
 within \\boxed{{}}."""
 
-CORRECT = "Your previous answer is correct."
-INCORRECT = "Your previous answer is incorrect."
 NONE_SAID = "N"
 """How the compact style says that there is no path."""
 MAX_DRAWS = 100_000
@@ -105,9 +111,7 @@ class ShortestPath:
         Raises:
             ValueError: a negative number, or too few such grids.
         """
-        for key, value in (("num_train", num_train), ("num_test", num_test)):
-            if value < 0:
-                raise ValueError(f"{key}={value} must be at least 0")
+        require_counts(num_train, num_test)
         if self._official:
             mazes = list(release_mazes(seed, num_train + num_test, self._sizes))
             return Splits(self._problems(mazes[:num_train]), self._problems(mazes[num_train:]))

@@ -258,6 +258,20 @@ def test_a_table_names_what_differs_from_an_objectives_defaults(presets):
     assert len(header) >= len(Role) + 3
 
 
+def test_an_objective_that_a_method_names_has_a_column(presets):
+    where = f"{DOCS.parent / 'examples' / 'unlearn.py'}:Unlearn"
+    block = {
+        "env": {"name": "binary_matrix"},
+        "feedback": {"provider": "verifier"},
+        "objectives": {"unlearn": where},
+        "unlearn": {"weight": 0.2},
+    }
+    own = replace(presets[0], rltf=RLTFConfig.from_mapping(block))
+    header, *lines = preset_table([*presets, own])
+    assert header[-1] == "unlearn"
+    assert [line[-1] for line in lines] == [*("" for _ in presets), "0.2"]
+
+
 def test_the_releases_presets_have_its_adam(presets):
     """Its epsilon of 1e-8 goes with token sums; ours are divided by sessions x response budget."""
     release = [preset.config for preset in presets if preset.name.startswith("release/")]
