@@ -295,7 +295,7 @@ class FeedbackModelingConfig(Shareable):
             "feedback_modeling.form",
             "inline",
             f"needs rltf.episode.context=append, which is {context}: only there does the feedback"
-            " stand between two attempts of one row; or set form to rows",
+            " come between two attempts of one row; or set form to rows",
         )
         require(
             not inline or config.attempt.turns == "all",
