@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from rltf_verl.cli.app import app
 from rltf_verl.export.card import card
+from rltf_verl.export.checkpoint import find_checkpoint
 from rltf_verl.runlog.files import STAMP
 
 POLICY = Path(__file__).parents[2] / "recipes/demo/policy"
@@ -153,7 +154,7 @@ def test_the_card_names_what_was_trained(tmp_path: Path, provider: str, objectiv
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (".", "no checkpoint of verl; name the run's folder"),
+        ("nothing", "no checkpoint of verl; name the run's folder"),
         ("global_step_1", "so not a whole checkpoint of verl's FSDP or Megatron trainer"),
         # another start of verl's merger, which the first test makes already
         pytest.param("broken", "verl's model merger failed", marks=pytest.mark.nightly),
@@ -165,3 +166,13 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, name: str, message: st
     (broken / "global_step_3/actor/model_world_size_1_rank_0.pt").write_bytes(b"half")
     assert message in run(tmp_path / name, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_above_one_run_will_do_and_of_several_they_are_listed(tmp_path: Path) -> None:
+    one = saved(tmp_path / "checkpoints/units/one", {}, lora_alpha=8)
+    assert find_checkpoint(tmp_path).folder == one / "global_step_3"
+    other = saved(tmp_path / "checkpoints/units/other", {}, lora_alpha=8)
+    assert find_checkpoint(one).folder == one / "global_step_3"
+    with pytest.raises(ValueError, match="the checkpoints of 2 runs; name one: ") as refused:
+        find_checkpoint(tmp_path / "checkpoints")
+    assert str(refused.value).endswith(f"{one}, {other}")
