@@ -151,10 +151,15 @@ def _missing(file: str, options: list[str]) -> str:
     bare = choice.removeprefix(f"{OURS}_")
     if group and bare in ends:
         return f"{group}={choice}: write {group}={ends[bare]}"
-    swapped = [end for end in ends if sorted(end) == sorted(choice)]
-    near = swapped or difflib.get_close_matches(choice, ends, n=1)
+    near = [word for word in _swaps(choice) if word in ends]
+    near = near or difflib.get_close_matches(choice, ends, n=1)
     hint = f"; did you mean {ends[near[0]]}?" if near else ""
     return f"{named}: there is no {choice}{hint}; known: {', '.join(sorted(options))}"
+
+
+def _swaps(word: str) -> list[str]:
+    """The word with two letters beside each other in the other order."""
+    return [f"{word[:i]}{word[i + 1]}{word[i]}{word[i + 2 :]}" for i in range(len(word) - 1)]
 
 
 def _keys(block: str, config: Mapping[Any, Any]) -> Iterator[str]:
