@@ -80,6 +80,14 @@ def test_what_comes_with_a_method_and_what_is_chosen() -> None:
     assert chosen.rltf.reward.turn_decay == 0.5
 
 
+@pytest.mark.parametrize("method", ["sd", "rlef", "release/sd"])
+def test_a_reward_functions_score_is_the_reward(method: str) -> None:
+    words = [f"rltf/method={method}", "rltf/env=reward_function"]
+    assert composed("rltf", *words).rltf.reward.format_coef == 0.0
+    assert composed("rltf", *words, "rltf.reward.format_coef=0.2").rltf.reward.format_coef == 0.2
+    assert composed("rltf", words[0], "rltf/env=math").rltf.reward.format_coef == 0.1
+
+
 @pytest.mark.parametrize(
     ("name", "overrides", "run"),
     [

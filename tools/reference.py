@@ -105,11 +105,12 @@ def _group(name: str) -> str:
     """The options of every choice of a Hydra group, with the comments of its YAML."""
     parts = [f"## `rltf/{name}=…`\n"]
     for path in sorted((GROUPS / name).glob("*.yaml")):
-        _, *lines = path.read_text("utf-8").splitlines()
+        first, *lines = path.read_text("utf-8").splitlines()
+        block = first.removeprefix("# @package ")
         told = list(takewhile(lambda line: line.startswith("#"), lines))
         keys = _yaml_keys(lines[len(told) :])
         table = [
-            f"| `rltf.{name}.{key}` | `{_cell(value)}` | {_cell(meaning)} |"
+            f"| `{block}.{key}` | `{_cell(value)}` | {_cell(meaning)} |"
             for key, value, meaning in keys
             if key != "defaults"
         ]

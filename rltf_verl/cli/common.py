@@ -119,13 +119,23 @@ def questions_of(
     """
     from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
     from rltf_verl.data.questions import read_questions
+    from rltf_verl.data.schema import AS_IT_IS
     from rltf_verl.evaluate.settings import training_blocks
 
     env, trained = dict(told.get("env") or {}), dict(training_blocks(config).get("env") or {})
     if env.get("name", trained.get("name")) == trained.get("name"):
         env = {**trained, **env}
     name = env.pop("name", None)
-    questions = read_questions(file, num, takes_rows_of(file, name, env))
+    try:
+        questions = read_questions(file, num, takes_rows_of(file, name, env))
+    except ValueError as error:
+        words = str(error).removesuffix(AS_IT_IS)
+        if name is not None or words == str(error):
+            raise
+        raise ValueError(
+            f"{words}; or take it as it is: env.name=reward_function"
+            " env.function=./reward.py:compute_score"
+        ) from None
     found = made_for(file, questions[0].problem.env)
     if name is None:
         require_known(file, found)

@@ -124,7 +124,7 @@ def data_check(
 
 @data.command("show")
 def data_show(
-    file: Annotated[Path, typer.Argument(help="Dataset that `rltf data` wrote.")],
+    file: Annotated[Path, typer.Argument(help="Dataset of ours, or in verl's form.")],
     num: Annotated[int, typer.Option("-n", min=0, help="Rows.")] = 3,
     env_feedback: Annotated[
         bool, typer.Option(help="What the environment says of an attempt, at every level.")

@@ -12,16 +12,19 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from rltf_verl.data.made_for import AS_IT_IS, takes_rows_of
 from rltf_verl.data.schema import (
     AGENT_NAME,
     check_parquet,
     content_sha256,
     problem_from_row,
+    problem_of,
     read_provenance,
     same_everywhere,
     text_of,
 )
 from rltf_verl.data.wrap import question_of
+from rltf_verl.envs.base import Env
 from rltf_verl.envs.text.boxed import asks_for_hashes
 
 MAX_TOLD = 5
@@ -42,6 +45,8 @@ class CheckedFile:
     errors: tuple[str, ...]
     num_formless: int = 0
     """Rows of `math` whose prompt asks for no form of answer that its grader reads."""
+    as_it_is: bool = False
+    """It is in verl's form, and was looked at as `reward_function` takes it."""
 
     @property
     def num_repeated(self) -> int:
@@ -68,10 +73,15 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
     """Look at every row of the files.
 
     Raises:
-        ValueError: a file is not one of ours at all.
+        ValueError: a file is neither one of ours nor in verl's form.
     """
     report = CheckReport([_check(Path(path)) for path in paths])
     for i, one in enumerate(report.files):
+        if one.as_it_is:
+            report.notes.append(
+                f"{one.path}: names no environment, so its rows were checked for"
+                f" rltf/env={AS_IT_IS}; for another one, `rltf data wrap` comes first"
+            )
         if one.num_formless:
             report.notes.append(
                 f"{one.path}: {one.num_formless} of {one.num_rows} prompts ask neither for"
@@ -90,21 +100,23 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
 
 
 def _check(path: Path) -> CheckedFile:
-    check_parquet(path)
+    env = takes_rows_of(path, AS_IT_IS, {})
+    check_parquet(path, env)
     table = pq.read_table(path)
     errors: list[str] = []
     num_bad = 0
     messages: list[list[dict[str, Any]]] = []
     splits: set[str] = set()
-    rows = table.select(["prompt", "extra_info", "reward_model", "agent_name"]).to_pylist()
+    names = ["data_source", "prompt", "extra_info", "reward_model", "agent_name"]
+    rows = table.select(names if env is None else names[:-1]).to_pylist()
     for i, row in enumerate(rows):
-        found = list(_faults(row))
+        found = list(_faults(row, env))
         num_bad += bool(found)
         if found and num_bad <= MAX_TOLD:
             errors.append(f"{path}, row {i}: {found[0]}")
         if not found:
             messages.append(row["prompt"])
-            splits.add(str(row["extra_info"].get("split")))
+            splits.add(str((row["extra_info"] or {}).get("split")))
     if num_bad > MAX_TOLD:
         errors.append(f"{path}: {num_bad - MAX_TOLD} more bad rows")
     indices = [(row["extra_info"] or {}).get("index") for row in rows]
@@ -120,9 +132,15 @@ def _check(path: Path) -> CheckedFile:
             " provenance)"
         )
     questions = Counter(_normalised(_asked(prompt)) for prompt in messages)
-    formless = sum(_is_formless(row) for row in rows)
     return CheckedFile(
-        path, len(rows), questions, tuple(messages), frozenset(splits), tuple(errors), formless
+        path,
+        len(rows),
+        questions,
+        tuple(messages),
+        frozenset(splits),
+        tuple(errors),
+        num_formless=sum(_is_formless(row) for row in rows),
+        as_it_is=env is not None,
     )
 
 
@@ -142,12 +160,16 @@ def _is_formless(row: dict[str, Any]) -> bool:
     return not any("\\boxed" in text or asks_for_hashes(text) for text in said)
 
 
-def _faults(row: dict[str, Any]) -> Iterator[str]:
+def _faults(row: dict[str, Any], env: Env | None) -> Iterator[str]:
+    """What is wrong with a row of ours, or with one in verl's form for `env`."""
+    prompt = row["prompt"]
     try:
-        problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
+        if env is None:
+            problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
+        elif prompt:
+            problem_of(env, row)
     except ValueError as error:
         yield str(error)
-    prompt = row["prompt"]
     try:
         if not all(isinstance(m["role"], str) for m in prompt) or not question_of(prompt).strip():
             yield "its prompt has no text"
@@ -155,7 +177,7 @@ def _faults(row: dict[str, Any]) -> Iterator[str]:
         yield str(error)
     except (TypeError, LookupError, AttributeError):
         yield "its prompt is no list of chat messages"
-    if row["agent_name"] != AGENT_NAME:
+    if env is None and row["agent_name"] != AGENT_NAME:
         yield f"agent_name is {row['agent_name']!r} and not {AGENT_NAME!r}"
 
 

@@ -18,6 +18,8 @@ from rltf_verl.envs.base import Env, TakesRows
 
 OWN = "own"
 """The choice of `rltf/env` for a class that the user names."""
+AS_IT_IS = "reward_function"
+"""The environment that takes rows in verl's form, where nobody names one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from rltf_verl.data.made_for import made_for, make, takes_rows_of
+from rltf_verl.data.made_for import AS_IT_IS, made_for, make, takes_rows_of
 from rltf_verl.data.schema import check_parquet, problem_from_row, problem_of, read_provenance
 from rltf_verl.envs.base import LEVELS, Env
 
@@ -27,17 +27,17 @@ def first_problems(
     feedback by level.
 
     Args:
-        path: dataset of ours.
+        path: dataset of ours, or in verl's form.
         num: rows.
         attempt: what the environment speaks of; None asks it nothing.
-        env: the environment; None is the one that the file names. With one that takes them
-            (`TakesRows`), rows may be in verl's form.
+        env: the environment; None is the one that the file names, and `reward_function` for a file
+            in verl's form.
         options: of the environment, over those that the file names.
 
     Raises:
-        ValueError: not a file of ours, or its environment cannot be made.
+        ValueError: not such a file, or its environment cannot be made.
     """
-    told = takes_rows_of(path, env, options or {})
+    told = takes_rows_of(path, env or AS_IT_IS, options or {})
     check_parquet(path, told)
     with pq.ParquetFile(path) as file:
         batch = next(file.iter_batches(batch_size=max(num, 1)))

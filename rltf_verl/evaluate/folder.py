@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rltf_verl.data.questions import Question
 from rltf_verl.evaluate.play import Place, Player, Record, finished
 from rltf_verl.evaluate.settings import Evaluation
 from rltf_verl.types import Episode
+
+OPTIONS = {"step": "--step", "prompt_budget": "--max-prompt-chars"}
+"""Settings that are options of the command line."""
 
 
 class Folder:
@@ -45,18 +49,14 @@ class Folder:
         if not self._about.exists():
             return []
         before, now = json.loads(self._about.read_text(encoding="utf-8")), self._now
-        differ = [
-            key
-            for key, value in now["evaluation"].items()
-            if value != before["evaluation"].get(key)
-        ]
+        differ = list(_differences("", before["evaluation"], now["evaluation"]))
         if any(a != b for a, b in zip(now["rows"], before["rows"], strict=False)):
-            differ.append("dataset")
+            differ.append("another dataset")
         if differ:
             folder = self._about.parent
             raise ValueError(
-                f"--out {folder}: holds an evaluation with another {', '.join(differ)}; choose a"
-                " new folder"
+                f"--out {folder}: holds another evaluation ({'; '.join(differ)}); choose a new"
+                " folder, or say the same as there"
             )
         rows: list[str] = before["rows"]
         return rows
@@ -93,6 +93,18 @@ class Folder:
         for record in sessions:
             apart[self._questions[int(record["uid"])].source].append(record)
         return dict(sorted(apart.items()))
+
+
+def _differences(block: str, before: Any, now: Any) -> Iterator[str]:
+    """A line per setting, as it is said on the command line."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in sorted({*before, *now}):
+            key = f"{block}.{name}" if block else name
+            yield from _differences(key, before.get(name), now.get(name))
+    elif before != now and block == "episode.horizon":
+        yield f"--rounds: {before - 1} there, {now - 1} here"
+    elif before != now:
+        yield f"{OPTIONS.get(block, block)}: {before} there, {now} here"
 
 
 def _digest(question: Question) -> str:

@@ -117,6 +117,9 @@ def rltf_block(
     }
     values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
     values["env"] = _component("env", "name", told, blocks, env)
+    reward = values.get("reward", {})
+    if isinstance(reward, Mapping):  # else refused in a moment
+        values["reward"] = {**_of_yaml("env", values["env"]["name"]).get("reward", {}), **reward}
     values["feedback"] = _component("feedback", "provider", told, blocks, {"provider": provider})
     return RLTFConfig.from_mapping(values)
 
@@ -149,9 +152,14 @@ def _component(
 
 
 def _yaml_defaults(block: str, name: str) -> dict[str, Any]:
-    """What `rltf/<block>=<name>` sets in a training run; nothing for components that are not
-    ours.
+    """What `rltf/<block>=<name>` sets of its block in a training run; nothing for components that
+    are not ours.
     """
+    found = _of_yaml(block, name)
+    return dict(found.get(block, found))
+
+
+def _of_yaml(block: str, name: str) -> dict[str, Any]:
     path = files("hydra_configs.rltf_verl").joinpath("rltf", block, f"{name}.yaml")
     if not (name.isidentifier() and path.is_file()):
         return {}
@@ -170,6 +178,11 @@ def training_blocks(config: Path | None) -> dict[str, Any]:
     try:
         loaded = OmegaConf.load(config)
         found = {key: _container(OmegaConf.select(loaded, f"rltf.{key}")) for key in OF_THE_EPISODE}
+    except OSError as error:
+        raise ValueError(
+            f"--config {config}: {error.strerror}, seen from {Path.cwd()}; a run's own is"
+            " <hydra.run.dir>/.hydra/config.yaml"
+        ) from None
     except (YAMLError, OmegaConfBaseException) as error:
         raise ValueError(f"--config {config}: {error}") from None
     if all(value is None for value in found.values()):

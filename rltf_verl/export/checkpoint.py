@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.runlog.files import STAMP
+from rltf_verl.runlog.find import folders_of
 
 ADAPTER = "lora_adapter"
 """Where verl's merger puts a LoRA adapter, inside the folder of the base model."""
@@ -54,12 +55,13 @@ class Checkpoint:
 
 
 def find_checkpoint(place: Path) -> Checkpoint:
-    """The latest checkpoint of a run's folder, or the one that `place` is.
+    """The latest checkpoint of a run's folder, or the one that `place` is. A folder above a single
+    run will do.
 
     Raises:
-        ValueError: there is none, or it is not whole.
+        ValueError: there is none, or it is not whole, or there are several runs.
     """
-    folder = place.resolve()
+    folder = _run_below(place.resolve())
     for saved in (folder, folder / "checkpoints"):  # the second is how our runs are laid out
         if (saved / LATEST).is_file():
             folder = saved / f"global_step_{(saved / LATEST).read_text('utf-8').strip()}"
@@ -78,6 +80,15 @@ def find_checkpoint(place: Path) -> Checkpoint:
             " verl's FSDP or Megatron trainer"
         )
     return Checkpoint(folder, found[0])
+
+
+def _run_below(folder: Path) -> Path:
+    """The one run with checkpoints below a folder; the folder itself if there is none."""
+    runs = [found for found in folders_of(folder) if (found / LATEST).is_file()]
+    if len(runs) > 1 and folder not in runs:
+        listed = ", ".join(map(str, runs))
+        raise ValueError(f"{folder}: holds the checkpoints of {len(runs)} runs; name one: {listed}")
+    return runs[0] if runs else folder
 
 
 def save_weights(checkpoint: Checkpoint, out: Path) -> None:

@@ -191,7 +191,8 @@ def _lengths(inputs: Inputs, measured: Measured) -> Iterator[str]:
     get = inputs.setting
     prompt, answer = int(get("data.max_prompt_length")), int(get("data.max_response_length"))
     num = measured.num
-    if measured.num_long and not get("data.filter_overlong_prompts"):
+    refused = any(": the first prompt of problem " in message for message in inputs.refusals)
+    if measured.num_long and not refused and not get("data.filter_overlong_prompts"):
         yield (
             f"data.max_prompt_length={prompt}: {measured.num_long} of {num} first prompts are"
             f" longer (up to {measured.longest}), and their answers are cut; raise it, or set"

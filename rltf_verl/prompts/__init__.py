@@ -145,6 +145,11 @@ def _require_file(key: str, folder: str, name: str) -> None:
     except TemplateError as error:
         where = f"line {line}: " if (line := getattr(error, "lineno", None)) else ""
         raise ValueError(f"{key}={name}: {where}{error.message}") from None
+    except OSError as error:
+        raise ValueError(
+            f"{key}={name}: {error.strerror}, seen from {Path.cwd()}; name a file of yours, or a"
+            " template of this package without .j2"
+        ) from None
     except Exception as error:  # a template is a program: rendering it can raise anything
         cause = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{key}={name}: {cause}") from None

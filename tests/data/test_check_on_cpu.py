@@ -93,6 +93,27 @@ def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) 
     assert "fix: " in result.stdout
 
 
+def test_a_file_in_verls_form_is_checked_as_its_reward_function_takes_it(
+    files: tuple[Path, Path], tokenizer: Path
+) -> None:
+    row = {
+        "data_source": "mine/sums",
+        "prompt": [{"role": "user", "content": "1 + 1?"}],
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+        "extra_info": {"index": 5},
+    }
+    path = files[0].with_name("verl.parquet")
+    pq.write_table(pa.Table.from_pylist([row]), path)
+    report = check_files([path])
+    assert not report.errors
+    assert "checked for rltf/env=reward_function" in report.notes[0]
+    limit = ("--tokenizer", tokenizer, "--max-prompt-length", 8)
+    assert "fix: " in rltf("data", "check", path, *limit).stdout, "its revise prompt"
+    assert "1 + 1?" in rltf("data", "show", path).stdout
+    pq.write_table(pa.Table.from_pylist([row, row | {"extra_info": {"index": None}}]), path)
+    assert [": extra_info.index is missing" in e for e in check_files([path]).errors] == [True]
+
+
 def test_conversations_that_end_alike_are_others(files: tuple[Path, Path]) -> None:
     """Each file's rows have an earlier message of their own."""
 

@@ -21,7 +21,8 @@ NOT_IN_YAML = {"reasoning_gym": {"task", "params"}, "binary_matrix": {"n_min", "
     "name", ["math", "reasoning_gym", "binary_matrix", "reward_function", "house_style"]
 )
 def test_options_and_defaults(name: str) -> None:
-    options = yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8"))
+    written = yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8"))
+    options = written.get("env", written)
     assert options.pop("name") == name
     assert name in env_names()
     taken = inspect.signature(type(make_env(name, **options))).parameters

@@ -201,7 +201,8 @@ def test_a_killed_run_goes_on(server: JudgeServer, data: Path, tmp_path: Path) -
 def test_a_folder_is_of_one_evaluation(server: JudgeServer, data: Path, tmp_path: Path) -> None:
     assert evaluated(server, data, tmp_path, "--problems", 2).exit_code == 0
     other = evaluated(server, data, tmp_path, "endpoint.temperature=0.5", "--rounds", 2)
-    assert (other.exit_code, "another endpoint, episode" in other.stderr) == (1, True), other.output
+    differs = "(endpoint.temperature: 1.0 there, 0.5 here; --rounds: 1 there, 2 here)"
+    assert (other.exit_code, differs in other.stderr) == (1, True), other.output
     moved = evaluated(server, data, tmp_path, "limits.max_concurrency=2")
     assert moved.exit_code == 0, (
         "limits are no part of what is evaluated, nor is the number of problems"
@@ -395,6 +396,8 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         (["feedback.provider=judge"], "rltf.feedback.endpoint.base_url=???: must be a URL"),
         (["env.styl=compact"], "rltf.env.styl='compact'"),
         (["--config", "pyproject.toml"], "--config pyproject.toml: "),
+        (["--config", "nope.yaml"], "--config nope.yaml: No such file or directory, seen from /"),
+        (["episode.revise=./nope.j2"], "revise=./nope.j2: No such file or directory, seen from /"),
         (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
     ],
 )
@@ -475,9 +478,14 @@ def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: 
     function = f"env.function={tmp_path}/reward.py:compute_score"
     out = tmp_path / "out"
     words = ["env.name=reward_function", function, "feedback.level=hint", "episode.revise=critique"]
+    nameless = evaluated(server, tmp_path / "verl.parquet", out, *words[2:])
+    assert "env.name=reward_function env.function=./reward.py:compute_score" in nameless.stderr
+    assert "rltf/env=" not in nameless.stderr
     result = evaluated(server, tmp_path / "verl.parquet", out, *words)
     assert result.exit_code == 0, result.output
     assert texts(out) == {("0", 0): ["3", "2"]}
+    about = json.loads((out / "evaluation.json").read_text("utf-8"))["evaluation"]
+    assert about["reward"]["format_coef"] == 0.0, "as rltf/env=reward_function of a training run"
 
 
 def test_a_bad_row_is_named(data: Path, tmp_path: Path) -> None:

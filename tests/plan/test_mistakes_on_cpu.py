@@ -37,6 +37,8 @@ def test_a_config_of_ones_own_folder_that_names_a_search_path() -> None:
 
 
 COMPOSED = {
+    "wrong method with a teacher": (["rltf/method=spdo"], "no spdo; did you mean teacher/sdpo?"),
+    "a name that a method had": (["rltf/method=rltf_sd"], "method=rltf_sd: write rltf/method=sd"),
     "wrong method": (["rltf/method=sdd"], "rltf/method=sdd: there is no sdd; did you mean sd?"),
     "misspelt key": (
         ["rltf.distil.weight=0.2"],
@@ -426,6 +428,12 @@ WARNED = {
         f"{ACTOR}.ppo_mini_batch_size=2: has no effect with an rltf: block",
     ),
 }
+
+
+def test_what_is_refused_is_not_warned_of_as_well(run: Callable[..., DictConfig]) -> None:
+    found = make_plan(look(run("data.max_prompt_length=40")), 1)
+    assert [line for line in found["refusals"] if line.startswith("data.max_prompt_length=40: ")]
+    assert not [line for line in found["warnings"] if "first prompts are longer" in line]
 
 
 @pytest.mark.parametrize("case", WARNED)

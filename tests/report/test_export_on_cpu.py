@@ -14,6 +14,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rltf_verl.export.card import card
+from rltf_verl.export.checkpoint import find_checkpoint
 from rltf_verl.runlog.files import STAMP
 from tests.support.commands import rltf
 
@@ -152,7 +153,7 @@ def test_the_card_names_what_was_trained(tmp_path: Path, provider: str, objectiv
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (".", "no checkpoint of verl; name the run's folder"),
+        ("nothing", "no checkpoint of verl; name the run's folder"),
         ("global_step_1", "so not a whole checkpoint of verl's FSDP or Megatron trainer"),
         # another start of verl's merger, which the first test makes already
         pytest.param("broken", "verl's model merger failed", marks=pytest.mark.nightly),
@@ -164,3 +165,13 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, name: str, message: st
     (broken / "global_step_3/actor/model_world_size_1_rank_0.pt").write_bytes(b"half")
     assert message in run(tmp_path / name, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_above_one_run_will_do_and_of_several_they_are_listed(tmp_path: Path) -> None:
+    one = saved(tmp_path / "checkpoints/units/one", {}, lora_alpha=8)
+    assert find_checkpoint(tmp_path).folder == one / "global_step_3"
+    other = saved(tmp_path / "checkpoints/units/other", {}, lora_alpha=8)
+    assert find_checkpoint(one).folder == one / "global_step_3"
+    with pytest.raises(ValueError, match="the checkpoints of 2 runs; name one: ") as refused:
+        find_checkpoint(tmp_path / "checkpoints")
+    assert str(refused.value).endswith(f"{one}, {other}")

@@ -1,7 +1,8 @@
 """A run of verl as an RLTF run: which of its settings stay, which change, and why.
 
 What cannot stay is what the start-up checks refuse or warn of: their words are the reasons. The
-result has composed and passed those of them that need neither a device nor the run's files.
+result has composed and passed those of them that need no device; where the run's files are here,
+its rows and the lengths of its prompts too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ from rltf_verl.adapters.startup.files import (
     check_dataset,
     resolve_files,
 )
+from rltf_verl.adapters.startup.logger import check_loggers
+from rltf_verl.adapters.startup.machine import cpu_combinations
 from rltf_verl.adapters.startup.modes import mode_combinations
+from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.adapters.startup.verl_settings import USELESS, ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, MadeFor, made_for
@@ -52,7 +56,6 @@ ANOTHER_RUN = ("reward_model.enable", "reward.reward_model.enable", "distillatio
 STAY = (
     "data.train_batch_size",
     "data.max_response_length",
-    f"{ROLLOUT}.tensor_model_parallel_size",
     f"{ROLLOUT}.val_kwargs.do_sample",
     f"{ROLLOUT}.val_kwargs.temperature",
 )
@@ -72,6 +75,8 @@ NUM_ROUNDS = 10
 """Of `rltf.refill_rounds` where the run filters groups without a limit."""
 
 TO_OURS = re.compile(r"; set it to [^;]*$")
+PROMPT = "data.max_prompt_length"
+TOO_LONG = re.compile(r"\w+\.max_prompt_length=\d+: (.*?); set it to at least (\d+) plus [^;]*(.*)")
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ class Adopted:
     """One line per setting that changed or was dropped, and why."""
     notes: list[str]
     """What was not read or not checked, and what decides what the run learns from."""
+    checked: list[str]
+    """What the checks before a start were asked of."""
 
 
 def adopt(
@@ -117,11 +124,20 @@ def adopt(
     _settle(settings, theirs, extra)
     config = _checked(settings, extra)
     _say_who_grades(config, notes)
+    checked = ["settings", *(["rows"] if _rows_are_here(config) else [])]
+    if _make_room(settings, theirs, extra, config, notes):
+        config, checked = _checked(settings, extra), [*checked, "prompt lengths"]
+    _say_what_a_logger_needs(config, notes)
     changes = [
-        *settings.changes,
+        *(line for line in settings.changes if not _of_the_user(line, extra)),
         *differences(theirs, config, known + [s.key for s in settings.values]),
     ]
-    return Adopted(launch, [*settings.overrides, *added], changes, notes)
+    return Adopted(launch, settings.with_others(extra), changes, notes, checked)
+
+
+def _of_the_user(line: str, extra: Settings) -> bool:
+    """Whether a change is of a setting that the user has chosen."""
+    return any(line.startswith((f"{s.key}=", f"+{s.key}=")) for s in extra.values)
 
 
 def _groups(extra: Settings, method: str, env: MadeFor, feedback: str | None) -> list[str]:
@@ -286,16 +302,17 @@ def _name(settings: Settings, theirs: DictConfig, method: str) -> None:
 def _settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
     """Sizes: what the run left at verl's default, and room for the second prompt."""
     ours = composed("rltf", [*settings.groups, *extra.groups])
-    for key in STAY:
+    hardware = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
+    for key in (*STAY, *hardware):
         value = OmegaConf.select(theirs, key)
         if settings.get(key) is None and value != OmegaConf.select(ours, key):
             settings.change(key, value, "the run's value, verl's default")
     horizon = extra.get("rltf.episode.horizon")
     prompt, answer = int(theirs.data.max_prompt_length), int(theirs.data.max_response_length)
     if (int(horizon.text) if horizon else ours.rltf.episode.horizon) > 1:
-        if extra.get("data.max_prompt_length") is None:
+        if extra.get(PROMPT) is None:
             why = "the second prompt quotes the question, the first answer and the feedback"
-            settings.change("data.max_prompt_length", prompt + answer, why)
+            settings.change(PROMPT, prompt + answer, why)
         prompt += answer
     if (
         settings.get(f"{ACTOR}.use_dynamic_bsz") is None
@@ -330,8 +347,9 @@ def _checked(settings: Settings, extra: Settings) -> DictConfig:
     while True:
         config = composed("rltf", [*settings.overrides, *extra.overrides])
         seen = _checkable(config)
-        refused = [m for ok, m in verl_combinations(seen) + mode_combinations(seen) if not ok]
-        said = [*refused, *ignored_settings(seen)]
+        combinations = verl_combinations(seen) + mode_combinations(seen) + cpu_combinations(seen)
+        refused = [message for ok, message in combinations if not ok]
+        said = [*refused, *too_few_devices(seen), *ignored_settings(seen)]
         if not sum(_dropped(settings, message) for message in said):
             break
     parts = checks.checked_parts(seen)
@@ -340,6 +358,51 @@ def _checked(settings: Settings, extra: Settings) -> DictConfig:
             if Path(path).is_file():
                 check_dataset(key, path, parts.env)
     return config
+
+
+def _rows_are_here(config: DictConfig) -> bool:
+    paths = [path for key in DATA for path in files_of(OmegaConf.select(config, key) or [])]
+    return bool(paths) and all(Path(path).is_file() for path in paths)
+
+
+def _make_room(
+    settings: Settings, theirs: DictConfig, extra: Settings, config: DictConfig, notes: list[str]
+) -> bool:
+    """Measure the prompts of the first problems where rows and model are here, and raise the limit
+    to what the longest needs beside a whole attempt, if the model reads that much; whether they
+    were measured.
+    """
+    path = str(OmegaConf.select(config, "actor_rollout_ref.model.path"))
+    if not Path(path).is_dir():
+        notes.append(f"actor_rollout_ref.model.path={path}: no folder here, no prompt was measured")
+        return False
+    if not _rows_are_here(config):
+        return False
+    seen, answer = _checkable(config), int(config.data.max_response_length)
+    parts = checks.parts_of(seen)
+    messages = list(checks.refused_model(seen, parts))
+    while extra.get(PROMPT) is None and (found := _too_long(messages)) is not None:
+        needed = int(found[2]) + answer
+        OmegaConf.update(seen, PROMPT, needed)
+        before, messages = messages, list(checks.refused_model(seen, parts))
+        if messages and _too_long(messages) is None:  # the model cannot read that much
+            messages = before
+            break
+        settings.change(PROMPT, needed, f"{found[1]}, and the attempt up to {answer}{found[3]}")
+        _widen(settings, theirs, needed + answer)
+    notes += [f"a start would be refused: {message}" for message in messages]
+    return True
+
+
+def _too_long(messages: Sequence[str]) -> re.Match[str] | None:
+    return next(filter(None, map(TOO_LONG.match, messages)), None)
+
+
+def _say_what_a_logger_needs(config: DictConfig, notes: list[str]) -> None:
+    try:
+        check_loggers(config, here=True)
+    except ConfigError as error:
+        notes.append(f"a start on this machine would be refused: {error}")
 
 
 def _checkable(config: DictConfig) -> DictConfig:

@@ -43,11 +43,19 @@ class Settings:
     values: list[Setting]
     changes: list[str] = field(default_factory=list)
     """One line per setting that changed or was dropped, and why."""
+    was: dict[str, str] = field(default_factory=dict)
+    """What was changed -> the run's own value, empty if it had none."""
 
     @property
     def overrides(self) -> list[str]:
         """All of them, as on a command line."""
         return [*self.groups, *map(str, self.values)]
+
+    def with_others(self, others: Settings) -> list[str]:
+        """All of both, with the others' values in the place of one's own."""
+        chosen = {setting.key: setting for setting in others.values}
+        merged = {setting.key: setting for setting in self.values} | chosen
+        return [*self.groups, *others.groups, *map(str, merged.values())]
 
     def get(self, key: str) -> Setting | None:
         """The override of a key; the last one counts."""
@@ -60,7 +68,11 @@ class Settings:
         kept = [new if s is old else s for s in self.values if s is old or s.key != key]
         self.values = kept if old else [*kept, new]
         if old is None or old.text != text:
-            self.changes.append(f"{key}={text}{f' (was {old.text})' if old else ''}: {why}")
+            if old and key in self.was:  # one line per setting
+                before = (f"{key}={old.text}: ", f"{key}={old.text} (was ")
+                self.changes = [line for line in self.changes if not line.startswith(before)]
+            was = self.was.setdefault(key, old.text if old else "")
+            self.changes.append(f"{key}={text}{f' (was {was})' if was else ''}: {why}")
 
     def drop(self, keys: Sequence[str], why: str) -> bool:
         """Leave out the settings of some keys and of all below them; whether there were any."""

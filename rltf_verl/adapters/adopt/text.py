@@ -23,7 +23,7 @@ def script_of(adopted: Adopted, source: str) -> str:
     return "\n".join(
         [
             "#!/usr/bin/env bash",
-            f"# `rltf adopt` of {source}: it composes and passes the checks before a start.",
+            f"# `rltf adopt` of {source}: it composes. Checked: {', '.join(adopted.checked)}.",
             *_comments("Changed", adopted.changes),
             *_comments("To know", adopted.notes),
             *([f"cd {shlex.quote(launch.change_to)}"] if launch.change_to else []),

@@ -88,10 +88,10 @@ def refusals(config: DictConfig) -> Iterator[str]:
         yield from _told(check_folders, parts.config)
         yield from _told(check_resume, config, parts.config)
     yield from _told(check_loggers, config, here=is_here(config))
-    yield from _refused_model(config, None if unusable else parts)
+    yield from refused_model(config, None if unusable else parts)
 
 
-def _refused_model(config: DictConfig, parts: Parts | None) -> Iterator[str]:
+def refused_model(config: DictConfig, parts: Parts | None) -> Iterator[str]:
     """Of the model, and of the prompts under its tokenizer. What lies on other machines only is not
     looked at.
     """

@@ -16,6 +16,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rltf_verl.config.methods import method_titles
+
 VERLS, OURS = "ppo_trainer", "rltf"
 NO_KEY = re.compile(r"Key '([\w/]+)' is not in struct\s+full_key: ([\w./]+)")
 SWEEP = re.compile(r"Ambiguous value for argument '([^=]+)=(.*?)'\s", re.S)
@@ -132,6 +134,9 @@ def _groups() -> list[str]:
 def _missing(file: str, options: list[str]) -> str:
     """A primary config, or a choice of a group, that is not there."""
     group, _, choice = file.rpartition("/")
+    if group.startswith(f"{OURS}/method"):
+        group, choice = f"{OURS}/method", file.removeprefix(f"{OURS}/method/")
+        options = [*method_titles()]
     if not group:
         folder = files("hydra_configs.rltf_verl").iterdir()
         options = [f.name.removesuffix(".yaml") for f in folder if f.name.endswith(".yaml")]
@@ -141,9 +146,20 @@ def _missing(file: str, options: list[str]) -> str:
         path = file.removeprefix(f"{OURS}/env/")
         return f"{OURS}/env={path}: write {OURS}/env=own {OURS}.env.name={path}"
     named = f"{group}={choice}" if group else f"--config-name={choice}"
-    near = difflib.get_close_matches(choice, options, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    ends = {o.rpartition("/")[2]: o for o in sorted(options, key=lambda o: "/" not in o)}
+    ends |= {option: option for option in options}
+    bare = choice.removeprefix(f"{OURS}_")
+    if group and bare in ends:
+        return f"{group}={choice}: write {group}={ends[bare]}"
+    near = [word for word in _swaps(choice) if word in ends]
+    near = near or difflib.get_close_matches(choice, ends, n=1)
+    hint = f"; did you mean {ends[near[0]]}?" if near else ""
     return f"{named}: there is no {choice}{hint}; known: {', '.join(sorted(options))}"
+
+
+def _swaps(word: str) -> list[str]:
+    """The word with two letters beside each other in the other order."""
+    return [f"{word[:i]}{word[i + 1]}{word[i]}{word[i + 2 :]}" for i in range(len(word) - 1)]
 
 
 def _keys(block: str, config: Mapping[Any, Any]) -> Iterator[str]:

@@ -58,19 +58,31 @@ def check_platform(config: DictConfig) -> None:
         trouble = bf16.trouble_of(config)
     if trouble is not None:
         raise ConfigError(trouble)
-    lora = uses_lora(partial(OmegaConf.select, config))
-    if cpu_platform and config.actor_rollout_ref.actor.use_kl_loss and not lora:
-        raise ConfigError(
-            "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned"
-            " memory, which needs an accelerator; on a CPU set it to False, or train a LoRA"
-            " adapter, whose reference is the model without it"
-        )
+    for works, message in cpu_combinations(config) if cpu_platform else []:
+        if not works:
+            raise ConfigError(message)
     if not cpu_platform and is_here(config) and not get_torch_device().is_available():
         raise ConfigError(
             "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start"
             " with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a running GPU cluster set"
             " RAY_ADDRESS"
         )
+
+
+def cpu_combinations(config: DictConfig) -> list[tuple[bool, str]]:
+    """(it works, what to say when it does not) for settings that need an accelerator."""
+    on_cpu = config.trainer.device == "cpu"
+    lora = uses_lora(partial(OmegaConf.select, config))
+    return [
+        (
+            not on_cpu or not config.actor_rollout_ref.actor.use_kl_loss or lora,
+            (
+                "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned"
+                " memory, which needs an accelerator; on a CPU set it to False, or train a LoRA"
+                " adapter, whose reference is the model without it"
+            ),
+        )
+    ]
 
 
 def check_devices(config: DictConfig) -> None:

@@ -68,7 +68,7 @@ def wrong_values(config: DictConfig) -> Iterator[str]:
         if value is not None and str(value) not in known:
             yield f"{key}={value}: not known here; choose one of {', '.join(sorted(known))}"
     yield from _wrong_paths(config)
-    yield from _too_few_devices(config)
+    yield from too_few_devices(config)
 
 
 def _wrong_paths(config: DictConfig) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _wrong_paths(config: DictConfig) -> Iterator[str]:
         )
 
 
-def _too_few_devices(config: DictConfig) -> Iterator[str]:
+def too_few_devices(config: DictConfig) -> Iterator[str]:
     """verl starts devices // devices of a replica replicas: none, and waits for them."""
     apart = str(config.trainer.v1.trainer_mode).endswith("separate_async")
     block = "actor_rollout_ref.rollout" if apart else "trainer"

@@ -1,13 +1,14 @@
 """What a run had spent by a step. All runs of a picture are measured the same way.
 
 Sums need every step: where the first ones are gone (verl erases its file when a run is resumed),
-there is no sum.
+there is no sum. A few steps inside, which a killed process left without a line, count as much as
+those beside them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -15,6 +16,10 @@ from rltf_verl.report.compare.run import Arm, Run, Series
 
 _COST = re.compile(r"rltf/feedback/judge(_\d+)?/cost")
 _HOUR = 3600.0
+FEW = 3
+"""Steps without a number that may be filled in, or this many of hundred steps: 1."""
+LINES = "metrics"
+"""What a measure of several metrics needs of every step."""
 
 
 class NotKnownError(Exception):
@@ -29,6 +34,8 @@ class Measure:
     """With the unit."""
     of: Callable[[Run], Series]
     """What was spent by the end of each step. Raises NotKnownError."""
+    source: str | None = None
+    """What it sums, of every step: a metric, or `LINES`."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class Axis:
     """Name of the run -> what it had spent by each step."""
     without: dict[str, str]
     """Name of an arm that is left out -> why."""
+    filled: dict[str, str]
+    """Steps without a number -> what stands for them."""
 
 
 def _steps(run: Run) -> Series:
@@ -63,7 +72,9 @@ def _generated(run: Run) -> Series:
 def _of_log(run: Run, amounts: Series) -> Series:
     trained = [step for step, found in run.log.items() if found.sessions]
     if not trained:
-        raise NotKnownError("no episode log with training episodes")
+        raise NotKnownError(
+            "no episode log with training episodes; name the folder of the run's checkpoints"
+        )
     if trained[0] > 1:
         raise NotKnownError(f"its episode log begins with step {trained[0]}")
     return _sums({step: amount for step, amount in amounts.items() if step <= trained[-1]})
@@ -104,9 +115,8 @@ def _cost(run: Run) -> Series:
     }
     if not any(costs.values()):
         raise NotKnownError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
-    _no_gap([step for step in costs if step > 0], "metrics")
     # A step without the metric: the judge was too busy to tell, and tells with the next step.
-    sums = _sums({step: sum(found) for step, found in costs.items()})
+    sums = _sums(_filled({step: sum(found) for step, found in costs.items()}, LINES))
     if not any(sums.values()):
         raise NotKnownError("the judge cost nothing; is rltf.feedback.price set?")
     return sums
@@ -116,17 +126,32 @@ def _of_every_step(run: Run, name: str) -> Series:
     found = run.series(name)
     if not found:
         raise NotKnownError(f"no {name}")
-    _no_gap(found, name)
-    return found
+    return _filled(found, name)
 
 
-def _no_gap(steps: Iterable[int], what: str) -> None:
+def _filled(amounts: Series, what: str) -> Series:
+    """With the mean of the steps beside it for a step that is not there. Raises NotKnownError: too
+    many are not, or the first ones.
+    """
+    gone = _gone(amounts)
+    if not gone:
+        return amounts
+    trained = sorted(step for step in amounts if step > 0)
+    if trained[0] > 1 or len(gone) > max(FEW, trained[-1] // 100):
+        which = f"steps {gone[0]} to {gone[-1]}" if len(gone) > 1 else f"step {gone[0]}"
+        among = f"{len(gone)} steps among " if 1 < len(gone) <= gone[-1] - gone[0] else ""
+        raise NotKnownError(f"no {what} of {among}{which}")
+    beside = {
+        step: (max(s for s in trained if s < step), min(s for s in trained if s > step))
+        for step in gone
+    }
+    means = {step: (amounts[a] + amounts[b]) / 2 for step, (a, b) in beside.items()}
+    return dict(sorted({**amounts, **means}.items()))
+
+
+def _gone(steps: Iterable[int]) -> list[int]:
     there = set(steps)
-    gone = [step for step in range(1, max(there, default=0) + 1) if step not in there]
-    if gone:
-        raise NotKnownError(
-            f"no {what} of {len(gone)} steps, the first {gone[0]} and the last {gone[-1]}"
-        )
+    return [step for step in range(1, max(there, default=0) + 1) if step not in there]
 
 
 def _sums(amounts: Series) -> Series:
@@ -138,19 +163,23 @@ def _sums(amounts: Series) -> Series:
 MEASURES: dict[str, list[Measure]] = {
     "step": [Measure("training step", _steps)],
     "rollouts": [
-        Measure("training episodes", _counted_sessions),
+        Measure("training episodes", _counted_sessions, "rltf/session/total"),
         Measure("training episodes in the episode log", _sessions),
     ],
     "tokens": [
-        Measure("tokens generated in training episodes", _counted_tokens),
+        Measure(
+            "tokens generated in training episodes", _counted_tokens, "rltf/session/tokens/total"
+        ),
         Measure("tokens of the attempts in the episode log", _generated),
-        Measure("tokens trained on (prompts and responses)", _trained_tokens),
+        Measure(
+            "tokens trained on (prompts and responses)", _trained_tokens, "perf/total_num_tokens"
+        ),
     ],
     "hours": [
-        Measure("hours of training steps, without validation", _step_hours),
+        Measure("hours of training steps, without validation", _step_hours, "timing_s/step"),
         Measure("hours since the start (wandb's _runtime)", _runtime),
     ],
-    "cost": [Measure("judge cost (unit of rltf.feedback.price)", _cost)],
+    "cost": [Measure("judge cost (unit of rltf.feedback.price)", _cost, LINES)],
 }
 """Axis -> the ways to take it; the one that most arms can give is used, of equals the first."""
 
@@ -169,14 +198,27 @@ def axis_of(name: str, arms: Sequence[Arm]) -> Axis | str:
 
 
 def _taken(name: str, measure: Measure, arms: Sequence[Arm]) -> Axis:
-    axis = Axis(name, measure.label, {}, {})
+    axis = Axis(name, measure.label, {}, {}, {})
     for arm in arms:
         taken = _of_runs(measure, arm)
         if isinstance(taken, str):
             axis.without[arm.name] = taken
         else:
             axis.of.update(taken)
+            axis.filled.update(pair for run in arm.runs for pair in _told(name, measure, run))
     return axis
+
+
+def _told(name: str, measure: Measure, run: Run) -> Iterator[tuple[str, str]]:
+    """The steps of a run that were filled in."""
+    if measure.source is None:
+        return
+    gone = _gone(run.metrics if measure.source == LINES else run.series(measure.source))
+    if gone:
+        yield (
+            f"step {', '.join(map(str, gone))} of {run.name} in --x {name}",
+            f"no {measure.source} of it, so it counts as much as the steps beside it",
+        )
 
 
 def _of_runs(measure: Measure, arm: Arm) -> dict[str, Series] | str:

@@ -43,6 +43,7 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
             found.panels.append(drawn)
             found.left_out |= {f"{arm} in --x {name}": why for arm, why in drawn.without.items()}
             found.left_out |= _apart_in_steps(drawn)
+            found.left_out |= {} if isinstance(axis, str) else axis.filled
     return found
 
 

@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,6 +20,7 @@ from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.config import ConfigError
 from tests.adapters.adopt.scripts import COMMON, REFUSED, SCRIPTS
+from tests.e2e.runs import POLICY
 from tests.support import configs
 
 ENVIRON = {"HOME": "/home/u", "PWD": "/here", "DEVICE": "gpu"}
@@ -123,6 +125,40 @@ def test_what_a_chosen_hardware_sets_is_left_to_it(tmp_path):
     assert not [word for word in found.overrides if "rollout.name" in word or "padding" in word]
     assert "trainer.nnodes=2" in found.overrides
     assert "rollout.name=vllm dropped: rltf/hardware=cpu sets it" in "\n".join(found.changes)
+
+
+def test_what_a_cpu_refuses_is_dropped_and_prompts_get_room(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    row = {
+        "data_source": "openai/gsm8k",
+        "prompt": [{"role": "user", "content": "1 + 1?"}],
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+        "extra_info": {"split": "train", "index": 0},
+    }
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "rows.parquet")
+    files = f"data.train_files={tmp_path}/rows.parquet data.val_files={tmp_path}/rows.parquet"
+    script = (
+        f"{GRPO} {files} data.max_prompt_length=64 data.max_response_length=16"
+        f" actor_rollout_ref.model.path={POLICY} actor_rollout_ref.actor.use_kl_loss=True"
+        " actor_rollout_ref.rollout.tensor_model_parallel_size=2 trainer.logger=[console,nope]"
+    )
+    short = "rltf.episode.revise=note"
+    found = adopted(tmp_path, script, "rltf/hardware=cpu", short, "data.max_response_length=8")
+    said = "\n".join(found.changes)
+    assert "tensor_model_parallel_size=2 dropped: the run's 1 devices" in said
+    assert "use_kl_loss=True dropped: verl moves the reference model" in said
+    (prompt,) = [line for line in found.changes if line.startswith("data.max_prompt_length=")]
+    assert re.match(r"\S+=\d{3} \(was 64\): the revise prompt of template note needs", prompt)
+    assert [w for w in found.overrides if w.startswith("data.max_re")] == [
+        "data.max_response_length=8"
+    ], "the user's value takes the place of the script's"
+    assert found.checked == ["settings", "rows", "prompt lengths"]
+    assert [note for note in found.notes if "refused: " in note] == [
+        note for note in found.notes if "verl has no logger nope" in note
+    ]
+    kept = adopted(tmp_path, script, "rltf/hardware=cpu", short, "data.max_prompt_length=70")
+    assert "data.max_prompt_length=70" in kept.overrides
+    assert "a start would be refused: data.max_prompt_length=70" in "\n".join(kept.notes)
 
 
 def test_a_config_of_ones_own_becomes_overrides(tmp_path):

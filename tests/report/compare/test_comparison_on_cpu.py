@@ -157,6 +157,23 @@ def test_the_mean_is_taken_at_common_steps_only_and_says_so(tmp_path):
     }
 
 
+def test_a_step_that_a_killed_process_left_without_a_line_counts_as_those_beside_it(tmp_path):
+    path, spent = tmp_path / "a.jsonl", {1: 3600.0, 2: 3600.0, 4: 7200.0}
+    records = [(n, step(seconds) | evaluated(0.1 * n)) for n, seconds in spent.items()]
+    write_metrics(path, [(0, evaluated(0.0)), *records])
+    found = compared(path)
+    assert [(p.step, p.x) for p in panels(found)["hours"].arms[0].seeds[0]] == [
+        (0, 0.0),
+        (1, 1.0),
+        (2, 2.0),
+        (4, 5.5),
+    ]
+    told = "no timing_s/step of it, so it counts as much as the steps beside it"
+    assert found.left_out[f"step 3 of {path} in --x hours"] == told
+    write_metrics(path, [(0, evaluated(0.0)), records[0], (9, step() | evaluated(0.9))])
+    assert "no timing_s/step of steps 2 to 8" in compared(path).left_out["--x hours"]
+
+
 def test_an_arm_without_a_judge_is_left_out_of_cost_and_looks_the_same_elsewhere(tmp_path):
     run(tmp_path / "grpo.jsonl", [0.0, 0.2, 0.3])
     run(tmp_path / "sd.jsonl", [0.0, 0.2, 0.4], cost=1.5)
@@ -194,7 +211,7 @@ def test_costs_of_two_judges_add_up_and_a_silent_step_costs_what_the_next_one_te
         ),
         (
             [(50, evaluated(0.0)), (51, step(cost=1.0) | evaluated(0.5))],
-            "no metrics of 49 steps, the first 1",
+            "no metrics of steps 1 to 49",
         ),
     ],
 )
@@ -211,10 +228,7 @@ def test_sums_are_not_made_up_where_the_first_steps_were_erased(tmp_path):
     )
     run(tmp_path / "b.jsonl", [0.0, 0.1, 0.2])
     found = compared(tmp_path / "a.jsonl", tmp_path / "b.jsonl", axes=["step", "hours"])
-    assert (
-        found.left_out["a in --x hours"]
-        == "no timing_s/step of 2 steps, the first 1 and the last 2"
-    )
+    assert found.left_out["a in --x hours"] == "no timing_s/step of steps 1 to 2"
     assert f"first_turn of {tmp_path / 'a.jsonl'} before step 2" in found.left_out
 
 
