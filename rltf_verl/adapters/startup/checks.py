@@ -65,13 +65,14 @@ def refusals(config: DictConfig) -> Iterator[str]:
     be looked at, because something that it needs was refused, is left out.
     """
     yield from wrong_values(config)
-    yield from _told(resolve_files, config)
+    unresolved = [*_told(resolve_files, config)]
+    yield from unresolved
     config.trainer.experiment_name = str(
         config.trainer.experiment_name
     )  # the config's name is known here only
     parts = None
     try:
-        parts = parts_of(config)
+        parts = None if unresolved else parts_of(config)
     except ValueError as error:
         yield _line(error)
     if parts is not None:

@@ -81,7 +81,10 @@ def take_reward_function(config: DictConfig) -> None:
         name = OmegaConf.select(config, f"{block}.name") or "compute_score"
         source = str(path).removeprefix("pkg://")
         if source == str(path):
-            source = str(Path(source).expanduser().resolve())
+            file = Path(source).expanduser()
+            if not file.is_file():
+                raise ConfigError(f"{block}.path={path}: no such file, seen from {Path.cwd()}")
+            source = str(file.resolve())
         OmegaConf.update(config, "rltf.env.function", f"{source}:{name}")
         kwargs = OmegaConf.select(config, f"{block}.reward_kwargs")
         if kwargs is not None:
@@ -101,7 +104,7 @@ def _require_python_file(key: str, path: str, name_key: str) -> None:
 
 def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
     """A line for each file of the config that cannot be trained or validated on."""
-    num_rows = 0
+    num_rows, said = 0, set()
     for key in DATA:
         named = OmegaConf.select(config, key)
         if not named:
@@ -111,7 +114,10 @@ def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
             try:
                 check_dataset(key, path, env)
             except ValueError as error:
-                yield " ".join(str(error).split())
+                line = " ".join(str(error).split())
+                if line not in said:
+                    yield line
+                said.add(line)
                 num_rows = -1
             if key == DATA[0] and num_rows >= 0:
                 num_rows += rows_of(path)
@@ -161,7 +167,8 @@ def check_dataset(key: str, path: str, env: Env) -> None:
         )
     trouble = env.trouble_with(first) if isinstance(env, KnowsTrouble) else None
     if trouble is not None:
-        raise ConfigError(f"{key}={path}: {trouble}")
+        own = trouble.startswith("rltf.")  # names the key that is to blame
+        raise ConfigError(trouble if own else f"{key}={path}: {trouble}")
 
 
 def check_folders(rltf: RLTFConfig) -> None:
