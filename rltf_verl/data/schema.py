@@ -216,7 +216,7 @@ def is_json(path: str | Path) -> bool:
 def not_parquet(path: str | Path, error: Exception) -> str:
     """What is wrong with a file that pyarrow cannot open, and what to do."""
     if not is_json(path):
-        return f"{path} is not a parquet file, or only a part of one ({error}): {FIX}"
+        return f"{path} is not a parquet file ({error}): {FIX}"
     file = Path(path)
     return (
         f"{path} is JSON, and parquet is read here: write it as parquet with `rltf data wrap {file}"

@@ -176,7 +176,7 @@ class RewardFunction:
         said = " ".join(f"{type(raised).__name__}: {raised}".split())
         code = getattr(inspect.unwrap(self._function), "__code__", None)
         frames = traceback.extract_tb(raised.__traceback__)
-        own = [frame for frame in frames if code and frame.filename == code.co_filename]
+        own = [f for f in frames if self._own and code and f.filename == code.co_filename]
         return f"{said[:400]} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else said
 
     def _grade(self, returned: Any) -> Grade:
