@@ -47,7 +47,7 @@ def look(config: DictConfig, trials: Trials | None = None) -> Inputs:
     if wrong:
         raise ConfigError("; ".join(wrong))
     trials = trials or Trials()
-    refused = [*refusals(config, trials), *refused_by_verl(config)]
+    refused = [*refusals(config, trials=trials), *refused_by_verl(config)]
     parts = policy = None
     warned = []
     with contextlib.suppress(ValueError):

@@ -25,7 +25,7 @@ SHARE = 0.25
 REVISE, TEACHER = "revise", "teacher's"
 
 
-def check_budget(config: DictConfig, parts: Parts, tokenizer: Any, trials: Trials) -> None:
+def check_budget(config: DictConfig, parts: Parts, tokenizer: Any, *, trials: Trials) -> None:
     """`check_prompt_budget` of the first rows of the first training file, as verl will read them.
     A dataset class of one's own is left to the trainer, which has one.
     """
@@ -33,7 +33,7 @@ def check_budget(config: DictConfig, parts: Parts, tokenizer: Any, trials: Trial
         check_row_budget(config)  # our engine for the CPU computes a longer row alone
     if OmegaConf.select(config, "data.custom_cls.path") is None:
         rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)
-        check_prompt_budget(config, parts, rows, tokenizer, trials)
+        check_prompt_budget(config, parts, rows, tokenizer, trials=trials)
 
 
 def check_row_budget(config: DictConfig) -> None:
@@ -73,7 +73,7 @@ class Measured:
 
 
 def check_prompt_budget(
-    config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any, trials: Trials | None = None
+    config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any, *, trials: Trials | None = None
 ) -> None:
     """Refuse a `data.max_prompt_length` that cannot hold a second prompt, or a teacher's, even if
     the attempt had no tokens at all; and a teacher who has nothing to read.

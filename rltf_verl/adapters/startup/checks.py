@@ -55,13 +55,13 @@ def check_driver(config: DictConfig) -> None:
         ConfigError: the first of `refusals`.
     """
     trials = Trials()
-    for message in refusals(config, trials):
+    for message in refusals(config, trials=trials):
         raise ConfigError(message)
     for message in [*warnings_of(config, rltf_of(config)), *trials.lines()]:
         logger.warning(message)
 
 
-def refusals(config: DictConfig, trials: Trials | None = None) -> Iterator[str]:
+def refusals(config: DictConfig, *, trials: Trials | None = None) -> Iterator[str]:
     """A line for everything that cannot work, in the order in which to change it.
 
     Makes the paths of the config absolute. Nothing is looked at before it is asked for; what cannot
@@ -116,7 +116,7 @@ def _refused_model(config: DictConfig, parts: Parts | None, trials: Trials) -> I
     yield from _told(check_context, config, model)
     yield from _told(check_attention, config, model)
     if parts is not None:
-        yield from _told(check_budget, config, parts, model.tokenizer, trials)
+        yield from _told(check_budget, config, parts, model.tokenizer, trials=trials)
 
 
 def _told(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[str]:

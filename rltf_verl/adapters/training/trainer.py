@@ -139,7 +139,9 @@ class RLTFTrainerMixin(_Trainer):
         ):  # the agent loops want to know which validation is the last one
             self.config.trainer.total_training_steps = self.total_training_steps
         trials = Trials()
-        check_prompt_budget(self.config, self.parts, self.train_dataset, self.tokenizer, trials)
+        check_prompt_budget(
+            self.config, self.parts, self.train_dataset, self.tokenizer, trials=trials
+        )
         for line in trials.lines():
             logger.warning(line)
 
