@@ -490,7 +490,7 @@ def test_a_bad_row_is_named(data: Path, tmp_path: Path) -> None:
     rows = table.to_pylist()
     rows[1]["prompt"] = []
     pq.write_table(pa.Table.from_pylist(rows, table.schema), tmp_path / "bad.parquet")
-    with pytest.raises(ValueError, match=r"bad\.parquet: the prompt is empty in row 1 "):
+    with pytest.raises(ValueError, match=r"bad\.parquet, row 1: the prompt is empty"):
         read_questions(tmp_path / "bad.parquet")
     assert len(read_questions(tmp_path / "bad.parquet", 1)) == 1
 
@@ -522,3 +522,8 @@ def test_a_grader_that_fails_is_no_clean_result(
     assert turn["standing"]["value"] == (0.0 if every else 1 / NUM)
     assert result.exit_code == int(every), result.output
     assert (said in result.stderr) == every
+    keys = [f"endpoint.base_url={server.url}", "endpoint.model=m", "feedback.provider=verifier"]
+    sizes = ["actor_rollout_ref.rollout.n=2", "--log-probs", 0]
+    probe = rltf("probe", path, *keys, *words[:2], "episode.revise=note", *sizes)
+    assert probe.exit_code == int(every), probe.output
+    assert "answers were not graded, and count as wrong: " + cause in probe.stderr
