@@ -152,6 +152,15 @@ def require_all(missing: int, failures: list[str]) -> None:
         )
 
 
+def require_grades(sessions: list[Any]) -> None:
+    """Raise ValueError if the grader failed at every answer."""
+    from rltf_verl.runlog.turns import grader_trouble
+
+    said, all_failed = grader_trouble(sessions)
+    if all_failed:
+        raise ValueError(f"{said}. Mend the grader, then evaluate into a new folder")
+
+
 def play(folder: Any) -> list[str]:
     """Play what is missing, with a bar on stderr. Returns why episodes have no answer."""
     import asyncio

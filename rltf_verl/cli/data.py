@@ -45,7 +45,7 @@ def data_build(
 
 @data.command("wrap")
 def data_wrap(
-    file: Annotated[Path, typer.Argument(help="Parquet file with verl's columns.")],
+    file: Annotated[Path, typer.Argument(help="Parquet, .json or .jsonl with verl's columns.")],
     env: Annotated[str, typer.Option(help="Environment that grades the answers, e.g. math.")],
     out: Annotated[Path, typer.Option(help="File to write.")],
     options: Options = None,

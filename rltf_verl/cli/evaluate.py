@@ -15,6 +15,7 @@ from rltf_verl.cli.common import (
     play,
     questions_of,
     require_all,
+    require_grades,
     settings_of,
 )
 
@@ -92,6 +93,7 @@ def evaluate(
             bootstrap_seed,
         )
     require_all(folder.num_sessions - len(sessions), failures)
+    require_grades(sessions)
 
 
 def results(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,7 @@ def plan(
     """
     with quiet():
         from rltf_verl.adapters.plan.compose import compose_run
+        from rltf_verl.envs.trials import Trials
         from rltf_verl.plan.looking import look
         from rltf_verl.plan.making import make_plan
 
@@ -45,7 +47,9 @@ def plan(
         if MAIN in overrides:  # a pasted command
             overrides = overrides[overrides.index(MAIN) + 1 :]
         config = compose_run(config_name, overrides, config_path, config_dir)
-        found = make_plan(look(config), problems, attempt)
+        found = make_plan(
+            look(config, Trials(tell=partial(typer.echo, err=True))), problems, attempt
+        )
     if as_json:
         typer.echo(json.dumps(found, indent=1, ensure_ascii=False, default=str))
     else:

@@ -15,6 +15,7 @@ from rltf_verl.cli.common import (
     play,
     questions_of,
     require_all,
+    require_grades,
     settings_of,
 )
 
@@ -86,8 +87,10 @@ def probe(
             told, file, problems, out or Path(scratch), rounds, config, max_prompt_chars
         )
         if played.sessions:
+            _tell_grader_trouble(played.sessions)
             _report(*played.probe(log_probs, bootstrap_seed), out, as_json)
         require_all(played.missing, played.failures)
+        require_grades(played.sessions)
 
 
 class _Played:
@@ -140,6 +143,7 @@ def _read(log: Any, step: int | None, told: Any, config: Path | None, seed: int)
     records = [record for record in records if record["split"] == "train"] or records
     first = min(record["step"] for record in records)
     records = [record for record in records if record["step"] == first]
+    _tell_grader_trouble(records)
     plan = plan_of_log(told, log, records, config)
     if not plan.limits_known:
         typer.echo(
@@ -148,6 +152,14 @@ def _read(log: Any, step: int | None, told: Any, config: Path | None, seed: int)
             err=True,
         )
     return _probe(plan, records, None, seed), "a log holds no log-probs"
+
+
+def _tell_grader_trouble(sessions: list[Any]) -> None:
+    from rltf_verl.runlog.turns import grader_trouble
+
+    said, _ = grader_trouble(sessions)
+    if said is not None:
+        typer.echo(said, err=True)
 
 
 def _probe(plan: Any, sessions: list[Any], gap: Any, seed: int) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rltf_verl.envs.base import Env, TakesRows
@@ -24,6 +25,8 @@ PROVENANCE_KEY = b"rltf"
 FIX = "make the dataset with `rltf data build`, or from a file in verl's form with `rltf data wrap`"
 AS_IT_IS = "; or take it as it is, graded by its reward function: rltf/env=reward_function"
 REQUIRED = ("data_source", "prompt", "reward_model", "extra_info", "agent_name")
+MOST_NAMED = 5
+"""Rows that a message names."""
 MEDIA = ("images", "videos", "audios")
 """Columns that verl turns into parts of a prompt which are no text."""
 
@@ -90,6 +93,8 @@ def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
     if not isinstance(env, TakesRows) or _is_ours(info):
         return problem_from_row(info, reward_model)
     prompt = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
+    if prompt is None or not len(prompt):  # an array has no truth
+        raise ValueError(f"the prompt is empty; {FIX}")
     data = env.data_of(text_of(prompt[-1]["content"]), row)
     if "ground_truth" not in reward_model:  # null is a task without one
         raise ValueError(f"reward_model.ground_truth is missing: {FIX}")
@@ -179,13 +184,17 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: no such file, seen from {Path.cwd()}") from None
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a parquet file ({error}): {FIX}") from error
+        raise ValueError(not_parquet(path, error)) from error
     needed = [*REQUIRED] if env is None or not isinstance(env, TakesRows) else REQUIRED[:-1]
     with file:
         missing = [name for name in needed if name not in file.schema_arrow.names]
         if missing:
             theirs = "" if missing != ["agent_name"] else AS_IT_IS
             raise ValueError(f"{path} has no column {', '.join(missing)}: {FIX}{theirs}")
+        for name in ("extra_info", "reward_model"):
+            kind = file.schema_arrow.field(name).type
+            if not (pa.types.is_struct(kind) or pa.types.is_null(kind)):
+                raise ValueError(f"{path}: the column {name} is a {kind} and no struct: {FIX}")
         _check_prompts(file, path)
         first = next(file.iter_batches(batch_size=1, columns=list(REQUIRED[:-1])), None)
     if first is None or first.num_rows == 0:
@@ -197,6 +206,22 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
         return problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
     except ValueError as error:
         raise ValueError(f"{path}, first row: {error}") from error
+
+
+def is_json(path: str | Path) -> bool:
+    """A file that verl reads as JSON, by its name."""
+    return str(path).endswith((".json", ".jsonl"))
+
+
+def not_parquet(path: str | Path, error: Exception) -> str:
+    """What is wrong with a file that pyarrow cannot open, and what to do."""
+    if not is_json(path):
+        return f"{path} is not a parquet file ({error}): {FIX}"
+    file = Path(path)
+    return (
+        f"{path} is JSON, and parquet is read here: write it as parquet with `rltf data wrap {file}"
+        f" --env reward_function --out {file.with_suffix('.parquet')}`, and name that file"
+    )
 
 
 def rows_of(path: str | Path) -> int:
@@ -212,16 +237,39 @@ def first_rows(path: str | Path, num: int) -> list[dict[str, Any]]:
 
 
 def environments_of(path: str | Path) -> set[str]:
-    """The environments that the rows of a checked file were made for (`extra_info.env`); none for
-    one in verl's form.
+    """The environments that the rows of a file were made for (`extra_info.env`); none for one in
+    verl's form, and for one that `check_parquet` refuses.
     """
-    with pq.ParquetFile(path) as file:
-        fields = file.schema_arrow.field("extra_info").type
-        if min(fields.get_field_index(name) for name in ("env", "task")) < 0:
+    try:
+        file = pq.ParquetFile(path)
+    except pa.ArrowInvalid:
+        return set()
+    with file:
+        at = file.schema_arrow.get_field_index("extra_info")
+        fields = pa.null() if at < 0 else file.schema_arrow.field(at).type
+        if (
+            not pa.types.is_struct(fields)
+            or min(fields.get_field_index(name) for name in ("env", "task")) < 0
+        ):
             return set()
         batches = file.iter_batches(columns=["extra_info.env", "extra_info.task"])
         infos = (info for batch in batches for info in batch.column(0).to_pylist())
         return {str(info["env"]) for info in infos if info and _is_ours(info)}
+
+
+def index_of_all(path: str | Path) -> str | None:
+    """`extra_info.index` where several rows of a checked file have that one; None where they
+    differ, or are none.
+    """
+    with pq.ParquetFile(path) as file:
+        indices: list[str] = []
+        for batch in file.iter_batches(columns=["extra_info.index"]):
+            if not batch.num_columns:
+                return None
+            indices += map(str, batch.column(0).field("index").to_pylist())
+            if len(indices) > 1 and not same_everywhere(indices):
+                return None
+    return indices[0] if same_everywhere(indices) else None
 
 
 def refuse_media(name: str, columns: Iterable[pa.Array], path: str | Path) -> None:
@@ -245,12 +293,45 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
         for prompt in batch.column(0).to_pylist()
     )
     try:
-        for message in chain.from_iterable(prompts):
+        for message in chain.from_iterable(prompt or () for prompt in prompts):
             text_of(message["content"])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     except (TypeError, LookupError) as error:
         raise ValueError(f"{path}: a prompt is no list of chat messages: {FIX}") from error
+
+
+def refuse_empty_prompts(path: str | Path) -> None:
+    """Raise ValueError if a row of a checked file asks nothing."""
+    start, empty = 0, list[int]()
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=["prompt"]):
+            prompts = batch.column(0)
+            usual = prompts.type == SCHEMA.field("prompt").type
+            found = _empty_prompts(prompts) if usual else _empty_lists(prompts.to_pylist())
+            empty += [start + i for i in sorted(found)]
+            start += len(prompts)
+    if empty:
+        more = f" and {len(empty) - MOST_NAMED} more" if len(empty) > MOST_NAMED else ""
+        raise ValueError(
+            f"{path}: the prompt is empty in row {', '.join(map(str, empty[:MOST_NAMED]))}{more}"
+            " (the first row is 0): drop these rows, or write a question as the last message"
+        )
+
+
+def _empty_prompts(prompts: pa.ListArray) -> set[int]:
+    """Rows without a message, with one whose content is null, or with a last one without text."""
+    row, contents = pc.list_parent_indices(prompts), prompts.flatten().field("content")
+    length = pc.fill_null(pc.list_value_length(prompts), 0)
+    last = pc.subtract(pc.cumulative_sum(length), 1).filter(pc.greater(length, 0))
+    unasked = row.take(last).filter(pc.equal(pc.utf8_length(contents.take(last)), 0))
+    found = pc.indices_nonzero(pc.equal(length, 0)), row.filter(pc.is_null(contents)), unasked
+    return {i for rows in found for i in rows.to_pylist()}
+
+
+def _empty_lists(prompts: Sequence[Any]) -> set[int]:
+    """The same of texts in other forms; `check_parquet` has looked at them."""
+    return {i for i, p in enumerate(prompts) if not p or not text_of(p[-1]["content"])}
 
 
 def content_sha256(table: pa.Table) -> str:

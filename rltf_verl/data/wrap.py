@@ -20,6 +20,7 @@ from rltf_verl.data.build import versions, write_table
 from rltf_verl.data.schema import (
     AGENT_NAME,
     MEDIA,
+    is_json,
     reference_text,
     refuse_media,
     same_everywhere,
@@ -27,6 +28,7 @@ from rltf_verl.data.schema import (
 )
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import TakesRows
+from rltf_verl.envs.files import read_rows
 
 FIX = "rename or drop it first"
 
@@ -35,7 +37,7 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
     """Write `source` with what our agent loop needs to `out`, and return the number of its rows.
 
     Args:
-        source: parquet file with verl's columns `prompt` and `reward_model`.
+        source: parquet file, .json or .jsonl, with verl's columns `prompt` and `reward_model`.
         env_name: environment that grades its answers; one that can make do with question and
             reference (`TakesRows`).
         out: file to write; may not be the source.
@@ -56,11 +58,7 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
         )
     if out.exists() and out.samefile(source):
         raise ValueError(f"--out {out} is the source itself: name another file")
-    try:
-        table = pq.read_table(source)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{source} is not a parquet file ({error})") from error
-    wrapped = _wrapped(table, env, env.name, str(source))
+    wrapped = _wrapped(_table_of(source), env, env.name, str(source))
     command = [
         "rltf",
         "data",
@@ -81,6 +79,16 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
     out.parent.mkdir(parents=True, exist_ok=True)
     write_table(wrapped, out, provenance)
     return int(wrapped.num_rows)
+
+
+def _table_of(source: Path) -> pa.Table:
+    """The rows of a parquet file, or of one of JSON as verl reads it. Raises ValueError."""
+    if not is_json(source):
+        try:
+            return pq.read_table(source)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{source} is not a parquet file ({error})") from error
+    return pa.Table.from_pylist(list(read_rows("FILE", str(source))))
 
 
 def question_of(prompt: Any) -> str:

@@ -186,7 +186,9 @@ class KnowsTrouble(Protocol):
     """
 
     def trouble_with(self, problem: Problem) -> str | None:
-        """Why its answers cannot be graded and what to do, in one line; None if they can."""
+        """Why its answers cannot be graded and what to do, in one line; None if they can. A line
+        that begins with the key to change (`rltf.…`) blames that, any other the file.
+        """
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rltf_verl.config import RLTFConfig
@@ -27,6 +28,7 @@ def advice(
     found = [*_settings(inputs)]
     if inputs.parts is not None:
         found += _groups(inputs, inputs.parts.config)
+        found += _failures(inputs, plays)
         found += _answers(plays, no_idea)
         found += _feedback(inputs.parts, plays)
         found += _teachers(inputs.parts.config, plays)
@@ -94,15 +96,26 @@ def _groups(inputs: Inputs, config: RLTFConfig) -> Iterator[str]:
         )
 
 
+def _failures(inputs: Inputs, plays: Sequence[Played]) -> Iterator[str]:
+    """Each cause once, and none that is refused."""
+    causes = Counter(cause for play in plays if (cause := _error(play)) is not None)
+    for cause, num in causes.items():
+        if not any(cause.partition(": ")[2] in refusal for refusal in inputs.refusals):
+            yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
+
+
+def _error(played: Played) -> str | None:
+    return next((t.grade.error for t in played.tried if t.grade.error), None)
+
+
 def _answers(plays: Sequence[Played], no_idea: Sequence[Tried]) -> Iterator[str]:
     for played in plays:
         at, reference = f"problem {played.case.problem.index}", played.case.problem.reference
         asked = forms_asked(played.case)
         missed = [t for t in played.tried if t.form in asked]
-        error = next((t.grade.error for t in played.tried if t.grade.error), None)
-        if error is not None:
-            yield f"{at}: the grader failed ({error[:SHOWN]})"
-        elif missed and (played.right is None or played.right.form not in asked):
+        if _error(played) is not None:
+            continue
+        if missed and (played.right is None or played.right.form not in asked):
             reads = f", and reads {played.right.form}" if played.right is not None else ""
             yield (
                 f"{at}: its prompt asks for {missed[0].form}, and the grader takes"
@@ -137,7 +150,7 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
             " may be copies of it: rltf.feedback.level=hint, or rltf.feedback.guard.action=drop"
         )
     same = {turn.feedback.text for turn in firsts if turn.feedback is not None}
-    read = all(turn.feedback is not None and turn.grade.format_ok for turn in firsts)
+    read = all(t.feedback and t.grade.format_ok and t.grade.error is None for t in firsts)
     if num > 1 and read and len(same) == 1 and not (parts.provider.constant or _later(*same)):
         yield (
             f"the feedback is {_quoted(*same)} at all {num} problems, and says nothing else; let"

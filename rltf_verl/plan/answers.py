@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rltf_verl.envs.base import Env, HasWorkedSolution
+from rltf_verl.envs.trials import Trials
 from rltf_verl.envs.waiting import grade
 from rltf_verl.plan.inputs import Case
 from rltf_verl.types import Grade
@@ -35,19 +36,25 @@ class Tried:
     grade: Grade
 
 
+async def tried_answer(env: Env, case: Case, text: str, form: str, trials: Trials) -> Tried:
+    """Raises OutOfTimeError."""
+    with trials.timed():
+        return Tried(text, form, await grade(env, case.problem, text))
+
+
 def forms_asked(case: Case) -> list[str]:
     """Forms that the prompt mentions."""
     said = "\n".join(message["content"] for message in case.messages)
     return [form for form, (_, mark) in FORMS.items() if mark is not None and mark.search(said)]
 
 
-async def right_answer(env: Env, case: Case) -> tuple[Tried | None, list[Tried]]:
+async def right_answer(env: Env, case: Case, trials: Trials) -> tuple[Tried | None, list[Tried]]:
     """The first of the reference's forms that is graded right, those that the prompt asks for
-    first; and all that were tried before.
+    first; and all that were tried before. Raises OutOfTimeError.
     """
     tried: list[Tried] = []
     for form, text in _candidates(env, case):
-        found = Tried(text, form, await grade(env, case.problem, text))
+        found = await tried_answer(env, case, text, form, trials)
         if found.grade.correct:
             return found, tried
         tried.append(found)
@@ -72,9 +79,11 @@ def _written(form: str, reference: str) -> str:
     return reference if form in reference else FORMS[form][0] % reference
 
 
-async def wrong_answer(env: Env, case: Case, others: Sequence[Case], right: Tried | None) -> Tried:
+async def wrong_answer(
+    env: Env, case: Case, others: Sequence[Case], right: Tried | None, trials: Trials
+) -> Tried:
     """Another problem's reference in the form that is right here, if it is wrong here; else a text
-    without an answer.
+    without an answer. Raises OutOfTimeError.
     """
     form = right.form if right is not None and right.form in FORMS else None
     best = None
@@ -83,10 +92,10 @@ async def wrong_answer(env: Env, case: Case, others: Sequence[Case], right: Trie
         if form is None or not reference.strip() or reference == case.problem.reference:
             continue
         text = _written(form, reference)
-        found = Tried(text, form, await grade(env, case.problem, text))
+        found = await tried_answer(env, case, text, form, trials)
         if found.grade.correct or found.grade.error is not None:
             continue
         if found.grade.format_ok:
             return found
         best = best or found
-    return best or Tried(NO_IDEA, "no answer", await grade(env, case.problem, NO_IDEA))
+    return best or await tried_answer(env, case, NO_IDEA, "no answer", trials)

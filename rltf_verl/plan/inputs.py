@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.policy import Policy
 from rltf_verl.types import Message, Problem
@@ -58,3 +59,5 @@ class Inputs:
     num_val: int
     resumes: str | None = None
     """The checkpoint that the run will go on from."""
+    trials: Trials = field(default_factory=Trials)
+    """Counts the time for grades."""

@@ -14,19 +14,40 @@ from rltf_verl.adapters.startup.files import DATA
 from rltf_verl.adapters.startup.hook import refused_by_verl
 from rltf_verl.adapters.startup.model import load_model
 from rltf_verl.adapters.startup.stamp import resumed_folder
+from rltf_verl.adapters.startup.values import ROLLOUT, wrong_values
+from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
+from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.plan.inputs import Case, Inputs
 
+COUNTED = (
+    *(f"data.{name}" for name in ("train_batch_size", "max_prompt_length", "max_response_length")),
+    *(f"trainer.{n}" for n in ("total_epochs", "total_training_steps", "test_freq", "save_freq")),
+    *(f"{ROLLOUT}.{name}" for name in ("n", "val_kwargs.n", "temperature")),
+    *("actor_rollout_ref.actor.ppo_epochs", "trainer.v1.separate_async.parameter_sync_step"),
+)
+"""Settings that a plan counts with."""
 NUM_MEASURED = 256
 """Rows whose lengths are looked at."""
 
 
-def look(config: DictConfig) -> Inputs:
+def look(config: DictConfig, trials: Trials | None = None) -> Inputs:
     """Everything that a plan is made of. What cannot be had is left out, and the refusals say
     why.
+
+    Args:
+        config: of the run.
+        trials: counts the time for grades.
+
+    Raises:
+        ConfigError: a setting of `COUNTED` is no number that a run can have.
     """
-    refused = [*refusals(config), *refused_by_verl(config)]
+    wrong = [line for line in wrong_values(config) if line.partition("=")[0] in COUNTED]
+    if wrong:
+        raise ConfigError("; ".join(wrong))
+    trials = trials or Trials()
+    refused = [*refusals(config, trials=trials), *refused_by_verl(config)]
     parts = policy = None
     warned = []
     with contextlib.suppress(ValueError):
@@ -50,6 +71,7 @@ def look(config: DictConfig) -> Inputs:
         num_train=train,
         num_val=val,
         resumes=None if resumes is None else str(resumes),
+        trials=trials,
     )
 
 

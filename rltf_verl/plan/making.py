@@ -11,10 +11,10 @@ from typing import Any
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.envs.waiting import grade
+from rltf_verl.envs.trials import OutOfTimeError
 from rltf_verl.objectives import objectives_of
 from rltf_verl.plan.advice import advice
-from rltf_verl.plan.answers import NO_IDEA, Tried
+from rltf_verl.plan.answers import NO_IDEA, Tried, tried_answer
 from rltf_verl.plan.inputs import Case, Inputs
 from rltf_verl.plan.measure import Measured, measure
 from rltf_verl.plan.play import Played, ahead, parts_of_row, played
@@ -35,7 +35,8 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         attempt: the first answer of each; None: a wrong one that is made up.
     """
     plays, no_idea, measured, trouble = asyncio.run(_look(inputs, num_problems, attempt))
-    found = list(inputs.warnings) + trouble + advice(inputs, plays, no_idea, measured)
+    found = [*inputs.warnings, *inputs.trials.lines(), *trouble]
+    found += advice(inputs, plays, no_idea, measured)
     config = None if inputs.parts is None else inputs.parts.config
     return {
         "run": _run(inputs, config),
@@ -57,15 +58,18 @@ async def _look(
     plays: list[Played] = []
     no_idea: list[Tried] = []
     trouble: list[str] = []
-    acting, asked = ahead(parts)
+    (acting, asked), trials = ahead(parts), inputs.trials
 
     async def one(case: Case) -> None:
-        tried = Tried(NO_IDEA, "no answer", await grade(parts.env, case.problem, NO_IDEA))
-        no_idea.append(tried)
-        plays.append(await played(acting, asked, policy, case, cases, attempt))
+        no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", trials))
+        plays.append(await played(acting, asked, policy, case, cases, attempt, trials))
 
-    for case in cases[:num]:
-        failure = await _failure(one(case))
+    for i, case in enumerate(cases[:num]):
+        try:
+            failure = await _failure(one(case))
+        except OutOfTimeError:
+            trials.left_out.append(f"{len(cases[i:num])} of the {num} problems to show")
+            break
         if failure is not None:
             trouble.append(f"problem {case.problem.index}: {failure}")
     answer = int(inputs.setting("data.max_response_length"))
@@ -76,6 +80,8 @@ async def _failure(play: Coroutine[None, None, None]) -> str | None:
     """Why a problem could not be played."""
     try:
         await play
+    except OutOfTimeError:
+        raise
     except GradeUnavailable as error:
         return f"could not be graded ({error.cause})"
     except Exception as error:  # environments, providers and templates are user code

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from rltf_verl.config import RLTFConfig
+from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import place_of
@@ -64,6 +65,7 @@ async def played(
     case: Case,
     others: Sequence[Case],
     attempt: str | None,
+    trials: Trials,
 ) -> Played:
     """The session of one problem.
 
@@ -74,11 +76,15 @@ async def played(
         case: the problem.
         others: those whose answers are tried as wrong ones.
         attempt: the first answer; None: a wrong one.
+        trials: counts the time for grades.
+
+    Raises:
+        OutOfTimeError: the grader is slow.
     """
-    right, tried = await right_answer(parts.env, case)
+    right, tried = await right_answer(parts.env, case, trials)
     wrong = attempt
     if wrong is None:
-        wrong = (await wrong_answer(parts.env, case, others, right)).text
+        wrong = (await wrong_answer(parts.env, case, others, right, trials)).text
     for judge in asked:
         judge.calls.clear()  # those of the grades above
     seeds: dict[str, int] = {}

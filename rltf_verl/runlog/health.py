@@ -165,6 +165,12 @@ def judge_down(recent: Sequence[Metrics], _: Seen) -> bool | None:
     return max(shares) >= DOWN if shares else None
 
 
+def grader_fails(recent: Sequence[Metrics], _: Seen) -> bool | None:
+    """The grader raises at most answers."""
+    share = recent[-1].get("rltf/grader/error_share")
+    return None if share is None else share >= DOWN
+
+
 def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
     """Most first answers, or most revisions, end at the token limit."""
     now = recent[-1]
@@ -211,6 +217,14 @@ RULES = (
         judge_down,
         "read rltf/feedback/judge/failed/…; is its endpoint up?",
         "an endpoint that restarts is away for a step or two; every step without it is lost",
+    ),
+    Rule(
+        "grader mostly fails",
+        2,
+        grader_fails,
+        "answers count as wrong because the grader raises: rltf inspect names the error; mend the"
+        " grader and start again",
+        "it is no chance, and what is learnt from such verdicts is wrong",
     ),
     Rule(
         "answers mostly cut off",
@@ -296,6 +310,7 @@ _NEEDED = frozenset(
         "rltf/feedback/failed_share",
         "rltf/feedback/fallback_share",
         "rltf/feedback/withheld_share",
+        "rltf/grader/error_share",
         "rltf/grader/ungraded_share",
     )
 )

@@ -65,7 +65,7 @@ class SessionTable:
         graded = here & self._graded
         return {
             "acc": self._cases(self._right, graded),
-            "format": self._cases(fact["format_ok"], graded),
+            "format": self._cases(fact["format_ok"], graded & (fact["grader_error"] == 0)),
             "reward": self._cases(fact["reward"], here),
             "tokens": self._cases(fact["response_tokens"], here),
             "truncated": self._cases(1 - fact["ended"], here),

@@ -5,7 +5,8 @@ before children.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rltf_verl.answers import answer_form
@@ -23,6 +24,20 @@ Record = Mapping[str, Any]
 def graded(turn: Record) -> bool:
     """False where the grader was out of reach: such an attempt is neither right nor wrong."""
     return bool(turn.get("stop") != "ungraded")
+
+
+def grader_trouble(records: Iterable[Record]) -> tuple[str | None, bool]:
+    """One line on the answers whose grader failed, and whether all did; None: it never did."""
+    turns = [turn for record in records for turn in record["turns"] if graded(turn)]
+    errors = Counter(turn["grade"]["error"] for turn in turns)
+    del errors[None]
+    if not errors:
+        return None, False
+    ((common, _),) = errors.most_common(1)
+    return (
+        f"{errors.total()} of {len(turns)} answers were not graded, and count as wrong: {common}",
+        errors.total() == len(turns),
+    )
 
 
 def right(turn: Record) -> bool:

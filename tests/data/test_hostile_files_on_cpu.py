@@ -14,10 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rltf_verl.adapters.startup.files import check_dataset
+from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files
-from rltf_verl.data.schema import read_provenance
+from rltf_verl.data.schema import environments_of, read_provenance
 from rltf_verl.data.wrap import wrap_parquet
+from rltf_verl.envs import make_env
 from rltf_verl.envs.code.sources import load_rows
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.json_files import check_json
@@ -206,3 +209,46 @@ def test_questions_and_answers_are_text(field, value, tmp_path):
     source, file = find_source("rltf.env.source", str(path), SOURCES, ("question", "answer"))
     with pytest.raises(ValueError, match=rf"row 1: {field}=.* must be text"):
         list(read_items("rltf.env.source", str(path), source, file, None))
+
+
+def chat(*contents):
+    return [{"role": "user", "content": content} for content in contents]
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_empty_prompts_are_named_wherever_they_are(tmp_path, parts):
+    """In the usual column by pyarrow, in any other one by one."""
+    path = build_parquet("binary_matrix", tmp_path, 0, 9, 1).train
+    rows = pq.read_table(path).to_pylist()
+    bad = [[], None, chat("a", ""), *([] if parts else [chat("a", None), chat(None, "a")])]
+    for i, prompt in enumerate(bad):
+        rows[i + 2]["prompt"] = prompt
+    if parts:
+        for message in (m for row in rows for m in row["prompt"] or ()):
+            message["name"] = "x"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    with pytest.raises(
+        ValueError, match=r"train\.parquet: the prompt is empty in row 2, 3, 4"
+    ) as e:
+        check_dataset("data.train_files", str(path), make_env("binary_matrix"))
+    assert ("5, 6 (the first row is 0): drop" in str(e.value)) != parts
+
+
+def test_what_is_no_dataset_is_told_by_the_check_that_knows_the_key(tmp_path):
+    """`environments_of` is asked before it by `rltf adopt`."""
+    path = build_parquet("binary_matrix", tmp_path, 0, 9, 1).train
+    pq.write_table(pq.read_table(path).drop_columns(["extra_info"]), tmp_path / "no_info.parquet")
+    (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:1000])
+    text = [{**row, "extra_info": "{}"} for row in pq.read_table(path).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(text), tmp_path / "text.parquet")
+    for name, said in {
+        "no_info": "has no column extra_info: make the dataset with",
+        "cut": "is not a parquet file (",
+        "text": "the column extra_info is a string and no struct: ",
+    }.items():
+        file = str(tmp_path / f"{name}.parquet")
+        assert environments_of(file) == set()
+        with pytest.raises(ConfigError) as refused:
+            check_dataset("data.train_files", file, make_env("binary_matrix"))
+        assert str(refused.value).startswith(f"data.train_files: {file}")
+        assert said in str(refused.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,20 @@ def test_files_and_environments_that_cannot_be_used(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([{"question": "?"}]), tmp_path / "z.parquet")
     with pytest.raises(ValueError, match="has no column data_source, prompt, reward_model"):
         wrap_parquet(tmp_path / "z.parquet", "math", tmp_path / "out.parquet")
+
+
+@pytest.mark.parametrize("name", ["train.json", "train.jsonl"])
+def test_json_as_verl_reads_it_becomes_parquet(tmp_path: Path, name: str) -> None:
+    rows, source, out = [gsm8k(i) for i in range(3)], tmp_path / name, tmp_path / "out.parquet"
+    lines = map(json.dumps, rows)
+    source.write_text("\n".join(lines) if name.endswith("l") else json.dumps(rows))
+    with pytest.raises(ValueError, match=rf"`rltf data wrap {source} --env .* --out .*train\.parq"):
+        check_parquet(source)
+    assert wrap_parquet(source, "reward_function", out) == 3
+    check_parquet(out)
+    for before, after in zip(rows, pq.read_table(out).to_pylist(), strict=True):
+        extra = {k: v for k, v in after["extra_info"].items() if k in before["extra_info"]}
+        assert {**after, "extra_info": extra} == {**before, "agent_name": "rltf"}
+    source.write_text('{"a": 1')
+    with pytest.raises(ValueError, match=rf"^FILE={source}: cannot be read \(.*line 1 is not JSON"):
+        wrap_parquet(source, "reward_function", out)

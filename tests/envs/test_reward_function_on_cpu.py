@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters.startup.files import check_dataset, resolve_files
+from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.contract import hostile_texts
 from rltf_verl.data.schema import check_parquet, problem_of
@@ -143,9 +143,22 @@ def test_its_words_are_the_feedback(file: Path) -> None:
         ("{'score': 1, 'acc': nan}", False, None, "ValueError: returned the acc nan"),
         ("nan", False, None, "ValueError: returned the score nan"),
         ("{'acc': 1}", False, None, "ValueError: returned a dict without `score`: ['acc']"),
-        ("'good'", False, None, "ValueError: could not convert string to float: 'good'"),
-        ("None", False, None, "TypeError: float() argument must be"),
-        ("1/0", False, None, "ZeroDivisionError: division by zero"),
+        ("'good'", False, None, "ValueError: returned the score 'good', a str; return a number"),
+        ("None", False, None, "ValueError: returned the score None; return a number"),
+        (
+            "(1, 'why')",
+            False,
+            None,
+            "ValueError: returned the score \"(1, 'why')\", a tuple; return",
+        ),
+        ("{'score': 1, 'acc': 'no'}", False, None, "ValueError: returned the acc 'no', a str;"),
+        (
+            "{'score': 0, 'feedback': ['a', 'b']}",
+            False,
+            None,
+            "ValueError: returned the feedback \"['a', 'b']\", a list; return one text",
+        ),
+        ("1/0", False, None, "ZeroDivisionError: division by zero (reward.py:19)"),
         ("next(iter([]))", False, None, "StopIteration"),
         ("exit(3)", False, None, "SystemExit: 3"),
         ("late('at the remote')", False, None, "TimeoutError: at the remote"),
@@ -271,6 +284,20 @@ def test_a_data_source_without_a_scorer_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, [{**row(), "data_source": "mine"}])
     with pytest.raises(ConfigError, match=r"data.train_files=.*data_source=mine: .*custom_reward"):
         check_dataset("data.train_files", str(path), RewardFunction())
+
+
+def test_a_function_that_raises_is_to_blame_not_the_data(tmp_path: Path, file: Path) -> None:
+    """Once, with the line of the user's file."""
+    data = str(written(tmp_path, [row()]))
+    made = OmegaConf.create(
+        {"data": {"train_files": data, "val_files": data, "train_batch_size": 1}}
+    )
+    (said,) = check_datasets(made, RewardFunction(f"{file}:asks"))
+    assert said.startswith(f"rltf.env.function={file}:asks (custom_reward_function.path and ")
+    assert "KeyError: 'parts' (reward.py:28)" in said
+    own = {"path": "/nope.py", "name": "f"}
+    with pytest.raises(ConfigError, match=r"^custom_reward_function.path=/nope.py: no such file"):
+        resolve_files(config(custom_reward_function=own))
 
 
 def test_rows_of_another_environment_are_refused(tmp_path: Path) -> None:

@@ -496,3 +496,37 @@ def test_a_bad_row_is_named(data: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"bad\.parquet, row 1: the prompt is empty"):
         read_questions(tmp_path / "bad.parquet")
     assert len(read_questions(tmp_path / "bad.parquet", 1)) == 1
+
+
+@pytest.mark.parametrize("fails", ["True", "solution_str == 'x'"])
+def test_a_grader_that_fails_is_no_clean_result(
+    server: JudgeServer, data: Path, tmp_path: Path, questions, fails: str
+) -> None:
+    """It is named; its answers count in no format; exit 1 if it graded nothing."""
+    reward = tmp_path / "reward.py"
+    reward.write_text(
+        "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+        f"    return 1 / 0 if {fails} else 1.0\n"
+    )
+    server.reply = knows(questions, lambda row, body: row == 0)
+    rows = pq.read_table(data).drop_columns(["agent_name"]).to_pylist()
+    for row in rows:
+        row["extra_info"] = {"index": row["extra_info"]["index"]}
+    path, out = tmp_path / "theirs.parquet", tmp_path / "out"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    words = ["env.name=reward_function", f"env.function={reward}:compute_score", "--rounds", 0]
+    result = evaluated(server, path, out, "feedback.provider=verifier", *words)
+    every = fails == "True"
+    cause = "rltf.env.function: ZeroDivisionError: division by zero (reward.py:2)"
+    said = f"{NUM if every else NUM - 1} of {NUM} answers were not graded, and count as wrong"
+    assert f"{said}: {cause}" in result.stdout
+    (turn,) = told(out, "rltf/binary_matrix")["turns"]
+    assert turn["format"]["value"] == (None if every else 1.0)
+    assert turn["standing"]["value"] == (0.0 if every else 1 / NUM)
+    assert result.exit_code == int(every), result.output
+    assert (said in result.stderr) == every
+    keys = [f"endpoint.base_url={server.url}", "endpoint.model=m", "feedback.provider=verifier"]
+    sizes = ["actor_rollout_ref.rollout.n=2", "--log-probs", 0]
+    probe = rltf("probe", path, *keys, *words[:2], "episode.revise=note", *sizes)
+    assert probe.exit_code == int(every), probe.output
+    assert "answers were not graded, and count as wrong: " + cause in probe.stderr

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 
@@ -16,10 +18,11 @@ from rltf_verl.adapters.startup.checks import refusals
 from rltf_verl.adapters.startup.hook import refused_by_verl
 from rltf_verl.config import ConfigError
 from rltf_verl.envs.pool.pool import CallFailed, Pool
+from rltf_verl.envs.trials import Trials
 from rltf_verl.plan.looking import look
 from rltf_verl.plan.making import make_plan
 from tests.support.effort import NIGHTLY
-from tests.support.plan_runs import pretend
+from tests.support.plan_runs import pretend, rows
 
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 
@@ -171,7 +174,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "reward function that raises": (
         ["custom_reward_function.name=broken"],
-        "data_source=mine: rltf.env.function: KeyError: 'answer_type'",
+        "KeyError: 'answer_type' (reward.py:10) (the reference as the answer, data_source=mine)",
     ),
     "own environment's file misspelt": (
         [*MATRIX, "~rltf.env", "+rltf.env.name=./mime.py:Mine"],
@@ -442,3 +445,56 @@ def test_warned_of_by_the_plan(run: Callable[..., DictConfig], case: str) -> Non
     found = make_plan(look(run(*words)), 3)["warnings"]
     assert [line for line in found if line.startswith(message)], found
     assert not [line for line in found if "\n" in line]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("data.train_batch_size=0", "must be a whole number, at least 1"),
+        ("data.max_prompt_length=abc", "must be a number"),
+        ("trainer.save_freq=abc", "must be a number"),
+    ],
+)
+def test_what_a_plan_cannot_count_with_is_named(
+    run: Callable[..., DictConfig], word: str, said: str
+) -> None:
+    """In the line of the run's own start."""
+    config = run(word)
+    assert next(refusals(config)) == f"{word}: {said}"
+    with pytest.raises(ConfigError, match=f"^{word}: {said}$"):
+        look(config)
+
+
+def test_a_slow_reward_function_is_asked_for_a_bounded_time(
+    run: Callable[..., DictConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time\n"
+        "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+        f"    with open({str(tmp_path / 'calls')!r}, 'a') as calls:\n"
+        "        calls.write('x')\n"
+        "    time.sleep(0.3)\n"
+        "    return {'score': 0.0, 'feedback': 'The unit is wrong.'}\n"
+    )
+    monkeypatch.setattr("rltf_verl.envs.trials.EARLY_S", 0.05)
+    told: list[str] = []
+    path, name = f"custom_reward_function.path={tmp_path}/slow.py", "custom_reward_function.name"
+    found = make_plan(look(run(path, f"{name}=compute_score"), Trials(2.0, told.append)), 3)
+    assert 4 <= len((tmp_path / "calls").read_text()) <= 12, "of more than 60"
+    assert [line.startswith("waiting for the grader, which") for line in told] == [True]
+    assert not found["refusals"]
+    (line,) = [line for line in found["warnings"] if "left out" in line]
+    assert ": the checks before the run have 2 s for it, so these were left out: " in line
+    assert "feedback on 11 of 12 problems, whose later prompts were measured with" in line
+    assert "with 0 tokens" not in line
+    assert "of the 3 problems to show" in line
+
+
+def test_one_index_for_all_rows_is_warned_of(
+    run: Callable[..., DictConfig], tmp_path: Path
+) -> None:
+    same = [{**row, "extra_info": {**row["extra_info"], "index": 7}} for row in rows()]
+    pq.write_table(pa.Table.from_pylist(same), tmp_path / "same.parquet")
+    config = run(f"data.train_files={tmp_path}/same.parquet")
+    said = f"data.train_files={tmp_path}/same.parquet: extra_info.index is 7 in all rows"
+    assert [said in line for line in make_plan(look(config), 1)["warnings"]] == [True]

@@ -22,6 +22,7 @@ HEALTHY = {
     "rltf/distill/log_prob_gap": 1.0,
     "rltf/feedback/failed_share": 0.0,
     "rltf/feedback/fallback_share": 0.0,
+    "rltf/grader/error_share": 0.0,
     "rltf/grader/ungraded_share": 0.0,
 }
 COLD = HEALTHY | {
@@ -47,6 +48,7 @@ def played(*steps, watch=None):
         ("judge mostly down", HEALTHY | {"rltf/feedback/failed_share": 0.5}),
         ("judge mostly down", HEALTHY | {"rltf/grader/ungraded_share": 0.6}),
         ("judge mostly down", HEALTHY | {"rltf/feedback/judge/failed_share": 0.9}),
+        ("grader mostly fails", HEALTHY | {"rltf/grader/error_share": 1.0}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_1/truncated": 0.5}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_2/truncated": 0.7}),
     ],

@@ -44,6 +44,7 @@ from rltf_verl.adapters.startup.verl_settings import USELESS, ignored_settings, 
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, MadeFor, made_for
 from rltf_verl.data.schema import environments_of, files_of
+from rltf_verl.envs.trials import Trials
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
@@ -379,18 +380,19 @@ def _make_room(
     if not _rows_are_here(config):
         return False
     seen, answer = _checkable(config), int(config.data.max_response_length)
-    parts = checks.parts_of(seen)
-    messages = list(checks.refused_model(seen, parts))
+    parts, trials = checks.parts_of(seen), Trials()
+    messages = list(checks.refused_model(seen, parts, trials))
     while extra.get(PROMPT) is None and (found := _too_long(messages)) is not None:
         needed = int(found[2]) + answer
         OmegaConf.update(seen, PROMPT, needed)
-        before, messages = messages, list(checks.refused_model(seen, parts))
+        before, messages = messages, list(checks.refused_model(seen, parts, trials))
         if messages and _too_long(messages) is None:  # the model cannot read that much
             messages = before
             break
         settings.change(PROMPT, needed, f"{found[1]}, and the attempt up to {answer}{found[3]}")
         _widen(settings, theirs, needed + answer)
     notes += [f"a start would be refused: {message}" for message in messages]
+    notes += trials.lines()
     return True
 
 

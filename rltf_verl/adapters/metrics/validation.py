@@ -42,7 +42,9 @@ def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
     first = episode.turns[0]
     info: dict[str, Any] = {
         "acc": correct[0],
-        "format_ok": float(first.grade.format_ok and first.attempt.ended),
+        "format_ok": float(
+            first.grade.format_ok and first.attempt.ended and first.grade.error is None
+        ),
     }
     for k in range(1, horizon):
         info[f"acc_turn_{k + 1}"] = correct[min(k, len(correct) - 1)]

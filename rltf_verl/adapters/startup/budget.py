@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.startup.verl_settings import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
+from rltf_verl.envs.trials import OutOfTimeError, Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.teacher import known_beforehand
 from rltf_verl.prompts import render, template_of
@@ -19,10 +20,12 @@ from rltf_verl.types import Message, Problem
 
 NUM_BUDGET_PROBES = 32
 """Problems of the training set whose later prompts are measured at start."""
+SHARE = 0.25
+"""Of the seconds for grades before a run: `rltf plan` has the rest for the problems it shows."""
 REVISE, TEACHER = "revise", "teacher's"
 
 
-def check_budget(config: DictConfig, parts: Parts, tokenizer: Any) -> None:
+def check_budget(config: DictConfig, parts: Parts, tokenizer: Any, *, trials: Trials) -> None:
     """`check_prompt_budget` of the first rows of the first training file, as verl will read them.
     A dataset class of one's own is left to the trainer, which has one.
     """
@@ -30,7 +33,7 @@ def check_budget(config: DictConfig, parts: Parts, tokenizer: Any) -> None:
         check_row_budget(config)  # our engine for the CPU computes a longer row alone
     if OmegaConf.select(config, "data.custom_cls.path") is None:
         rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)
-        check_prompt_budget(config, parts, rows, tokenizer)
+        check_prompt_budget(config, parts, rows, tokenizer, trials=trials)
 
 
 def check_row_budget(config: DictConfig) -> None:
@@ -69,16 +72,25 @@ class Measured:
     """Problems whose teacher has something to read."""
 
 
-def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any) -> None:
+def check_prompt_budget(
+    config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any, *, trials: Trials | None = None
+) -> None:
     """Refuse a `data.max_prompt_length` that cannot hold a second prompt, or a teacher's, even if
     the attempt had no tokens at all; and a teacher who has nothing to read.
 
     Measures the first problems of the training set with what the environment says of an empty
     answer. A first prompt above the limit is refused too: nothing cuts it, so its answer would be
-    cut by as much.
+    cut by as much. With a slow grader, the longest words so far stand for those of other problems.
     """
     limit, rltf = int(config.data.max_prompt_length), parts.config
-    measured = _measured(config, parts, dataset, tokenizer)
+    said = _Said(parts, trials or Trials())
+    measured = _measured(config, said, dataset, tokenizer)
+    if said.num_guessed:
+        tokens = len(tokenizer.encode(said.longest, add_special_tokens=False))
+        said.trials.left_out.append(
+            f"feedback on {said.num_guessed} of {measured.num_problems} problems, whose later"
+            f" prompts were measured with {tokens} tokens of feedback"
+        )
     for what, (longest, worst) in measured.longest.items():
         if longest > limit:
             template = rltf.teacher.prompt if what == TEACHER else rltf.episode.revise
@@ -97,8 +109,8 @@ def check_prompt_budget(config: DictConfig, parts: Parts, dataset: Any, tokenize
         )
 
 
-def _measured(config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any) -> Measured:
-    limit, measured = int(config.data.max_prompt_length), Measured()
+def _measured(config: DictConfig, said: _Said, dataset: Any, tokenizer: Any) -> Measured:
+    limit, measured, parts = int(config.data.max_prompt_length), Measured(), said.parts
     length = partial(_length, tokenizer, config.data.get("apply_chat_template_kwargs") or {})
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
@@ -113,7 +125,7 @@ def _measured(config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any) ->
                 " data.filter_overlong_prompts=True"
             )
         measured.num_problems += 1
-        for what, prompt in _later_prompts(parts, problem, question):
+        for what, prompt in _later_prompts(said, problem, question):
             measured.num_told += what == TEACHER
             needed = length(prompt, problem.index)
             if needed > measured.longest.get(what, (0, 0))[0]:
@@ -138,17 +150,19 @@ def _length(tokenizer: Any, options: Mapping[str, Any], messages: list[Message],
 
 
 def _later_prompts(
-    parts: Parts, problem: Problem, question: list[Message]
+    said: _Said, problem: Problem, question: list[Message]
 ) -> Iterator[tuple[str, list[Message]]]:
     """Whose prompt it is, and its conversation."""
-    rltf = parts.config
+    rltf = said.parts.config
+    reads = rltf.teaches and "feedback" in rltf.teacher.sources
+    feedback = said.of(problem) if rltf.episode.horizon > 1 or reads else ""
     if rltf.episode.horizon > 1:
-        yield REVISE, second_prompt(rltf, question, _sample_feedback(parts, problem))
+        yield REVISE, second_prompt(rltf, question, feedback)
     if not rltf.teaches:
         return
-    told = known_beforehand(parts, problem)
-    if "feedback" in rltf.teacher.sources:
-        told["feedback"] = _sample_feedback(parts, problem)
+    told = known_beforehand(said.parts, problem)
+    if reads:
+        told["feedback"] = feedback
     if any(told.values()) or "sibling" in rltf.teacher.sources:
         text = render(
             rltf.teacher.prompt or "", question=question[-1]["content"], attempt="", **told
@@ -172,11 +186,29 @@ def second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> l
     return [*question[:-1], revise]
 
 
-def _sample_feedback(parts: Parts, problem: Problem) -> str:
-    """The environment's explanation of an empty answer; a provider is not asked, it may cost money
+@dataclass
+class _Said:
+    """The environment's explanations of empty answers; a provider is not asked, it may cost money
     or be down.
     """
-    env, level = parts.env, parts.config.feedback.provider.options.get("level", "verdict")
-    grade = env.grade(problem, "")
-    levels = [level] if isinstance(level, str) else level
-    return max((env.explain(problem, "", grade, each) for each in levels), key=len)
+
+    parts: Parts
+    trials: Trials
+    longest: str = ""
+    num_guessed: int = 0
+    """Problems for which there was no time."""
+
+    def of(self, problem: Problem) -> str:
+        """That of a problem, or the longest of those before."""
+        env = self.parts.env
+        level = self.parts.config.feedback.provider.options.get("level", "verdict")
+        levels = [level] if isinstance(level, str) else level
+        try:
+            with self.trials.timed(SHARE if self.longest else 1.0):
+                grade = env.grade(problem, "")
+        except OutOfTimeError:
+            self.num_guessed += 1
+            return self.longest
+        text = max((env.explain(problem, "", grade, each) for each in levels), key=len)
+        self.longest = max(self.longest, text, key=len)
+        return text

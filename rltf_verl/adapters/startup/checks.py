@@ -18,6 +18,7 @@ from rltf_verl.adapters.startup.files import (
     check_datasets,
     check_folders,
     files_made_otherwise,
+    files_of_one_index,
     resolve_files,
 )
 from rltf_verl.adapters.startup.logger import check_loggers
@@ -39,6 +40,7 @@ from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.objectives import objectives_of
 
@@ -51,26 +53,33 @@ def check_driver(config: DictConfig) -> None:
     Raises:
         ConfigError: the first of `refusals`.
     """
-    for message in refusals(config):
+    trials = Trials()
+    for message in refusals(config, trials=trials):
         raise ConfigError(message)
-    for message in warnings_of(config, rltf_of(config)):
+    for message in [*warnings_of(config, rltf_of(config)), *trials.lines()]:
         logger.warning(message)
 
 
-def refusals(config: DictConfig) -> Iterator[str]:
+def refusals(config: DictConfig, *, trials: Trials | None = None) -> Iterator[str]:
     """A line for everything that cannot work, in the order in which to change it.
 
     Makes the paths of the config absolute. Nothing is looked at before it is asked for; what cannot
     be looked at, because something that it needs was refused, is left out.
+
+    Args:
+        config: of the run.
+        trials: counts the time for grades.
     """
+    trials = trials or Trials()
     yield from wrong_values(config)
-    yield from _told(resolve_files, config)
+    unresolved = [*_told(resolve_files, config)]
+    yield from unresolved
     config.trainer.experiment_name = str(
         config.trainer.experiment_name
     )  # the config's name is known here only
     parts = None
     try:
-        parts = parts_of(config)
+        parts = None if unresolved else parts_of(config)
     except ValueError as error:
         yield _line(error)
     if parts is not None:
@@ -82,16 +91,16 @@ def refusals(config: DictConfig) -> Iterator[str]:
         yield from _told(check_machine, parts.env)
         if is_here(config):
             yield from _told(check_judges, parts.judges)
-        for message in check_datasets(config, parts.env):
+        for message in check_datasets(config, parts.env, trials):
             unusable = True
             yield message
         yield from _told(check_folders, parts.config)
         yield from _told(check_resume, config, parts.config)
     yield from _told(check_loggers, config, here=is_here(config))
-    yield from refused_model(config, None if unusable else parts)
+    yield from refused_model(config, None if unusable else parts, trials)
 
 
-def refused_model(config: DictConfig, parts: Parts | None) -> Iterator[str]:
+def refused_model(config: DictConfig, parts: Parts | None, trials: Trials) -> Iterator[str]:
     """Of the model, and of the prompts under its tokenizer. What lies on other machines only is not
     looked at.
     """
@@ -106,7 +115,7 @@ def refused_model(config: DictConfig, parts: Parts | None) -> Iterator[str]:
     yield from _told(check_context, config, model)
     yield from _told(check_attention, config, model)
     if parts is not None:
-        yield from _told(check_budget, config, parts, model.tokenizer)
+        yield from _told(check_budget, config, parts, model.tokenizer, trials=trials)
 
 
 def _told(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[str]:
@@ -185,5 +194,6 @@ def warnings_of(config: DictConfig, rltf: RLTFConfig) -> list[str]:
         untested
         + ignored_settings(config)
         + files_made_otherwise(config)
+        + files_of_one_index(config)
         + [message for ok, message in told if not ok]
     )

@@ -12,8 +12,17 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.made_for import forgotten_options, made_for
-from rltf_verl.data.schema import FIX, check_parquet, environments_of, files_of, rows_of
+from rltf_verl.data.schema import (
+    FIX,
+    check_parquet,
+    environments_of,
+    files_of,
+    index_of_all,
+    refuse_empty_prompts,
+    rows_of,
+)
 from rltf_verl.envs.base import Env, KnowsTrouble
+from rltf_verl.envs.trials import OutOfTimeError, Trials
 from rltf_verl.prompts import is_file
 
 TEMPLATES = ("rltf.episode.revise", "rltf.teacher.prompt", "rltf.feedback_modeling.critic")
@@ -83,6 +92,8 @@ def take_reward_function(config: DictConfig) -> None:
         if source == str(path):
             source = str(Path(source).expanduser().resolve())
         OmegaConf.update(config, "rltf.env.function", f"{source}:{name}")
+        if source.endswith(".py") and not Path(source).is_file():
+            raise ConfigError(f"{block}.path={path}: no such file, seen from {Path.cwd()}")
         kwargs = OmegaConf.select(config, f"{block}.reward_kwargs")
         if kwargs is not None:
             OmegaConf.update(config, "rltf.env.kwargs", kwargs, force_add=True)
@@ -99,9 +110,9 @@ def _require_python_file(key: str, path: str, name_key: str) -> None:
         raise ConfigError(f"{key}={path}: must be a Python file, path/to/file.py, or pkg://module")
 
 
-def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
+def check_datasets(config: DictConfig, env: Env, trials: Trials | None = None) -> Iterator[str]:
     """A line for each file of the config that cannot be trained or validated on."""
-    num_rows = 0
+    num_rows, said, trials = 0, set(), trials or Trials()
     for key in DATA:
         named = OmegaConf.select(config, key)
         if not named:
@@ -109,9 +120,12 @@ def check_datasets(config: DictConfig, env: Env) -> Iterator[str]:
             return
         for path in files_of(named):
             try:
-                check_dataset(key, path, env)
+                check_dataset(key, path, env, trials)
             except ValueError as error:
-                yield " ".join(str(error).split())
+                line = " ".join(str(error).split())
+                if line not in said:
+                    yield line
+                said.add(line)
                 num_rows = -1
             if key == DATA[0] and num_rows >= 0:
                 num_rows += rows_of(path)
@@ -139,14 +153,31 @@ def files_made_otherwise(config: DictConfig) -> list[str]:
     return lines
 
 
-def check_dataset(key: str, path: str, env: Env) -> None:
+def files_of_one_index(config: DictConfig) -> list[str]:
+    """A line for each file whose rows have all the same index."""
+    lines = []
+    for key in DATA:
+        for path in files_of(OmegaConf.select(config, key) or ()):
+            with suppress(OSError, ValueError):  # said by `check_datasets`, or not on this machine
+                index = index_of_all(path)
+                if index is not None:
+                    lines.append(
+                        f"{key}={path}: extra_info.index is {index} in all rows, so the same"
+                        " session of each problem is sampled with the same seed; number the rows"
+                    )
+    return lines
+
+
+def check_dataset(key: str, path: str, env: Env, trials: Trials | None = None) -> None:
     """Raise ConfigError unless the file of config `key` holds rows that the environment can
     grade.
     """
+    trials = trials or Trials()
     if Path(path).is_dir():
         raise ConfigError(f"{key}={path}: is a folder; name its parquet files")
     try:
         first = check_parquet(path, env)
+        refuse_empty_prompts(path)
         names = environments_of(path)
     except FileNotFoundError as error:
         raise ConfigError(f"{key}={path}: no such file, seen from {Path.cwd()}; {FIX}") from error
@@ -159,9 +190,16 @@ def check_dataset(key: str, path: str, env: Env) -> None:
             f" (extra_info.env), and rltf.env.name is {env.name}; add"
             f" {made_for(path, others[0]).overrides}, or name a file of {env.name}"
         )
-    trouble = env.trouble_with(first) if isinstance(env, KnowsTrouble) else None
+    trouble = None
+    try:
+        if isinstance(env, KnowsTrouble):
+            with trials.timed():
+                trouble = env.trouble_with(first)
+    except OutOfTimeError:
+        trials.left_out.append(f"a grade of the first row of {key}")
     if trouble is not None:
-        raise ConfigError(f"{key}={path}: {trouble}")
+        own = trouble.startswith("rltf.")  # names the key that is to blame
+        raise ConfigError(trouble if own else f"{key}={path}: {trouble}")
 
 
 def check_folders(rltf: RLTFConfig) -> None:

@@ -14,8 +14,10 @@ import inspect
 import json
 import math
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
@@ -25,6 +27,9 @@ from rltf_verl.types import Grade, Problem
 
 VERL_SCORER = "verl.utils.reward_score:default_compute_score"
 """verl's own: it knows GSM8K, MATH and more by their `data_source`."""
+
+SAID = "rltf.env.function: "
+"""Before every cause in `Grade.error`."""
 
 
 class RewardFunction:
@@ -61,6 +66,7 @@ class RewardFunction:
             kind = type(found).__name__
             raise ValueError(f"rltf.env.function={function}: is a {kind}; name a function")
         self._function: Callable[..., Any] = found
+        self._named, self._own = function, function != VERL_SCORER
         self._kwargs = dict(kwargs or {})
         self._correct_from, self._feedback_key = correct_from, feedback_key
         self._timeout_s = float(timeout_s)
@@ -117,8 +123,8 @@ class RewardFunction:
                     return self._grade(returned)
             except Exception as no_score:  # a value of user code
                 raised = no_score
-            error = " ".join(f"{type(raised).__name__}: {raised}".split())
-        return Grade(correct=False, format_ok=True, error=f"rltf.env.function: {error[:500]}")
+            error = self._cause(raised)
+        return Grade(correct=False, format_ok=True, error=f"{SAID}{error[:500]}")
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
         """The function's feedback, from level `hint` on; `full` adds the ground truth."""
@@ -133,9 +139,17 @@ class RewardFunction:
 
     def trouble_with(self, problem: Problem) -> str | None:
         """Why answers to a problem cannot be graded; None if they can."""
-        grade = self.grade(problem, problem.reference)
-        return grade.error and (
-            f"data_source={problem.data['data_source']}: {grade.error}; name a function that scores"
+        error = self.grade(problem, problem.reference).error
+        if error is None:
+            return None
+        source, cause = problem.data["data_source"], error.removeprefix(SAID)
+        if self._own:
+            return (
+                f"rltf.env.function={self._named} (custom_reward_function.path and .name set it):"
+                f" {cause} (the reference as the answer, data_source={source}); mend the function"
+            )
+        return (
+            f"data_source={source}: {error}; name a function that scores"
             " it: custom_reward_function.path=./reward.py custom_reward_function.name=compute_score"
         )
 
@@ -154,22 +168,30 @@ class RewardFunction:
                 return None, raised
         return await _in_a_thread(lambda: self._function(**arguments))
 
+    def _cause(self, raised: BaseException) -> str:
+        """What the function raised and where; the last line of its own file that was running."""
+        said = " ".join(f"{type(raised).__name__}: {raised}".split())
+        code = getattr(inspect.unwrap(self._function), "__code__", None)
+        frames = traceback.extract_tb(raised.__traceback__)
+        own = [f for f in frames if self._own and code and f.filename == code.co_filename]
+        return f"{said[:400]} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else said
+
     def _grade(self, returned: Any) -> Grade:
-        """Raises ValueError, TypeError: it is no score."""
+        """Raises ValueError: it is no score."""
         said = returned if isinstance(returned, Mapping) else {"score": returned}
         if "score" not in said:
             raise ValueError(f"returned a dict without `score`: {sorted(map(str, said))}")
-        score = float(said["score"])
-        if not math.isfinite(score):
-            raise ValueError(f"returned the score {score}")
+        score = _number("score", said["score"])
         least, verdict = self._correct_from, score
         if said.get("acc") is not None:
-            least, verdict = 1.0, float(said["acc"])
-        if not math.isfinite(verdict):
-            raise ValueError(f"returned the acc {verdict}")
+            least, verdict = 1.0, _number("acc", said["acc"])
         pred = said.get("pred")
         unread = "pred" in said and (pred is None or (isinstance(pred, str) and not pred))
         feedback = said.get(self._feedback_key)
+        if not (feedback is None or isinstance(feedback, str)):
+            raise ValueError(
+                f"returned the {self._feedback_key} {_shown(feedback)}; return one text"
+            )
         return Grade(
             correct=verdict >= least,
             format_ok=not unread,
@@ -177,6 +199,21 @@ class RewardFunction:
             score=score,
             details={} if feedback is None else {"feedback": str(feedback)},
         )
+
+
+def _number(name: str, value: Any) -> float:
+    """Raises ValueError."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"returned the {name} {_shown(value)}; return a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"returned the {name} {number}")
+    return number
+
+
+def _shown(value: Any) -> str:
+    return "None" if value is None else f"{str(value)[:80]!r}, a {type(value).__name__}"
 
 
 Ended = tuple[Any, BaseException | None]

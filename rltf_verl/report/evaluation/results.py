@@ -23,7 +23,7 @@ from rltf_verl.report.evaluation.table import (
     turn_ratios,
 )
 from rltf_verl.runlog.numbers import SessionTable
-from rltf_verl.runlog.turns import Record
+from rltf_verl.runlog.turns import Record, grader_trouble
 
 Found = Mapping[tuple[str, int], Estimate]
 
@@ -71,7 +71,9 @@ class Results:
     samples: tuple[int, int]
     """Fewest and most sessions of a problem."""
     ungraded: int
-    """Answers without a verdict."""
+    """Answers without a verdict, because the grader was out of reach."""
+    grader_trouble: str | None
+    """Of answers whose grader failed, which count as wrong."""
     truncated: int
     """Answers cut off at the token limit."""
     stops: dict[str, int]
@@ -114,6 +116,7 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         sessions=len(records),
         samples=(int(per_problem.min()), int(per_problem.max())),
         ungraded=sum(turn["stop"] == "ungraded" for record in records for turn in record["turns"]),
+        grader_trouble=grader_trouble(records)[0],
         truncated=sum(not turn["ended"] for record in records for turn in record["turns"]),
         stops=dict(sorted(Counter(str(record["turns"][-1]["stop"]) for record in records).items())),
         turns=_turns(table, found),
@@ -126,7 +129,7 @@ def _turns(table: SessionTable, found: Found) -> tuple[TurnResult, ...]:
     return tuple(
         TurnResult(
             turn=k + 1,
-            played=len(table.answers(k)["format"].values),
+            played=len(table.answers(k)["acc"].values),
             **{name: found[name, k] for name in OF_TURNS},
         )
         for k in range(table.num_turns)

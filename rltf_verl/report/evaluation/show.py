@@ -67,6 +67,8 @@ def notes(results: Results) -> list[str]:
     ]
     if results.ungraded:
         said.append(f"{results.ungraded} answers could not be graded and count in nothing")
+    if results.grader_trouble:
+        said.append(results.grader_trouble)
     if results.truncated:
         said.append(f"{results.truncated} answers were cut off at the token limit")
     unavailable = results.stops.get("feedback_unavailable", 0)

@@ -115,7 +115,7 @@ def test_session_metrics_with_known_answers():
             "rltf/session/turns": 1.5,
             "rltf/turn_1/share": 1.0,
             "rltf/turn_1/acc": 0.5,
-            "rltf/turn_1/format": 0.75,
+            "rltf/turn_1/format": 1.0,  # the grader raised at the other one
             "rltf/turn_1/reward": (1.0 + 0.0 + 1.0 - 0.1) / 4,
             "rltf/turn_1/tokens": (4 + 2 + 2 + 2) / 4,
             "rltf/turn_1/truncated": 0.0,
