@@ -90,6 +90,8 @@ class Rule:
     advice: str
     why: str
     """Of `steps`."""
+    asks_judge: bool = False
+    """Its line ends with the last failure of the judges."""
 
 
 class Change(NamedTuple):
@@ -209,8 +211,9 @@ RULES = (
         "judge mostly down",
         3,
         judge_down,
-        "read rltf/feedback/judge/failed/…; is its endpoint up?",
+        "read rltf/feedback/judge/failed/…, and the errors of turns in rltf view",
         "an endpoint that restarts is away for a step or two; every step without it is lost",
+        asks_judge=True,
     ),
     Rule(
         "answers mostly cut off",
@@ -323,16 +326,27 @@ def _window(recent: Sequence[Metrics]) -> tuple[tuple[float, ...], float | None]
     return accuracies, fmean(values) if values else None
 
 
-def log_changes(watch: Watch, step: int, metrics: Metrics) -> dict[str, float]:
-    """Look at a step of a training, log a line for each change, and return `rltf/warnings`."""
+def log_changes(
+    watch: Watch, step: int, metrics: Metrics, judge_failures: Callable[[], str] = str
+) -> dict[str, float]:
+    """Look at a step of a training, log a line for each change, and return `rltf/warnings`.
+
+    Args:
+        watch: has seen the steps before.
+        step: its number.
+        metrics: of the step.
+        judge_failures: tells the last failure of each judge; asked only where a line says it.
+    """
     for rule, at, fires in watch.look(step, metrics):
         if fires:
+            last = judge_failures() if rule.asks_judge else ""
             logger.warning(
-                "the run degenerates at step %d: %s (%d steps in a row); %s",
+                "the run degenerates at step %d: %s (%d steps in a row); %s%s",
                 at,
                 rule.name,
                 rule.steps,
                 rule.advice,
+                f". Lastly {last}" if last else "",
             )
         else:
             logger.warning("over at step %d: %s", at, rule.name)

@@ -166,6 +166,20 @@ def test_the_log_has_one_line_when_a_rule_fires_and_one_when_it_is_over(caplog):
     assert over == "over at step 11: judge mostly down"
 
 
+def test_the_line_of_a_judge_that_is_down_ends_with_its_last_failure(caplog):
+    watch, asked = Watch(), []
+
+    def last():
+        asked.append(1)
+        return "http://judge/v1: refused: HTTP 401"
+
+    for k in range(1, 12):
+        log_changes(watch, k, HEALTHY | {"rltf/feedback/failed_share": 0.8}, last)
+        log_changes(watch, k, HEALTHY, last)
+    assert caplog.messages[0].endswith(". Lastly http://judge/v1: refused: HTTP 401")
+    assert len(asked) == 1, "only when the line is written"
+
+
 def test_what_was_seen_is_bounded():
     watch = Watch()
     for k in range(1, 500):
