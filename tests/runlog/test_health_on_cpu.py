@@ -6,7 +6,7 @@ import random
 import pytest
 
 from rltf_verl.runlog import health
-from rltf_verl.runlog.health import RULES, Seen, Watch, log_changes
+from rltf_verl.runlog.health import RULES, TOO_LONG, Seen, Watch, log_changes
 
 RULE = {rule.name: rule for rule in RULES}
 HEALTHY = {
@@ -16,6 +16,7 @@ HEALTHY = {
     "rltf/turn_2/truncated": 0.04,
     "rltf/turn_2/share": 0.6,
     "rltf/turn_2/corrected": 0.3,
+    "rltf/session/prompt_too_long_share": 0.0,
     "rltf/group/dead_share": 0.5,
     "rltf/attempt/adv_abs": 0.3,
     "rltf/distill/adv_abs": 0.2,
@@ -49,6 +50,8 @@ def played(*steps, watch=None):
         ("judge mostly down", HEALTHY | {"rltf/feedback/judge/failed_share": 0.9}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_1/truncated": 0.5}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_2/truncated": 0.7}),
+        ("later prompts mostly too long", HEALTHY | {TOO_LONG: 1.0, "rltf/turn_2/share": 0.0}),
+        ("later prompts mostly too long", HEALTHY | {TOO_LONG: 0.3, "rltf/turn_2/share": 0.2}),
     ],
 )
 def test_a_rule_fires_after_its_steps_in_a_row_and_is_over_after_three(name, bad):
@@ -114,6 +117,11 @@ def test_noise_is_no_fall():
 def test_what_the_guard_keeps_back_is_no_outage():
     kept = HEALTHY | {"rltf/feedback/failed_share": 0.6, "rltf/feedback/withheld_share": 0.6}
     assert played(*[kept] * 9) == []
+
+
+def test_some_prompts_that_are_too_long_are_no_news():
+    assert played(*[HEALTHY | {TOO_LONG: 0.4}] * 9) == []  # and 0.6 have a second answer
+    assert played(*[HEALTHY | {TOO_LONG: 0.04, "rltf/turn_2/share": 0.0}] * 9) == []  # solved
 
 
 def test_few_wrong_answers_say_nothing_of_feedback():
