@@ -1,5 +1,5 @@
-"""What a person should hear of an endpoint: the first failure of each kind, and when it goes away and
-comes back.
+"""What a person should hear of an endpoint: the first failure of each kind, and when it goes away
+and comes back.
 """
 
 from __future__ import annotations

@@ -26,12 +26,12 @@ def look(config: DictConfig) -> Inputs:
     """Everything that a plan is made of. What cannot be had is left out, and the refusals say
     why.
     """
-    refused = [*refusals(config), *refused_by_verl(config)]
+    warned: list[str] = []
+    refused = [*refusals(config, warned.append), *refused_by_verl(config)]
     parts = policy = None
-    warned = []
     with contextlib.suppress(ValueError):
         parts = _unrecorded(config)
-        warned = warnings_of(config, parts.config)
+        warned += warnings_of(config, parts.config)
     try:
         policy = ToldPolicy(config, load_model(config))
     except Exception as error:  # also of families that verl has a tokenisation of its own for

@@ -241,7 +241,7 @@ async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turn
         with pytest.raises(JudgeUnavailable, match="lastly server_error"):
             await runtime.complete(call(0))
         ten_minutes_later(runtime)
-        with pytest.raises(JudgeUnavailable, match="lastly bad_reply.*look at what answers at"):
+        with pytest.raises(JudgeUnavailable, match=r"lastly bad_reply.*look at what answers"):
             await runtime.complete(call(1))
         ten_minutes_later(runtime)
         await runtime.complete(call(2))

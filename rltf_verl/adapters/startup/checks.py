@@ -5,15 +5,16 @@ second is spent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
-from rltf_verl.adapters.startup.budget import check_budget
+from rltf_verl.adapters.startup.budget import Tell, check_budget
 from rltf_verl.adapters.startup.combinations import own_combinations
+from rltf_verl.adapters.startup.endpoints import unanswered
 from rltf_verl.adapters.startup.files import (
     check_datasets,
     check_folders,
@@ -41,6 +42,7 @@ from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.episode.parts import Parts
+from rltf_verl.judge.gateway import Judge
 from rltf_verl.objectives import objectives_of
 
 logger = logging.getLogger(__name__)
@@ -52,17 +54,33 @@ def check_driver(config: DictConfig) -> None:
     Raises:
         ConfigError: the first of `refusals`.
     """
-    for message in refusals(config):
+    for message in refusals(config, logger.warning, ask_judges=True):
         raise ConfigError(message)
     for message in warnings_of(config, rltf_of(config)):
         logger.warning(message)
 
 
-def refusals(config: DictConfig) -> Iterator[str]:
+def check_endpoints(judges: Sequence[Judge]) -> None:
+    """Ask each endpoint once. Raise ConfigError where it will refuse all that the run asks; warn
+    where it may answer later.
+    """
+    silent = list(unanswered(judges))
+    for one in silent:
+        if one.for_good:
+            raise ConfigError(str(one))
+    for one in silent:
+        logger.warning(str(one))
+
+
+def refusals(
+    config: DictConfig, warn: Tell | None = None, *, ask_judges: bool = False
+) -> Iterator[str]:
     """A line for everything that cannot work, in the order in which to change it.
 
     Makes the paths of the config absolute. Nothing is looked at before it is asked for; what cannot
-    be looked at, because something that it needs was refused, is left out.
+    be looked at, because something that it needs was refused, is left out. With `ask_judges` their
+    endpoints are asked in the end, once each, where the run's processes are this machine's. `warn`
+    is told what may go well.
     """
     yield from wrong_values(config)
     yield from _told(resolve_files, config)
@@ -89,10 +107,12 @@ def refusals(config: DictConfig) -> Iterator[str]:
         yield from _told(check_folders, parts.config)
         yield from _told(check_resume, config, parts.config)
     yield from _told(check_loggers, config, here=is_here(config))
-    yield from _refused_model(config, None if unusable else parts)
+    yield from _refused_model(config, None if unusable else parts, warn)
+    if ask_judges and parts is not None and is_here(config):
+        yield from _told(check_endpoints, parts.judges)
 
 
-def _refused_model(config: DictConfig, parts: Parts | None) -> Iterator[str]:
+def _refused_model(config: DictConfig, parts: Parts | None, warn: Tell | None) -> Iterator[str]:
     """Of the model, and of the prompts under its tokenizer. What lies on other machines only is not
     looked at.
     """
@@ -107,7 +127,7 @@ def _refused_model(config: DictConfig, parts: Parts | None) -> Iterator[str]:
     yield from _told(check_context, config, model)
     yield from _told(check_attention, config, model)
     if parts is not None:
-        yield from _told(check_budget, config, parts, model.tokenizer)
+        yield from _told(check_budget, config, parts, model.tokenizer, warn)
 
 
 def _told(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[str]:
