@@ -1,4 +1,4 @@
-"""Grades that are asked for before a run starts: nobody waits long for them."""
+"""Grades that are asked for before a run starts: no one waits long for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Trials:
     ) -> None:
         self.most_s, self._tell = most_s, tell
         self.left_out: list[str] = []
-        """What nobody looked at, because the seconds were used up."""
+        """What no one looked at, because the seconds were used up."""
         self._spent_s = self._slowest_s = 0.0
         self._told = False
 

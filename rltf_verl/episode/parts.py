@@ -38,6 +38,11 @@ class Parts:
         """Those that a session may ask; several of equal settings share one runtime."""
         return judges_of(self.env) + judges_of(self.provider)
 
+    @property
+    def words_of_judge(self) -> int:
+        """Of the longest feedback that a judge may write; 0: no judge writes any."""
+        return max((judge.words for judge in judges_of(self.provider)), default=0)
+
     def open(self, opener: Opener) -> Parts:
         """The same parts, whose judges are asked through `opener` from now on."""
         for judge in self.judges:

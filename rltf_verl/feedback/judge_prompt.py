@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 
 from rltf_verl.feedback.base import FeedbackRequest, Subject
 from rltf_verl.feedback.correctness import CORRECT, INCORRECT
@@ -45,6 +45,22 @@ STYLES = {
     "rubric": Style(200, reference=True),
     "teacher": Style(100, reference=True, marker="Hint:", conversation=True),
 }
+
+
+JUDGED = "(what the judge writes about this attempt)"
+"""In place of a judge's feedback before a run."""
+
+_FILLER = "Look at this line again, and think of what it has to say there."
+
+
+def longest_feedback(words: int) -> str:
+    """As many words as a judge may write, in its place.
+
+    >>> longest_feedback(11).removeprefix(JUDGED)
+    ' Look at this line'
+    """
+    rest = words - len(JUDGED.split())
+    return " ".join([JUDGED, *islice(cycle(_FILLER.split()), max(0, rest))])
 
 
 def judge_messages(

@@ -49,6 +49,7 @@ class JudgeProvider:
         self._judge = Judge(
             {"endpoint": endpoint, "limits": limits, "price": price, "cache_dir": cache_dir},
             "rltf.feedback",
+            words=0 if self.constant else STYLES[style].words,
         )
         self.judges = (self._judge,)
         self.settings = self._judge.settings

@@ -215,7 +215,7 @@ def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None
     try:
         data = json.loads(text)
         choice = data["choices"][0]
-        content, usage = choice["message"]["content"], data.get("usage") or {}
+        content, usage = _text_of(choice["message"]["content"]), data.get("usage") or {}
         finish = choice.get("finish_reason")
         tokens = [_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion")]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -235,6 +235,14 @@ def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None
     if data.get("prompt_logprobs"):
         return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"], secrets))
     return Reply(*reply)
+
+
+def _text_of(content: Any) -> Any:
+    """Text that comes in parts as one text, as some endpoints send it; whatever else as it is."""
+    if not isinstance(content, list):
+        return content
+    texts = [part["text"] for part in content if part.get("type", "text") == "text"]
+    return "".join(texts) if all(isinstance(text, str) for text in texts) else content
 
 
 def _count(value: object) -> int:

@@ -26,6 +26,9 @@ class Gateway(Protocol):
 
 Opener = Callable[[JudgeSettings], Gateway]
 
+WORDS_PER_TOKEN = 0.75
+"""Of English, about."""
+
 
 def runtime_here(settings: JudgeSettings) -> Gateway:
     """A runtime of this process, one per event loop and settings."""
@@ -42,17 +45,20 @@ class Judge:
     Args:
         options: `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`.
         block: where they are in the config, e.g. `rltf.feedback`; for errors.
+        words: of the longest feedback that it is asked for; 0: what it writes is in no prompt.
 
     Raises:
         ValueError: a bad option; names the config key.
     """
 
-    def __init__(self, options: Mapping[str, Any], block: str) -> None:
+    def __init__(self, options: Mapping[str, Any], block: str, words: int = 0) -> None:
         self.block = block
         try:
             self.settings = judge_settings(options)
         except SettingError as error:
             raise error.under(block) from None
+        most = self.settings.endpoint.max_tokens
+        self.words = words if most is None else min(words, round(most * WORDS_PER_TOKEN))
         self._gateway = runtime_here(self.settings)
 
     def open(self, opener: Opener) -> None:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rltf_verl.judge.client import TRANSIENT, Fault
+from rltf_verl.judge.news import fix_of
 from rltf_verl.judge.wire import Reply
 
 if TYPE_CHECKING:
@@ -15,15 +16,6 @@ if TYPE_CHECKING:
     from rltf_verl.judge.runtime import JudgeRuntime
 
 _random = random.Random()
-
-FIXES = {
-    "refused": "correct endpoint (model, api_key_env, base_url, extra_body)",
-    "rate_limited": "lower limits.requests_per_minute, tokens_per_minute or max_concurrency",
-    "connection": "start the endpoint or correct endpoint.base_url",
-    "timeout": "raise limits.request_timeout_s or lower max_concurrency",
-    "empty": "raise endpoint.max_tokens, or look at the model's chat template",
-}
-"""Kind of the last fault -> what to change."""
 
 
 class Trying:
@@ -102,8 +94,11 @@ class Trying:
                 f" limits.max_concurrency={limits.max_concurrency}, its rates or deadline_s, or"
                 " serve a faster judge"
             )
-        last = f", lastly {self._last}" if self._last else ""
+        last, fix = "", "raise limits.deadline_s, or look at the endpoint"
+        if self._last is not None:
+            last = f", lastly {self._last}"
+            fix = fix if self._last.kind == "timeout" else fix_of(self._last)
         return (
             f"{url} gave no reply within deadline_s={limits.deadline_s:g} in {self.num_requests}"
-            f" tries{last}; raise limits.deadline_s, or look at the endpoint"
+            f" tries{last}; {fix}"
         )

@@ -18,8 +18,9 @@ from weakref import WeakKeyDictionary
 from rltf_verl.judge.breaker import LEVEL, Breaker
 from rltf_verl.judge.cache import ReplyCache, key_of
 from rltf_verl.judge.client import OF_THE_ENDPOINT, Fault, JudgeClient, require_packages
+from rltf_verl.judge.news import News, fix_of
 from rltf_verl.judge.pace import Pace
-from rltf_verl.judge.retry import FIXES, Trying
+from rltf_verl.judge.retry import Trying
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.stats import Stats
 from rltf_verl.judge.tokens import guessed_tokens, possible
@@ -60,6 +61,7 @@ class JudgeRuntime:
         self._client: Client = client or JudgeClient(
             settings.endpoint, limits.request_timeout_s, limits.max_reply_bytes
         )
+        self.news = News(settings.endpoint)
         self._cache = (
             ReplyCache(Path(settings.cache_dir).expanduser()) if settings.cache_dir else None
         )
@@ -128,6 +130,7 @@ class JudgeRuntime:
         try:
             reply = await asyncio.wait_for(trying.until_answered(), self.settings.limits.deadline_s)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
+            self.news.gave_up("late" if trying.num_requests else "queue", trying.why_late())
             raise self._gives_up("deadline", trying.why_late()) from None
         except Fault as fault:
             raise self._gives_up(fault.kind, self._after_all(fault, trying.num_requests)) from None
@@ -153,10 +156,9 @@ class JudgeRuntime:
         )
 
     def _after_all(self, fault: Fault, num_requests: int) -> str:
-        fix = FIXES.get(fault.kind, "look at the endpoint's log")
         return (
             f"{self.settings.endpoint.base_url} gave no reply in {num_requests} tries, lastly"
-            f" {fault}; {fix}"
+            f" {fault}; {fix_of(fault)}"
         )
 
     async def in_turn(self, body: dict[str, Any], send: Callable[[], Any]) -> Reply:
@@ -216,17 +218,27 @@ class JudgeRuntime:
         ):  # raised here, it does not carry what the library raised, which holds the key
             raise self._counted(outcome)
         self.stats.count("answered_requests")
-        self.breaker.succeeded()
+        self._is_there()
         self._paused_until = min(self._paused_until, time.monotonic() + LIFTED_S)
         return outcome
+
+    def _is_there(self) -> None:
+        """The endpoint answered a request, even if it refused it."""
+        if self.breaker.state != "closed":
+            self.news.came_back(self.breaker.down_for(time.monotonic()))
+        self.breaker.succeeded()
 
     def _counted(self, fault: Fault) -> Fault:
         now = time.monotonic()
         self.stats.count(f"faults/{fault.kind}")
+        self.news.failed(fault)
         if fault.kind in OF_THE_ENDPOINT:
+            num_opened = self.breaker.num_opened
             self.breaker.failed(now)
+            if self.breaker.num_opened > num_opened:
+                self.news.went_away(self._down())
         else:
-            self.breaker.succeeded()
+            self._is_there()
         if fault.retry_after_s:
             # The endpoint speaks to the client, not to one request: everybody waits, within bounds.
             self._paused_until = max(

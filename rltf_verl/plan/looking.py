@@ -47,12 +47,12 @@ def look(config: DictConfig, trials: Trials | None = None) -> Inputs:
     if wrong:
         raise ConfigError("; ".join(wrong))
     trials = trials or Trials()
-    refused = [*refusals(config, trials=trials), *refused_by_verl(config)]
+    warned: list[str] = []
+    refused = [*refusals(config, warned.append, trials=trials), *refused_by_verl(config)]
     parts = policy = None
-    warned = []
     with contextlib.suppress(ValueError):
         parts = _unrecorded(config)
-        warned = warnings_of(config, parts.config)
+        warned += warnings_of(config, parts.config)
     try:
         policy = ToldPolicy(config, load_model(config))
     except Exception as error:  # also of families that verl has a tokenisation of its own for

@@ -8,6 +8,7 @@ from statistics import median
 
 from rltf_verl.envs.base import HasWorkedSolution
 from rltf_verl.episode.parts import Parts
+from rltf_verl.feedback.judge_prompt import JUDGED, longest_feedback
 from rltf_verl.plan.inputs import Case, Teller
 from rltf_verl.plan.play import Played
 
@@ -58,17 +59,22 @@ async def measure(
 
 
 def _room(policy: Teller, parts: Parts, plays: Sequence[Played]) -> int | None:
-    """By how the played second prompts would be without their attempt."""
+    """By how the played second prompts would be without their attempt, and with the longest
+    feedback that a judge may write.
+    """
     if parts.config.episode.quote == "none" or parts.config.episode.context == "append":
         return None
     rooms = []
+    words = parts.words_of_judge
+    more = policy.count(longest_feedback(words)) - policy.count(JUDGED) if words else 0
     for played in plays:
         for turn in played.episode.turns[1:2]:
             attempt = played.episode.turns[0].attempt.text
             if attempt not in (turn.prompt or ""):
                 return None
             without = len(turn.attempt.prompt_ids) - policy.count(attempt)
-            rooms.append(policy.prompt_budget - without)
+            judged = more if JUDGED in (turn.prompt or "") else 0
+            rooms.append(policy.prompt_budget - without - judged)
     return max(0, int(median(rooms))) if rooms else None
 
 

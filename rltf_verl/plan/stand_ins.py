@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.wire import Call, Reply
 from rltf_verl.types import Feedback
 
-JUDGED = "(what the judge writes about this attempt)"
 CRITIQUE = "(what the policy writes about its attempt)"
 LATER = {
     "human": "(what a person writes about this attempt)",

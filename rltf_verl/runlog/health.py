@@ -57,6 +57,7 @@ WINDOW, BEST = 10, 5
 ACC, FORMAT = "rltf/turn_1/acc", "rltf/turn_1/format"
 DIVERGENCES = ("rltf/logit_distill/divergence", "rltf/distill/log_prob_gap")
 """How far the policy is from what teaches it, nats; the first that a run has."""
+TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
 _JUDGE = "judge/failed_share"
 
 
@@ -90,6 +91,8 @@ class Rule:
     advice: str
     why: str
     """Of `steps`."""
+    asks_judge: bool = False
+    """Its line ends with the last failure of the judges."""
 
 
 class Change(NamedTuple):
@@ -147,7 +150,7 @@ def feedback_unused(recent: Sequence[Metrics], _: Seen) -> bool | None:
     """Feedback on a wrong answer never leads to a right one."""
     now = recent[-1]
     corrected = now.get("rltf/turn_2/corrected")
-    if corrected is None or now.get("rltf/turn_2/share", 1.0) < REVISED:
+    if corrected is None or now.get(REVISIONS, 1.0) < REVISED:
         return None
     return corrected <= UNUSED and now.get(ACC, 0.0) <= TO_REVISE
 
@@ -176,6 +179,14 @@ def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
     now = recent[-1]
     cut = [now[name] for name in map("rltf/turn_{}/truncated".format, (1, 2)) if name in now]
     return max(cut) >= CUT if cut else None
+
+
+def prompts_too_long(recent: Sequence[Metrics], _: Seen) -> bool | None:
+    """Most episodes that would have a second answer have none, because its prompt does not fit."""
+    long = recent[-1].get(TOO_LONG)
+    if long is None:
+        return None
+    return long >= REVISED and long >= CUT * (long + recent[-1].get(REVISIONS, 0.0))
 
 
 RULES = (
@@ -215,8 +226,9 @@ RULES = (
         "judge mostly down",
         3,
         judge_down,
-        "read rltf/feedback/judge/failed/…; is its endpoint up?",
+        "read rltf/feedback/judge/failed/…, and the errors of turns in rltf view",
         "an endpoint that restarts is away for a step or two; every step without it is lost",
+        asks_judge=True,
     ),
     Rule(
         "grader mostly fails",
@@ -232,6 +244,13 @@ RULES = (
         cut_off,
         "raise data.max_response_length",
         "a policy that rambles at first may learn to be short",
+    ),
+    Rule(
+        "later prompts mostly too long",
+        3,
+        prompts_too_long,
+        "raise data.max_prompt_length, or have shorter feedback (rltf.feedback.style or level)",
+        "feedback that is long once may be short again; every step without revisions is lost",
     ),
 )
 
@@ -306,7 +325,8 @@ _NEEDED = frozenset(
         "rltf/turn_1/truncated",
         "rltf/turn_2/truncated",
         "rltf/turn_2/corrected",
-        "rltf/turn_2/share",
+        REVISIONS,
+        TOO_LONG,
         "rltf/feedback/failed_share",
         "rltf/feedback/fallback_share",
         "rltf/feedback/withheld_share",
@@ -338,16 +358,27 @@ def _window(recent: Sequence[Metrics]) -> tuple[tuple[float, ...], float | None]
     return accuracies, fmean(values) if values else None
 
 
-def log_changes(watch: Watch, step: int, metrics: Metrics) -> dict[str, float]:
-    """Look at a step of a training, log a line for each change, and return `rltf/warnings`."""
+def log_changes(
+    watch: Watch, step: int, metrics: Metrics, judge_failures: Callable[[], str] = str
+) -> dict[str, float]:
+    """Look at a step of a training, log a line for each change, and return `rltf/warnings`.
+
+    Args:
+        watch: has seen the steps before.
+        step: its number.
+        metrics: of the step.
+        judge_failures: tells the last failure of each judge; asked only where a line says it.
+    """
     for rule, at, fires in watch.look(step, metrics):
         if fires:
+            last = judge_failures() if rule.asks_judge else ""
             logger.warning(
-                "the run degenerates at step %d: %s (%d steps in a row); %s",
+                "the run degenerates at step %d: %s (%d steps in a row); %s%s",
                 at,
                 rule.name,
                 rule.steps,
                 rule.advice,
+                f". Lastly {last}" if last else "",
             )
         else:
             logger.warning("over at step %d: %s", at, rule.name)

@@ -123,7 +123,7 @@ def test_a_text_scored_by_a_judge_that_goes_down(tmp_path: Path) -> None:
     ]
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
     server = JudgeServer(
-        reply=lambda body: "Critique: 010\n\nScore: 4", script=["ok"] * 4 + ["500"] * 1000
+        reply=lambda body: "Critique: 010\n\nScore: 4", script=["ok"] * 5 + ["500"] * 1000
     )
     limits = "limits:{max_attempts:1,deadline_s:5}"
     with InThread(server):

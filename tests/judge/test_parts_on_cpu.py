@@ -109,6 +109,8 @@ def test_bodies_that_are_no_replies(body: str, kind: str) -> None:
 
 
 def test_a_reply_without_usage_counts_no_tokens() -> None:
+    parts = '[{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]'
+    assert read_reply(f'{{"choices": [{{"message": {{"content": {parts}}}}}]}}').text == "in parts"
     reply = read_reply('{"choices": [{"message": {"content": "x"}, "finish_reason": "length"}]}')
     assert (reply.text, reply.complete, reply.prompt_tokens) == ("x", False, 0)
 

@@ -82,7 +82,7 @@ async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog
     with caplog.at_level(logging.DEBUG):
         async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
             with pytest.raises(
-                JudgeUnavailable, match=r"1 tries, lastly refused: HTTP 401.*correct endpoint "
+                JudgeUnavailable, match=r"1 tries, lastly refused: HTTP 401.*correct the key in"
             ) as info:
                 await runtime.complete(call())
     assert "sk-mine" not in str(info.value)
@@ -235,6 +235,59 @@ async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
     assert (runtime.breaker.state, runtime.breaker.num_opened) == ("closed", 1)
     await server.stop()
     await runtime.aclose()
+
+
+async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turns(caplog) -> None:
+    server = JudgeServer(script=["500", "html", "500", "html", "429"])
+    async with serving(server, breaker_failures=3, breaker_after_s=0.0, max_attempts=9) as runtime:
+        url = runtime.settings.endpoint.base_url
+        with pytest.raises(JudgeUnavailable, match="lastly server_error"):
+            await runtime.complete(call(0))
+        ten_minutes_later(runtime)
+        with pytest.raises(JudgeUnavailable, match=r"lastly bad_reply.*look at what answers"):
+            await runtime.complete(call(1))
+        ten_minutes_later(runtime)
+        await runtime.complete(call(2))
+        assert "rate_limited: HTTP 429" in runtime.news.last
+    again = ". Later failures of this kind are counted, not logged"
+    server_error, html, opened, limited, closed = caplog.messages
+    assert server_error.startswith(f"judge: {url}: server_error: HTTP 500: Internal Server Error; ")
+    assert html.startswith(f"judge: {url}: bad_reply: not a chat completion: <html>")
+    assert server_error.endswith(again)
+    assert opened.startswith(f"judge: {url} has not answered for 0 s; calls fail at once until ")
+    assert "lastly" in opened
+    assert closed.startswith(f"judge: {url} answers again, after ")
+    assert "rate_limited: HTTP 429: " in limited
+    assert "; lower limits.requests_per_minute" in limited
+
+
+async def test_a_refused_key_is_told_once_with_the_key_to_change(monkeypatch, caplog) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-mine-123")
+    async with serving(
+        JudgeServer(key="sk-another"), endpoint={"api_key_env": "MY_KEY"}
+    ) as runtime:
+        for seed in range(3):
+            with pytest.raises(JudgeUnavailable):
+                await runtime.complete(call(seed))
+    (line,) = caplog.messages
+    assert "refused: HTTP 401" in line
+    assert "correct the key in the variable that endpoint.api_key_env names" in line
+    assert "sk-mine" not in line
+
+
+@pytest.mark.parametrize(
+    ("fault", "fix"),
+    [
+        ("html", "bad_reply: not a chat completion: <html>.*; look at what answers"),
+        ("no_choices", r'bad_reply: not a chat completion: \{"choices.*; look at what answers'),
+        ("empty", "empty: the reply has no text.*; raise endpoint.max_tokens"),
+    ],
+)
+async def test_a_late_call_names_what_came_instead(fault: str, fix: str) -> None:
+    limits = {"deadline_s": 0.6, "backoff_s": 60.0, "backoff_cap_s": 60.0}  # ends in a wait
+    async with serving(JudgeServer(script=[fault] * 500), **limits) as runtime:
+        with pytest.raises(JudgeUnavailable, match=f"within deadline_s=0.6 .*{fix}"):
+            await runtime.complete(call())
 
 
 def ten_minutes_later(runtime: JudgeRuntime) -> None:

@@ -112,6 +112,16 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
     )
 
 
+def test_feedback_as_long_as_a_judge_may_write_is_counted(run: Run) -> None:
+    fits = planned(run(*JUDGE, "data.max_prompt_length=4096"))
+    assert not [line for line in fits["warnings"] if "a judge may write" in line]
+    short = planned(run(*JUDGE, "rltf.feedback.style=strong_hint", "data.max_prompt_length=1024"))
+    assert short["refusals"] == []
+    (line,) = (line for line in short["warnings"] if "a judge may write 300 words" in line)
+    assert line.startswith("data.max_prompt_length=1024: ")
+    assert short["lengths"]["room"] == 0
+
+
 def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> None:
     reads = "rltf.teacher.reads=[reference,sibling,feedback]"
     fits = ("data.max_prompt_length=1024", "data.max_response_length=1024")

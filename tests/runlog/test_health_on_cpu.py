@@ -6,7 +6,7 @@ import random
 import pytest
 
 from rltf_verl.runlog import health
-from rltf_verl.runlog.health import RULES, Seen, Watch, log_changes
+from rltf_verl.runlog.health import RULES, TOO_LONG, Seen, Watch, log_changes
 
 RULE = {rule.name: rule for rule in RULES}
 HEALTHY = {
@@ -16,6 +16,7 @@ HEALTHY = {
     "rltf/turn_2/truncated": 0.04,
     "rltf/turn_2/share": 0.6,
     "rltf/turn_2/corrected": 0.3,
+    "rltf/session/prompt_too_long_share": 0.0,
     "rltf/group/dead_share": 0.5,
     "rltf/attempt/adv_abs": 0.3,
     "rltf/distill/adv_abs": 0.2,
@@ -51,6 +52,8 @@ def played(*steps, watch=None):
         ("grader mostly fails", HEALTHY | {"rltf/grader/error_share": 1.0}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_1/truncated": 0.5}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_2/truncated": 0.7}),
+        ("later prompts mostly too long", HEALTHY | {TOO_LONG: 1.0, "rltf/turn_2/share": 0.0}),
+        ("later prompts mostly too long", HEALTHY | {TOO_LONG: 0.3, "rltf/turn_2/share": 0.2}),
     ],
 )
 def test_a_rule_fires_after_its_steps_in_a_row_and_is_over_after_three(name, bad):
@@ -118,6 +121,11 @@ def test_what_the_guard_keeps_back_is_no_outage():
     assert played(*[kept] * 9) == []
 
 
+def test_some_prompts_that_are_too_long_are_no_news():
+    assert played(*[HEALTHY | {TOO_LONG: 0.4}] * 9) == []  # and 0.6 have a second answer
+    assert played(*[HEALTHY | {TOO_LONG: 0.04, "rltf/turn_2/share": 0.0}] * 9) == []  # solved
+
+
 def test_few_wrong_answers_say_nothing_of_feedback():
     none = HEALTHY | {"rltf/turn_2/corrected": 0.0}
     assert played(*[none | {"rltf/turn_1/acc": 0.95}] * 40) == []
@@ -166,6 +174,20 @@ def test_the_log_has_one_line_when_a_rule_fires_and_one_when_it_is_over(caplog):
     fires, over = caplog.messages
     assert fires.startswith("the run degenerates at step 3: judge mostly down (3 steps in a row); ")
     assert over == "over at step 11: judge mostly down"
+
+
+def test_the_line_of_a_judge_that_is_down_ends_with_its_last_failure(caplog):
+    watch, asked = Watch(), []
+
+    def last():
+        asked.append(1)
+        return "http://judge/v1: refused: HTTP 401"
+
+    for k in range(1, 12):
+        log_changes(watch, k, HEALTHY | {"rltf/feedback/failed_share": 0.8}, last)
+        log_changes(watch, k, HEALTHY, last)
+    assert caplog.messages[0].endswith(". Lastly http://judge/v1: refused: HTTP 401")
+    assert len(asked) == 1, "only when the line is written"
 
 
 def test_what_was_seen_is_bounded():

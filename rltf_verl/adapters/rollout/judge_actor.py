@@ -73,6 +73,11 @@ class JudgeServer:
             metrics |= {f"rltf/feedback/{name}/{k}": v for k, v in runtime.snapshot().items()}
         return metrics
 
+    async def last_failures(self) -> str:
+        """The last one of each endpoint that had one, with what to change."""
+        lasts = (runtime.news.last for runtime in self._runtimes.values())
+        return "; ".join(dict.fromkeys(last for last in lasts if last))
+
     def _runtime(self, settings: JudgeSettings) -> JudgeRuntime:
         self._runtimes.setdefault(settings, runtime_of(settings))
         return self._runtimes[settings]
@@ -159,3 +164,11 @@ class JudgeOfTheJob:
             return snapshot
         logger.warning("no metrics of the judge in this step: its actor did not answer")
         return {}
+
+    def last_failures(self) -> str:
+        """The last failure of each endpoint, with what to change; empty if there was none."""
+        if self._server is None:
+            return ""
+        with contextlib.suppress(GetTimeoutError, RayError):
+            return str(ray.get(self._server.last_failures.remote(), timeout=SNAPSHOT_S))
+        return ""

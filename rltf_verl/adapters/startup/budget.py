@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
 from rltf_verl.envs.trials import OutOfTimeError, Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.teacher import known_beforehand
+from rltf_verl.feedback.judge_prompt import longest_feedback
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Message, Problem
 
@@ -25,7 +26,12 @@ SHARE = 0.25
 REVISE, TEACHER = "revise", "teacher's"
 
 
-def check_budget(config: DictConfig, parts: Parts, tokenizer: Any, *, trials: Trials) -> None:
+Tell = Callable[[str], None]
+
+
+def check_budget(
+    config: DictConfig, parts: Parts, tokenizer: Any, warn: Tell | None = None, *, trials: Trials
+) -> None:
     """`check_prompt_budget` of the first rows of the first training file, as verl will read them.
     A dataset class of one's own is left to the trainer, which has one.
     """
@@ -33,7 +39,7 @@ def check_budget(config: DictConfig, parts: Parts, tokenizer: Any, *, trials: Tr
         check_row_budget(config)  # our engine for the CPU computes a longer row alone
     if OmegaConf.select(config, "data.custom_cls.path") is None:
         rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)
-        check_prompt_budget(config, parts, rows, tokenizer, trials=trials)
+        check_prompt_budget(config, parts, rows, tokenizer, warn, trials=trials)
 
 
 def check_row_budget(config: DictConfig) -> None:
@@ -70,10 +76,18 @@ class Measured:
     num_problems: int = 0
     num_told: int = 0
     """Problems whose teacher has something to read."""
+    judged: dict[str, list[int]] = field(default_factory=dict)
+    """Whose prompt -> tokens of each, with the longest feedback that a judge may write."""
 
 
 def check_prompt_budget(
-    config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any, *, trials: Trials | None = None
+    config: DictConfig,
+    parts: Parts,
+    dataset: Any,
+    tokenizer: Any,
+    warn: Tell | None = None,
+    *,
+    trials: Trials | None = None,
 ) -> None:
     """Refuse a `data.max_prompt_length` that cannot hold a second prompt, or a teacher's, even if
     the attempt had no tokens at all; and a teacher who has nothing to read.
@@ -81,6 +95,8 @@ def check_prompt_budget(
     Measures the first problems of the training set with what the environment says of an empty
     answer. A first prompt above the limit is refused too: nothing cuts it, so its answer would be
     cut by as much. With a slow grader, the longest words so far stand for those of other problems.
+    Whoever asks to be warned is told of prompts that are too long only with the longest feedback
+    that a judge may write.
     """
     limit, rltf = int(config.data.max_prompt_length), parts.config
     said = _Said(parts, trials or Trials())
@@ -107,11 +123,30 @@ def check_prompt_budget(
             " training data has one; give them one (docs/methods.md says where), or let the teacher"
             " read feedback"
         )
+    if warn is not None:
+        for message in _too_long_if_judged(limit, parts, measured):
+            warn(message)
+
+
+def _too_long_if_judged(limit: int, parts: Parts, measured: Measured) -> Iterator[str]:
+    ends = {REVISE: "episodes end after their first answer", TEACHER: "attempts have no teacher"}
+    for what, lengths in measured.judged.items():
+        num = sum(length > limit for length in lengths)
+        if num:
+            yield (
+                f"data.max_prompt_length={limit}: a judge may write {parts.words_of_judge} words,"
+                f" and with so many the {what} prompt does not fit at {num} of {len(lengths)}"
+                f" problems (up to {max(lengths)} tokens before any attempt is quoted): those"
+                f" {ends[what]}. Set it to at least {max(lengths)} plus the length of an attempt,"
+                " or choose an rltf.feedback.style of fewer words"
+            )
 
 
 def _measured(config: DictConfig, said: _Said, dataset: Any, tokenizer: Any) -> Measured:
     limit, measured, parts = int(config.data.max_prompt_length), Measured(), said.parts
     length = partial(_length, tokenizer, config.data.get("apply_chat_template_kwargs") or {})
+    rltf = parts.config
+    reads = rltf.episode.horizon > 1 or (rltf.teaches and "feedback" in rltf.teacher.sources)
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
         problem, question = problem_of(parts.env, row), first_prompt(row)
@@ -125,11 +160,16 @@ def _measured(config: DictConfig, said: _Said, dataset: Any, tokenizer: Any) -> 
                 " data.filter_overlong_prompts=True"
             )
         measured.num_problems += 1
-        for what, prompt in _later_prompts(said, problem, question):
+        sample = said.of(problem) if reads else ""
+        for what, prompt in _later_prompts(parts, problem, question, sample):
             measured.num_told += what == TEACHER
             needed = length(prompt, problem.index)
             if needed > measured.longest.get(what, (0, 0))[0]:
                 measured.longest[what] = needed, problem.index
+        if parts.words_of_judge:
+            sample = longest_feedback(parts.words_of_judge)
+            for what, prompt in _later_prompts(parts, problem, question, sample):
+                measured.judged.setdefault(what, []).append(length(prompt, problem.index))
     return measured
 
 
@@ -150,18 +190,16 @@ def _length(tokenizer: Any, options: Mapping[str, Any], messages: list[Message],
 
 
 def _later_prompts(
-    said: _Said, problem: Problem, question: list[Message]
+    parts: Parts, problem: Problem, question: list[Message], feedback: str
 ) -> Iterator[tuple[str, list[Message]]]:
     """Whose prompt it is, and its conversation."""
-    rltf = said.parts.config
-    reads = rltf.teaches and "feedback" in rltf.teacher.sources
-    feedback = said.of(problem) if rltf.episode.horizon > 1 or reads else ""
+    rltf = parts.config
     if rltf.episode.horizon > 1:
         yield REVISE, second_prompt(rltf, question, feedback)
     if not rltf.teaches:
         return
-    told = known_beforehand(said.parts, problem)
-    if reads:
+    told = known_beforehand(parts, problem)
+    if "feedback" in rltf.teacher.sources:
         told["feedback"] = feedback
     if any(told.values()) or "sibling" in rltf.teacher.sources:
         text = render(
@@ -189,7 +227,7 @@ def second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> l
 @dataclass
 class _Said:
     """The environment's explanations of empty answers; a provider is not asked, it may cost money
-    or be down.
+    or be down. Of a judge's nothing is known but that there is some.
     """
 
     parts: Parts
@@ -200,6 +238,8 @@ class _Said:
 
     def of(self, problem: Problem) -> str:
         """That of a problem, or the longest of those before."""
+        if self.parts.words_of_judge:
+            return "."
         env = self.parts.env
         level = self.parts.config.feedback.provider.options.get("level", "verdict")
         levels = [level] if isinstance(level, str) else level

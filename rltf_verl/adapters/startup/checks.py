@@ -5,15 +5,16 @@ second is spent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
-from rltf_verl.adapters.startup.budget import check_budget
+from rltf_verl.adapters.startup.budget import Tell, check_budget
 from rltf_verl.adapters.startup.combinations import own_combinations
+from rltf_verl.adapters.startup.endpoints import unanswered
 from rltf_verl.adapters.startup.files import (
     check_datasets,
     check_folders,
@@ -42,6 +43,7 @@ from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_comb
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
+from rltf_verl.judge.gateway import Judge
 from rltf_verl.objectives import objectives_of
 
 logger = logging.getLogger(__name__)
@@ -54,13 +56,31 @@ def check_driver(config: DictConfig) -> None:
         ConfigError: the first of `refusals`.
     """
     trials = Trials()
-    for message in refusals(config, trials=trials):
+    for message in refusals(config, logger.warning, ask_judges=True, trials=trials):
         raise ConfigError(message)
     for message in [*warnings_of(config, rltf_of(config)), *trials.lines()]:
         logger.warning(message)
 
 
-def refusals(config: DictConfig, *, trials: Trials | None = None) -> Iterator[str]:
+def check_endpoints(judges: Sequence[Judge]) -> None:
+    """Ask each endpoint once. Raise ConfigError where it will refuse all that the run asks; warn
+    where it may answer later.
+    """
+    silent = list(unanswered(judges))
+    for one in silent:
+        if one.for_good:
+            raise ConfigError(str(one))
+    for one in silent:
+        logger.warning(str(one))
+
+
+def refusals(
+    config: DictConfig,
+    warn: Tell | None = None,
+    *,
+    ask_judges: bool = False,
+    trials: Trials | None = None,
+) -> Iterator[str]:
     """A line for everything that cannot work, in the order in which to change it.
 
     Makes the paths of the config absolute. Nothing is looked at before it is asked for; what cannot
@@ -68,6 +88,8 @@ def refusals(config: DictConfig, *, trials: Trials | None = None) -> Iterator[st
 
     Args:
         config: of the run.
+        warn: is told what may go well.
+        ask_judges: in the end, each endpoint once, where the run's processes are this machine's.
         trials: counts the time for grades.
     """
     trials = trials or Trials()
@@ -97,10 +119,14 @@ def refusals(config: DictConfig, *, trials: Trials | None = None) -> Iterator[st
         yield from _told(check_folders, parts.config)
         yield from _told(check_resume, config, parts.config)
     yield from _told(check_loggers, config, here=is_here(config))
-    yield from refused_model(config, None if unusable else parts, trials)
+    yield from refused_model(config, None if unusable else parts, trials, warn)
+    if ask_judges and parts is not None and is_here(config):
+        yield from _told(check_endpoints, parts.judges)
 
 
-def refused_model(config: DictConfig, parts: Parts | None, trials: Trials) -> Iterator[str]:
+def refused_model(
+    config: DictConfig, parts: Parts | None, trials: Trials, warn: Tell | None = None
+) -> Iterator[str]:
     """Of the model, and of the prompts under its tokenizer. What lies on other machines only is not
     looked at.
     """
@@ -115,7 +141,7 @@ def refused_model(config: DictConfig, parts: Parts | None, trials: Trials) -> It
     yield from _told(check_context, config, model)
     yield from _told(check_attention, config, model)
     if parts is not None:
-        yield from _told(check_budget, config, parts, model.tokenizer, trials=trials)
+        yield from _told(check_budget, config, parts, model.tokenizer, warn, trials=trials)
 
 
 def _told(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[str]:

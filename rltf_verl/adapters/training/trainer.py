@@ -377,7 +377,9 @@ class RLTFTrainerMixin(_Trainer):
         output = rename_dict(self.actor_rollout_wg.update_actor(rows)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
         metrics.update(with_grad_shares(_own_names(reduce_metrics(output))))
-        metrics.update(log_changes(self.watch, self.global_steps, metrics))
+        metrics.update(
+            log_changes(self.watch, self.global_steps, metrics, self.judge.last_failures)
+        )
         return batch
 
     def _rows_of_update(self, batch: KVBatchMeta) -> KVBatchMeta:

@@ -22,13 +22,14 @@ def show_trials(trials: Sequence[Mapping[str, Any]], console: Console | None = N
                 out.print(Text(f"— {part} —", "bold"))
                 out.print(Text(printable(trial[part]), style), soft_wrap=True)
         leak = f"GIVES THE ANSWER AWAY ({trial['leak']})" if trial["leak"] else "no leak found"
+        leak = "no feedback" if trial["error"] else leak
         noted = f", noted: {', '.join(trial['noted'])}" if trial["noted"] else ""
         prompt_tokens, reply_tokens = trial["tokens"]
         spent = (
             f"{trial['seconds']:.2f} s · {prompt_tokens} + {reply_tokens} tokens · cost"
             f" {trial['cost']:.6f}"
         )
-        style = "red" if trial["leak"] else "green"
+        style = "red" if trial["leak"] or trial["error"] else "green"
         out.print(Text(f"{leak}{noted} · {spent}", style), soft_wrap=True)
 
 

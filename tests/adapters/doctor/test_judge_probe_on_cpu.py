@@ -80,7 +80,7 @@ def test_an_endpoint_that_quotes_the_key_or_sends_us_elsewhere(
     encoded = base64.b64encode(f"Bearer {key}".encode()).decode()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_POST(self) -> None:
             self.send_response(status, f"no {key} {encoded}")
             for name, value in headers.items():
                 self.send_header(name, value)

@@ -614,6 +614,30 @@ def test_a_prompt_budget_too_small_for_the_revise_prompt_says_what_is_needed(ver
     check(1, num=0)
 
 
+def test_a_prompt_that_is_too_long_only_with_much_of_a_judge_is_a_warning(verl_config, probes):
+    def told(tokens, style="hint", max_tokens=1024):
+        config = verl_config(*COMPACT, f"data.max_prompt_length={tokens}")
+        endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_tokens": max_tokens}
+        config.rltf.feedback = {"provider": "judge", "style": style, "endpoint": endpoint}
+        lines = []
+        parts = checks.checked_parts(config)
+        budget.check_prompt_budget(config, parts, probes, CharTokenizer(), lines.append)
+        return lines
+
+    (line,) = told(300)
+    assert line.startswith(
+        "data.max_prompt_length=300: a judge may write 200 words, and with so many the revise"
+        " prompt does not fit at 32 of 32 problems (up to "
+    )
+    needed = int(re.search(r"Set it to at least (\d+) plus", line)[1])
+    assert told(needed) == []
+    assert len(told(needed - 1)) == 1
+    assert told(needed - 1, style="short") == []
+    assert told(needed - 1, max_tokens=100) == []  # some 75 words
+    with pytest.raises(ConfigError, match=r"max_prompt_length=11: the revise prompt .* needs"):
+        told(11)
+
+
 def test_a_first_prompt_above_the_limit_is_refused(verl_config, probes):
     config = verl_config(
         *COMPACT, "data.max_prompt_length=5", "rltf.episode.horizon=1", "rltf.distill.weight=0"

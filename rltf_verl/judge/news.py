@@ -1,0 +1,84 @@
+"""What a person should hear of an endpoint: the first failure of each kind, and when it goes away
+and comes back.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rltf_verl.judge.client import Fault
+from rltf_verl.judge.settings import Endpoint
+from rltf_verl.redaction import secrets_here
+
+logger = logging.getLogger(__name__)
+
+MOST_KINDS = 12
+"""Kinds of failures that are told of one endpoint: a broken one may send any status."""
+
+FIXES = {
+    "refused": "correct endpoint (model, api_key_env, base_url, extra_body)",
+    "rate_limited": "lower limits.requests_per_minute, tokens_per_minute or max_concurrency",
+    "connection": "start the endpoint or correct endpoint.base_url",
+    "timeout": "raise limits.request_timeout_s or lower max_concurrency",
+    "server_error": "look at the endpoint's log",
+    "bad_reply": "look at what answers at endpoint.base_url",
+    "empty": "raise endpoint.max_tokens, or look at the model's chat template",
+}
+"""Kind of a fault -> what to change."""
+
+BY_STATUS = {
+    "HTTP 401": "correct the key in the variable that endpoint.api_key_env names",
+    "HTTP 403": "correct the key in the variable that endpoint.api_key_env names, or its rights",
+    "HTTP 404": "correct endpoint.model or endpoint.base_url",
+    "the body has more than": "raise limits.max_reply_bytes, or lower endpoint.max_tokens",
+}
+"""How a fault's text begins -> what to change, where that is known more exactly."""
+
+
+def fix_of(fault: Fault) -> str:
+    """What to change.
+
+    >>> fix_of(Fault("refused", "HTTP 404: model x does not exist"))
+    'correct endpoint.model or endpoint.base_url'
+    """
+    known = [fix for start, fix in BY_STATUS.items() if fault.what.startswith(start)]
+    return known[0] if known else FIXES.get(fault.kind, "look at the endpoint's log")
+
+
+class News:
+    """Lines in the log of whoever asks the endpoint; in training that is the job's actor, whose log
+    Ray shows in the console.
+
+    Args:
+        endpoint: whose.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._url = endpoint.base_url
+        self._secrets = secrets_here([endpoint.api_key()])
+        self._told: set[str] = set()
+        self.last = ""
+        """The last failure, one line; empty if there was none."""
+
+    def failed(self, fault: Fault) -> None:
+        """A request brought no reply. Told once for each status or class of error."""
+        self.last = self._secrets.clean(f"{self._url}: {fault}; {fix_of(fault)}")
+        self._once(f"{fault.kind} {fault.what.partition(':')[0].partition(' (')[0]}", self.last)
+
+    def gave_up(self, kind: str, cause: str) -> None:
+        """A call ended without a reply for a reason that no request has told."""
+        self.last = self._secrets.clean(cause)
+        self._once(f"call {kind}", self.last)
+
+    def went_away(self, cause: str) -> None:
+        """The breaker opened."""
+        logger.warning("judge: %s (lastly %s)", self._secrets.clean(cause), self.last)
+
+    def came_back(self, seconds: float) -> None:
+        """The breaker closed."""
+        logger.warning("judge: %s answers again, after %.0f s", self._url, seconds)
+
+    def _once(self, kind: str, line: str) -> None:
+        if kind not in self._told and len(self._told) < MOST_KINDS:
+            self._told.add(kind)
+            logger.warning("judge: %s. Later failures of this kind are counted, not logged", line)

@@ -1,0 +1,98 @@
+"""The judges of a run are asked once before it starts."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import pytest
+
+from rltf_verl.adapters.startup.checks import check_endpoints
+from rltf_verl.config import ConfigError
+from rltf_verl.judge.gateway import Judge
+from tests.support.judge.server import InThread, JudgeServer
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+def judge(url: str, block: str = "rltf.feedback", **endpoint: Any) -> Judge:
+    return Judge({"endpoint": {"base_url": url, "model": "m", **endpoint}}, block)
+
+
+def test_one_request_for_each_endpoint_as_the_run_sends_it(caplog) -> None:
+    with InThread(JudgeServer()) as thread:
+        url = thread.server.url
+        other = judge(url, "rltf.env.judges[0]", temperature=0, extra_body={"top_k": 3})
+        check_endpoints([judge(url), judge(url, "rltf.feedback.guard.judge"), other])
+        bodies = sorted(thread.server.bodies, key=lambda body: "top_k" in body)
+    assert [sorted(body) for body in bodies] == [
+        ["max_tokens", "messages", "model", "seed", "temperature"],
+        ["max_tokens", "messages", "model", "temperature", "top_k"],
+    ]
+    assert not caplog.messages
+
+
+REFUSED = {
+    "401 Unauthorized": "endpoint.api_key_env=null: {url} refuses a request (HTTP 401: …); set it",
+    "404 model": "endpoint.model=m: {url} refuses a request (HTTP 404: …); set it to a name",
+    "404": "endpoint.base_url={url}: {url} refuses a request (HTTP 404: no details); set it",
+    "400": "endpoint: {url} refuses a request (HTTP 400: no details); correct its model, ",
+}
+
+
+@pytest.mark.parametrize(("answer", "message"), REFUSED.items())
+def test_what_waiting_cannot_mend_refuses_the_run(answer: str, message: str) -> None:
+    status, _, text = answer.partition(" ")
+
+    class Refusing(JudgeServer):
+        async def _act(self, action, body, reader, writer):  # type: ignore[no-untyped-def]
+            return await self._respond(writer, int(status), text)
+
+    with InThread(Refusing()) as thread:
+        url = thread.server.url
+        pattern = re.escape(f"rltf.feedback.{message.format(url=url)}").replace("…", ".*")
+        with pytest.raises(ConfigError, match=f"^{pattern}"):
+            check_endpoints([judge(url)])
+
+
+def test_a_refused_key_is_named_by_its_variable_and_not_shown(monkeypatch) -> None:
+    monkeypatch.setenv("RLTF_SOME_KEY", "sk-wrong-12345678")
+    with (
+        InThread(JudgeServer(key="sk-right")) as thread,
+        pytest.raises(ConfigError, match=r"endpoint\.api_key_env=RLTF_SOME_KEY: ") as info,
+    ):
+        check_endpoints([judge(thread.server.url, api_key_env="RLTF_SOME_KEY")])
+    assert "sk-wrong" not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"), [("500", "server_error: HTTP 500"), ("429", "rate_limited: HTTP 429")]
+)
+def test_what_may_pass_is_one_warning(fault: str, told: str, caplog) -> None:
+    with caplog.at_level(logging.WARNING), InThread(JudgeServer(script=[fault])) as thread:
+        check_endpoints([judge(thread.server.url)])
+        assert len(thread.server.bodies) == 1, "it is not tried again"
+    (line,) = caplog.messages
+    assert line.startswith(f"rltf.feedback.endpoint.base_url={thread.server.url}: gives no answer")
+    assert told in line
+    assert line.endswith("until it answers, rltf.feedback.on_error decides")
+
+
+def test_an_endpoint_that_nobody_listens_at_or_that_hangs_is_one_warning(
+    monkeypatch, caplog
+) -> None:
+    monkeypatch.setattr("rltf_verl.judge.reach.PATIENCE_S", 0.3)
+    with InThread(JudgeServer(script=["hang"])) as thread:
+        check_endpoints([judge("http://127.0.0.1:9/v1"), judge(thread.server.url)])
+    gone, hangs = sorted(caplog.messages, key=lambda line: "timeout" in line)
+    assert "127.0.0.1:9/v1: gives no answer now (connection: ConnectError" in gone
+    assert "start the endpoint or correct endpoint.base_url" in gone
+    assert "(timeout: no answer in 0.3 s)" in hangs
+
+
+def test_without_judges_nothing_is_asked() -> None:
+    check_endpoints([])
