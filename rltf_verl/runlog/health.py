@@ -234,7 +234,7 @@ RULES = (
         "grader mostly fails",
         2,
         grader_fails,
-        "answers count as wrong because the grader raises: rltf inspect names the error; mend the"
+        "answers count as wrong because the grader raises: rltf inspect names the error; fix the"
         " grader and start again",
         "it is no chance, and what is learnt from such verdicts is wrong",
     ),

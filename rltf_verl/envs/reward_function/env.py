@@ -146,7 +146,7 @@ class RewardFunction:
         if self._own:
             return (
                 f"rltf.env.function={self._named} (custom_reward_function.path and .name set it):"
-                f" {cause} (the reference as the answer, data_source={source}); mend the function"
+                f" {cause} (the reference as the answer, data_source={source}); fix the function"
             )
         return (
             f"data_source={source}: {error}; name a function that scores"
