@@ -4,7 +4,7 @@ Two runs of the real trainer at the same time, so that both see the same load: v
 (trainer mode `sync`, its single-turn agent loop, a reward function) and ours with one turn per
 session. Same model (a small Llama with random weights, made on the spot, learning rate 0, so that
 answers stay as long as they are), same problems, batch, sampling and optimiser settings, log-probs
-of the sampler in both. `controller_probe.py` reads the clocks:
+of the sampler in both, all rows in the update. `controller_probe.py` reads the clocks:
 
 own       what the trainer process does itself between the last sampled token and the end of the
 update workers   its calls of the actor's workers: log-probs and update, with our columns and our
@@ -43,6 +43,7 @@ SHOWN = {
 
 SETTINGS = [
     *SAME_STEPS,
+    "actor_rollout_ref.actor.entropy_coeff=1e-9",  # else ours leaves out rows without a gradient
     "data.max_prompt_length=64",
     "data.return_raw_chat=true",
     "actor_rollout_ref.rollout.calculate_log_probs=true",
