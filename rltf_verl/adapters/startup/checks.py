@@ -5,7 +5,7 @@ second is spent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.startup.budget import Tell, check_budget
 from rltf_verl.adapters.startup.combinations import own_combinations
-from rltf_verl.adapters.startup.endpoints import unanswered
+from rltf_verl.adapters.startup.endpoints import check_endpoints
 from rltf_verl.adapters.startup.files import (
     check_datasets,
     check_folders,
@@ -43,7 +43,6 @@ from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_comb
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
-from rltf_verl.judge.gateway import Judge
 from rltf_verl.objectives import objectives_of
 
 logger = logging.getLogger(__name__)
@@ -60,18 +59,6 @@ def check_driver(config: DictConfig) -> None:
         raise ConfigError(message)
     for message in [*warnings_of(config, rltf_of(config)), *trials.lines()]:
         logger.warning(message)
-
-
-def check_endpoints(judges: Sequence[Judge]) -> None:
-    """Ask each endpoint once. Raise ConfigError where it will refuse all that the run asks; warn
-    where it may answer later.
-    """
-    silent = list(unanswered(judges))
-    for one in silent:
-        if one.for_good:
-            raise ConfigError(str(one))
-    for one in silent:
-        logger.warning(str(one))
 
 
 def refusals(

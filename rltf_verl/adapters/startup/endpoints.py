@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rltf_verl.config import ConfigError
 from rltf_verl.judge.client import TRANSIENT, Fault
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.news import fix_of
 from rltf_verl.judge.reach import first_answers
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,18 @@ class Unanswered:
             fix = "set it to the part of the endpoint's address before /chat/completions"
             return f"endpoint.base_url={endpoint.base_url}", fix
         return "endpoint", "correct its model, temperature, max_tokens, send_seed or extra_body"
+
+
+def check_endpoints(judges: Sequence[Judge]) -> None:
+    """Ask each endpoint once. Raise ConfigError where it will refuse all that the run asks; warn
+    where it may answer later.
+    """
+    silent = list(unanswered(judges))
+    for one in silent:
+        if one.for_good:
+            raise ConfigError(str(one))
+    for one in silent:
+        logger.warning(str(one))
 
 
 def unanswered(judges: Sequence[Judge]) -> Iterator[Unanswered]:

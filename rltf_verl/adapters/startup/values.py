@@ -95,8 +95,8 @@ def too_few_devices(config: DictConfig) -> Iterator[str]:
         devices = sizes[0] * sizes[1]
         if devices % tensor:
             yield (
-                f"{ROLLOUT}.tensor_model_parallel_size={tensor}: the run's {devices} devices"
-                f" ({block}.nnodes x n_gpus_per_node) cannot be divided by it; set it to 1, or to a"
+                f"{ROLLOUT}.tensor_model_parallel_size={tensor} does not divide the run's number"
+                f" of devices, {devices} ({block}.nnodes x n_gpus_per_node); set it to 1, or to a"
                 " divisor"
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import check_endpoints
+from rltf_verl.adapters.startup.endpoints import check_endpoints
 from rltf_verl.config import ConfigError
 from rltf_verl.judge.gateway import Judge
 from tests.support.judge.server import InThread, JudgeServer
