@@ -272,7 +272,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "engine wider than the run": (
         [f"{ROLLOUT}.tensor_model_parallel_size=3"],
-        f"{ROLLOUT}.tensor_model_parallel_size=3: the run's 1 devices",
+        f"{ROLLOUT}.tensor_model_parallel_size=3 does not divide the run's number",
     ),
     "fewer rows taken than a batch": (
         ["data.train_max_samples=2"],

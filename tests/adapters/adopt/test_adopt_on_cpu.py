@@ -145,7 +145,7 @@ def test_what_a_cpu_refuses_is_dropped_and_prompts_get_room(tmp_path, monkeypatc
     short = "rltf.episode.revise=note"
     found = adopted(tmp_path, script, "rltf/hardware=cpu", short, "data.max_response_length=8")
     said = "\n".join(found.changes)
-    assert "tensor_model_parallel_size=2 dropped: the run's 1 devices" in said
+    assert "tensor_model_parallel_size=2 dropped: 2 does not divide" in said
     assert "use_kl_loss=True dropped: verl moves the reference model" in said
     (prompt,) = [line for line in found.changes if line.startswith("data.max_prompt_length=")]
     assert re.match(r"\S+=\d{3} \(was 64\): the revise prompt of template note needs", prompt)
