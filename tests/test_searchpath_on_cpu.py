@@ -41,6 +41,7 @@ def test_so_is_the_old_name_of_a_method(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_name_of_the_papers_is_the_new_form_without_a_line(caplog) -> None:
     with caplog.at_level(logging.WARNING, searchpath.__name__):
         assert composed("rltf_sd_fm") == composed("rltf", "rltf/method=sd_fm")
+        composed("rltf", "rltf/method=teacher/srpo")  # made of another one
     assert not [r for r in caplog.records if r.name == searchpath.__name__]
 
 
