@@ -86,7 +86,7 @@ while True:
 def test_killed_writers_of_one_file_leave_every_other_line_readable(tmp_path):
     path, rng = tmp_path / "shared.jsonl", random.Random(0)
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    for batch in range(3):
+    for batch in range(2):
         writers = [
             subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"{batch}.{w}"], env=env)
             for w in range(2)
@@ -98,7 +98,7 @@ def test_killed_writers_of_one_file_leave_every_other_line_readable(tmp_path):
             writer.wait(20)
     append_line(path, {"writer": "last", "n": 0, "text": ""})
     records = read_lines(path)
-    assert len([line for line in path.read_bytes().split(b"\n") if line]) - len(records) <= 6, (
+    assert len([line for line in path.read_bytes().split(b"\n") if line]) - len(records) <= 4, (
         "one per killed writer"
     )
     assert records[-1]["writer"] == "last"

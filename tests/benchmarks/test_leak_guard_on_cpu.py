@@ -112,7 +112,15 @@ def test_a_bad_line_is_named(tmp_path, line, complaint):
 
 
 @pytest.mark.parametrize(
-    "name", ["binary_matrix", "knights_knaves", "shortest_path", "math", "reasoning_gym", "code"]
+    "name",
+    [
+        "binary_matrix",
+        "knights_knaves",
+        "shortest_path",
+        "math",
+        pytest.param("reasoning_gym", marks=pytest.mark.nightly),
+        "code",
+    ],
 )
 def test_a_seed_stands_for_one_problem(name):
     env, problem = problem_of(name, 7)
@@ -125,7 +133,12 @@ UNSEEN = Path(__file__).parents[2] / "benchmarks" / "leak_texts" / "unseen"
 
 
 @pytest.mark.parametrize(
-    ("env", "least"), [("knights_knaves", 48), ("shortest_path", 54), ("reasoning_gym", 50)]
+    ("env", "least"),
+    [
+        ("knights_knaves", 48),
+        ("shortest_path", 54),
+        pytest.param("reasoning_gym", 50, marks=pytest.mark.nightly),
+    ],
 )
 def test_texts_by_another_author_are_found_as_the_docs_say(env: str, least: int):
     lines = (UNSEEN / f"{env}.jsonl").read_text("utf-8").splitlines()

@@ -118,6 +118,7 @@ for step in range(1, {steps} + 1):
 """
 
 
+@pytest.mark.nightly
 def test_the_race_runs_what_is_missing_and_prints_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

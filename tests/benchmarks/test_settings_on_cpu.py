@@ -70,6 +70,8 @@ def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> No
         check_config(composed(name.removeprefix("--config-name="), *words))
 
 
-@pytest.mark.parametrize("method", ["grpo", "sd", "fm"])
+@pytest.mark.parametrize(
+    "method", ["sd", *(pytest.param(m, marks=pytest.mark.nightly) for m in ("grpo", "fm"))]
+)
 def test_those_of_the_script_for_one_gpu_on_a_cpu_do(method: str) -> None:
     rltf_of(f"rltf/kk_{method}", "rltf.env.mode=strict", *ON_A_CPU)

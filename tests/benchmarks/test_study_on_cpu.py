@@ -57,6 +57,7 @@ def test_a_quick_study_leaves_curves_tables_and_a_picture(out, capsys):
     assert {r["arm"] for r in results["mechanism"]} == set(mechanism.ARMS)
 
 
+@pytest.mark.nightly
 def test_a_policy_follows_from_its_seed(tmp_path):
     first, again, other = (made_from(tmp_path / str(i), seed) for i, seed in enumerate((1, 1, 2)))
     assert (first - again).abs().mean() < 1e-4

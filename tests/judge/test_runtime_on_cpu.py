@@ -284,9 +284,9 @@ async def test_a_refused_key_is_told_once_with_the_key_to_change(monkeypatch, ca
     ],
 )
 async def test_a_late_call_names_what_came_instead(fault: str, fix: str) -> None:
-    limits = {"deadline_s": 0.6, "backoff_s": 60.0, "backoff_cap_s": 60.0}  # ends in a wait
+    limits = {"deadline_s": 0.25, "backoff_s": 60.0, "backoff_cap_s": 60.0}  # ends in a wait
     async with serving(JudgeServer(script=[fault] * 500), **limits) as runtime:
-        with pytest.raises(JudgeUnavailable, match=f"within deadline_s=0.6 .*{fix}"):
+        with pytest.raises(JudgeUnavailable, match=f"within deadline_s=0.25 .*{fix}"):
             await runtime.complete(call())
 
 
@@ -302,15 +302,15 @@ async def test_every_call_and_every_request_is_counted_once() -> None:
         server, max_concurrency=16, request_timeout_s=50.0, max_attempts=3
     ) as runtime:
         outcomes = await asyncio.gather(
-            *(runtime.complete(call(i)) for i in range(200)), return_exceptions=True
+            *(runtime.complete(call(i)) for i in range(100)), return_exceptions=True
         )
         total = runtime.stats.since_start
         answered = sum(isinstance(o, Reply) for o in outcomes)
-        assert answered == total["answered"] < 200
+        assert answered == total["answered"] < 100
         assert (
             sum(isinstance(o, JudgeUnavailable) for o in outcomes)
             == counted(runtime, "failed/")
-            == 200 - answered
+            == 100 - answered
         )
         assert (
             total["requests"]

@@ -46,7 +46,7 @@ run_demo.play([["grpo", "sd"]], Path(sys.argv[2]), None, 1, Console(stderr=True)
     [
         pytest.param("sleep 600", signal.SIGTERM, 143, marks=pytest.mark.nightly),
         ("sleep 600", signal.SIGINT, None),
-        ("exit 3", None, 1),
+        pytest.param("exit 3", None, 1, marks=pytest.mark.nightly),
         pytest.param("exit 0", None, 0, marks=pytest.mark.nightly),
     ],
 )
