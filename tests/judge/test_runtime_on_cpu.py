@@ -93,11 +93,11 @@ async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog
 
 
 async def test_retry_after_is_honoured_by_all_calls() -> None:
-    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 0.4")
+    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 0.2")
     async with serving(server) as runtime:
         await runtime.complete(call(0))
         first, again = server.arrivals
-        assert again - first >= 0.39
+        assert again - first >= 0.19
         server.script = ["429_retry_after"]
         one = asyncio.create_task(runtime.complete(call(1)))
         for _ in range(400):
@@ -107,7 +107,7 @@ async def test_retry_after_is_honoured_by_all_calls() -> None:
         await asyncio.sleep(0.05)
         await asyncio.gather(one, runtime.complete(call(2)))
         asked, *later = server.arrivals[2:]
-        assert min(later) - asked >= 0.39, "the second call waited too"
+        assert min(later) - asked >= 0.19, "the second call waited too"
 
 
 async def test_an_absurd_retry_after_ends_the_call_at_once() -> None:
@@ -149,8 +149,8 @@ async def test_requests_per_minute() -> None:
     server = JudgeServer()
     async with serving(server, requests_per_minute=600) as runtime:
         began = time.monotonic()
-        await asyncio.gather(*(runtime.complete(call(i)) for i in range(17)))
-        assert server.arrivals[-1] - began > 0.5, "10 a second after the first 11: 0.6 s"
+        await asyncio.gather(*(runtime.complete(call(i)) for i in range(14)))
+        assert server.arrivals[-1] - began > 0.2, "10 a second after the first 11: 0.3 s"
 
 
 async def test_equal_calls_at_the_same_time_are_one_request() -> None:
@@ -197,7 +197,7 @@ async def test_calls_with_other_seeds_are_others_though_the_endpoint_gets_none(
 
 
 async def test_an_endpoint_that_hangs_opens_the_breaker_whatever_the_time_for_a_request() -> None:
-    limits = {"deadline_s": 0.2, "request_timeout_s": 60.0, "breaker_failures": 3}
+    limits = {"deadline_s": 0.1, "request_timeout_s": 60.0, "breaker_failures": 3}
     limits |= {"breaker_after_s": 0.0, "breaker_probe_s": 600.0}
     async with serving(JudgeServer(script=["hang"] * 9), **limits) as runtime:
         for seed in range(9):  # one whose time is over before it is sent says nothing
