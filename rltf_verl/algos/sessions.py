@@ -35,13 +35,13 @@ class Sessions:
     """
     ungraded: torch.Tensor = None  # type: ignore[assignment]
     """[S, M] bool: turns without a verdict (`advantages.with_neutral_rewards`); left out, none."""
-    taught: torch.Tensor = None  # type: ignore[assignment]
+    has_teacher: torch.Tensor = None  # type: ignore[assignment]
     """[S, M] bool: turns whose attempt has a teacher; left out, none."""
 
     def __post_init__(self) -> None:
         s, m = self.rewards.shape
         nowhere = torch.zeros_like(self.valid)
-        flags = ("cut", "ungraded", "taught")
+        flags = ("cut", "ungraded", "has_teacher")
         for name, default in (("graded", self.rewards), *((flag, nowhere) for flag in flags)):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)

@@ -124,9 +124,9 @@ class Distill(Objective[DistillConfig]):
         below = targets.floor_masked[place].float()
         right = of_turns(batch, batch.sessions.correct)[place]
         kept_out = {"floor_masked_right": float(below[right].mean())} if bool(right.any()) else {}
-        taught = targets.advantages[place].clamp(min=0).double()
-        whole = float(taught.sum())
-        wrong = {"wrong_share": float(taught[~right].sum()) / whole} if whole > 0 else {}
+        pulls = targets.advantages[place].clamp(min=0).double()
+        whole = float(pulls.sum())
+        wrong = {"wrong_share": float(pulls[~right].sum()) / whole} if whole > 0 else {}
         return {
             "floor_masked": float(below.mean()),
             **kept_out,

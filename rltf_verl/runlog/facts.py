@@ -58,7 +58,7 @@ class TurnFacts:
     """Whose text that was, as a position in `provider_names()`; −1: nobody looked, or another
     provider.
     """
-    taught: float = 0.0
+    has_teacher: float = 0.0
     """The attempt has a teacher."""
     own_feedback_tokens: float = 0.0
     """Tokens of feedback that the policy wrote; the log does not have them."""
@@ -107,7 +107,7 @@ def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
         withheld=float(withheld is not None),
         feedback_leak=leak,
         feedback_provider=provider,
-        taught=float(turn.get("teacher") is not None),
+        has_teacher=float(turn.get("teacher") is not None),
     )
 
 

@@ -131,7 +131,7 @@ def test_the_teacher_of_each_place_reads_the_students_conversation_and_more(
                 assert turn.teacher.text == text
         assert {k: text_of(ids) for k, ids in in_rows(rows).items()} == expected
         recorded = turn_facts([turn_record(turn) for turn in episode.turns])
-        assert {k for k, facts in enumerate(recorded) if facts.taught} == set(expected)
+        assert {k for k, facts in enumerate(recorded) if facts.has_teacher} == set(expected)
 
 
 def test_without_a_second_answer_feedback_ends_in_the_teachers_prompt():

@@ -64,9 +64,9 @@ class RowOutput(AgentLoopOutput):
         return fields
 
 
-def row_columns(row: Row, facts: torch.Tensor, *, taught: bool = False) -> dict[str, torch.Tensor]:
-    """The columns of one row beside verl's own; `taught`: a teacher is on."""
-    teachers = {TEACHERS: teacher_column(row.teachers)} if taught else {}
+def row_columns(row: Row, facts: torch.Tensor, *, teaches: bool = False) -> dict[str, torch.Tensor]:
+    """The columns of one row beside verl's own; `teaches`: a teacher is on."""
+    teachers = {TEACHERS: teacher_column(row.teachers)} if teaches else {}
     return teachers | {
         ROLE: torch.tensor(row.role, dtype=torch.int32),
         TURN: torch.tensor(row.turn, dtype=torch.int32),
@@ -160,7 +160,7 @@ def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:
         group=group,
         graded=column["graded"].nan_to_num(),
         cut=column["cut"].nan_to_num() > 0,
-        taught=column["taught"].nan_to_num() > 0,
+        has_teacher=column["has_teacher"].nan_to_num() > 0,
     )
     ungraded = column["ungraded"].nan_to_num() > 0
     return with_neutral_rewards(sessions, ungraded) if bool(ungraded.any()) else sessions

@@ -222,7 +222,7 @@ def _outputs(
             * len(episode.turns),  # verl counts messages: a question and an answer per turn
             metrics=AgentLoopMetrics(generate_sequences=seconds),
             extra_fields=dict(extra),
-            columns=row_columns(row, facts, taught=config.teaches),
+            columns=row_columns(row, facts, teaches=config.teaches),
         )
         for row in rows
     ]

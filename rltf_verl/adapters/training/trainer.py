@@ -57,15 +57,15 @@ from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import DENOMINATOR, FOR_UPDATE, rltf_loss
 from rltf_verl.adapters.training.teacher import (
-    Taught,
+    TeacherOutput,
     ask_teacher,
     kept_share,
-    read_lessons,
+    read_teacher_inputs,
     teacher_batch,
     teacher_metrics,
     token_places,
     voices,
-    write_lessons,
+    write_teacher_output,
 )
 from rltf_verl.adapters.training.trained import (
     LIVE,
@@ -84,7 +84,7 @@ from rltf_verl.objectives import (
     token_objectives,
 )
 from rltf_verl.objectives.targets import live_groups, shared_targets
-from rltf_verl.objectives.teacher import uses_lora, weigh_lessons
+from rltf_verl.objectives.teacher import uses_lora, weigh_teacher_tokens
 from rltf_verl.runlog.about import SIZES, write_about
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.health import Watch, log_changes
@@ -239,25 +239,25 @@ class RLTFTrainerMixin(_Trainer):
         targets, weights = shared_targets(
             step.batch, self.rltf, self._weights(), shares, stale, trust
         )
-        taught, lesson_weights = self._ask_teacher(step), torch.zeros(0)
-        if taught is not None:
-            place = token_places(taught.lessons, step.batch)
-            targets, lesson_weights = weigh_lessons(
-                self.rltf, step.batch, targets, place, taught.gap, taught.entropy, weights
+        teacher, teacher_weights = self._ask_teacher(step), torch.zeros(0)
+        if teacher is not None:
+            place = token_places(teacher.inputs, step.batch)
+            targets, teacher_weights = weigh_teacher_tokens(
+                self.rltf, step.batch, targets, place, teacher.gap, teacher.entropy, weights
             )
-        return Trained(targets, weights, stale, trust, corrected, taught, lesson_weights)
+        return Trained(targets, weights, stale, trust, corrected, teacher, teacher_weights)
 
     def _written(self, step: StepRows, trained: Trained) -> KVBatchMeta:
         """All rows, with the columns and constants that the update reads."""
         batch = step.write(target_columns(step.batch, trained.targets, trained.trust))
         live = trained.live_rows(step.batch).tolist()
-        if trained.taught is not None and bool(trained.lesson_weights.any()):
+        if trained.teacher is not None and bool(trained.teacher_weights.any()):
             own = self.rltf.logit_distill
-            batch = write_lessons(step, trained.taught, trained.lesson_weights, own)
+            batch = write_teacher_output(step, trained.teacher, trained.teacher_weights, own)
             # Only rows of the update add to the sum that this divides.
             skips = skips_idle_rows(self.config.actor_rollout_ref.actor)
-            lessons = (o for o in trained.taught.lessons if live[o.row] or not skips)
-            num_tokens = sum(len(o.response) for o in lessons) / self.rltf.updates_per_batch
+            inputs = (o for o in trained.teacher.inputs if live[o.row] or not skips)
+            num_tokens = sum(len(o.response) for o in inputs) / self.rltf.updates_per_batch
             weight = trained.weights["logit_distill"]
             batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens})
         batch.extra_info[DENOMINATOR] = self._denominator(len(step.facts))
@@ -297,13 +297,13 @@ class RLTFTrainerMixin(_Trainer):
             return None, {}
         return rollout_correction(step.batch, correction)
 
-    def _ask_teacher(self, step: StepRows) -> Taught | None:
+    def _ask_teacher(self, step: StepRows) -> TeacherOutput | None:
         """What the teacher says at its prompts (`rltf.logit_distill`); None where it has none."""
-        if self._weights()["logit_distill"] == 0 or not (lessons := read_lessons(step)):
+        if self._weights()["logit_distill"] == 0 or not (inputs := read_teacher_inputs(step)):
             return None
         asked = partial(
             teacher_batch,
-            lessons,
+            inputs,
             multiple=required_batch_multiple(self.config, self.actor_rollout_wg.world_size),
             temperature=self.config.actor_rollout_ref.rollout.temperature,
             asked=self.rltf.logit_distill,
@@ -315,16 +315,16 @@ class RLTFTrainerMixin(_Trainer):
             answer: TensorDict = self.actor_rollout_wg.compute_log_prob(data)
             return answer
 
-        return ask_teacher(lessons, voices(self.rltf.teacher, self._lora), call)
+        return ask_teacher(inputs, voices(self.rltf.teacher, self._lora), call)
 
     def _teacher_metrics(self, step: StepRows, trained: Trained) -> dict[str, float]:
         weight, own = trained.weights["logit_distill"], self.rltf.logit_distill
         if weight == 0:
             return {}
         means = {"weight": weight}
-        if trained.taught is not None and (self.rltf.teacher.gate != "none" or own.entropy_decay):
-            means["token_weight"] = float(trained.lesson_weights.mean())
-        return teacher_metrics(trained.taught, step, means)
+        if trained.teacher is not None and (self.rltf.teacher.gate != "none" or own.entropy_decay):
+            means["token_weight"] = float(trained.teacher_weights.mean())
+        return teacher_metrics(trained.teacher, step, means)
 
     def _now(self) -> tuple[int, int, int]:
         """What schedules are functions of."""

@@ -16,7 +16,7 @@ from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
 from rltf_verl.adapters.queue.step_rows import StepRows, session_numbers
-from rltf_verl.adapters.training.teacher import Lesson, Taught
+from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
 from rltf_verl.adapters.training.trained import LIVE, Trained, rows_of_update
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
@@ -161,20 +161,20 @@ def test_without_padding_rows_nothing_is_moved(queue):
     assert [row.tolist() for row in written["x"].unbind()] == [[1.0, 2.0], [3.0]]
 
 
-def test_the_update_needs_rows_with_an_advantage_or_a_lesson(queue):
+def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):
     step = StepRows.read(queue[0])
     rows = step.batch.by_row(torch.zeros_like(step.batch.old_log_probs))
     rows[2][-1] = -0.5
     zeros = torch.zeros_like(step.batch.old_log_probs)
     targets = RowTargets(torch.cat(rows), step.batch.old_log_probs, zeros.bool())
-    lessons = [
-        Lesson(row, 0, torch.tensor([1]), torch.ones(2, dtype=torch.int64), torch.zeros(2))
+    inputs = [
+        TeacherInput(row, 0, torch.tensor([1]), torch.ones(2, dtype=torch.int64), torch.zeros(2))
         for row in (0, 3)
     ]
-    taught = Taught(lessons, torch.zeros(4))
+    output = TeacherOutput(inputs, torch.zeros(4))
     trained = Trained(targets, {}, None, None, {}, None, torch.zeros(0))
     assert trained.live_rows(step.batch).tolist() == [False, False, True, False, False]
-    trained = replace(trained, taught=taught, lesson_weights=torch.tensor([0.0, 0.0, 0.0, 1.0]))
+    trained = replace(trained, teacher=output, teacher_weights=torch.tensor([0.0, 0.0, 0.0, 1.0]))
     assert trained.live_rows(step.batch).tolist() == [False, False, True, True, False]
 
 

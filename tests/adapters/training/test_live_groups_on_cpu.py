@@ -29,7 +29,7 @@ from rltf_verl.objectives.targets import live_groups
 from rltf_verl.types import Role
 
 GRPO = RLTFConfig(gamma=1.0)
-TAUGHT = replace(GRPO, logit_distill=LogitDistillConfig(weight=0.5))
+WITH_TEACHER = replace(GRPO, logit_distill=LogitDistillConfig(weight=0.5))
 PER_SESSION = 2
 """Tokens of an attempt."""
 
@@ -45,7 +45,7 @@ def facts_of(rewards):
             "correct": reward == 1,
             "response_tokens": PER_SESSION,
             "feedback": k + 1 < len(rewards),
-            "taught": k + 1 < len(rewards),
+            "has_teacher": k + 1 < len(rewards),
         }
         for name, value in values.items():
             facts[k, SESSION_FACTS.index(name)] = float(value)
@@ -275,9 +275,9 @@ def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
     weights |= {"logit_distill": 0.5}
     assert live_groups(step.batch, GRPO, weights).tolist() == [True, False]
     for gate, live in (("route", True), ("sigmoid", True), ("magnitude", False)):
-        config = replace(TAUGHT, teacher=TeacherConfig(gate=gate))
+        config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=gate))
         assert live_groups(step.batch, config, weights).tolist() == [live, False]
-    config = replace(TAUGHT, teacher=TeacherConfig(gate="variance"))
+    config = replace(WITH_TEACHER, teacher=TeacherConfig(gate="variance"))
     assert not live_groups(step.batch, config, weights).any(), "no answer is right"
 
 

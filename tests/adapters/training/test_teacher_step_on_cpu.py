@@ -29,7 +29,7 @@ from rltf_verl.types import Role, TeacherSpan
 KEYS = ["a_0_0", "pad_0_0", "a_1_0", "b_0_0"]
 SAID = {"a_0_0": [5, 6, 7], "pad_0_0": [5], "a_1_0": [8, 9], "b_0_0": [5, 5]}
 RIGHT = {"a_0": False, "a_1": True, "b_0": False}
-TAUGHT = {"a_0_0": (TeacherSpan(1, 3, (2, 3)),), "a_1_0": (TeacherSpan(0, 2, (4,)),)}
+SPANS = {"a_0_0": (TeacherSpan(1, 3, (2, 3)),), "a_1_0": (TeacherSpan(0, 2, (4,)),)}
 OLD = -1.0
 
 
@@ -63,7 +63,7 @@ def step(monkeypatch):
         "entropy": {k: [1.0] * len(v) for k, v in SAID.items()},
         "responses": SAID,
         FACTS: {k: facts_of(k) for k in KEYS},
-        TEACHERS: {k: teacher_column(TAUGHT.get(k, ())) for k in KEYS},
+        TEACHERS: {k: teacher_column(SPANS.get(k, ())) for k in KEYS},
     }
 
     def run(config, loss="rltf_ppo", **before):
@@ -125,7 +125,7 @@ def config(attempt=None, **teacher):
     )
 
 
-def test_each_taught_token_has_its_teachers_log_prob(step):
+def test_each_token_with_a_teacher_has_its_teachers_log_prob(step):
     batch, written, metrics = step(config())
     # token + tokens before it: (6 + 2, 7 + 3) behind x_T = (2, 3), (8 + 1, 9 + 2) behind (4,)
     assert written["rltf_teacher_places"] == [[1, 2], [], [0, 1], []]

@@ -6,7 +6,7 @@ import torch
 from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, NamedOptions, RLTFConfig, TeacherConfig
-from rltf_verl.objectives.teacher import weigh_lessons
+from rltf_verl.objectives.teacher import weigh_teacher_tokens
 from rltf_verl.types import Role
 
 # Two groups of two sessions; in the first one is right at once, in the second none. Tokens of two
@@ -41,7 +41,9 @@ def weighed(teacher, entropy=None, weight=1.0, **logit):
         logit_distill=LogitDistillConfig(weight=weight, **logit),
     )
     coefficients = {"logit_distill": weight}
-    targets, weights = weigh_lessons(config, batch, targets, PLACE, GAP, entropy, coefficients)
+    targets, weights = weigh_teacher_tokens(
+        config, batch, targets, PLACE, GAP, entropy, coefficients
+    )
     return targets.advantages, weights
 
 
