@@ -38,7 +38,7 @@ from rich.table import Table
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN, row_columns, session_facts
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN, episode_facts, row_columns
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.training.trained import target_columns
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
@@ -220,7 +220,7 @@ def rows_of_session(
         for k, turn in enumerate(session.turns)
     )
     episode = Episode(Problem("benchmark", 0, {}, ""), 0, turns)
-    rows, facts = [*attempt_rows(episode), *distill_rows(episode)], session_facts(episode, 2)
+    rows, facts = [*attempt_rows(episode), *distill_rows(episode)], episode_facts(episode, 2)
     return [
         (
             row_columns(row, facts),

@@ -24,6 +24,7 @@ MODULES = (
     ),
     ("adapters.", "objectives.", "trust_region>attempt startup.trust_region>attempt"),
     ("adapters.cpu.vllm_", "adapters.cpu.vllm.", "name ready weights"),
+    ("algos.", "algos.", "sessions>episodes"),
     ("cli_", "cli.", "compare data env eval>evaluate log options>common probe seeds view"),
     ("envs.", "", "answers"),
     ("envs.", "envs.binary_matrix.", "binary_matrix_leaks>leaks cell_candidates>leaks_cells"),
@@ -74,7 +75,9 @@ NAMES = (
         *("adapters.metrics", "adapters.metrics.roles"),
         "role_metrics sampling_metrics stale_metrics with_grad_shares",
     ),
+    ("algos", "algos", "Sessions>EpisodeBatch pack_sessions>pack_episodes"),
     ("algos.grad_share", "objectives.targets", "shared_targets"),
+    ("algos.pack", "algos.pack", "pack_sessions>pack_episodes"),
     ("algos.targets", "objectives.targets", "compute_targets live_groups"),
     ("cli", "cli.app", "doctor inspect parity presets"),
     ("cli", "cli.common", "episodes_of nested"),
@@ -82,17 +85,19 @@ NAMES = (
     ("envs.pool", "envs.pool.pool", "CallFailed Pool shared_pool"),
     ("episode.rows", "objectives.critique", "critique_rows"),
     ("episode.rows", "objectives.distill", "distill_rows"),
-    ("episode.rows", "objectives.rows", "session_rows"),
+    ("episode.rows", "objectives.rows", "session_rows>episode_rows"),
     ("episode.rows", "objectives.sft", "imitate_rows"),
     ("episode.run", "episode.parts", "EpisodeRules>Parts"),
     ("judge.gateway", "episode.parts", "use_opener>Parts.open"),
     ("judge.gateway", "judge.gateway", "gateways_of>judges_of open_gateway>Judge"),
     ("judge.gateway", "judge.wire", "ScoredReply"),
+    ("objectives.rows", "objectives.rows", "session_rows>episode_rows"),
     (
         *("report.evaluation", "report.evaluation.results"),
         "Found Results RoundResult TurnResult evaluate",
     ),
     ("report.view", "report.view.build", "page"),
+    ("runlog.numbers", "runlog.numbers", "SessionTable>EpisodeTable"),
 )
 """Where names were whose module is still there, where they are, and the names."""
 

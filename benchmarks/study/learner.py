@@ -16,10 +16,10 @@ from transformers import PreTrainedModel
 
 from rltf_verl.adapters.metrics.roles import role_metrics
 from rltf_verl.adapters.training.registered import POLICY_LOSSES
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.losses import TOKEN_LOSSES
 from rltf_verl.algos.pack import pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
-from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import objective_weights, token_objectives
@@ -50,7 +50,7 @@ class Learner:
         )
 
     def update(
-        self, rows: Sequence[Row], session: Sequence[int], sessions: Sessions, step: int
+        self, rows: Sequence[Row], session: Sequence[int], sessions: EpisodeBatch, step: int
     ) -> dict[str, float]:
         """Train on the rows of one batch; returns the project's metrics of the roles.
 

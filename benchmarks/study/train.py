@@ -23,11 +23,11 @@ from benchmarks.study.settings import SESSIONS_TESTED
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator
 from rltf_verl.adapters.metrics.validation import averaged_info
 from rltf_verl.adapters.startup.checks import checked_parts
-from rltf_verl.algos.pack import pack_sessions
+from rltf_verl.algos.pack import pack_episodes
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import sampling_seed
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import CONTEXT, Episode, Problem, Row
 
 TURNS_TESTED = 2
@@ -113,7 +113,7 @@ class Trainer:
             [(row, i) for i, (_, own) in enumerate(played) for row in own], step
         )
         groups = [i // self.sessions for i in range(len(episodes))]
-        metrics = self.learner.update(rows, owner, pack_sessions(episodes, groups), step)
+        metrics = self.learner.update(rows, owner, pack_episodes(episodes, groups), step)
         self.generator.set_version(step)
         self.used.add(episodes, rows)
         self.used.seconds += time.perf_counter() - start
@@ -146,7 +146,7 @@ class Trainer:
         self, problem: Problem, session: int, step: int
     ) -> tuple[Episode, list[Row]]:
         episode = await self._play(self.parts, problem, session, step, validate=False)
-        return episode, await session_rows(self.policy, self._question(problem), episode, self.rltf)
+        return episode, await episode_rows(self.policy, self._question(problem), episode, self.rltf)
 
     async def _play(
         self, parts: Parts, problem: Problem, session: int, step: int, *, validate: bool

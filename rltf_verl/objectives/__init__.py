@@ -37,7 +37,7 @@ BUILT_IN: Mapping[str, tuple[type[Objective[Any]], int]] = {
     "feedback_modeling": (FeedbackModeling, Role.FEEDBACK),
     "logit_distill": (LogitDistill, CONTEXT),
 }
-"""Block of the config -> objective, and the role of its tokens; in the order of a session's rows.
+"""Block of the config -> objective, and the role of its tokens; in the order of an episode's rows.
 """
 
 

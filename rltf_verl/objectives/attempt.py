@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from rltf_verl.algos.advantages import turn_advantages
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.returns import discounted_returns
-from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import AttemptConfig
 from rltf_verl.objectives.base import Now, Objective
@@ -26,11 +26,11 @@ class Played(Objective[Any]):
         compared = self.config.attempt.estimator in ("group_mean", "leave_one_out", "ragged")
         return compared and self.config.episode.branch_turn is None
 
-    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+    def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] advantage of each turn, by `rltf.gamma` and the estimator of `rltf.attempt`."""
-        returns = discounted_returns(sessions, self.config.gamma)
+        returns = discounted_returns(episodes, self.config.gamma)
         own = self.config.attempt
-        return turn_advantages(returns, sessions, own.estimator, own.norm_by_std)
+        return turn_advantages(returns, episodes, own.estimator, own.norm_by_std)
 
 
 class Attempt(Played):

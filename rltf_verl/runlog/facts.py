@@ -1,4 +1,4 @@
-"""What is known of each turn of a session, as numbers: what every count of sessions is made of."""
+"""What is known of each turn of an episode, as numbers: what every count of episodes is made of."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TurnFacts:
     """One turn; yes is 1, no is 0."""
 
     parent: float
-    """Position in the session of the turn that it revises; −1: none."""
+    """Position in the episode of the turn that it revises; −1: none."""
     correct: float
     """The grader said so."""
     format_ok: float
@@ -69,7 +69,7 @@ class TurnFacts:
 
 
 def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
-    """Of each turn of a session's record."""
+    """Of each turn of an episode's record."""
     facts: list[TurnFacts] = []
     answers = [answer(turn) for turn in turns]
     earlier: list[frozenset[str]] = []

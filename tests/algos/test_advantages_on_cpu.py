@@ -11,8 +11,8 @@ from rltf_verl.algos.advantages import (
     turn_advantages,
     with_neutral_rewards,
 )
+from rltf_verl.algos.episodes import cohorts
 from rltf_verl.algos.returns import discounted_returns
-from rltf_verl.algos.sessions import cohorts
 from tests.support.hand_cases import HAND, REWARDS, TREES, close, line
 
 ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "none"]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages
+from rltf_verl.algos.episodes import EpisodeBatch, cohorts, in_line
 from rltf_verl.algos.returns import discounted_returns
-from rltf_verl.algos.sessions import Sessions, cohorts, in_line
 from tests.support.effort import examples
 
 GAMMA = 0.3
@@ -51,13 +51,13 @@ def batches(draw, trees=None):
     group = draw(st.lists(st.integers(0, 2), min_size=len(chosen), max_size=len(chosen)))
     padded = torch.tensor([[*tree, *([-1] * (WIDTH - len(tree)))] for tree in chosen])
     valid = torch.tensor([[m < len(tree) for m in range(WIDTH)] for tree in chosen])
-    return Sessions(
+    return EpisodeBatch(
         torch.tensor(rewards), torch.tensor(rewards) > 0.5, valid, padded, torch.tensor(group)
     )
 
 
 def select(sessions, index):
-    return Sessions(**{f.name: getattr(sessions, f.name)[index] for f in fields(Sessions)})
+    return EpisodeBatch(**{f.name: getattr(sessions, f.name)[index] for f in fields(EpisodeBatch)})
 
 
 def everything(sessions):
@@ -86,10 +86,10 @@ def test_the_order_of_sessions_does_not_matter(sessions, random):
 @given(batches(), batches())
 def test_sessions_of_another_group_change_nothing(sessions, others):
     others = replace(others, group=others.group + 3)
-    both = Sessions(
+    both = EpisodeBatch(
         **{
             f.name: torch.cat([getattr(s, f.name) for s in (sessions, others)])
-            for f in fields(Sessions)
+            for f in fields(EpisodeBatch)
         }
     )
     assert torch.equal(everything(both)[:, : len(sessions.group)], everything(sessions))
@@ -134,7 +134,7 @@ def test_a_tree_without_branches_is_a_line(sessions):
 @examples(30, quick=8)
 @given(batches())
 def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(sessions):
-    wide = Sessions(
+    wide = EpisodeBatch(
         rewards=torch.nn.functional.pad(
             torch.where(sessions.valid, sessions.rewards, 9e9), (0, 2), value=float("nan")
         ),

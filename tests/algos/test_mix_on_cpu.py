@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.losses import importance_sampling
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
-from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.objectives import BUILT_IN
@@ -86,7 +86,7 @@ def gradient(batch, log_prob, config, weights=WEIGHTS):
 def rows(batch, keep):
     """The batch of some rows only, and where its tokens were."""
     at = keep.repeat_interleave(batch.lengths)
-    fields = ("role", "turn", "session", "old_log_probs", "sampler_log_probs")
+    fields = ("role", "turn", "episode", "old_log_probs", "sampler_log_probs")
     kept = {name: getattr(batch, name)[at] for name in fields}
     return replace(batch, lengths=batch.lengths[keep], **kept), at
 
@@ -152,7 +152,7 @@ def test_what_each_role_gets(mix):
     config = CONFIGS["AWR"]
     actual, targets = gradient(batch, log_prob, config), compute_targets(batch, config, WEIGHTS)
     ratio = (log_prob - batch.old_log_probs).exp()
-    correct = batch.sessions.correct[batch.session, batch.turn].float()
+    correct = batch.episodes.correct[batch.episode, batch.turn].float()
     expected = {
         Role.ATTEMPT: -ratio * targets.advantages,
         Role.CRITIQUE: -ratio * targets.advantages,

@@ -9,7 +9,7 @@ from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.feedback_modeling import with_feedback
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
 from tests.support.episode_fakes import (
@@ -203,7 +203,7 @@ async def filtered_rows(path, form, function="errors"):
     policy = ScriptedPolicy(["no", "ne", "yes"])
     provider = ScriptedProvider("warning E:one", "E:two and E:three")
     played = await play(policy, provider, horizon=3, **append)
-    return await session_rows(policy, QUESTION, played, config)
+    return await episode_rows(policy, QUESTION, played, config)
 
 
 async def test_a_filter_says_which_parts_of_each_feedback_are_predicted(filters):

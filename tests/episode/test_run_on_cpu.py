@@ -5,7 +5,7 @@ import pytest
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
     QUESTION,
@@ -205,5 +205,5 @@ async def test_an_answer_that_nobody_can_grade_ends_the_session_and_is_not_disti
     config = RLTFConfig.from_mapping(
         {"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, "distill": {"weight": 0.1}}
     )
-    rows = await session_rows(policy, QUESTION, episode, config)
+    rows = await episode_rows(policy, QUESTION, episode, config)
     assert [set(row.role) for row in rows] == [{0}, {0}], "two attempts and no distillation row"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, NamedOptions, RLTFConfig, TeacherConfig
 from rltf_verl.objectives.teacher import weigh_teacher_tokens
@@ -28,9 +28,9 @@ def weighed(teacher, entropy=None, weight=1.0, **logit):
     batch = RowBatch(
         role=torch.full((7,), int(Role.ATTEMPT)),
         turn=TURN,
-        session=SESSION,
+        episode=SESSION,
         lengths=torch.ones(7, dtype=torch.int64),
-        sessions=SESSIONS,
+        episodes=SESSIONS,
         old_log_probs=tokens,
         sampler_log_probs=tokens,
     )

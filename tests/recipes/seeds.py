@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
@@ -17,7 +17,7 @@ from rltf_verl.episode.provider import build_provider
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
 from rltf_verl.objectives import objective_weights
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
 from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
@@ -44,7 +44,7 @@ class Played:
 
     def rows_of(self, role: Role) -> list[tuple[int, Row]]:
         """(session, row) of a role."""
-        owners = self.batch.by_row(self.batch.session)
+        owners = self.batch.by_row(self.batch.episode)
         pairs = zip(owners, self.rows, strict=True)
         return [(int(s[0]), row) for s, row in pairs if row.role[0] == role]
 
@@ -52,7 +52,7 @@ class Played:
         """(session, advantage) of a role's rows; every token of such a row has the same."""
         found = []
         values = self.batch.by_row(self.targets.advantages)
-        owners = self.batch.by_row(self.batch.session)
+        owners = self.batch.by_row(self.batch.episode)
         for row, own, session in zip(self.rows, values, owners, strict=True):
             if row.role[0] == role:
                 (value,) = set(own.tolist())
@@ -82,7 +82,7 @@ def play(
     parts = Parts(config, env or Explained(), build_provider(config.feedback))
     policies = [ScriptedPolicy(own) for own in answers]
 
-    async def session_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
+    async def episode_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
         episode = await run_episode(
             parts,
             policies[i],
@@ -93,17 +93,17 @@ def play(
             seed_of=seed_of_place,
             group=group,
         )
-        return episode, await session_rows(policies[i], QUESTION, episode, config)
+        return episode, await episode_rows(policies[i], QUESTION, episode, config)
 
     async def all_sessions() -> list[tuple[Episode, list[Row]]]:
         group = Group(len(answers))
-        return list(await asyncio.gather(*(session_of(i, group) for i in range(len(answers)))))
+        return list(await asyncio.gather(*(episode_of(i, group) for i in range(len(answers)))))
 
     played = asyncio.run(all_sessions())
     episodes = [episode for episode, _ in played]
     rows = [row for _, own in played for row in own]
     owners = [i for i, (_, own) in enumerate(played) for _ in own]
-    sessions = pack_sessions(episodes, [0] * len(episodes))
+    sessions = pack_episodes(episodes, [0] * len(episodes))
     batch = pack_rows(rows, owners, sessions, [[old] * len(row.role) for row in rows])
     return Played(
         episodes,

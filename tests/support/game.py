@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from rltf_verl.algos.losses import TOKEN_LOSSES
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import objective_weights
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
@@ -255,7 +255,7 @@ def expected_gradients(
     and losses.
     """
     played = [Episode(Problem("game", 0, {}, ""), 0, s.turns) for s in player.sessions]
-    made = [asyncio.run(session_rows(player, QUESTION, e, config)) for e in played]
+    made = [asyncio.run(episode_rows(player, QUESTION, e, config)) for e in played]
     log_probs = [
         [player.token_log_probs(row.prompt_ids, row.response_ids) for row in rows] for rows in made
     ]
@@ -270,7 +270,7 @@ def expected_gradients(
             group_of.append(g)
     log_prob = torch.cat(own)
     batch = pack_rows(
-        rows, row_session, pack_sessions(episodes, group_of), [v.tolist() for v in own]
+        rows, row_session, pack_episodes(episodes, group_of), [v.tolist() for v in own]
     )
     targets = compute_targets(batch, config, objective_weights(config, step=0, num_steps=1))
     weights = torch.tensor(weight, dtype=torch.float64).repeat_interleave(batch.lengths)

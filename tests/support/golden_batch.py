@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import DistillConfig, RLTFConfig
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 
 # (rewards, sampler log-probs of each turn, log-probs of the last answer under the first prompt)
@@ -42,13 +42,13 @@ def batch(
             for k, (r, lp) in enumerate(zip(rewards, sampler, strict=True))
         )
         episodes.append(Episode(Problem("x", 0, {}, ""), s, turns))
-        for row in asyncio.run(session_rows(None, [], episodes[-1], settings or config())):
+        for row in asyncio.run(episode_rows(None, [], episodes[-1], settings or config())):
             rows.append(row)
             row_session.append(s)
             old.append(row.log_probs if row.role[0] == Role.ATTEMPT else student)
     order = range(len(rows)) if order is None else order
     rows, row_session, old = ([values[i] for i in order] for values in (rows, row_session, old))
-    return pack_rows(rows, row_session, pack_sessions(episodes, group), old)
+    return pack_rows(rows, row_session, pack_episodes(episodes, group), old)
 
 
 def of_role(packed, values, role):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rltf_verl.algos.sessions import Sessions, in_line
+from rltf_verl.algos.episodes import EpisodeBatch, in_line
 
 # Two groups of three sessions; the first session of group 0 stopped early.
 REWARDS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-0.1, 0.0], [0.0, 1.0], [0.0, 1.0], [-0.1, 0.9]])
@@ -17,7 +17,7 @@ SECOND = [1, 2, 3, 4, 5]
 """Sessions with a second turn."""
 
 T, F = True, False
-TREES = Sessions(
+TREES = EpisodeBatch(
     rewards=torch.tensor(
         [[0.0, 0.0, 1.0, 0.5, 0.0], [0.2, 1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]]
     ),
@@ -33,7 +33,7 @@ Session 0: 0.0 → (0.0 → 1.0) and (0.5, which ended there). Session 1: 0.2 �
 """
 
 
-def line(rewards: list[list[float]], group: list[int] | None = None) -> Sessions:
+def line(rewards: list[list[float]], group: list[int] | None = None) -> EpisodeBatch:
     """Sessions without branches, of any lengths."""
     longest = max(map(len, rewards))
     valid = torch.tensor([[k < len(r) for k in range(longest)] for r in rewards])

@@ -18,7 +18,7 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.queue.columns import TEACHERS, ragged, session_of, teacher_spans
+from rltf_verl.adapters.queue.columns import TEACHERS, episode_of, ragged, teacher_spans
 from rltf_verl.adapters.queue.step_rows import StepRows, read_columns
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
@@ -283,10 +283,10 @@ def teacher_metrics(
     """
     name, keys = "rltf/logit_distill", step.keys
     inputs = output.inputs if output else []
-    episodes = {session_of(keys[one.row]) for one in inputs}
+    episodes = {episode_of(keys[one.row]) for one in inputs}
     num_tokens = sum(len(one.response) for one in inputs)
     metrics = {f"{name}/{key}": value for key, value in weights.items()} | {
-        f"{name}/session_share": len(episodes) / len(step.batch.sessions.group),
+        f"{name}/session_share": len(episodes) / len(step.batch.episodes.group),
         f"{name}/token_share": num_tokens / len(step.batch.role),
     }
     if output:

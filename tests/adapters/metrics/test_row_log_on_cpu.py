@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import SESSION_FACTS, ragged
+from rltf_verl.adapters.queue.columns import EPISODE_FACTS, ragged
 from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import EpisodeLogConfig
 from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
@@ -51,7 +51,7 @@ def step(batch):
     session = torch.tensor([0] * 6 + [1] + [2] * 3)
     lengths = torch.tensor([2, 4, 1, 3])
     tokens = flat(ROLES), flat(TURNS), session, lengths, sessions, flat(OLD), flat(SAMPLER)
-    facts = torch.zeros(3, 2, len(SESSION_FACTS))
+    facts = torch.zeros(3, 2, len(EPISODE_FACTS))
     targets = RowTargets(flat(ADVANTAGE), flat(OLD), (flat(OLD) < -5) & (flat(ROLES) == DISTILL))
     return StepRows(batch, REAL, RowBatch(*tokens), facts, -flat(OLD)), targets
 

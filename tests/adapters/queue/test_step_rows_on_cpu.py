@@ -14,8 +14,8 @@ from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
-from rltf_verl.adapters.queue.step_rows import StepRows, session_numbers
+from rltf_verl.adapters.queue.columns import EPISODE_FACTS, FACTS, ROLE, TURN, ragged
+from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
 from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
 from rltf_verl.adapters.training.trained import LIVE, Trained, rows_of_update
 from rltf_verl.algos.targets import RowTargets
@@ -45,11 +45,11 @@ CONFIG = RLTFConfig(distill=DistillConfig(weight=0.5))
 
 
 def facts_of(session):
-    facts = torch.full((2, len(SESSION_FACTS)), float("nan"))
+    facts = torch.full((2, len(EPISODE_FACTS)), float("nan"))
     for k, reward in enumerate(REWARDS[session]):
         facts[k] = 0.0
         for name, value in (("parent", k - 1), ("reward", reward), ("graded", reward)):
-            facts[k, SESSION_FACTS.index(name)] = value
+            facts[k, EPISODE_FACTS.index(name)] = value
     return facts
 
 
@@ -92,7 +92,7 @@ OWNERS = token_objectives(CONFIG)
 
 
 def test_sessions_and_groups_are_numbered_in_order_of_appearance():
-    session, group = session_numbers(["x_y_1_0", "u_0_0", "x_y_1_1", "x_y_0_0"])
+    session, group = episode_numbers(["x_y_1_0", "u_0_0", "x_y_1_1", "x_y_0_0"])
     assert session.tolist() == [0, 1, 0, 2]
     assert group.tolist() == [0, 1, 0]
 
@@ -101,11 +101,11 @@ def test_rows_are_read_one_after_the_other_without_padding_rows(queue):
     batch, *_ = queue
     step = StepRows.read(batch)
     assert step.keys == [key for key in KEYS if not key.startswith("pad")]
-    assert step.batch.sessions.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
-    assert step.batch.sessions.group.tolist() == [0, 0, 1]
+    assert step.batch.episodes.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
+    assert step.batch.episodes.group.tolist() == [0, 0, 1]
     for values, column in ((step.batch.role, ROLES), (step.batch.turn, TURNS)):
         assert [row.tolist() for row in step.batch.by_row(values)] == [column[i] for i in step.at]
-    sessions = [row.unique().tolist() for row in step.batch.by_row(step.batch.session)]
+    sessions = [row.unique().tolist() for row in step.batch.by_row(step.batch.episode)]
     assert sessions == [[0], [1], [0], [2], [0]]
 
 

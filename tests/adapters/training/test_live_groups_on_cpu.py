@@ -13,7 +13,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.queue.columns import DRAW, FACTS, ROLE, SESSION_FACTS, TURN, ragged
+from rltf_verl.adapters.queue.columns import DRAW, EPISODE_FACTS, FACTS, ROLE, TURN, ragged
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.config import (
     AttemptConfig,
@@ -35,7 +35,7 @@ PER_SESSION = 2
 
 
 def facts_of(rewards):
-    facts = torch.full((2, len(SESSION_FACTS)), float("nan"))
+    facts = torch.full((2, len(EPISODE_FACTS)), float("nan"))
     for k, reward in enumerate(rewards):
         facts[k] = 0.0
         values = {
@@ -48,7 +48,7 @@ def facts_of(rewards):
             "has_teacher": k + 1 < len(rewards),
         }
         for name, value in values.items():
-            facts[k, SESSION_FACTS.index(name)] = float(value)
+            facts[k, EPISODE_FACTS.index(name)] = float(value)
     return facts
 
 

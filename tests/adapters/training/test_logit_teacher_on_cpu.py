@@ -15,9 +15,9 @@ from verl.trainer.ppo.v1.agent_loop_tq import list_of_dict_to_tensordict
 
 from rltf_verl.adapters.queue.columns import (
     TEACHERS,
+    episode_facts,
     ragged,
     row_columns,
-    session_facts,
     teacher_column,
     teacher_spans,
 )
@@ -267,7 +267,7 @@ def test_teacher_inputs_of_an_appended_conversation_are_the_attempts_as_they_wer
     parts = parts_of(horizon=3, context="append", turns="all")
     episode, rows = play(parts, ["no", "nope", "yes"])
     assert len(rows) == 1, "one growing row"
-    facts = session_facts(episode, 3)
+    facts = episode_facts(episode, 3)
     fields = [
         {
             "responses": torch.tensor(row.response_ids),

@@ -10,7 +10,7 @@ from rltf_verl.adapters.metrics.roles import FORBIDDEN_SUBSTRINGS, with_grad_sha
 from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.training.trained import BEYOND_ADVANTAGES, skips_idle_rows
-from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
 from rltf_verl.objectives import objective_shares, objective_weights

@@ -13,9 +13,9 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.queue.columns import (
+    EPISODE_FACTS,
     FACTS,
     ROLE,
-    SESSION_FACTS,
     TEACHERS,
     TURN,
     ragged,
@@ -34,11 +34,11 @@ OLD = -1.0
 
 
 def facts_of(key):
-    facts = torch.full((1, len(SESSION_FACTS)), float("nan"))
+    facts = torch.full((1, len(EPISODE_FACTS)), float("nan"))
     facts[0] = 0.0
     right = float(RIGHT[key.rpartition("_")[0].replace("pad", "a")])
     for name, value in (("parent", -1), ("reward", right), ("graded", right), ("correct", right)):
-        facts[0, SESSION_FACTS.index(name)] = value
+        facts[0, EPISODE_FACTS.index(name)] = value
     return facts
 
 

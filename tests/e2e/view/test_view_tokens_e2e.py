@@ -19,7 +19,7 @@ LEFT_OUT = "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Sessions: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6
+    """Episodes: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6
     odd numbers, 7 too long.
     """
     folder = tmp_path_factory.mktemp("tokens")

@@ -254,7 +254,7 @@ def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
     found = records(tmp_path, [said], question="q" * 500)
     (shown,) = unpacked(page(found, "t"))[1]["block-0"]
     texts = [one["text"] for one in shown["turns"]]
-    assert sum(map(len, texts)) <= limits.MOST_SESSION + 300 * len(texts)
+    assert sum(map(len, texts)) <= limits.MOST_EPISODE + 300 * len(texts)
     for k, (length, text) in enumerate(zip(lengths, texts, strict=True)):
         assert text.startswith(f"<{k}")
         assert text.endswith(f"{k}>")
@@ -263,7 +263,7 @@ def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
             len(text) == whole
             or f"characters are not on this page: rltf inspect LOG --step {shown['step']}" in text
         )
-    if sum(lengths) < limits.MOST_SESSION - 10_000:
+    if sum(lengths) < limits.MOST_EPISODE - 10_000:
         assert "not on this page" not in "".join(texts)
     assert shown["question"] == "q" * 500
 
@@ -276,7 +276,7 @@ def test_what_the_page_holds_of_the_tokens_is_bounded(lengths, tmp_path):
     record["rows"].append({"parts": []})
     shown = unpacked(page([record], "t"))[1]["tokens-0"]
     assert shown.pop() is columns.pop() is None
-    assert sum(len(own["text"]) for own in shown) <= limits.MOST_SESSION_TOKENS
+    assert sum(len(own["text"]) for own in shown) <= limits.MOST_EPISODE_TOKENS
     for own, whole in zip(shown, columns, strict=True):
         gap = own.pop("left_out", {"at": len(own["text"]), "number": 0})
         at, number = gap["at"], gap["number"]
@@ -286,7 +286,7 @@ def test_what_the_page_holds_of_the_tokens_is_bounded(lengths, tmp_path):
             assert gap["note"] == (
                 f"[… {number} tokens are not on this page: rltf inspect LOG --step 3 prints them …]"
             )
-    if sum(lengths) <= limits.MOST_SESSION_TOKENS and max(lengths) <= limits.MOST_TOKENS:
+    if sum(lengths) <= limits.MOST_EPISODE_TOKENS and max(lengths) <= limits.MOST_TOKENS:
         assert shown == columns
 
 
