@@ -83,6 +83,7 @@ NAMES = (
     ("cli", "cli.common", "episodes_of nested"),
     ("cli", "cli.judge", "judge_audit judge_bench judge_try"),
     ("envs.pool", "envs.pool.pool", "CallFailed Pool shared_pool"),
+    ("config.objectives", "config.teacher", "GateName LogitDistillConfig SOURCES TeacherConfig"),
     ("episode.rows", "objectives.critique", "critique_rows"),
     ("episode.rows", "objectives.distill", "distill_rows"),
     ("episode.rows", "objectives.rows", "session_rows>episode_rows"),
