@@ -92,6 +92,7 @@ NAMES = (
     ("judge.gateway", "episode.parts", "use_opener>Parts.open"),
     ("judge.gateway", "judge.gateway", "gateways_of>judges_of open_gateway>Judge"),
     ("judge.gateway", "judge.wire", "ScoredReply"),
+    ("objectives.attempt", "objectives.attempt", "Attempt>AttemptObjective Played>TurnObjective"),
     ("objectives.rows", "objectives.rows", "session_rows>episode_rows"),
     (
         *("report.evaluation", "report.evaluation.results"),

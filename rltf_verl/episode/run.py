@@ -64,7 +64,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     """
     most = parts.config.episode.horizon
     question = tuple(messages)
-    player = _Player(
+    tree = _Tree(
         parts=parts,
         policy=policy,
         problem=problem,
@@ -77,13 +77,13 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     )
     try:
         first = await policy.encode(messages)
-        root = await player.play(first, question, before=(), branch=0)
+        root = await tree.grow(first, question, before=(), branch=0)
     finally:
         if group is not None:
             group.ended(session_id)
     turns = shaped(_flat(root), parts.config.reward)
-    cut_to = player.horizon if player.horizon < most else None
-    episode = Episode(problem, session_id, tuple(turns), player.num_shortened, cut_to)
+    cut_to = tree.horizon if tree.horizon < most else None
+    episode = Episode(problem, session_id, tuple(turns), tree.num_shortened, cut_to)
     if validate or not parts.config.teaches:
         return episode
     return await with_teachers(parts, policy, episode, messages, seed_of, group)
@@ -98,7 +98,7 @@ class _Node:
 
 
 @dataclass
-class _Player:
+class _Tree:
     """What all turns of one episode share."""
 
     parts: Parts
@@ -112,7 +112,7 @@ class _Player:
     horizon: int
     num_shortened: int = 0
 
-    async def play(
+    async def grow(
         self,
         prompt_ids: tuple[int, ...],
         messages: tuple[Message, ...],
@@ -151,11 +151,11 @@ class _Player:
             return _Node(replace(turn, stop="prompt_too_long"))
         width = self._width(len(before))
         branches = range(width) if width > 1 else (branch,)
-        plays = [
-            self.play(revision.ids, revision.messages, (*before, turn), b, revision.text)
+        below = [
+            self.grow(revision.ids, revision.messages, (*before, turn), b, revision.text)
             for b in branches
         ]
-        return _Node(turn, await _together(plays))
+        return _Node(turn, await _together(below))
 
     def _stop_when_solved(self) -> bool:
         episode = self.parts.config.episode

@@ -21,7 +21,7 @@ from rltf_verl.evaluate.play import Record
 from rltf_verl.evaluate.settings import Evaluation
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply, ScoredReply
-from rltf_verl.report.evaluation.table import problem_of
+from rltf_verl.report.evaluation.table import problem_key
 from rltf_verl.report.probe.log_probs import Scored
 from rltf_verl.runlog.turns import lines
 from rltf_verl.types import Attempt, Feedback, Grade, Message, Turn
@@ -131,7 +131,7 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
     first, own = (_of_the_answer(reply, answer.text) for reply in replies)
     if first is None or own is None or len(first) != len(own):
         return None
-    return Scored(problem_of(answer.episode), first, own)
+    return Scored(problem_key(answer.episode), first, own)
 
 
 def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:

@@ -146,7 +146,7 @@ def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tens
     return (version >= 0) & (step - 1 - version > limit)
 
 
-def episodes_of(facts: torch.Tensor, group: torch.Tensor) -> EpisodeBatch:
+def episode_batch(facts: torch.Tensor, group: torch.Tensor) -> EpisodeBatch:
     """[S, M, F] facts as the equations want them; a turn that nobody could grade has its siblings'
     mean reward.
     """

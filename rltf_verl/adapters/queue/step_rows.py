@@ -27,7 +27,7 @@ from rltf_verl.adapters.queue.columns import (
     FACTS,
     ROLE,
     TURN,
-    episodes_of,
+    episode_batch,
     real_rows,
 )
 from rltf_verl.algos.targets import RowBatch
@@ -77,7 +77,7 @@ class StepRows:
             turn=column[TURN],
             episode=torch.from_numpy(np.repeat(episode.int().numpy(), lengths.numpy())),
             lengths=lengths,
-            episodes=episodes_of(facts, group),
+            episodes=episode_batch(facts, group),
             old_log_probs=column.get("old_log_probs", sampler),
             sampler_log_probs=sampler,
         )

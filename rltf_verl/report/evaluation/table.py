@@ -16,7 +16,7 @@ OF_TURNS = ("standing", "solved", "improvement", "format")
 OF_ROUNDS = ("plasticity", "corrected", "spoiled")
 
 
-def problem_of(record: Record) -> tuple[str, str, str]:
+def problem_key(record: Record) -> tuple[str, str, str]:
     """What makes two records episodes at one problem, also where a dataset holds it more than
     once.
     """
@@ -26,7 +26,7 @@ def problem_of(record: Record) -> tuple[str, str, str]:
 def problem_numbers(records: Sequence[Record]) -> NDArray[np.int64]:
     """[S] the problem of each episode, 0..P−1."""
     number: dict[tuple[str, str, str], int] = {}
-    return np.array([number.setdefault(problem_of(record), len(number)) for record in records])
+    return np.array([number.setdefault(problem_key(record), len(number)) for record in records])
 
 
 def turn_ratios(table: EpisodeTable, problem: NDArray[np.int64]) -> Ratios:

@@ -12,7 +12,7 @@ from math import ceil
 import numpy as np
 
 from rltf_verl.report.evaluation.bootstrap import Estimate, estimates, mean_over_problems, share
-from rltf_verl.report.evaluation.table import problem_of
+from rltf_verl.report.evaluation.table import problem_key
 from rltf_verl.report.probe.groups import chance_all_equal, group_of
 from rltf_verl.runlog.numbers import Cases, EpisodeTable
 from rltf_verl.runlog.turns import Record, answer, graded, pairs, right, says_nothing, wrong
@@ -125,20 +125,20 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         seed: of the resamples.
     """
     # Sorted: intervals do not depend on which episode ended first.
-    number = {problem: k for k, problem in enumerate(sorted(set(map(problem_of, records))))}
+    number = {problem: k for k, problem in enumerate(sorted(set(map(problem_key, records))))}
     found: dict[str, list[tuple[int, float]]] = defaultdict(list)
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
-        problem = number[problem_of(record)]
+        problem = number[problem_key(record)]
         groups[group_of(record)].append(record)
         for name, value in _cases(record, run, reader):
             found[name].append((problem, value))
     for name, cases in _counted(EpisodeTable.of(records)).items():
-        problems = (number[problem_of(records[episode])] for episode in cases.episode)
+        problems = (number[problem_key(records[episode])] for episode in cases.episode)
         found[name] = list(zip(problems, cases.values.tolist(), strict=True))
     for episodes in groups.values():
         for name, value in _group_cases(episodes, run.sessions):
-            found[name].append((number[problem_of(episodes[0])], value))
+            found[name].append((number[problem_key(episodes[0])], value))
     return Measured(
         len(number),
         len(records),

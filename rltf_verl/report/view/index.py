@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from rltf_verl.report.evaluation.table import problem_of
+from rltf_verl.report.evaluation.table import problem_key
 from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.row_words import ROLES, TRAINS
 from rltf_verl.report.view.training import training_curves, warnings
@@ -60,7 +60,7 @@ def line_of(record: Record) -> Line:
         record["split"],
         record["env"],
         record["index"],
-        crc32(repr(problem_of(record)).encode()),
+        crc32(repr(problem_key(record)).encode()),
         record["uid"],
         record["session_id"],
         episode.verdicts(turns),

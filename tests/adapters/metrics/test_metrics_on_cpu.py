@@ -23,9 +23,9 @@ from rltf_verl.adapters.queue.columns import (
     ROLE,
     TURN,
     RowOutput,
+    episode_batch,
     episode_facts,
     episode_of,
-    episodes_of,
     ragged,
     row_columns,
     stale_turns,
@@ -89,7 +89,7 @@ def metrics_of(sessions, horizon, num_nodes=None):
 def test_facts_come_back_as_the_sessions_that_they_were_made_of():
     episodes = [*SESSIONS, tree(turn(False), turn(True), turn(False))]
     ours, theirs = (
-        episodes_of(facts_of(episodes, 3), torch.zeros(5).long()),
+        episode_batch(facts_of(episodes, 3), torch.zeros(5).long()),
         pack_episodes(episodes, [0] * 5),
     )
     for name in ("valid", "parent", "correct", "group", "cut", "ungraded"):

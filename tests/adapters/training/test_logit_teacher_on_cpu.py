@@ -28,7 +28,7 @@ from rltf_verl.adapters.training.logit_loss import (
     TEACHER_CALL,
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
-    response_positions,
+    logit_positions,
     whole_responses,
 )
 from rltf_verl.adapters.training.teacher import (
@@ -242,11 +242,11 @@ def test_the_logits_that_predict_a_token_stand_one_place_before_it():
         "responses": ragged([ids[p:] for ids, (p, _) in zip(whole, lengths, strict=True)]),
     }
     data = TensorDict(fields, batch_size=3)
-    every = response_positions(data, whole_responses(data))
+    every = logit_positions(data, whole_responses(data))
     assert (every + 1).tolist() == data["responses"].values().tolist()
     places = ragged([torch.tensor(at, dtype=torch.int32) for at in ([], [1, 3], [0])])
     expected = [whole[1][3], whole[1][5], whole[2][5]]
-    assert (response_positions(data, places) + 1).tolist() == expected
+    assert (logit_positions(data, places) + 1).tolist() == expected
 
 
 def test_where_the_teachers_tokens_are_among_all_rows_tokens():
