@@ -90,7 +90,7 @@ class Run:
 
     @property
     def preset(self) -> str:
-        """`rltf_<preset>` is its configuration."""
+        """`rltf/method=<preset>` is its configuration."""
         return ARMS[self.arm].preset
 
     def overrides(self, scale: Scale) -> list[str]:
@@ -106,7 +106,7 @@ class Run:
         ]
 
     def config(self, scale: Scale) -> DictConfig:
-        """The configuration that `main_ppo --config-name=rltf_<preset>` would have."""
+        """The configuration that `main_ppo --config-name=rltf rltf/method=<preset>` would have."""
         return compose_config(self.preset, self.overrides(scale))
 
 
@@ -134,7 +134,7 @@ def compose_config(method: str, overrides: Sequence[str]) -> DictConfig:
     from hydra import compose, initialize_config_module
 
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose(f"rltf_{method}", list(overrides))
+        return compose("rltf", [f"rltf/method={method}", *overrides])
 
 
 @cache
