@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 REVISE = "compact"
 NUM_TRAIN, NUM_TEST = 4000, 100
-NUM_WATCHED, SESSIONS_TESTED = 24, 4
+NUM_WATCHED, EPISODES_TESTED = 24, 4
 """Held-out problems of the curves of teachers; answers to each when testing."""
 
 
@@ -60,7 +60,7 @@ class Scale:
     steps: int = 160
     problems: int = 4
     """Per step."""
-    sessions: int = 4
+    episodes: int = 4
     """Per problem."""
     eval_every: int = 80
     num_test: int = 48
@@ -68,7 +68,7 @@ class Scale:
     """Each has a policy of its own."""
 
 
-QUICK = Scale(steps=2, problems=2, sessions=2, eval_every=1, num_test=4, seeds=(1,))
+QUICK = Scale(steps=2, problems=2, episodes=2, eval_every=1, num_test=4, seeds=(1,))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Run:
             f"rltf.seed={self.seed}",
             f"data.seed={self.seed}",
             f"data.train_batch_size={scale.problems}",
-            f"actor_rollout_ref.rollout.n={scale.sessions}",
+            f"actor_rollout_ref.rollout.n={scale.episodes}",
         ]
 
     def config(self, scale: Scale) -> DictConfig:

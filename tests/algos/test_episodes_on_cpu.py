@@ -7,18 +7,18 @@ from rltf_verl.algos.episodes import EpisodeBatch, cohorts, depth, in_line, num_
 from tests.support.hand_cases import GROUP, HAND, REWARDS, TREES, VALID, line
 
 
-def compared(sessions):
-    """The cohorts as sets of (session, turn), without their labels."""
-    label, members = cohorts(sessions).label, {}
-    for s, m in sessions.valid.nonzero().tolist():
+def compared(episodes):
+    """The cohorts as sets of (episode, turn), without their labels."""
+    label, members = cohorts(episodes).label, {}
+    for s, m in episodes.valid.nonzero().tolist():
         members.setdefault(int(label[s, m]), set()).add((s, m))
     return sorted(members.values(), key=sorted)
 
 
 def test_a_line_counts_its_turns():
-    sessions = line([[0, 0, 0], [0], [0, 0]])
-    assert depth(sessions).tolist() == [[0, 1, 2], [0, 0, 0], [0, 1, 0]]
-    assert num_revisions(sessions).tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
+    episodes = line([[0, 0, 0], [0], [0, 0]])
+    assert depth(episodes).tolist() == [[0, 1, 2], [0, 0, 0], [0, 1, 0]]
+    assert num_revisions(episodes).tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
 
 
 def test_a_tree_counts_from_the_root_to_each_attempt():
@@ -50,11 +50,11 @@ def test_below_a_branch_a_turn_is_compared_with_its_siblings_only():
 
 
 def test_above_a_late_branch_turns_are_compared_across_the_group():
-    """Two sessions of 0 → 1 → (2, 3): the branch is at turn 1."""
+    """Two episodes of 0 → 1 → (2, 3): the branch is at turn 1."""
     parent = torch.tensor([[-1, 0, 1, 1], [-1, 0, 1, 1]])
     valid = torch.ones(2, 4, dtype=torch.bool)
-    sessions = EpisodeBatch(torch.zeros(2, 4), ~valid, valid, parent, torch.tensor([0, 0]))
-    assert compared(sessions) == [
+    episodes = EpisodeBatch(torch.zeros(2, 4), ~valid, valid, parent, torch.tensor([0, 0]))
+    assert compared(episodes) == [
         {(0, 0), (1, 0)},
         {(0, 1), (1, 1)},
         {(0, 2), (0, 3)},

@@ -1,4 +1,4 @@
-"""SD judges an answer as an answer to the first prompt: no shaping of the session's rewards changes
+"""SD judges an answer as an answer to the first prompt: no shaping of the episode's rewards changes
 a number of it.
 """
 
@@ -29,7 +29,7 @@ ALL = {"turn_decay": 0.3, "progress_coef": 0.4, "intermediate": False, "repetiti
 
 
 def line(*scores, text="same"):
-    """A session of answers with these scores, all with the same text."""
+    """An episode of answers with these scores, all with the same text."""
     return [
         Turn(
             Attempt((k,), (k, k), (-1.0, -1.0), text, True),

@@ -33,12 +33,12 @@ WEIGHTS = {
     "feedback_modeling": 0.2,
     "imitate": 0.3,
 }
-NUM_SESSIONS, NUM_TURNS, NUM_TOKENS = 5, 3, 4
+NUM_EPISODES, NUM_TURNS, NUM_TOKENS = 5, 3, 4
 
 
 @st.composite
 def batches(draw):
-    """Rows with any role on any token, of sessions of any length in two groups; and the policy's
+    """Rows with any role on any token, of episodes of any length in two groups; and the policy's
     log-probs.
     """
     num = draw(st.integers(1, 6))
@@ -47,17 +47,17 @@ def batches(draw):
     total = sum(lengths)
     role = torch.tensor(draw(st.lists(token, min_size=total, max_size=total)))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
-    played = torch.randint(1, NUM_TURNS + 1, (NUM_SESSIONS,), generator=generator)
+    played = torch.randint(1, NUM_TURNS + 1, (NUM_EPISODES,), generator=generator)
     valid = torch.arange(NUM_TURNS) < played.unsqueeze(1)
-    rewards = torch.rand(NUM_SESSIONS, NUM_TURNS, generator=generator)
-    group = torch.randint(0, 2, (NUM_SESSIONS,), generator=generator)
-    row_session = torch.randint(0, NUM_SESSIONS, (num,), generator=generator)
-    session = row_session.repeat_interleave(torch.tensor(lengths))
-    turn = (torch.rand(total, generator=generator) * played[session]).long()
+    rewards = torch.rand(NUM_EPISODES, NUM_TURNS, generator=generator)
+    group = torch.randint(0, 2, (NUM_EPISODES,), generator=generator)
+    row_episode = torch.randint(0, NUM_EPISODES, (num,), generator=generator)
+    episode = row_episode.repeat_interleave(torch.tensor(lengths))
+    turn = (torch.rand(total, generator=generator) * played[episode]).long()
     old = -7 * torch.rand(total, generator=generator)
     sampler = old + torch.randn(old.shape, generator=generator) / 3
-    sessions = in_line(rewards, valid, group)
-    batch = RowBatch(role, turn, session, torch.tensor(lengths), sessions, old, sampler)
+    episodes = in_line(rewards, valid, group)
+    batch = RowBatch(role, turn, episode, torch.tensor(lengths), episodes, old, sampler)
     return batch, old + torch.randn(old.shape, generator=generator) / 3
 
 

@@ -82,7 +82,7 @@ def test_four_equal_answers_have_equal_advantages_though_one_got_no_feedback(
 
 
 @pytest.mark.parametrize("stop", ["solved", "horizon", "not_asked"])
-def test_a_session_that_ended_as_it_should_has_no_continuation_to_make_up_for(stop):
+def test_an_episode_that_ended_as_it_should_has_no_continuation_to_make_up_for(stop):
     table = advantages([MENDED, MENDED, MENDED, broken(stop)], "group_mean", 0.1)
     close(table[:, 0], [0.025, 0.025, 0.025, -0.075])
 
@@ -122,7 +122,7 @@ def test_without_a_verdict_there_is_no_advantage(estimator, norm_by_std):
 
 
 def test_distillation_compares_with_first_answers_that_have_a_verdict():
-    """Rewards 1 and 0 of first answers; a third session has none."""
+    """Rewards 1 and 0 of first answers; a third episode has none."""
     sessions = pack_episodes([broken("solved", 1.0), MENDED, broken("ungraded")], [0] * 3)
     assert distill_advantages(sessions.rewards, sessions, "first_turn")[1, 1] == 0.5
     assert distill_advantages(sessions.rewards, sessions, "leave_one_out")[1, 1] == 0
@@ -147,7 +147,7 @@ def test_nobody_went_on():
 
 
 def test_an_answer_that_nobody_could_grade_is_a_missing_continuation_too():
-    """Second answers right, right and ungraded; the third of a session whose siblings' first
+    """Second answers right, right and ungraded; the third of an episode whose siblings' first
     returns are 0.5.
     """
     half = episode((0.0, None, None), (0.0, 0, "ungraded"))
@@ -164,7 +164,7 @@ def test_a_group_is_made_up_for_by_its_own_siblings_only():
 
 
 def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
-    """Session 0: two revisions of 0, one cut off at 0.2, one that went on to 1; session 1 gained
+    """Episode 0: two revisions of 0, one cut off at 0.2, one that went on to 1; episode 1 gained
     0.5 by going on.
     """
     branched = episode(
@@ -189,7 +189,7 @@ def test_in_a_tree_ungraded_revisions_do_not_count_in_the_attempt_that_they_revi
 
 
 def test_over_three_turns_what_is_made_up_for_is_handed_on():
-    """Session 0 went 0, 0, 1; session 1 lost its third turn, session 2 its second and third."""
+    """Episode 0 went 0, 0, 1; episode 1 lost its third turn, episode 2 its second and third."""
     whole = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "horizon"))
     lost = episode((0.0, None, None), (0.0, 0, "feedback_unavailable"))
     sessions = pack_episodes([whole, lost, broken("feedback_unavailable")], [0] * 3)
@@ -208,7 +208,7 @@ EVERYBODY_GOES_ON = [
 
 
 def known(num: int) -> torch.Tensor:
-    """[num] probability that n of the other sessions go on."""
+    """[num] probability that n of the other episodes go on."""
     return (
         Binomial(num - 1, torch.tensor(1 - DROP, dtype=torch.float64))
         .log_prob(torch.arange(num).double())
@@ -224,8 +224,8 @@ def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(
     """Of J = E[r_1] + γ E[R_2] the first part has the estimator's own factor, the second is scaled
     by one more number.
 
-    That number is the share of sessions that go on, times, but for `none`, E[1 − 1/m] / (1 − 1/n):
-    the mean that makes up for the others holds the own continuation too, m being the sessions that
+    That number is the share of episodes that go on, times, but for `none`, E[1 − 1/m] / (1 − 1/n):
+    the mean that makes up for the others holds the own continuation too, m being the episodes that
     go on. The *direction* of each part is that of the game without failures.
     """
     player, whole = Player(game), Player(replace(game, drop=0.0))

@@ -29,7 +29,7 @@ def targets_of(packed, settings):
     return compute_targets(packed, settings, objective_weights(settings, step=0, num_steps=1))
 
 
-def test_the_sessions_are_packed_as_they_were_played():
+def test_the_episodes_are_packed_as_they_were_played():
     sessions = batch().episodes
     rewards = [[1.0, 0.0], [0.0, 1.0], [-0.1, 0.0], [0.0, 1.0], [0.0, 1.0], [-0.1, 0.9]]
     torch.testing.assert_close(sessions.rewards, torch.tensor(rewards))
@@ -110,7 +110,7 @@ def test_distillation_rows_of_the_golden_case_with_a_soft_floor():
 def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     packed = batch()
     stale = torch.zeros(6, 2, dtype=torch.bool)
-    stale[1], stale[3, 0] = True, True  # session 1's second answer; of session 3 only the first
+    stale[1], stale[3, 0] = True, True  # episode 1's second answer; of episode 3 only the first
     targets = compute_targets(packed, config(), objective_weights(config(), 0, 1), stale)
     plain = targets_of(packed, config())
     distilled = of_role(packed, targets.advantages, Role.DISTILL)
@@ -121,12 +121,12 @@ def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
     weighed = compute_targets(modelled, settings, objective_weights(settings, 0, 1), stale)
     first = [row[0] for row in of_role(modelled, weighed.advantages, Role.FEEDBACK)]
-    # rows of sessions 0, 1, 1, 2, 2, 3, 3, …
+    # rows of episodes 0, 1, 1, 2, 2, 3, 3, …
     assert first[:7] == [0.5, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5]
 
 
 def test_imitation_rows_of_the_golden_case():
-    """RLTF_SPEC 8.1, sft: cross-entropy rows for all second answers but that of session 2, which is
+    """RLTF_SPEC 8.1, sft: cross-entropy rows for all second answers but that of episode 2, which is
     wrong.
     """
     settings = RLTFConfig(imitate=ImitateConfig(weight=0.1))

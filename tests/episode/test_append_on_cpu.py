@@ -117,8 +117,8 @@ async def test_the_policys_own_critique_is_not_modelled_inline():
 
 
 @pytest.mark.parametrize("room", [-1, 0])
-async def test_a_conversation_that_does_not_fit_ends_the_session(room):
-    """Nothing is cut out of what was said: at one token too many the session ends with the turn it
+async def test_a_conversation_that_does_not_fit_ends_the_episode(room):
+    """Nothing is cut out of what was said: at one token too many the episode ends with the turn it
     has.
     """
     budget = len(f"{FIRST_PROMPT}one\0<user>!f1") + room
@@ -218,7 +218,7 @@ async def test_a_filter_says_which_parts_of_each_feedback_are_predicted(filters)
 
 
 @pytest.mark.parametrize("form", ["inline", "rows"])
-async def test_a_filter_that_fails_costs_the_prediction_and_not_the_session(filters, form, caplog):
+async def test_a_filter_that_fails_costs_the_prediction_and_not_the_episode(filters, form, caplog):
     rows = await filtered_rows(filters, form, "broken")
     assert [row for row in rows if Role.FEEDBACK in row.role] == []
     assert Role.ATTEMPT in rows[-1].role

@@ -43,7 +43,7 @@ async def test_every_feedback_that_led_to_another_turn_is_a_row():
     assert (first.log_probs, second.log_probs) == ((0.0,) * 3, (0.0,) * 4)  # nobody sampled them
 
 
-async def test_sessions_without_feedback_and_objectives_without_a_weight_have_none():
+async def test_episodes_without_feedback_and_objectives_without_a_weight_have_none():
     assert await feedback_rows(ScriptedPolicy(["yes"]), ScriptedProvider(), horizon=2) == []
     assert await feedback_rows(ScriptedPolicy(["no"]), ScriptedProvider(None), horizon=2) == []
     off = RLTFConfig()

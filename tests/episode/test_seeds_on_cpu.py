@@ -1,4 +1,4 @@
-"""All randomness of a session comes from where it stands in the run."""
+"""All randomness of an episode comes from where it stands in the run."""
 
 import itertools
 
@@ -67,7 +67,7 @@ def test_concatenated_datasets_share_no_random_numbers_and_no_base_is_base_0():
     assert unset("0/feedback") == zero("0/feedback"), "providers still choose by it"
 
 
-def test_every_sample_of_a_session_has_a_place_of_its_own():
+def test_every_sample_of_an_episode_has_a_place_of_its_own():
     places = [place_of(*p) for p in itertools.product([0, 1, 10, 11], [0, 1, 10], ["", "feedback"])]
     assert len(set(places)) == len(places)
     assert (place_of(2), place_of(2, 1), place_of(2, 1, "feedback")) == ("2", "2.1", "2.1/feedback")

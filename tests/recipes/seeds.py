@@ -34,7 +34,7 @@ class Explained(EchoEnv):
 
 @dataclass
 class Played:
-    """A group of sessions of one problem, and what is trained on it."""
+    """A group of episodes of one problem, and what is trained on it."""
 
     episodes: list[Episode]
     policies: list[ScriptedPolicy]
@@ -43,13 +43,13 @@ class Played:
     targets: RowTargets
 
     def rows_of(self, role: Role) -> list[tuple[int, Row]]:
-        """(session, row) of a role."""
+        """(episode, row) of a role."""
         owners = self.batch.by_row(self.batch.episode)
         pairs = zip(owners, self.rows, strict=True)
         return [(int(s[0]), row) for s, row in pairs if row.role[0] == role]
 
     def advantages(self, role: Role) -> list[tuple[int, float]]:
-        """(session, advantage) of a role's rows; every token of such a row has the same."""
+        """(episode, advantage) of a role's rows; every token of such a row has the same."""
         found = []
         values = self.batch.by_row(self.targets.advantages)
         owners = self.batch.by_row(self.batch.episode)
@@ -95,11 +95,11 @@ def play(
         )
         return episode, await episode_rows(policies[i], QUESTION, episode, config)
 
-    async def all_sessions() -> list[tuple[Episode, list[Row]]]:
+    async def all_episodes() -> list[tuple[Episode, list[Row]]]:
         group = Group(len(answers))
         return list(await asyncio.gather(*(episode_of(i, group) for i in range(len(answers)))))
 
-    played = asyncio.run(all_sessions())
+    played = asyncio.run(all_episodes())
     episodes = [episode for episode, _ in played]
     rows = [row for _, own in played for row in own]
     owners = [i for i, (_, own) in enumerate(played) for _ in own]
@@ -115,17 +115,17 @@ def play(
 
 
 def rewards(played: Played) -> list[list[float]]:
-    """Of every turn of every session."""
+    """Of every turn of every episode."""
     return [[turn.reward for turn in episode.turns] for episode in played.episodes]
 
 
 def stops(played: Played) -> list[str | None]:
-    """Why each session ended."""
+    """Why each episode ended."""
     return [episode.turns[-1].stop for episode in played.episodes]
 
 
 def hints(played: Played) -> list[list[str]]:
-    """What each session was told."""
+    """What each episode was told."""
     return [
         [turn.feedback.text for turn in episode.turns if turn.feedback]
         for episode in played.episodes

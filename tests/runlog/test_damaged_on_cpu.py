@@ -57,7 +57,7 @@ READERS = [
     ["log", "export", "--as", "dialogues", "--out", "{out}"],
     ["log", "export", "--as", "preferences", "--out", "{out}"],
 ]
-SESSIONS = [
+EPISODES = [
     line("41", "42"),
     line("41", "40", "41", feedback=LEAKY),
     (turn("1"), turn("2", parent=0, stop="horizon"), turn("42", parent=0, stop="correct")),
@@ -75,8 +75,8 @@ def run(folder, reader, out):
 
 
 def valid(tmp_path):
-    """The lines of a sound log, and one of what a session was trained on."""
-    folder = write(tmp_path / "sound", SESSIONS)
+    """The lines of a sound log, and one of what an episode was trained on."""
+    folder = write(tmp_path / "sound", EPISODES)
     trained = {
         "step": 1,
         "uid": "u1-0",
@@ -210,7 +210,7 @@ def test_what_the_writers_write_can_be_read(tmp_path):
     assert sum("rows" in record for record in read_episodes(folder)) == 1
 
 
-def test_a_session_without_an_end_is_refused(tmp_path):
+def test_an_episode_without_an_end_is_refused(tmp_path):
     _, records, _ = valid(tmp_path)
     long = {
         **records[0],

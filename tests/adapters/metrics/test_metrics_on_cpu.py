@@ -1,4 +1,4 @@
-"""Columns and metrics on sessions whose numbers are plain to see."""
+"""Columns and metrics on episodes whose numbers are plain to see."""
 
 import math
 import re
@@ -86,7 +86,7 @@ def metrics_of(sessions, horizon, num_nodes=None):
     return episode_metrics(facts_of(sessions, num_nodes or horizon), horizon)
 
 
-def test_facts_come_back_as_the_sessions_that_they_were_made_of():
+def test_facts_come_back_as_the_episodes_that_they_were_made_of():
     episodes = [*SESSIONS, tree(turn(False), turn(True), turn(False))]
     ours, theirs = (
         episode_batch(facts_of(episodes, 3), torch.zeros(5).long()),
@@ -106,7 +106,7 @@ def test_facts_are_nan_where_nothing_was_played():
     assert torch.isnan(facts[1:]).all()
 
 
-def test_session_metrics_with_known_answers():
+def test_episode_metrics_with_known_answers():
     metrics = metrics_of(SESSIONS, 2)
     assert metrics == pytest.approx(
         {
@@ -151,7 +151,7 @@ def test_session_metrics_with_known_answers():
     )
 
 
-def test_a_session_that_was_not_asked_for_is_no_failure():
+def test_an_episode_that_was_not_asked_for_is_no_failure():
     given = session(turn(False, feedback=SAYS), turn(False, stop="horizon"))
     metrics = metrics_of(
         [session(turn(False, stop="not_asked")), session(turn(True, stop="solved")), given, given],
@@ -195,7 +195,7 @@ def test_names_of_our_providers_may_stand_in_metric_names():
     ]
 
 
-def test_session_metrics_over_three_turns_count_those_who_got_there():
+def test_episode_metrics_over_three_turns_count_those_who_got_there():
     sessions = [
         session(turn(False, feedback=SAYS), turn(False, feedback=SAYS), turn(True)),
         session(turn(False, feedback=SAYS), turn(True)),
@@ -208,7 +208,7 @@ def test_session_metrics_over_three_turns_count_those_who_got_there():
     assert metrics["rltf/session/turns"] == pytest.approx(2.0)
 
 
-def test_session_metrics_when_everyone_stopped_early_or_failed():
+def test_episode_metrics_when_everyone_stopped_early_or_failed():
     solved = metrics_of([session(turn(True))] * 3, 2)
     assert (solved["rltf/turn_1/acc"], solved["rltf/turn_2/share"]) == (1.0, 0.0)
     assert not any(name.startswith(("rltf/turn_2/acc", "rltf/feedback")) for name in solved)
@@ -437,7 +437,7 @@ def test_gradient_shares():
 
 
 def test_the_floor_in_tokens_of_right_answers():
-    """Two sessions: of the right answer's four distilled tokens one is below the floor, of the
+    """Two episodes: of the right answer's four distilled tokens one is below the floor, of the
     wrong one's two both.
     """
     batch = packed(

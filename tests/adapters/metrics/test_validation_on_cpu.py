@@ -152,7 +152,7 @@ def test_first_answers_say_the_same_in_both_kinds_of_validation(episodes):
     assert [i["acc"] for i in infos] == [averaged_info(e, HORIZON)["acc"] for e in episodes]
 
 
-def test_sessions_that_never_came_back_are_counted():
+def test_episodes_that_never_came_back_are_counted():
     expected = {("a", "u1"): 4, ("a", "u2"): 4, ("b", "u3"): 2}
     assert validation_lost_shares(["a"] * 6 + ["b"] * 2, expected) == {
         "rltf_val/a/session/lost_share": 0.25,
@@ -161,7 +161,7 @@ def test_sessions_that_never_came_back_are_counted():
     assert validation_lost_shares([], {("a", "u1"): 2}) == {"rltf_val/a/session/lost_share": 1.0}
 
 
-def test_the_table_shows_whole_sessions_and_the_same_problems_every_time():
+def test_the_table_shows_whole_episodes_and_the_same_problems_every_time():
     def told(k, said):
         first = Turn(
             Attempt((1,), (2,), None, f"I say {said}", True),

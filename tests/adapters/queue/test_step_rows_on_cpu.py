@@ -27,7 +27,7 @@ from rltf_verl.types import CONTEXT, Role
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
 
-# Two groups; in the first a session of two turns and one of one; in between a row that only fills
+# Two groups; in the first an episode of two turns and one of one; in between a row that only fills
 # the batch up.
 KEYS = ["a_0_0", "pad_0_0", "a_1_0", "a_0_1", "b_0_0", "a_0_2"]
 ROLES = [
@@ -44,9 +44,9 @@ REWARDS = {"a_0": [0.0, 1.0], "a_1": [0.5], "b_0": [1.0]}
 CONFIG = RLTFConfig(distill=DistillConfig(weight=0.5))
 
 
-def facts_of(session):
+def facts_of(episode):
     facts = torch.full((2, len(EPISODE_FACTS)), float("nan"))
-    for k, reward in enumerate(REWARDS[session]):
+    for k, reward in enumerate(REWARDS[episode]):
         facts[k] = 0.0
         for name, value in (("parent", k - 1), ("reward", reward), ("graded", reward)):
             facts[k, EPISODE_FACTS.index(name)] = value
@@ -91,9 +91,9 @@ def queue(monkeypatch):
 OWNERS = token_objectives(CONFIG)
 
 
-def test_sessions_and_groups_are_numbered_in_order_of_appearance():
-    session, group = episode_numbers(["x_y_1_0", "u_0_0", "x_y_1_1", "x_y_0_0"])
-    assert session.tolist() == [0, 1, 0, 2]
+def test_episodes_and_groups_are_numbered_in_order_of_appearance():
+    episode, group = episode_numbers(["x_y_1_0", "u_0_0", "x_y_1_1", "x_y_0_0"])
+    assert episode.tolist() == [0, 1, 0, 2]
     assert group.tolist() == [0, 1, 0]
 
 
@@ -105,8 +105,8 @@ def test_rows_are_read_one_after_the_other_without_padding_rows(queue):
     assert step.batch.episodes.group.tolist() == [0, 0, 1]
     for values, column in ((step.batch.role, ROLES), (step.batch.turn, TURNS)):
         assert [row.tolist() for row in step.batch.by_row(values)] == [column[i] for i in step.at]
-    sessions = [row.unique().tolist() for row in step.batch.by_row(step.batch.episode)]
-    assert sessions == [[0], [1], [0], [2], [0]]
+    episodes = [row.unique().tolist() for row in step.batch.by_row(step.batch.episode)]
+    assert episodes == [[0], [1], [0], [2], [0]]
 
 
 def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(queue, tmp_path):

@@ -38,7 +38,7 @@ class Scripted(Engine):
         return await super().generate(request_id, prompt_ids, sampling_params)
 
 
-def test_a_session_becomes_rows_of_its_real_tokens() -> None:
+def test_an_episode_becomes_rows_of_its_real_tokens() -> None:
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     assert (tokenizer.eos_token_id, tokenizer.eos_token) == (IM_END, "<|im_end|>")
     env = make_env("house_style")

@@ -30,7 +30,7 @@ from rltf_verl.types import Role
 
 GRPO = RLTFConfig(gamma=1.0)
 WITH_TEACHER = replace(GRPO, logit_distill=LogitDistillConfig(weight=0.5))
-PER_SESSION = 2
+PER_EPISODE = 2
 """Tokens of an attempt."""
 
 
@@ -43,7 +43,7 @@ def facts_of(rewards):
             "reward": reward,
             "graded": reward,
             "correct": reward == 1,
-            "response_tokens": PER_SESSION,
+            "response_tokens": PER_EPISODE,
             "feedback": k + 1 < len(rewards),
             "has_teacher": k + 1 < len(rewards),
         }
@@ -53,10 +53,10 @@ def facts_of(rewards):
 
 
 class Queue:
-    """Plays what it is told: `problems` is a list of groups, a group a list of sessions, a session
+    """Plays what it is told: `problems` is a list of groups, a group a list of episodes, an episode
     its rewards.
 
-    None in the place of a group: all of its sessions raise.
+    None in the place of a group: all of its episodes raise.
     """
 
     def __init__(self, problems, roles=((Role.ATTEMPT, 0), (Role.ATTEMPT, 1))):
@@ -91,10 +91,10 @@ class Queue:
 
     def get(self, keys, partition_id, select_fields):
         column = {
-            ROLE: lambda r: torch.full((PER_SESSION,), int(r[0])),
+            ROLE: lambda r: torch.full((PER_EPISODE,), int(r[0])),
             FACTS: lambda r: r[2],
-            TURN: lambda r: torch.full((PER_SESSION,), r[1]),
-            "rollout_log_probs": lambda r: torch.full((PER_SESSION,), -9.0),
+            TURN: lambda r: torch.full((PER_EPISODE,), r[1]),
+            "rollout_log_probs": lambda r: torch.full((PER_EPISODE,), -9.0),
         }
         return {f: ragged([column[f](self.rows[key]) for key in keys]) for f in select_fields}
 
@@ -162,7 +162,7 @@ def test_what_is_dropped_leaves_the_queue_and_is_counted_as_spent(sampled):
     )
     assert len(batch.keys) == len(batch.tags)
     assert queue.prompts == {}
-    assert (metrics["session/total"], metrics["session/tokens/total"]) == (4, 4 * PER_SESSION)
+    assert (metrics["session/total"], metrics["session/tokens/total"]) == (4, 4 * PER_EPISODE)
 
 
 def test_the_bound_leaves_dead_groups_in_the_batch_and_says_so(sampled, caplog):

@@ -228,13 +228,13 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
     rewards = torch.tensor(
         [[0.0, 1.0], [0.5, 0.25], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0], [0.0, 1.0]]
     )
-    sessions = in_line(rewards, played, torch.zeros(len(ROWS), dtype=torch.int64))
+    episodes = in_line(rewards, played, torch.zeros(len(ROWS), dtype=torch.int64))
     rows = RowBatch(
         roles,
         torch.ones_like(roles),
         torch.tensor(index),
         torch.tensor([len(values) for values in old]),
-        sessions,
+        episodes,
         torch.cat(old),
         torch.cat(old) - 0.05,
     )

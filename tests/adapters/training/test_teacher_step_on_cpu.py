@@ -166,7 +166,7 @@ def test_the_mean_divergence_is_of_the_rows_that_are_updated(step):
 
 
 @pytest.mark.parametrize(("dropped", "share"), [(0, 1 / 4), (1, 3 / 6)])
-def test_sessions_of_a_group_that_verl_drops_are_lost(step, dropped, share):
-    """Of two groups of two, three sessions are there."""
+def test_episodes_of_a_group_that_verl_drops_are_lost(step, dropped, share):
+    """Of two groups of two, three episodes are there."""
     _, _, metrics = step(config(), **{"rollout_failure/evicted_samples": dropped})
     assert metrics["rltf/session/lost_share"] == pytest.approx(share)

@@ -22,7 +22,7 @@ SETTINGS = [
     "rltf.feedback.provider=flaky",
     "rltf.feedback.guard.action=none",
     "rltf.feedback.acknowledge_leaks=true",
-    # so that the policy gradient is not 0 where all sessions fare alike
+    # so that the policy gradient is not 0 where all episodes fare alike
     "rltf.attempt.estimator=none",
     f"trainer.total_training_steps={STEPS}",
     "trainer.save_freq=1",
@@ -84,14 +84,14 @@ def test_only_first_attempts_with_feedback_have_a_teacher(run: runs.Run, step: i
         assert row["rltf_teacher_ids"].shape == (expected, TOP_K)
         assert row["rltf_teacher_log_probs"].shape == (expected, TOP_K + 1)
         assert row["rltf_teacher_places"].tolist() == list(range(expected))
-    sessions = {
+    episodes = {
         key.rsplit("_", 1)[0]
         for key, padding in zip(record["keys"], record["padding"], strict=True)
         if not padding
     }
-    assert 0 < len(taught) < len(sessions), "feedback for some sessions, not for others"
+    assert 0 < len(taught) < len(episodes), "feedback for some sessions, not for others"
     assert run.metrics()[step - 1]["data"]["rltf/logit_distill/session_share"] == len(taught) / len(
-        sessions
+        episodes
     )
     assert record["settings"]["rltf_logit_tokens"] == sum(
         len(row["responses"]) for _, row in _teacher_inputs(run, step)
@@ -174,7 +174,7 @@ def _record(run: runs.Run, step: int) -> dict[str, Any]:
 def _teacher_inputs(
     run: runs.Run, step: int, record: dict[str, Any] | None = None
 ) -> list[tuple[torch.Tensor, dict]]:
-    """(x_1, row of the first attempt) of every session that has both, found without the code under
+    """(x_1, row of the first attempt) of every episode that has both, found without the code under
     test.
     """
     record = record or _record(run, step)

@@ -36,7 +36,7 @@ from rltf_verl.config import RLTFConfig
 
 LENGTHS = [(5, 2, 7), (17, 7, 1), (0, 6, 12), (9, 3, 4), (0, 5, 8), (4, 4, 6)]
 """Lengths of (x_1, x_0, y) of each row; rows without x_1 have no teacher."""
-TEMPERATURE, LOGIT_WEIGHT, NUM_SESSIONS = 0.7, 2.5, 10.0
+TEMPERATURE, LOGIT_WEIGHT, NUM_EPISODES = 0.7, 2.5, 10.0
 
 
 def make_rows():
@@ -116,7 +116,7 @@ def update_batch(rows, said, asked):
         "temperature": TEMPERATURE,
         "distillation_use_topk": asked.reads_logits,
         "calculate_entropy": not asked.enabled,
-        DENOMINATOR: NUM_SESSIONS,
+        DENOMINATOR: NUM_EPISODES,
     }
     if asked.enabled:
         names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else (TEACHER_SAID,)
