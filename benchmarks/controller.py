@@ -2,7 +2,7 @@
 
 Two runs of the real trainer at the same time, so that both see the same load: verl's own GRPO
 (trainer mode `sync`, its single-turn agent loop, a reward function) and ours with one turn per
-session. Same model (a small Llama with random weights, made on the spot, learning rate 0, so that
+episode. Same model (a small Llama with random weights, made on the spot, learning rate 0, so that
 answers stay as long as they are), same problems, batch, sampling and optimiser settings, log-probs
 of the sampler in both, all rows in the update. `controller_probe.py` reads the clocks:
 

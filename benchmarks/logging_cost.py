@@ -5,7 +5,7 @@ log as it is by default, and two without, which say how far two equal runs diffe
 problems and seeds, learning rate 0. Compared are the seconds of whole steps. `logging_probe.py`
 also adds up what the log's own code took in each process:
 
-worker    writing a session's line, in the agent-loop workers, while other sessions are sampled
+worker    writing an episode's line, in the agent-loop workers, while other episodes are sampled
 trainer   what the trainer waits for between advantages and update
 thread    rows and packing, in a thread beside the trainer
 """

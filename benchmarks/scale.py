@@ -1,7 +1,7 @@
 """How a step grows with horizon, group size and the judge's latency: `python benchmarks/scale.py`.
 
 The real trainer (RLTF-SD) on the CPU with a small random model, learning rate 0: every answer is
-wrong, so every session plays all of its turns. One run per setting, one after the other; medians
+wrong, so every episode plays all of its turns. One run per setting, one after the other; medians
 over the steps after a warm-up. Beside each number stands what the formulas of docs/scale.md say,
 scaled to the first line where they are proportions.
 """
@@ -25,7 +25,7 @@ from trainer_runs import (
     write_numbers,
 )
 
-PROBLEMS, SESSIONS, HORIZON = 8, 4, 2
+PROBLEMS, EPISODES, HORIZON = 8, 4, 2
 LINES: dict[str, dict[str, Any]] = {
     "2 turns": {},
     "1 turn": {"horizon": 1},
@@ -59,12 +59,12 @@ MEASURED = {
 
 def overrides(line: dict[str, Any]) -> list[str]:
     """Of one setting; without a second turn there is nothing to distil."""
-    horizon, sessions = line.get("horizon", HORIZON), line.get("sessions", SESSIONS)
+    horizon, episodes = line.get("horizon", HORIZON), line.get("sessions", EPISODES)
     return [
         f"--config-name={'rltf_grpo_single' if horizon == 1 else 'rltf_sd'}",
         *SETTINGS,
         f"rltf.episode.horizon={horizon}",
-        f"actor_rollout_ref.rollout.n={sessions}",
+        f"actor_rollout_ref.rollout.n={episodes}",
         f"+rltf.feedback.latency_s={line.get('latency_s', 0.0)}",
         f"+rltf.feedback.concurrency={line.get('concurrency', 1024)}",
     ]
@@ -77,8 +77,8 @@ def expected_rows(line: dict[str, Any]) -> float:
 
 
 def expected_wait(line: dict[str, Any]) -> float:
-    """Seconds of judge time in a step: (K − 1) · latency · ⌈sessions / concurrency⌉."""
-    calls = PROBLEMS * line.get("sessions", SESSIONS)
+    """Seconds of judge time in a step: (K − 1) · latency · ⌈episodes / concurrency⌉."""
+    calls = PROBLEMS * line.get("sessions", EPISODES)
     rounds = -(-calls // line.get("concurrency", 1024))
     return float((line.get("horizon", HORIZON) - 1) * line.get("latency_s", 0.0) * rounds)
 

@@ -9,7 +9,7 @@ from rltf_verl.types import Feedback
 
 
 class Slow:
-    """Says the same after `latency_s` seconds, to `concurrency` sessions of a worker at once."""
+    """Says the same after `latency_s` seconds, to `concurrency` episodes of a worker at once."""
 
     name = "slow"
     sees_reference = False

@@ -15,7 +15,7 @@ MB = 2**20
 
 
 def problems_by_step(records: Iterable[dict[str, Any]]) -> dict[int, Counter[tuple[int, int]]]:
-    """Training step -> how often each (problem, session) was played."""
+    """Training step -> how often each (problem, episode) was played."""
     steps: dict[int, Counter[tuple[int, int]]] = defaultdict(Counter)
     for record in records:
         if record["split"] == "train":

@@ -38,7 +38,7 @@ from trainer_runs import (
 )
 from transformers import AutoModelForCausalLM
 
-PROBLEMS, SESSIONS, WARM_UP = 24, 2, 4
+PROBLEMS, EPISODES, WARM_UP = 24, 2, 4
 
 SETTINGS = [
     *STEPS_ONLY,
@@ -49,7 +49,7 @@ SETTINGS = [
     "data.max_prompt_length=64",
     "data.max_response_length=20",
     f"data.train_batch_size={PROBLEMS}",
-    f"actor_rollout_ref.rollout.n={SESSIONS}",
+    f"actor_rollout_ref.rollout.n={EPISODES}",
     "actor_rollout_ref.actor.optim.lr=5e-4",
 ]
 METHODS = {
@@ -108,8 +108,8 @@ def floor(method: str, repeats: int = 5) -> float:
     turns, rows = TURNS_AND_ROWS[method]
     model = AutoModelForCausalLM.from_pretrained(TOKENIZER, dtype=torch.float32)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6)
-    prompts = torch.randint(5, 20, (PROBLEMS * SESSIONS, 30))
-    episodes = torch.randint(5, 20, (PROBLEMS * SESSIONS * rows, 44))
+    prompts = torch.randint(5, 20, (PROBLEMS * EPISODES, 30))
+    episodes = torch.randint(5, 20, (PROBLEMS * EPISODES * rows, 44))
 
     def step() -> None:
         for _ in range(turns):

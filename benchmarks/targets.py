@@ -5,13 +5,13 @@ Ours is what the trainer does between two visits to the transfer queue: read the
 returns, baselines, advantages and the log-prob floor, hand back ragged columns. The loop is written
 the way the release does it: lists of returns and a small tensor of advantages per group, then for
 each row the shifted tokens, log-probs, advantages and mask of prompt and response as lists, made
-tensors at the end. Both start from the same sessions and every advantage is compared. In groups of
-8, two turns at most, 60 % of the sessions with two turns and so three rows (the third is the
+tensors at the end. Both start from the same episodes and every advantage is compared. In groups of
+8, two turns at most, 60 % of the episodes with two turns and so three rows (the third is the
 distillation row); first prompts of 30 to 60 tokens, second ones of 95 to 165, responses of 20 to
 60.
 
-Not in the time of either: sampling, grading, moving data; in ours also the agent loop's work on a
-session, which is done while others are being sampled and is shown on a line of its own. Every size
+Not in the time of either: sampling, grading, moving data; in ours also the agent loop's work on an
+episode, which is done while others are being sampled and is shown on a line of its own. Every size
 is timed several times in turns.
 """
 
@@ -38,7 +38,7 @@ from rich.table import Table
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN, row_columns, session_facts
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN, episode_facts, row_columns
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.training.trained import target_columns
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
@@ -76,7 +76,7 @@ class Session:
 
 
 def play(num_sessions: int) -> list[list[Session]]:
-    """Groups of sessions with random tokens, log-probs and rewards."""
+    """Groups of episodes with random tokens, log-probs and rewards."""
     draw = np.random.default_rng(num_sessions)
 
     def ids(length: int) -> list[int]:
@@ -127,7 +127,7 @@ def loop(groups: list[list[Session]], finish: Callable[[Datum], Datum]) -> list[
 
 
 def _advantages(group: list[Session]) -> torch.Tensor:
-    """[sessions, turns], centred per turn over those that got there."""
+    """[episodes, turns], centred per turn over those that got there."""
     longest = max(len(session.turns) for session in group)
     returns = []
     for session in group:
@@ -174,7 +174,7 @@ class Queue:
         rows: list[tuple[dict[str, torch.Tensor], list[float], list[float]]] = []
         for g, group in enumerate(groups):
             for s, session in enumerate(group):
-                made = rows_of_session(session)
+                made = rows_of_episode(session)
                 self.keys += [f"8c7a6b5c-0c3e-4d8e-9a55-{g:012d}_{s}_{n}" for n in range(len(made))]
                 rows += made
         names = (ROLE, TURN, FACTS)
@@ -204,10 +204,10 @@ def _jagged(rows: Iterable[torch.Tensor]) -> torch.Tensor:
     return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
 
 
-def rows_of_session(
+def rows_of_episode(
     session: Session,
 ) -> list[tuple[dict[str, torch.Tensor], list[float], list[float]]]:
-    """The agent loop's share: columns, log π_old and the sampler's log-probs of a session's
+    """The agent loop's share: columns, log π_old and the sampler's log-probs of an episode's
     rows.
     """
     turns = tuple(
@@ -220,7 +220,7 @@ def rows_of_session(
         for k, turn in enumerate(session.turns)
     )
     episode = Episode(Problem("benchmark", 0, {}, ""), 0, turns)
-    rows, facts = [*attempt_rows(episode), *distill_rows(episode)], session_facts(episode, 2)
+    rows, facts = [*attempt_rows(episode), *distill_rows(episode)], episode_facts(episode, 2)
     return [
         (
             row_columns(row, facts),

@@ -98,7 +98,7 @@ def _algorithms(module: ModuleType) -> None:
 
 @wrapt.when_imported("verl.experimental.agent_loop.agent_loop")
 def _agent_loop(module: ModuleType) -> None:
-    # The public decorator would import the loop class here, in every process that plays no session.
+    # The public decorator would import the loop class here, in every process that plays no episode.
     module._agent_loop_registry["rltf"] = {
         "_target_": "rltf_verl.adapters.rollout.agent_loop.RLTFAgentLoop"
     }

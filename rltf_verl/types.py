@@ -1,6 +1,6 @@
 """The nouns of the project: what crosses a process boundary or a layer. Frozen data.
 
-`K` turns of one session: attempt y_k, grade r_k, feedback f_k about it, which leads to turn k+1.
+`K` turns of one episode: attempt y_k, grade r_k, feedback f_k about it, which leads to turn k+1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Problem:
     env: str
     """Name of the environment that made it and grades it."""
     index: int
-    """Position in its split; with the step and the session it seeds all sampling."""
+    """Position in its split; with the step and the episode it seeds all sampling."""
     data: Mapping[str, Any]
     """The environment's own fields, JSON-serialisable."""
     reference: str
@@ -170,7 +170,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One session at one problem: a line of 1..horizon turns, or a tree when an attempt has several
+    """One episode at one problem: a line of 1..horizon turns, or a tree when an attempt has several
     revisions.
     """
 

@@ -19,9 +19,10 @@ from rltf_verl.envs.code import compare as code_compare
 from rltf_verl.envs.code.text import _fences, last_program
 from rltf_verl.envs.house_style.env import HouseStyle
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
-from rltf_verl.envs.math import env as math_env
+from rltf_verl.envs.math import text as math_text
 from rltf_verl.envs.math import worker as math_worker
-from rltf_verl.envs.reasoning_gym import env as reasoning_gym_bridge
+from rltf_verl.envs.reasoning_gym import feedback as gym_feedback
+from rltf_verl.envs.reasoning_gym import text as gym_text
 from rltf_verl.envs.reasoning_gym.worker import plain_expression
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.envs.text.boxed import extract_boxed, last_box
@@ -149,13 +150,11 @@ READERS: Mapping[str, Reader] = {
     "extract_boxed": boxed,
     "last_box": last_box,
     "last_program": last_program,
-    "math": lambda text: (math_env._human_answer(text), math_env._plainly(text, text)),
+    "math": lambda text: (math_text.said_answer(text), math_text.plainly_equal(text, text)),
     "math words": math_worker._WORDS.fullmatch,
-    "reasoning_gym": reasoning_gym_bridge._answer,
-    "reasoning_gym said": lambda text: reasoning_gym_bridge._reading(
-        Grade(False, True, parsed=text)
-    ),
-    "reasoning_gym shape": reasoning_gym_bridge._shape,
+    "reasoning_gym": gym_text.said_answer,
+    "reasoning_gym said": lambda text: gym_feedback.reading(Grade(False, True, parsed=text)),
+    "reasoning_gym shape": gym_feedback.shape,
     "reasoning_gym expression": plain_expression,
     "printed output": lambda text: code_compare.same_text(text, "1.5 " * 99, 1e-6),
     "feedback audit": says_nothing,

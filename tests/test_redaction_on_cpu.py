@@ -180,7 +180,7 @@ async def test_whatever_a_provider_raises_costs_its_feedback_and_no_more(
         await ask(Raises("", raises=True), None)  # type: ignore[arg-type]
 
 
-async def test_a_session_that_is_ended_ends() -> None:
+async def test_an_episode_that_is_ended_ends() -> None:
     class Waits(Own):
         async def feedback(self, request: object) -> Feedback:
             await asyncio.sleep(60)

@@ -3,7 +3,7 @@ and how varied.
 
     python -m benchmarks.study.answers [OUT] [--show ARM]
 
-Prints one line per arm, seeds taken together; `--show grpo` also prints ten sessions of each of its
+Prints one line per arm, seeds taken together; `--show grpo` also prints ten episodes of each of its
 seeds.
 """
 
@@ -20,7 +20,7 @@ Session = dict[str, Any]
 
 
 def last_test(path: Path) -> list[Session]:
-    """The held-out sessions of a run's last evaluation."""
+    """The held-out episodes of a run's last evaluation."""
     episodes = json.loads(path.read_text())
     last = max(e["step"] for e in episodes)
     return [e for e in episodes if e["step"] == last and e["split"] == "test"]

@@ -3,7 +3,7 @@
     python -m benchmarks.study.crosscheck DEMO_OUT [--steps 85]
 
 DEMO_OUT is what `recipes/demo/run_demo.py --out DEMO_OUT` left. Plays the same steps here and
-compares session by session with the demo's episode log, and held-out accuracy where the demo
+compares episode by episode with the demo's episode log, and held-out accuracy where the demo
 measured it.
 """
 
@@ -28,7 +28,7 @@ NOT_OURS = ("--", "hydra.", "trainer.")
 
 
 def compare(demo: Path, method: str, num_steps: int) -> None:
-    """Print, per step, how many sessions are the same token for token."""
+    """Print, per step, how many episodes are the same token for token."""
     splits = study_env().build(0, NUM_TRAIN, NUM_TEST)
     command = shlex.split((demo / method / "command.txt").read_text())
     config = compose_config(method, [a for a in command if "=" in a and not a.startswith(NOT_OURS)])
@@ -62,7 +62,7 @@ Answers = dict[int, list[list[tuple[str, bool]]]]
 
 
 def _answers(folder: Path, split: str) -> dict[int, Answers]:
-    """step -> problem -> sessions, each a list of (text, right)."""
+    """step -> problem -> episodes, each a list of (text, right)."""
     found: dict[int, Answers] = defaultdict(lambda: defaultdict(list))
     for record in read_episodes(folder):
         if record["split"] == split:

@@ -16,10 +16,10 @@ from transformers import PreTrainedModel
 
 from rltf_verl.adapters.metrics.roles import role_metrics
 from rltf_verl.adapters.training.registered import POLICY_LOSSES
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.losses import TOKEN_LOSSES
 from rltf_verl.algos.pack import pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
-from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import objective_weights, token_objectives
@@ -50,23 +50,23 @@ class Learner:
         )
 
     def update(
-        self, rows: Sequence[Row], session: Sequence[int], sessions: Sessions, step: int
+        self, rows: Sequence[Row], episode: Sequence[int], episodes: EpisodeBatch, step: int
     ) -> dict[str, float]:
         """Train on the rows of one batch; returns the project's metrics of the roles.
 
         Args:
             rows: N rows.
-            session: [N] session of each row.
-            sessions: the S sessions.
+            episode: [N] episode of each row.
+            episodes: the S episodes.
             step: 1-based.
         """
         log_prob = row_log_probs(self.model, rows)
         lengths = [len(row.response_ids) for row in rows]
         old = [values.tolist() for values in log_prob.detach().split(lengths)]
-        batch = pack_rows(rows, session, sessions, old)
+        batch = pack_rows(rows, episode, episodes, old)
         weights = objective_weights(self.rltf, step - 1, self.num_steps)
         targets = compute_targets(batch, self.rltf, weights)
-        denominator = sessions.group.shape[0] * self.response_budget
+        denominator = episodes.group.shape[0] * self.response_budget
         self.optimizer.zero_grad()
         (self._token_sum(log_prob, batch, targets) / denominator).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_grad)

@@ -196,7 +196,7 @@ def mechanism_table(arms: Arms) -> str:
 
 
 def draw(methods: Arms, marks: Arms, picture: Path) -> None:
-    """First answers over sessions, and over SFT steps after feedback modelling alone; what has no
+    """First answers over episodes, and over SFT steps after feedback modelling alone; what has no
     run has no panel.
     """
     panels = [

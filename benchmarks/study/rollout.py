@@ -1,4 +1,4 @@
-"""Sessions in this process: `policy.Policy` on the project's batched CPU generator, all sessions in
+"""Episodes in this process: `policy.Policy` on the project's batched CPU generator, all episodes in
 one batch.
 """
 
@@ -76,12 +76,12 @@ class LocalPolicy:
         ended = ids[-1] == self._tokenizer.eos_token_id
         return Attempt(prompt_ids, ids, tuple(result.log_probs), text, ended)
 
-    def gather(self, sessions: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    def gather(self, episodes: Sequence[Coroutine[None, None, T]]) -> list[T]:
         """Run coroutines that sample from this policy to their end, side by side."""
-        return asyncio.run(self._gather(sessions))
+        return asyncio.run(self._gather(episodes))
 
-    async def _gather(self, sessions: Sequence[Coroutine[None, None, T]]) -> list[T]:
-        everything = asyncio.gather(*sessions)
+    async def _gather(self, episodes: Sequence[Coroutine[None, None, T]]) -> list[T]:
+        everything = asyncio.gather(*episodes)
         while not everything.done():
             for _ in range(HOPS):
                 await asyncio.sleep(0)
@@ -91,6 +91,6 @@ class LocalPolicy:
 
 
 HOPS = 8
-"""Turns of the event loop between tokens, enough for a session to get from one answer to its next
+"""Turns of the event loop between tokens, enough for an episode to get from one answer to its next
 question.
 """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 REVISE = "compact"
 NUM_TRAIN, NUM_TEST = 4000, 100
-NUM_WATCHED, SESSIONS_TESTED = 24, 4
+NUM_WATCHED, EPISODES_TESTED = 24, 4
 """Held-out problems of the curves of teachers; answers to each when testing."""
 
 
@@ -60,7 +60,7 @@ class Scale:
     steps: int = 160
     problems: int = 4
     """Per step."""
-    sessions: int = 4
+    episodes: int = 4
     """Per problem."""
     eval_every: int = 80
     num_test: int = 48
@@ -68,7 +68,7 @@ class Scale:
     """Each has a policy of its own."""
 
 
-QUICK = Scale(steps=2, problems=2, sessions=2, eval_every=1, num_test=4, seeds=(1,))
+QUICK = Scale(steps=2, problems=2, episodes=2, eval_every=1, num_test=4, seeds=(1,))
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Run:
 
     @property
     def preset(self) -> str:
-        """`rltf_<preset>` is its configuration."""
+        """`rltf/method=<preset>` is its configuration."""
         return ARMS[self.arm].preset
 
     def overrides(self, scale: Scale) -> list[str]:
@@ -102,11 +102,11 @@ class Run:
             f"rltf.seed={self.seed}",
             f"data.seed={self.seed}",
             f"data.train_batch_size={scale.problems}",
-            f"actor_rollout_ref.rollout.n={scale.sessions}",
+            f"actor_rollout_ref.rollout.n={scale.episodes}",
         ]
 
     def config(self, scale: Scale) -> DictConfig:
-        """The configuration that `main_ppo --config-name=rltf_<preset>` would have."""
+        """The configuration that `main_ppo --config-name=rltf rltf/method=<preset>` would have."""
         return compose_config(self.preset, self.overrides(scale))
 
 
@@ -134,7 +134,7 @@ def compose_config(method: str, overrides: Sequence[str]) -> DictConfig:
     from hydra import compose, initialize_config_module
 
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose(f"rltf_{method}", list(overrides))
+        return compose("rltf", [f"rltf/method={method}", *overrides])
 
 
 @cache

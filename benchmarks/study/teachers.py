@@ -30,13 +30,13 @@ from benchmarks.study.learner import Learner
 from benchmarks.study.settings import NUM_WATCHED, compose_config, problems
 from benchmarks.study.train import Trainer, accuracies
 from rltf_verl.adapters.training.kept_weights import KeptWeights
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.logit_distill import (
     logit_divergence,
     outcome_log_probs,
     sampled_token,
     top_k_ids,
 )
-from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Row
@@ -73,7 +73,7 @@ BESIDE_TRL = [
 """TRL's teacher reads a text of the problem, for right answers too, and tells of all tokens."""
 
 
-class TaughtLearner(Learner):
+class TeacherLearner(Learner):
     """The study's learner with the teacher's loss beside the roles'."""
 
     def __init__(
@@ -85,7 +85,7 @@ class TaughtLearner(Learner):
         self.divergence = 0.0
 
     def update(
-        self, rows: Sequence[Row], session: Sequence[int], sessions: Sessions, step: int
+        self, rows: Sequence[Row], session: Sequence[int], sessions: EpisodeBatch, step: int
     ) -> dict[str, float]:
         """The teacher's answers, before a graph needs the weights; one update; a step of the
         average.
@@ -167,7 +167,7 @@ def run(arm: str, lr: float, seed: int, args: argparse.Namespace) -> dict[str, A
     ]
     config = compose_config("teacher/sd_logit", [*SETTINGS, *method])
     trainer = Trainer(config, POLICY, problems().train, args.steps)
-    trainer.learner = TaughtLearner(trainer.learner.model, config, trainer.rltf, args.steps)
+    trainer.learner = TeacherLearner(trainer.learner.model, config, trainer.rltf, args.steps)
     curve, held_out, seconds = [], {}, 0.0
     for step in range(args.steps + 1):
         if step:

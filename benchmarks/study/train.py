@@ -1,4 +1,4 @@
-"""One run: play a batch of sessions, make their rows, update once; look at held-out problems every
+"""One run: play a batch of episodes, make their rows, update once; look at held-out problems every
 few steps.
 """
 
@@ -19,15 +19,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from benchmarks.study.controls import control_rows
 from benchmarks.study.learner import Learner
 from benchmarks.study.rollout import LocalPolicy
-from benchmarks.study.settings import SESSIONS_TESTED
+from benchmarks.study.settings import EPISODES_TESTED
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator
 from rltf_verl.adapters.metrics.validation import averaged_info
 from rltf_verl.adapters.startup.checks import checked_parts
-from rltf_verl.algos.pack import pack_sessions
+from rltf_verl.algos.pack import pack_episodes
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import sampling_seed
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import CONTEXT, Episode, Problem, Row
 
 TURNS_TESTED = 2
@@ -67,7 +67,7 @@ class Trained:
     curve: list[dict[str, Any]] = field(default_factory=list)
     """One point per evaluation: step, what was used, accuracies, metrics of the roles."""
     episodes: list[dict[str, Any]] = field(default_factory=list)
-    """Held-out sessions and training sessions of each evaluation's step, to read."""
+    """Held-out episodes and training episodes of each evaluation's step, to read."""
 
 
 class Trainer:
@@ -107,20 +107,20 @@ class Trainer:
         start = time.perf_counter()
         batch = [self.train[i] for i in next(self.order)]
         sessions = [(problem, session) for problem in batch for session in range(self.sessions)]
-        played = self.policy.gather([self._session(problem, s, step) for problem, s in sessions])
+        played = self.policy.gather([self._episode(problem, s, step) for problem, s in sessions])
         episodes = [e for e, _ in played]
         rows, owner = self._controlled(
             [(row, i) for i, (_, own) in enumerate(played) for row in own], step
         )
         groups = [i // self.sessions for i in range(len(episodes))]
-        metrics = self.learner.update(rows, owner, pack_sessions(episodes, groups), step)
+        metrics = self.learner.update(rows, owner, pack_episodes(episodes, groups), step)
         self.generator.set_version(step)
         self.used.add(episodes, rows)
         self.used.seconds += time.perf_counter() - start
         return episodes, metrics
 
     def _controlled(self, owned: list[tuple[Row, int]], step: int) -> tuple[list[Row], list[int]]:
-        """Rows and their sessions, with the feedback that the control puts there."""
+        """Rows and their episodes, with the feedback that the control puts there."""
         problem = [session // self.sessions for _, session in owned]
         rng = random.Random(f"{self.rltf.seed} {step}")
         instead = control_rows(self.control, [row for row, _ in owned], problem, rng)
@@ -132,21 +132,21 @@ class Trainer:
         return [row for row, _ in kept], [owner for _, owner in kept]
 
     def test(self, problems: Sequence[Problem], step: int) -> list[Episode]:
-        """Every problem `SESSIONS_TESTED` times, two turns each, sampled as in training."""
+        """Every problem `EPISODES_TESTED` times, two turns each, sampled as in training."""
         episode = replace(self.rltf.episode, horizon=TURNS_TESTED)
         parts = replace(self.parts, config=replace(self.rltf, episode=episode))
         sessions = [
-            (problem, session) for problem in problems for session in range(SESSIONS_TESTED)
+            (problem, session) for problem in problems for session in range(EPISODES_TESTED)
         ]
         return self.policy.gather(
             [self._play(parts, p, s, step, validate=True) for p, s in sessions]
         )
 
-    async def _session(
+    async def _episode(
         self, problem: Problem, session: int, step: int
     ) -> tuple[Episode, list[Row]]:
         episode = await self._play(self.parts, problem, session, step, validate=False)
-        return episode, await session_rows(self.policy, self._question(problem), episode, self.rltf)
+        return episode, await episode_rows(self.policy, self._question(problem), episode, self.rltf)
 
     async def _play(
         self, parts: Parts, problem: Problem, session: int, step: int, *, validate: bool
@@ -214,7 +214,7 @@ def train(
 
 
 def accuracies(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Means over the sessions of what verl's validation would report: acc, format_ok,
+    """Means over the episodes of what verl's validation would report: acc, format_ok,
     acc_turn_2.
     """
     infos = [averaged_info(e, TURNS_TESTED) for e in episodes]

@@ -35,8 +35,8 @@ class Unlearn(Objective[UnlearnSettings]):
         return (-torch.log1p(-p) * torch.where(mask, weights, 0.0)).sum()
 
 
-def best_first_answer(sessions):
+def best_first_answer(episodes):
     """[S, 1]: the best first reward of each group, in place of the mean."""
-    first = sessions.rewards[:, 0]
-    best = torch.full((sessions.num_groups,), -torch.inf)
-    return best.scatter_reduce(0, sessions.group, first, "amax")[sessions.group].unsqueeze(1)
+    first = episodes.rewards[:, 0]
+    best = torch.full((episodes.num_groups,), -torch.inf)
+    return best.scatter_reduce(0, episodes.group, first, "amax")[episodes.group].unsqueeze(1)

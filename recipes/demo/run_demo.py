@@ -32,7 +32,7 @@ from rltf_verl.data.build import build_parquet
 
 HERE = Path(__file__).resolve().parent
 METHODS = ("grpo", "sd")
-PROBLEMS_PER_STEP, SESSIONS_PER_PROBLEM = 24, 2
+PROBLEMS_PER_STEP, EPISODES_PER_PROBLEM = 24, 2
 FIRST_TURN = re.compile(r"val-core/.*/acc/mean@1")
 
 SETTINGS = [
@@ -44,7 +44,7 @@ SETTINGS = [
     "data.max_prompt_length=64",
     "data.max_response_length=20",
     f"data.train_batch_size={PROBLEMS_PER_STEP}",
-    f"actor_rollout_ref.rollout.n={SESSIONS_PER_PROBLEM}",
+    f"actor_rollout_ref.rollout.n={EPISODES_PER_PROBLEM}",
     "actor_rollout_ref.actor.optim.lr=5e-4",
     "trainer.logger=[file]",
     "trainer.test_freq=17",
@@ -237,7 +237,7 @@ def summary_of(run: Run, steps: int) -> dict[str, float]:
     return {
         "acc_start": run.held_out[0][1],
         "acc_end": run.held_out[-1][1],
-        "rollouts": steps * PROBLEMS_PER_STEP * SESSIONS_PER_PROBLEM,
+        "rollouts": steps * PROBLEMS_PER_STEP * EPISODES_PER_PROBLEM,
         "seconds": round(run.seconds or 0.0, 1),
     }
 
@@ -263,7 +263,7 @@ def main() -> None:
     )
     console.print(
         f"Training one tiny policy twice, {args.steps} steps of {PROBLEMS_PER_STEP} problems x "
-        f"{SESSIONS_PER_PROBLEM} episodes; logs in {out}"
+        f"{EPISODES_PER_PROBLEM} episodes; logs in {out}"
     )
     batches = [[m] for m in METHODS] if args.one_at_a_time else [list(METHODS)]
     runs = play(batches, out, data, args.steps, console)

@@ -26,7 +26,7 @@ def write_dialogues(
     Raises:
         subprocess.CalledProcessError: a command failed; it holds the output of the command.
     """
-    settings, sessions, out = (
+    settings, episodes, out = (
         folder / "settings.yaml",
         folder / "sessions",
         folder / "dialogues.parquet",
@@ -37,10 +37,10 @@ def write_dialogues(
         *(f"endpoint.base_url={judge_url}", "endpoint.model=loopback"),
         *(f"feedback.endpoint.base_url={judge_url}", "feedback.endpoint.model=loopback"),
     ]
-    probe = ["probe", train, "--config", settings, *endpoints, "--log-probs", 0, "--out", sessions]
+    probe = ["probe", train, "--config", settings, *endpoints, "--log-probs", 0, "--out", episodes]
     # A judge that plays the student is never right, hence --wrong-too.
     kept = ["--split", "val", "--revise", revise, "--wrong-too"]
-    for words in (probe, ["log", "export", sessions / "episodes", "--out", out, *kept]):
+    for words in (probe, ["log", "export", episodes / "episodes", "--out", out, *kept]):
         command = [
             sys.executable,
             "-c",

@@ -107,7 +107,7 @@ class Outcome:
     exit_code: int
     steps: list[dict[str, Any]]
     """Metrics of its training steps."""
-    sessions_per_step: int
+    episodes_per_step: int
     """Of the SFT trainer: dialogues."""
     num_steps: int
     """Steps that it should have."""
@@ -129,7 +129,7 @@ class Outcome:
 
     def line(self, name: str) -> tuple[str, ...]:
         """For the table."""
-        rows = sum(round(step.get(ROWS, 1.0) * self.sessions_per_step) for step in self.steps)
+        rows = sum(round(step.get(ROWS, 1.0) * self.episodes_per_step) for step in self.steps)
         right = [step["rltf/turn_1/acc"] for step in self.steps if ROWS in step]
         accuracy = f"{sum(right) / len(right):.2f}" if right else ""
         return (name, f"{self.seconds:.0f}", str(rows), accuracy, str(self.exit_code))
@@ -184,12 +184,12 @@ def run(test: SmokeTest, folder: Path, judge_url: str, timeout: float) -> Outcom
         exit_code = error.returncode
     finally:
         shutil.rmtree(ray_dir, ignore_errors=True)
-    sessions = config.data.train_batch_size * (
+    episodes = config.data.train_batch_size * (
         config.actor_rollout_ref.rollout.n if "rltf" in config else 1
     )
     steps = _steps(folder / "metrics.jsonl")
     return Outcome(
-        time.monotonic() - started, exit_code, steps, sessions, config.trainer.total_training_steps
+        time.monotonic() - started, exit_code, steps, episodes, config.trainer.total_training_steps
     )
 
 

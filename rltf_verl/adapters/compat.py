@@ -123,7 +123,7 @@ class _Once(logging.Filter):
 def warn_once(logger_name: str) -> None:
     """Keep a logger of verl from repeating itself.
 
-    verl 0.9.1 builds an agent loop for every session, and its tokenizer wiring warns there for
+    verl 0.9.1 builds an agent loop for every episode, and its tokenizer wiring warns there for
     every model family that it has no builder for (llama among them).
     """
     logger = logging.getLogger(logger_name)

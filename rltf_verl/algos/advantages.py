@@ -11,56 +11,58 @@ from dataclasses import replace
 
 import torch
 
-from rltf_verl.algos.sessions import Sessions, cohort_mean, cohort_sums, cohorts, joined
+from rltf_verl.algos.episodes import EpisodeBatch, cohort_mean, cohort_sums, cohorts, joined
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config.objectives import Estimator
 
 
-def first_turn_mean(values: torch.Tensor, sessions: Sessions) -> torch.Tensor:
-    """[S] mean of the group's first-turn values, early-stopped sessions included (paper: b⁽⁰⁾),
+def first_turn_mean(values: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
+    """[S] mean of the group's first-turn values, early-stopped episodes included (paper: b⁽⁰⁾),
     those without a verdict not; 0 if there is none.
     """
-    sums, counts = first_turn_sums(values, sessions)
+    sums, counts = first_turn_sums(values, episodes)
     return (sums / counts.clamp(min=1)).to(values.dtype)
 
 
-def first_turn_sums(values: torch.Tensor, sessions: Sessions) -> tuple[torch.Tensor, torch.Tensor]:
+def first_turn_sums(
+    values: torch.Tensor, episodes: EpisodeBatch
+) -> tuple[torch.Tensor, torch.Tensor]:
     """[S] float64 each: sum and number of the group's first-turn values that have a verdict."""
-    known = ~sessions.ungraded[:, 0]
-    of_group = torch.zeros(2, sessions.num_groups, dtype=torch.float64)
-    of_group[0].index_add_(0, sessions.group, torch.where(known, values[:, 0], 0.0).double())
-    of_group[1].index_add_(0, sessions.group, known.double())
-    return of_group[0][sessions.group], of_group[1][sessions.group]
+    known = ~episodes.ungraded[:, 0]
+    of_group = torch.zeros(2, episodes.num_groups, dtype=torch.float64)
+    of_group[0].index_add_(0, episodes.group, torch.where(known, values[:, 0], 0.0).double())
+    of_group[1].index_add_(0, episodes.group, known.double())
+    return of_group[0][episodes.group], of_group[1][episodes.group]
 
 
-def with_neutral_rewards(sessions: Sessions, ungraded: torch.Tensor) -> Sessions:
-    """The same sessions, a turn without a verdict with the mean reward of its cohort's other turns
+def with_neutral_rewards(episodes: EpisodeBatch, ungraded: torch.Tensor) -> EpisodeBatch:
+    """The same episodes, a turn without a verdict with the mean reward of its cohort's other turns
     (0 if it has none).
 
     It then moves no mean of the cohort, and its own reward is no reason for an advantage. Its
     return: `returns`.
 
     Args:
-        sessions: the S sessions.
+        episodes: the S episodes.
         ungraded: [S, M] bool.
     """
-    require_shape(ungraded=(ungraded, tuple(sessions.valid.shape)))
-    where, known = cohorts(sessions), sessions.valid & ~ungraded
+    require_shape(ungraded=(ungraded, tuple(episodes.valid.shape)))
+    where, known = cohorts(episodes), episodes.valid & ~ungraded
     rewards, graded = (
         torch.where(ungraded, cohort_mean(values, where, known), values)
-        for values in (sessions.rewards, sessions.graded)
+        for values in (episodes.rewards, episodes.graded)
     )
-    return replace(sessions, rewards=rewards, graded=graded, ungraded=ungraded)
+    return replace(episodes, rewards=rewards, graded=graded, ungraded=ungraded)
 
 
 def turn_advantages(
     returns: torch.Tensor,
-    sessions: Sessions,
+    episodes: EpisodeBatch,
     estimator: Estimator = "group_mean",
     norm_by_std: bool = False,
 ) -> torch.Tensor:
     """A_m = R_m − b_m for every turn m, 0 for one without a verdict; n is the size of its cohort
-    (`sessions.cohorts`), those without a verdict left out.
+    (`episodes.cohorts`), those without a verdict left out.
 
     group_mean (the paper):  b = mean of the cohort, itself included. Estimates (1 − 1/n) times the
         gradient; alone in its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
@@ -71,14 +73,14 @@ def turn_advantages(
         anybody stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a single line
         has b = 0.
     joined:  b = mean over the group's first attempts and refined answers together
-        (`sessions.joined`), for turns of any number (Critique-GRPO). A refinement that is right
+        (`episodes.joined`), for turns of any number (Critique-GRPO). A refinement that is right
         lowers what its first attempt is worth.
     first_turn:  b = mean first-turn return of the group. Asks later turns to beat the first.
     none:  b = 0. Unbiased, largest variance.
 
     Args:
         returns: [S, M] from `discounted_returns`.
-        sessions: the S sessions.
+        episodes: the S episodes.
         estimator: which baseline.
         norm_by_std: divide by the unbiased standard deviation of the cohort + 1e-8 (`joined`: of
             the group's first attempts and refined answers); a lone turn gets 0.
@@ -86,11 +88,11 @@ def turn_advantages(
     Returns:
         [S, M] advantages, 0 where not valid.
     """
-    require_shape(returns=(returns, tuple(sessions.valid.shape)))
+    require_shape(returns=(returns, tuple(episodes.valid.shape)))
     where, members = (
-        joined(sessions) if estimator == "joined" else (cohorts(sessions), sessions.valid)
+        joined(episodes) if estimator == "joined" else (cohorts(episodes), episodes.valid)
     )
-    graded = members & ~sessions.ungraded
+    graded = members & ~episodes.ungraded
     sums, counts = cohort_sums(returns, where, graded)
     own = returns.double()
     if estimator in ("group_mean", "joined"):
@@ -100,10 +102,10 @@ def turn_advantages(
     elif estimator == "ragged":
         baseline = (cohort_sums(returns, where, members)[0] - own) / (where.lines - 1).clamp(min=1)
     elif estimator == "first_turn":
-        baseline = first_turn_mean(own, sessions).unsqueeze(1)
+        baseline = first_turn_mean(own, episodes).unsqueeze(1)
     else:
         baseline = torch.zeros_like(own)
-    advantages = torch.where(sessions.valid & ~sessions.ungraded, own - baseline, 0.0)
+    advantages = torch.where(episodes.valid & ~episodes.ungraded, own - baseline, 0.0)
     if norm_by_std:
         deviation = torch.where(graded, own - sums / counts.clamp(min=1), 0.0)
         squares, _ = cohort_sums(deviation**2, where, members)

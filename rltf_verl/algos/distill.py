@@ -7,66 +7,66 @@ from __future__ import annotations
 import torch
 
 from rltf_verl.algos.advantages import first_turn_mean, first_turn_sums, turn_advantages
-from rltf_verl.algos.sessions import Sessions, depth
+from rltf_verl.algos.episodes import EpisodeBatch, depth
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config.objectives import Baseline
 
 
 def distill_advantages(
-    returns: torch.Tensor, sessions: Sessions, baseline: Baseline, norm_by_std: bool = False
+    returns: torch.Tensor, episodes: EpisodeBatch, baseline: Baseline, norm_by_std: bool = False
 ) -> torch.Tensor:
     """a_m: the advantage of answer m as an answer to the *first* prompt; read at the last turn of a
     line.
 
-    first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all sessions,
+    first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all episodes,
         early-stopped ones included. It vanishes only when the student is right without feedback.
-    leave_one_out:  the same without the session's own first reward; 0 in a group of one.
+    leave_one_out:  the same without the episode's own first reward; 0 in a group of one.
     joined (Critique-GRPO):  the answer against the group's first attempts and refined answers
         together.
     second_turn (the paper's ablation):  a = A, the answer against its siblings of the same turn. It
         collapses once feedback makes every sibling right.
     second_turn_padded:  `second_turn` as the release has it: it reads A at the *group's* last turn,
-        hence 0 for a session that stopped earlier (horizon above 2). A defect, kept for comparing
+        hence 0 for an episode that stopped earlier (horizon above 2). A defect, kept for comparing
         numbers.
     none:  a = r.
     rejection (the paper's ablation):  a = 1 for a correct answer, else 0: rejection sampling.
 
     Args:
         returns: [S, M] discounted returns (used by `joined` and the second-turn ones).
-        sessions: the S sessions.
+        episodes: the S episodes.
         baseline: which of them.
         norm_by_std: `joined` only: divide by the standard deviation of what is compared.
 
     Returns:
         [S, M] advantages; of no meaning for first turns, which are not distilled.
     """
-    require_shape(returns=(returns, tuple(sessions.valid.shape)))
-    rewards = sessions.rewards
+    require_shape(returns=(returns, tuple(episodes.valid.shape)))
+    rewards = episodes.rewards
     if baseline == "first_turn":
-        return rewards - first_turn_mean(rewards, sessions).unsqueeze(1)
+        return rewards - first_turn_mean(rewards, episodes).unsqueeze(1)
     if baseline == "leave_one_out":
-        return _leave_one_out(rewards, sessions)
+        return _leave_one_out(rewards, episodes)
     if baseline == "none":
         return rewards
     if baseline == "rejection":
-        return sessions.correct.to(rewards.dtype)
+        return episodes.correct.to(rewards.dtype)
     if baseline == "joined":
-        return turn_advantages(returns, sessions, "joined", norm_by_std)
-    advantages = turn_advantages(returns, sessions)
-    return advantages if baseline == "second_turn" else _zero_before_longest(advantages, sessions)
+        return turn_advantages(returns, episodes, "joined", norm_by_std)
+    advantages = turn_advantages(returns, episodes)
+    return advantages if baseline == "second_turn" else _zero_before_longest(advantages, episodes)
 
 
-def _leave_one_out(rewards: torch.Tensor, sessions: Sessions) -> torch.Tensor:
-    sums, n = (each.to(rewards.dtype) for each in first_turn_sums(rewards, sessions))
+def _leave_one_out(rewards: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
+    sums, n = (each.to(rewards.dtype) for each in first_turn_sums(rewards, episodes))
     others = (sums - rewards[:, 0]) / (n - 1).clamp(min=1)  # who has no verdict has no later answer
     return torch.where(n > 1, 1.0, 0.0).unsqueeze(1) * (rewards - others.unsqueeze(1))
 
 
-def _zero_before_longest(advantages: torch.Tensor, sessions: Sessions) -> torch.Tensor:
-    depths = depth(sessions)
-    longest = torch.zeros(sessions.num_groups, dtype=torch.int64)
-    longest.scatter_reduce_(0, sessions.group, depths.amax(dim=1), "amax")
-    return torch.where(depths == longest[sessions.group].unsqueeze(1), advantages, 0.0)
+def _zero_before_longest(advantages: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
+    depths = depth(episodes)
+    longest = torch.zeros(episodes.num_groups, dtype=torch.int64)
+    longest.scatter_reduce_(0, episodes.group, depths.amax(dim=1), "amax")
+    return torch.where(depths == longest[episodes.group].unsqueeze(1), advantages, 0.0)
 
 
 def floor_mask(log_probs: torch.Tensor, floor: float | None) -> torch.Tensor:

@@ -13,8 +13,9 @@ from itertools import chain
 import torch
 
 from rltf_verl.algos.advantages import with_neutral_rewards
-from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.targets import RowBatch
+from rltf_verl.moved import tell_lost_names
 from rltf_verl.types import TECHNICAL_STOPS, Episode, Row
 
 
@@ -24,11 +25,11 @@ def pad(values: Sequence[Sequence[float]], dtype: torch.dtype, fill: float = 0.0
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=fill)
 
 
-def pack_sessions(episodes: Sequence[Episode], group: Sequence[int]) -> Sessions:
+def pack_episodes(episodes: Sequence[Episode], group: Sequence[int]) -> EpisodeBatch:
     """S episodes, and the group of each."""
     parents = [[-1 if t.parent is None else t.parent for t in e.turns] for e in episodes]
     stops = [[t.stop for t in e.turns] for e in episodes]
-    sessions = Sessions(
+    batch = EpisodeBatch(
         rewards=pad([[t.reward for t in e.turns] for e in episodes], torch.float32),
         correct=pad([[t.grade.correct for t in e.turns] for e in episodes], torch.bool),
         valid=pad([[True] * len(e.turns) for e in episodes], torch.bool),
@@ -38,22 +39,22 @@ def pack_sessions(episodes: Sequence[Episode], group: Sequence[int]) -> Sessions
         cut=pad([[stop in TECHNICAL_STOPS for stop in own] for own in stops], torch.bool),
     )
     return with_neutral_rewards(
-        sessions, pad([[stop == "ungraded" for stop in own] for own in stops], torch.bool)
+        batch, pad([[stop == "ungraded" for stop in own] for own in stops], torch.bool)
     )
 
 
 def pack_rows(
     rows: Sequence[Row],
-    session: Sequence[int],
-    sessions: Sessions,
+    episode: Sequence[int],
+    episodes: EpisodeBatch,
     old_log_probs: Sequence[Sequence[float]],
 ) -> RowBatch:
     """The tokens of rows, one row after the other.
 
     Args:
         rows: N rows of any role.
-        session: [N] session of each row, 0..S−1.
-        sessions: the S sessions.
+        episode: [N] episode of each row, 0..S−1.
+        episodes: the S episodes.
         old_log_probs: [N] lists, as long as the rows: log π_old of each row's tokens under its own
             prompt.
     """
@@ -62,9 +63,9 @@ def pack_rows(
     return RowBatch(
         role=in_a_row((row.role for row in rows), torch.int64),
         turn=in_a_row((row.turn for row in rows), torch.int64),
-        session=torch.tensor(list(session), dtype=torch.int64).repeat_interleave(lengths),
+        episode=torch.tensor(list(episode), dtype=torch.int64).repeat_interleave(lengths),
         lengths=lengths,
-        sessions=sessions,
+        episodes=episodes,
         old_log_probs=in_a_row(old_log_probs, torch.float32),
         sampler_log_probs=in_a_row(sampler, torch.float32),
     )
@@ -73,3 +74,6 @@ def pack_rows(
 def in_a_row(values: Iterable[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
     """Ragged lists -> [L], one after the other."""
     return torch.tensor(list(chain.from_iterable(values)), dtype=dtype)
+
+
+tell_lost_names(__name__)

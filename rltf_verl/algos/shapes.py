@@ -1,6 +1,6 @@
 """Executable shapes: the first line of every equation in this package.
 
-Legend: `N` rows, `T` response tokens (padded), `S` sessions, `K` turns.
+Legend: `N` rows, `T` response tokens (padded), `S` episodes, `K` turns.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from functools import reduce
 
 import torch
 
-from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.moved import tell_lost_names
 from rltf_verl.types import SAMPLED
@@ -19,20 +19,20 @@ BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class RowBatch:
-    """L tokens: the responses of N rows of S sessions, one row after the other. Padding rows of the
+    """L tokens: the responses of N rows of S episodes, one row after the other. Padding rows of the
     trainer are not in here.
     """
 
     role: torch.Tensor
     """[L] integers: `Role` of each token, CONTEXT where it trains nothing."""
     turn: torch.Tensor
-    """[L] integers: turn of the session that each token is credited with."""
-    session: torch.Tensor
-    """[L] integers, 0..S−1: session of each token."""
+    """[L] integers: turn of the episode that each token is credited with."""
+    episode: torch.Tensor
+    """[L] integers, 0..S−1: episode of each token."""
     lengths: torch.Tensor
     """[N] tokens of each row, 1 or more."""
-    sessions: Sessions
-    """The S sessions."""
+    episodes: EpisodeBatch
+    """The S episodes."""
     old_log_probs: torch.Tensor
     """[L] log π_old of the tokens under their *row's* prompt."""
     sampler_log_probs: torch.Tensor
@@ -43,7 +43,7 @@ class RowBatch:
         require_shape(
             role=(self.role, shape),
             turn=(self.turn, shape),
-            session=(self.session, shape),
+            episode=(self.episode, shape),
             old_log_probs=(self.old_log_probs, shape),
             sampler_log_probs=(self.sampler_log_probs, shape),
         )
@@ -75,13 +75,13 @@ def has_role(role: torch.Tensor, *roles: int) -> torch.Tensor:
 
 
 def look_up(
-    tables: torch.Tensor, session: torch.Tensor, table: torch.Tensor, turn: torch.Tensor
+    tables: torch.Tensor, episode: torch.Tensor, table: torch.Tensor, turn: torch.Tensor
 ) -> torch.Tensor:
     """[L] `tables[session, table, turn]` of [S, R, M] tables; by one index, which may be of 32
     bits, in half the time.
     """
     _, num_tables, num_turns = tables.shape
-    place = (session * num_tables).add(table).mul_(num_turns).add_(turn)
+    place = (episode * num_tables).add(table).mul_(num_turns).add_(turn)
     return tables.flatten().index_select(0, place)
 
 
@@ -99,7 +99,7 @@ def sampled_tokens(role: torch.Tensor) -> torch.Tensor:
 
 def of_turns(batch: RowBatch, turns: torch.Tensor) -> torch.Tensor:
     """[S, M] values of turns -> [L], that of the turn which each token is credited with."""
-    return turns[batch.session.long(), batch.turn.long()]
+    return turns[batch.episode.long(), batch.turn.long()]
 
 
 tell_lost_names(__name__)

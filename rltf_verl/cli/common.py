@@ -152,11 +152,11 @@ def require_all(missing: int, failures: list[str]) -> None:
         )
 
 
-def require_grades(sessions: list[Any]) -> None:
+def require_grades(episodes: list[Any]) -> None:
     """Raise ValueError if the grader failed at every answer."""
     from rltf_verl.runlog.turns import grader_trouble
 
-    said, all_failed = grader_trouble(sessions)
+    said, all_failed = grader_trouble(episodes)
     if all_failed:
         raise ValueError(f"{said}. Mend the grader, then evaluate into a new folder")
 
@@ -185,7 +185,7 @@ def play(folder: Any) -> list[str]:
         TextColumn("first answers right {task.fields[right]}"),
     )
     progress = Progress(*columns, console=Console(stderr=True))
-    task = progress.add_task("", total=folder.num_sessions, completed=len(known), right="–")
+    task = progress.add_task("", total=folder.num_episodes, completed=len(known), right="–")
     verdicts: list[bool] = []
 
     def ended(episode: Any) -> None:

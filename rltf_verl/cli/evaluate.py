@@ -84,16 +84,16 @@ def evaluate(
     )
     folder = Folder(out, settings, questions, samples)
     failures = play(folder)
-    sessions = folder.sessions()
-    if sessions:
+    episodes = folder.episodes()
+    if episodes:
         _report(
-            folder.by_source(sessions),
+            folder.by_source(episodes),
             {"evaluation": settings.facts(), "samples": samples},
             out,
             bootstrap_seed,
         )
-    require_all(folder.num_sessions - len(sessions), failures)
-    require_grades(sessions)
+    require_all(folder.num_episodes - len(episodes), failures)
+    require_grades(episodes)
 
 
 def results(
@@ -113,17 +113,17 @@ def results(
             f"{log}: no validation episodes{'' if step is None else f' of step {step}'} in it"
         )
     last = max(record["step"] for record in held_out)
-    sessions = [record for record in held_out if record["step"] == last]
-    _report(_by_source(sessions, last), {"log": log.name, "step": last}, out, bootstrap_seed)
+    episodes = [record for record in held_out if record["step"] == last]
+    _report(_by_source(episodes, last), {"log": log.name, "step": last}, out, bootstrap_seed)
 
 
-def _by_source(sessions: list[dict[str, Any]], step: int) -> dict[str, list[dict[str, Any]]]:
+def _by_source(episodes: list[dict[str, Any]], step: int) -> dict[str, list[dict[str, Any]]]:
     """`step N` -> all episodes; with several data sources in them, `step N, source` -> its own."""
     apart: dict[str, list[dict[str, Any]]] = {}
-    for record in sessions:
+    for record in episodes:
         apart.setdefault(record.get("source") or _made_source(record), []).append(record)
     if len(apart) == 1:
-        return {f"step {step}": sessions}
+        return {f"step {step}": episodes}
     return {f"step {step}, {source}": found for source, found in sorted(apart.items())}
 
 
@@ -144,7 +144,7 @@ def _report(by_source: dict[str, list[Any]], facts: dict[str, Any], out: Path, s
     from rltf_verl.report.evaluation.show import notes, pass_table, plot, round_table, turn_table
     from rltf_verl.report.terminal.console import show_table
 
-    found = {name: evaluated(sessions, seed) for name, sessions in by_source.items()}
+    found = {name: evaluated(episodes, seed) for name, episodes in by_source.items()}
     for name, result in found.items():
         typer.echo(f"{name}: {'. '.join(notes(result))}")
         for table in (turn_table(result), round_table(result), pass_table(result)):

@@ -86,11 +86,11 @@ def probe(
         played = _Played(
             told, file, problems, out or Path(scratch), rounds, config, max_prompt_chars
         )
-        if played.sessions:
-            _tell_grader_trouble(played.sessions)
+        if played.episodes:
+            _tell_grader_trouble(played.episodes)
             _report(*played.probe(log_probs, bootstrap_seed), out, as_json)
         require_all(played.missing, played.failures)
-        require_grades(played.sessions)
+        require_grades(played.episodes)
 
 
 class _Played:
@@ -113,8 +113,8 @@ class _Played:
         self._plan, self._evaluation = plan_to_play(told, rounds, env, config, prompt_budget)
         folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
         self.failures = play(folder)
-        self.sessions = folder.sessions()
-        self.missing = folder.num_sessions - len(self.sessions)
+        self.episodes = folder.episodes()
+        self.missing = folder.num_episodes - len(self.episodes)
 
     def probe(self, most: int, seed: int) -> tuple[Any, str]:
         """What there is to say, and why distances are not known."""
@@ -126,11 +126,11 @@ class _Played:
         gap, not_known = None, "--log-probs 0"
         try:
             if most:
-                scored = scored_answers(self._evaluation, self.sessions, self._questions, most)
+                scored = scored_answers(self._evaluation, self.episodes, self._questions, most)
                 gap = gap_of(*asyncio.run(scored), seed)
         except NotKnownError as error:
             not_known = str(error)
-        return _probe(self._plan, self.sessions, gap, seed), not_known
+        return _probe(self._plan, self.episodes, gap, seed), not_known
 
 
 def _read(log: Any, step: int | None, told: Any, config: Path | None, seed: int) -> tuple[Any, str]:
@@ -154,24 +154,24 @@ def _read(log: Any, step: int | None, told: Any, config: Path | None, seed: int)
     return _probe(plan, records, None, seed), "a log holds no log-probs"
 
 
-def _tell_grader_trouble(sessions: list[Any]) -> None:
+def _tell_grader_trouble(episodes: list[Any]) -> None:
     from rltf_verl.runlog.turns import grader_trouble
 
-    said, _ = grader_trouble(sessions)
+    said, _ = grader_trouble(episodes)
     if said is not None:
         typer.echo(said, err=True)
 
 
-def _probe(plan: Any, sessions: list[Any], gap: Any, seed: int) -> Any:
+def _probe(plan: Any, episodes: list[Any], gap: Any, seed: int) -> Any:
     from rltf_verl.evaluate.probe_reader import reader
     from rltf_verl.report.probe.finding import Probe
     from rltf_verl.report.probe.judge import judge_load
     from rltf_verl.report.probe.measures import measure
 
     terms = plan.terms
-    load = None if terms is None else judge_load(sessions, plan.run, terms)
+    load = None if terms is None else judge_load(episodes, plan.run, terms)
     found = measure(
-        sessions, plan.run, reader(plan.env, plan.rltf.feedback.guard, plan.phrases), seed
+        episodes, plan.run, reader(plan.env, plan.rltf.feedback.guard, plan.phrases), seed
     )
     return Probe(found, plan.run, plan.setting, load, gap)
 

@@ -11,16 +11,13 @@ from typing import Annotated, Any, Literal
 from rltf_verl.config.episode_log import EpisodeLogConfig
 from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
 from rltf_verl.config.objectives import (
-    SOURCES,
     AttemptConfig,
     CritiqueConfig,
     DistillConfig,
     FeedbackModelingConfig,
     ImitateConfig,
-    LogitDistillConfig,
     MentionsConfig,
     Scheduled,
-    TeacherConfig,
     check_shares,
     own_objectives,
 )
@@ -33,6 +30,7 @@ from rltf_verl.config.reading import (
     require,
     require_choices,
 )
+from rltf_verl.config.teacher import SOURCES, LogitDistillConfig, TeacherConfig
 from rltf_verl.kinds import Within, type_hints
 
 __all__ = [

@@ -34,7 +34,7 @@ def dialogues(
     only_solved: bool = True,
     split: str | None = "train",
 ) -> Iterator[dict[str, Any]]:
-    """One row per line of every session of the split, in the order of the log.
+    """One row per line of every episode of the split, in the order of the log.
 
     Args:
         records: of an episode log.
@@ -54,7 +54,7 @@ def dialogues(
 
 
 def first_prompt(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The first prompt of a session as chat messages."""
+    """The first prompt of an episode as chat messages."""
     return [*record.get("context", []), {"role": "user", "content": record["question"]}]
 
 

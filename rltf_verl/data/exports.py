@@ -152,7 +152,7 @@ def write_table(
 
 
 class _Known:
-    """What the sessions at one problem said; dicts for their order."""
+    """What the episodes at one problem said; dicts for their order."""
 
     def __init__(self, prompt: list[dict[str, str]]) -> None:
         self.prompt = prompt

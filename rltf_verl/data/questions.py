@@ -1,4 +1,4 @@
-"""A dataset's rows as sessions ask them."""
+"""A dataset's rows as episodes ask them."""
 
 from __future__ import annotations
 

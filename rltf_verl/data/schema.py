@@ -122,7 +122,7 @@ def _is_ours(info: Mapping[str, Any]) -> bool:
 
 
 def same_everywhere(indices: Sequence[Any]) -> bool:
-    """Whether several rows have one index: their sessions would be sampled with the same seeds."""
+    """Whether several rows have one index: their episodes would be sampled with the same seeds."""
     return len(indices) > 1 and len(set(map(str, indices))) == 1
 
 

@@ -40,7 +40,7 @@ class GradeUnavailable(Exception):
     """No verdict on this answer could be had, through no fault of the answer: a judge that is down,
     say.
 
-    The session ends there, and the answer counts neither for nor against the policy. An answer at
+    The episode ends there, and the answer counts neither for nor against the policy. An answer at
     which the grader breaks or runs out of time is another matter: that is graded wrong.
 
     Args:
@@ -58,7 +58,7 @@ class Env(Protocol):
     Instances are cheap, stateless and safe to share between threads; options are constructor
     arguments with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. An
     environment whose `grade` waits for other processes (a sandbox, a worker pool, a judge) has a
-    class attribute `blocking = True`: sessions then call it in a thread, and the others go on. One
+    class attribute `blocking = True`: episodes then call it in a thread, and the others go on. One
     that asks judges declares them as `judges` (`judge.gateway.judges_of`). One whose hints are
     somebody else's words, who knows the reference, has `quotes_others = True`: the leak guard then
     reads them.
@@ -113,7 +113,7 @@ class FindsCandidates(Protocol):
 
 @runtime_checkable
 class GradesAsync(Protocol):
-    """An environment that waits for an answer over the network, e.g. of a judge. Sessions call it
+    """An environment that waits for an answer over the network, e.g. of a judge. Episodes call it
     and not `grade`.
     """
 

@@ -15,7 +15,7 @@ from rltf_verl.judge.gateway import Judge, Opener, judges_of
 
 @dataclass(frozen=True)
 class Parts:
-    """What sessions are played by; the same object for every session of a process."""
+    """What episodes are played by; the same object for every episode of a process."""
 
     config: RLTFConfig
     env: Env
@@ -35,7 +35,7 @@ class Parts:
 
     @property
     def judges(self) -> tuple[Judge, ...]:
-        """Those that a session may ask; several of equal settings share one runtime."""
+        """Those that an episode may ask; several of equal settings share one runtime."""
         return judges_of(self.env) + judges_of(self.provider)
 
     @property

@@ -1,4 +1,4 @@
-"""From the block `rltf.feedback` to the provider that sessions ask: recorded and guarded as it
+"""From the block `rltf.feedback` to the provider that episodes ask: recorded and guarded as it
 says.
 """
 

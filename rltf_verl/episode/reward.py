@@ -1,5 +1,5 @@
-"""From a grade to the reward of a turn, and from the rewards of a session's turns to what is learnt
-from.
+"""From a grade to the reward of a turn, and from the rewards of an episode's turns to what is
+learnt from.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
     `Turn.unshaped`.
 
     Args:
-        turns: of one session, parents before their children, with `graded_reward`.
+        turns: of one episode, parents before their children, with `graded_reward`.
         config: d = `turn_decay`, c = `progress_coef`, λ = `repetition_coef`.
     """
     return [

@@ -41,18 +41,18 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     group: Group | None = None,
     horizon: int | None = None,
 ) -> Episode:
-    """Play one session.
+    """Play one episode.
 
     Args:
         parts: environment, provider, and the configuration: horizon, failure policy.
         policy: the sampler.
         problem: what is asked.
         messages: the first prompt as chat messages, as the dataset holds it.
-        session_id: which of the group's sessions this is.
+        session_id: which of the group's episodes this is.
         validate: selects the early-stop rule; validation never branches, and always asks for
             feedback.
-        seed_of: place in the session (`seeds.place_of`) -> sampling seed.
-        group: the other sessions of this problem, which are told how far this one is; None if it
+        seed_of: place in the episode (`seeds.place_of`) -> sampling seed.
+        group: the other episodes of this problem, which are told how far this one is; None if it
             plays alone.
         horizon: most answer turns, where that is fewer than `EpisodeConfig.horizon`.
 
@@ -63,26 +63,27 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
         FeedbackUnavailable: only with `on_error="raise"`.
     """
     most = parts.config.episode.horizon
-    session = _Session(
-        parts,
-        policy,
-        problem,
-        tuple(messages),
-        session_id,
-        validate,
-        seed_of,
-        group,
-        horizon or most,
+    question = tuple(messages)
+    tree = _Tree(
+        parts=parts,
+        policy=policy,
+        problem=problem,
+        question=question,
+        session_id=session_id,
+        validate=validate,
+        seed_of=seed_of,
+        group=group,
+        horizon=horizon or most,
     )
     try:
         first = await policy.encode(messages)
-        root = await session.play(first, tuple(messages), before=(), branch=0)
+        root = await tree.grow(first, question, before=(), branch=0)
     finally:
         if group is not None:
             group.ended(session_id)
     turns = shaped(_flat(root), parts.config.reward)
-    cut_to = session.horizon if session.horizon < most else None
-    episode = Episode(problem, session_id, tuple(turns), session.num_shortened, cut_to)
+    cut_to = tree.horizon if tree.horizon < most else None
+    episode = Episode(problem, session_id, tuple(turns), tree.num_shortened, cut_to)
     if validate or not parts.config.teaches:
         return episode
     return await with_teachers(parts, policy, episode, messages, seed_of, group)
@@ -97,8 +98,8 @@ class _Node:
 
 
 @dataclass
-class _Session:
-    """What all turns of one session share."""
+class _Tree:
+    """What all turns of one episode share."""
 
     parts: Parts
     policy: Policy
@@ -111,7 +112,7 @@ class _Session:
     horizon: int
     num_shortened: int = 0
 
-    async def play(
+    async def grow(
         self,
         prompt_ids: tuple[int, ...],
         messages: tuple[Message, ...],
@@ -119,7 +120,7 @@ class _Session:
         branch: int,
         prompt: str | None = None,
     ) -> _Node:
-        """Sample the next attempt and, unless the session ends there, what follows it."""
+        """Sample the next attempt and, unless the episode ends there, what follows it."""
         attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(len(before), branch)))
         turn = replace(await _graded(self.parts, self.problem, attempt), prompt=prompt)
         if self.group is not None:
@@ -148,12 +149,13 @@ class _Session:
         self.num_shortened += revision.shortened
         if revision.ids is None:
             return _Node(replace(turn, stop="prompt_too_long"))
-        branches = range(self._width(len(before))) if self._width(len(before)) > 1 else (branch,)
-        plays = [
-            self.play(revision.ids, revision.messages, (*before, turn), b, revision.text)
+        width = self._width(len(before))
+        branches = range(width) if width > 1 else (branch,)
+        below = [
+            self.grow(revision.ids, revision.messages, (*before, turn), b, revision.text)
             for b in branches
         ]
-        return _Node(turn, await _together(plays))
+        return _Node(turn, await _together(below))
 
     def _stop_when_solved(self) -> bool:
         episode = self.parts.config.episode
@@ -166,7 +168,7 @@ class _Session:
         return config.asks_for_teacher and wanted and not self.validate
 
     async def _is_asked(self, turn: Turn, depth: int) -> bool:
-        """Whether feedback is wanted (`FeedbackConfig.ask`). A session that plays alone is its own
+        """Whether feedback is wanted (`FeedbackConfig.ask`). An episode that plays alone is its own
         group.
         """
         feedback = self.parts.config.feedback
@@ -229,7 +231,7 @@ class _Session:
             )
         except (
             Exception
-        ) as error:  # a text that no tokenizer takes must not cost the session, nor verl its group
+        ) as error:  # a text that no tokenizer takes must not cost the episode, nor verl its group
             where = f"episode {self.session_id} of problem {self.problem.index}"
             lost.name("no prompt could be made of feedback", where, error)
             raise FeedbackUnavailable(
@@ -255,7 +257,7 @@ async def _graded(parts: Parts, problem: Problem, attempt: Attempt) -> Turn:
         return Turn(
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
         )
-    except Exception as error:  # a grader is user code; its failure must not cost the session
+    except Exception as error:  # a grader is user code; its failure must not cost the episode
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))
 

@@ -1,4 +1,4 @@
-"""All randomness of a session from where it stands in the run, so that a resumed run samples the
+"""All randomness of an episode from where it stands in the run, so that a resumed run samples the
 same answers.
 """
 
@@ -25,12 +25,12 @@ def sampling_seed(
 
     Args:
         base: `rltf.seed`.
-        validate: validation or training session.
+        validate: validation or training episode.
         step: global step.
         source: `data_source` of the problem: concatenated datasets share indices.
         index: of the problem.
         session_id: within the group.
-        place: which sample of the session (`place_of`).
+        place: which sample of the episode (`place_of`).
         draw: how often the step has drawn the problem before.
     """
     split = "val" if validate else "train"
@@ -40,13 +40,13 @@ def sampling_seed(
 
 
 def place_of(turn: int, branch: int = 0, what: str = "") -> str:
-    """Name of one sample of a session: 0-based turn, revision of the branched attempt, and what is
+    """Name of one sample of an episode: 0-based turn, revision of the branched attempt, and what is
     sampled there.
     """
     return f"{turn}{f'.{branch}' if branch else ''}{f'/{what}' if what else ''}"
 
 
-def seeds_of_session(
+def seeds_of_episode(
     base: int | None,
     *,
     validate: bool,
@@ -57,12 +57,12 @@ def seeds_of_session(
     pair_sessions: bool,
     draw: int = 0,
 ) -> Callable[[str], int]:
-    """Place in the session -> its seed; the arguments are those of `sampling_seed`.
+    """Place in the episode -> its seed; the arguments are those of `sampling_seed`.
 
     Without a base (`rltf.seed=null`) the seeds are those of base 0: the engine gets none of them,
     providers do.
 
-    Sessions 2i and 2i+1 of a run with `rltf.episode.pair_sessions` share their first answer, and
+    Episodes 2i and 2i+1 of a run with `rltf.episode.pair_sessions` share their first answer, and
     nothing else.
     """
 

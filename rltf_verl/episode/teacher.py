@@ -25,7 +25,7 @@ from rltf_verl.types import Episode, Message, Problem, TeacherPrompt, Turn
 
 
 def known_beforehand(parts: Parts, problem: Problem) -> dict[str, str]:
-    """Each thing that a teacher can read; empty what it does not read, or what only a session
+    """Each thing that a teacher can read; empty what it does not read, or what only an episode
     brings.
     """
     told, sources = dict.fromkeys(SOURCES, ""), parts.config.teacher.sources
@@ -57,10 +57,10 @@ async def with_teachers(
     Args:
         parts: environment and configuration.
         policy: encodes, and knows the budget.
-        episode: a training session, played to its end.
+        episode: a training episode, played to its end.
         question: the first prompt.
-        seed_of: place in the session -> seed; chooses among siblings.
-        group: the other sessions of the problem.
+        seed_of: place in the episode -> seed; chooses among siblings.
+        group: the other episodes of the problem.
     """
     config = parts.config.teacher
     chosen = _chosen(config, episode)
@@ -77,7 +77,7 @@ async def with_teachers(
             continue
         try:
             teacher = await _prompt(parts, policy, turns, k, question, told)
-        except Exception as error:  # a text that no tokenizer takes must not cost the session
+        except Exception as error:  # a text that no tokenizer takes must not cost the episode
             where = f"episode {episode.session_id} of problem {episode.problem.index}"
             lost.name("no teacher's prompt could be made", where, error)
             continue
@@ -100,7 +100,7 @@ def _chosen(config: TeacherConfig, episode: Episode) -> list[int]:
 async def _sibling(
     parts: Parts, episode: Episode, seed_of: Callable[[str], int], group: Group | None
 ) -> str:
-    """Another session's right answer, of whichever turn; empty without one."""
+    """Another episode's right answer, of whichever turn; empty without one."""
     if group is None:
         return ""
     wait_s = parts.config.feedback.ask_wait_s

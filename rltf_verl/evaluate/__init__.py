@@ -1,3 +1,3 @@
-"""Sessions against an OpenAI-compatible endpoint: the episode code of training, without the
+"""Episodes against an OpenAI-compatible endpoint: the episode code of training, without the
 trainer.
 """

@@ -28,7 +28,7 @@ class PolicyEndpoint(Endpoint):
     may_say_nothing: ClassVar[bool] = True
 
     temperature: float | None = 1.0
-    """null leaves it to the endpoint; 0 gives all sessions of a problem one answer."""
+    """null leaves it to the endpoint; 0 gives all episodes of a problem one answer."""
     max_tokens: int | None = 2048
     """Longest answer in tokens, `data.max_response_length` of a training run; null leaves it to the
     endpoint.
@@ -43,7 +43,7 @@ class PolicyEndpoint(Endpoint):
 
 
 class EndpointPolicy:
-    """`policy.Policy` of one session.
+    """`policy.Policy` of one episode.
 
     Args:
         gateway: asks the endpoint.

@@ -1,4 +1,4 @@
-"""The folder of an evaluation: what it is of, its sessions, what is missing."""
+"""The folder of an evaluation: what it is of, its episodes, what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Folder:
         path: made if needed.
         evaluation: settings.
         questions: rows of the dataset.
-        samples: sessions per row.
+        samples: episodes per row.
 
     Raises:
         ValueError: the folder holds another evaluation; names what differs.
@@ -38,7 +38,7 @@ class Folder:
         self._evaluation, self._questions, self._samples = evaluation, questions, samples
         self._log = path / "episodes"
         self._about = path / "evaluation.json"
-        self.num_sessions = len(questions) * samples
+        self.num_episodes = len(questions) * samples
         self._now = json.loads(
             json.dumps({"evaluation": evaluation.facts(), "rows": list(map(_digest, questions))})
         )
@@ -62,7 +62,7 @@ class Folder:
         return rows
 
     def known(self) -> dict[Place, Record]:
-        """Sessions that are played."""
+        """Episodes that are played."""
         return finished(self._log, len(self._questions), self._samples)
 
     def player(self, ended: Callable[[Episode | None], None]) -> Player:
@@ -78,8 +78,8 @@ class Folder:
         unfinished.replace(self._about)
         return player
 
-    def sessions(self) -> list[Record]:
-        """What there are results of, by row and session, whatever order they ended in."""
+    def episodes(self) -> list[Record]:
+        """What there are results of, by row and episode, whatever order they ended in."""
         return [
             record
             for _, record in sorted(
@@ -87,10 +87,10 @@ class Folder:
             )
         ]
 
-    def by_source(self, sessions: Sequence[Record]) -> dict[str, list[Record]]:
-        """The sessions, apart by `data_source` as verl's metrics are."""
+    def by_source(self, episodes: Sequence[Record]) -> dict[str, list[Record]]:
+        """The episodes, apart by `data_source` as verl's metrics are."""
         apart: dict[str, list[Record]] = defaultdict(list)
-        for record in sessions:
+        for record in episodes:
             apart[self._questions[int(record["uid"])].source].append(record)
         return dict(sorted(apart.items()))
 

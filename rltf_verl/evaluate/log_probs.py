@@ -21,7 +21,7 @@ from rltf_verl.evaluate.play import Record
 from rltf_verl.evaluate.settings import Evaluation
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply, ScoredReply
-from rltf_verl.report.evaluation.table import problem_of
+from rltf_verl.report.evaluation.table import problem_key
 from rltf_verl.report.probe.log_probs import Scored
 from rltf_verl.runlog.turns import lines
 from rltf_verl.types import Attempt, Feedback, Grade, Message, Turn
@@ -36,24 +36,24 @@ class NotKnownError(Exception):
 
 @dataclass(frozen=True)
 class _Answer:
-    session: Record
+    episode: Record
     text: str
     first: tuple[Message, ...]
     own: tuple[Message, ...]
 
 
 async def scored_answers(
-    evaluation: Evaluation, sessions: Sequence[Record], questions: Sequence[Question], most: int
+    evaluation: Evaluation, episodes: Sequence[Record], questions: Sequence[Question], most: int
 ) -> tuple[list[Scored], int]:
-    """Log-probs of the last answers of the first `most` sessions that have a later one, and how
+    """Log-probs of the last answers of the first `most` episodes that have a later one, and how
     many were asked for.
 
     Raises:
-        NotKnownError: the endpoint gives none, or there is no such session.
+        NotKnownError: the endpoint gives none, or there is no such episode.
     """
-    played = ((session, lines(session["turns"])[-1]) for session in sessions)
+    played = ((episode, lines(episode["turns"])[-1]) for episode in episodes)
     chosen = [
-        (session, line) for session, line in played if len(line) > 1 and line[-1]["text"].strip()
+        (episode, line) for episode, line in played if len(line) > 1 and line[-1]["text"].strip()
     ][:most]
     if not chosen:
         raise NotKnownError("no episode has a second answer")
@@ -87,7 +87,7 @@ async def scored_answers(
 async def _answer(
     policy: EndpointPolicy,
     config: EpisodeConfig,
-    session: Record,
+    episode: Record,
     line: Sequence[Record],
     question: tuple[Message, ...],
 ) -> _Answer:
@@ -95,7 +95,7 @@ async def _answer(
     conversation, prompt = question, question
     for before in line[:-1]:
         conversation, prompt = await _next(policy, config, conversation, question, before)
-    return _Answer(session, line[-1]["text"], question, prompt)
+    return _Answer(episode, line[-1]["text"], question, prompt)
 
 
 async def _next(
@@ -131,7 +131,7 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
     first, own = (_of_the_answer(reply, answer.text) for reply in replies)
     if first is None or own is None or len(first) != len(own):
         return None
-    return Scored(problem_of(answer.session), first, own)
+    return Scored(problem_key(answer.episode), first, own)
 
 
 def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:

@@ -1,4 +1,4 @@
-"""Play the sessions of an evaluation that its log does not hold yet."""
+"""Play the episodes of an evaluation that its log does not hold yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from rltf_verl.data.questions import Question
 from rltf_verl.envs.base import NeedsMachine
 from rltf_verl.episode.run import run_episode
-from rltf_verl.episode.seeds import seeds_of_session
+from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.evaluate.settings import Evaluation
 from rltf_verl.feedback.base import FeedbackUnavailable
@@ -23,11 +23,11 @@ from rltf_verl.types import Episode
 
 Record = Mapping[str, Any]
 Place = tuple[str, int]
-"""Row of the dataset, as the log's `uid`, and session."""
+"""Row of the dataset, as the log's `uid`, and episode."""
 
 
 def finished(folder: Path, num_rows: int, samples: int) -> dict[Place, Record]:
-    """Sessions of the first rows and samples that a log holds, each once."""
+    """Episodes of the first rows and samples that a log holds, each once."""
     found: dict[Place, Record] = {}
     for record in read_episodes(folder) if folder.is_dir() else []:
         if (
@@ -41,17 +41,17 @@ def finished(folder: Path, num_rows: int, samples: int) -> dict[Place, Record]:
 
 @dataclass
 class Player:
-    """Plays sessions; what an endpoint's silence has cut short is not kept, so that the next run
+    """Plays episodes; what an endpoint's silence has cut short is not kept, so that the next run
     asks again.
 
-    The same goes, with `feedback.on_error=raise`, for a session without feedback.
+    The same goes, with `feedback.on_error=raise`, for an episode without feedback.
 
     Args:
         evaluation: settings.
         questions: rows of the dataset.
-        samples: sessions per row.
+        samples: episodes per row.
         folder: of the episode log.
-        ended: told of each session that has ended; None for one that has no answer.
+        ended: told of each episode that has ended; None for one that has no answer.
 
     Raises:
         ValueError: an environment that cannot work on this machine.
@@ -63,7 +63,7 @@ class Player:
     folder: Path
     ended: Callable[[Episode | None], None]
     failures: list[str] = field(default_factory=list)
-    """Why sessions have no answer, one line each."""
+    """Why episodes have no answer, one line each."""
 
     def __post_init__(self) -> None:
         env = self.evaluation.parts.env
@@ -73,16 +73,16 @@ class Player:
         self._log = EpisodeLog(self.folder, worker="eval")
 
     async def play(self, known: Mapping[Place, Record]) -> None:
-        """Play all sessions but the known ones, as many at once as the endpoint may be asked at
+        """Play all episodes but the known ones, as many at once as the endpoint may be asked at
         once.
         """
         self._runtime = JudgeRuntime(self.evaluation.policy)
         self._slots = asyncio.Semaphore(self.evaluation.policy.limits.max_concurrency)
         tasks = []
         for row in range(len(self.questions)):
-            open_sessions = [s for s in range(self.samples) if (str(row), s) not in known]
-            group = self._group(row, known) if open_sessions else Group(0)
-            tasks += [asyncio.create_task(self._session(row, s, group)) for s in open_sessions]
+            open_episodes = [s for s in range(self.samples) if (str(row), s) not in known]
+            group = self._group(row, known) if open_episodes else Group(0)
+            tasks += [asyncio.create_task(self._episode(row, s, group)) for s in open_episodes]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -92,7 +92,7 @@ class Player:
             await self._runtime.aclose()
 
     def _group(self, row: int, known: Mapping[Place, Record]) -> Group:
-        """The sessions of a row, those that were played earlier as far as they got."""
+        """The episodes of a row, those that were played earlier as far as they got."""
         group = Group(self.samples)
         for session_id in range(self.samples):
             record = known.get((str(row), session_id))
@@ -102,9 +102,9 @@ class Player:
                 group.ended(session_id)
         return group
 
-    async def _session(self, row: int, session_id: int, group: Group) -> None:
+    async def _episode(self, row: int, session_id: int, group: Group) -> None:
         question, config = self.questions[row], self.evaluation.parts.config
-        seed_of = seeds_of_session(
+        seed_of = seeds_of_episode(
             config.seed,
             validate=True,
             step=self.evaluation.step,

@@ -19,13 +19,13 @@ def reader(env: Env, guard: GuardConfig, phrases: Sequence[str]) -> Reader:
     """Looks at every text by the guard's rules, whatever the guard did."""
     settings = GuardSettings(parts=guard.parts, overlap=guard.overlap)
 
-    def tells(session: Record, feedback: str, attempt: str) -> bool | None:
-        """None for a session of another environment, and where the log does not hold all of the
+    def tells(episode: Record, feedback: str, attempt: str) -> bool | None:
+        """None for an episode of another environment, and where the log does not hold all of the
         problem.
         """
-        if session["env"] != env.name or session.get("task") is None:
+        if episode["env"] != env.name or episode.get("task") is None:
             return None
-        problem = Problem(session["env"], session["index"], session["task"], session["reference"])
+        problem = Problem(episode["env"], episode["index"], episode["task"], episode["reference"])
         try:
             return bool(find_leaks(env, problem, feedback, attempt, settings))
         except Exception:  # environments are user code, and logs may be of an older one

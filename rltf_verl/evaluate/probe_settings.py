@@ -1,4 +1,4 @@
-"""What `rltf probe` is told: the sizes of the run to come, and what its sessions are played by."""
+"""What `rltf probe` is told: the sizes of the run to come, and what its episodes are played by."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def plan_to_play(
 ) -> tuple[Plan, Evaluation]:
     """From the words of the command line.
 
-    Sessions are played as training plays them: they end when solved if its own do, and do not
+    Episodes are played as training plays them: they end when solved if its own do, and do not
     branch.
 
     Args:
@@ -130,7 +130,7 @@ def plan_to_play(
 def plan_of_log(
     told: Mapping[str, Any], log: Path, records: Sequence[Record], config: Path | None
 ) -> Plan:
-    """Of sessions that were played: what the log or the files of an evaluation or probe beside it
+    """Of episodes that were played: what the log or the files of an evaluation or probe beside it
     say of themselves, a config and words.
 
     Raises:
@@ -244,7 +244,7 @@ def _loaded(config: Path) -> Any:
 
 
 def _usual_group(records: Sequence[Record]) -> int:
-    """The most common number of sessions of a group; 2 if they play alone, which no run does."""
+    """The most common number of episodes of a group; 2 if they play alone, which no run does."""
     usual = Counter(Counter(map(group_of, records)).values()).most_common(1)[0][0]
     return max(2, usual)
 

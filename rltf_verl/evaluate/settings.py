@@ -93,7 +93,7 @@ def rltf_block(
     fixed: Mapping[str, Any],
     provider: str = "verifier",
 ) -> RLTFConfig:
-    """What sessions are played by.
+    """What episodes are played by.
 
     Args:
         told: as of `evaluation`.

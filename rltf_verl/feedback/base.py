@@ -58,7 +58,7 @@ class FeedbackRequest:
     seed: int
     """For all randomness of the provider."""
     group: Group | None = None
-    """The other sessions of this problem, for providers that show one what another found; None if
+    """The other episodes of this problem, for providers that show one what another found; None if
     it plays alone.
     """
     quote: Literal["answer", "all", "none"] = "answer"
@@ -71,7 +71,7 @@ for a fresh start), the answer, which it states, or the group's attempts, which 
 
 
 class FeedbackProvider(Protocol):
-    """Turns an attempt into text feedback. One instance per process, shared by all its sessions.
+    """Turns an attempt into text feedback. One instance per process, shared by all its episodes.
 
     Three more attributes are optional: `subject` (`subject_of`), `tells_answer`
     (`tells_answer_of`) and `judges`, the judges that it or a provider inside it asks
@@ -109,7 +109,7 @@ def tells_answer_of(provider: FeedbackProvider) -> bool:
 async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
     """`provider.feedback`, without secrets, and with whatever it raises as FeedbackUnavailable.
 
-    A provider is user code; how it fails must not decide what happens to the session.
+    A provider is user code; how it fails must not decide what happens to the episode.
     """
     try:
         said = await provider.feedback(request)
@@ -130,7 +130,7 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
 
 
 def _is_cancelled() -> bool:
-    """Whether it is this session that somebody ends, and not a task that the provider waited
+    """Whether it is this episode that somebody ends, and not a task that the provider waited
     for.
     """
     task = asyncio.current_task()

@@ -15,7 +15,7 @@ def call_key(request: FeedbackRequest) -> str:
     feedback on it.
 
     Not of the place in the data or of the seed: the same attempt at the same problem may be
-    answered from a record, whichever run and session it comes from.
+    answered from a record, whichever run and episode it comes from.
     """
     problem = request.problem
     said = [

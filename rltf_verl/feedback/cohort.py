@@ -1,4 +1,4 @@
-"""What sessions that one process plays at the same time know of each other's feedback."""
+"""What episodes that one process plays at the same time know of each other's feedback."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from rltf_verl.types import Problem
 
 Member = tuple[Hashable, int]
-"""A group's key and a session of it."""
+"""A group's key and an episode of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Feedback that a session's provider gave, whoever reads it."""
+    """Feedback that an episode's provider gave, whoever reads it."""
 
     problem: Problem
     text: str
@@ -26,13 +26,13 @@ class Cohort:
     """The groups of one call of the worker: a step's (or a validation's) problems, as far as this
     process plays them.
 
-    A session is past a turn when its provider has spoken there, or has nothing to say, or the
-    session plays a later turn or no more. Whoever waits is past the turn itself, so nobody waits in
+    An episode is past a turn when its provider has spoken there, or has nothing to say, or the
+    episode plays a later turn or no more. Whoever waits is past the turn itself, so nobody waits in
     a circle (as in `group.Group`).
 
     Args:
         keys: of the groups, in the data's order.
-        size: sessions per group.
+        size: episodes per group.
     """
 
     def __init__(self, keys: Sequence[Hashable], size: int) -> None:
@@ -43,7 +43,7 @@ class Cohort:
         self._changed = asyncio.Event()
 
     def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
-        """A session has got past a 0-based turn, with what its provider said there."""
+        """An episode has got past a 0-based turn, with what its provider said there."""
         if remark is not None:
             self._said.setdefault(turn, {})[member] = remark
         self._past[member] = max(turn, self._past.get(member, -1))
@@ -52,9 +52,9 @@ class Cohort:
         self._changed = asyncio.Event()
 
     async def said(self, turn: int, wait_s: float) -> list[Remark]:
-        """What was said at 0-based `turn`, in the order of the data and the sessions.
+        """What was said at 0-based `turn`, in the order of the data and the episodes.
 
-        Waits until all sessions are past the turn, at most `wait_s`: so it does not depend on who
+        Waits until all episodes are past the turn, at most `wait_s`: so it does not depend on who
         is faster, and a resumed run finds the same.
         """
         deadline = asyncio.get_running_loop().time() + wait_s

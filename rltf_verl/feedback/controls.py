@@ -27,7 +27,7 @@ class _Control:
 
     Args:
         inner: block `{provider: …, its options}`.
-        wait_s: longest wait for the other problems' sessions.
+        wait_s: longest wait for the other problems' episodes.
 
     Raises:
         ValueError: a value that cannot be, or what the inner provider raises.

@@ -12,7 +12,7 @@ INCORRECT = "Your previous attempt was incorrect."
 class CorrectnessProvider:
     """The verdict as one sentence, in the release's words.
 
-    A correct attempt gets the other sentence. It is only asked about when sessions go on after a
+    A correct attempt gets the other sentence. It is only asked about when episodes go on after a
     correct answer.
     """
 

@@ -1,4 +1,4 @@
-"""What the sessions of one problem know of each other: how far each is, and who has solved it."""
+"""What the episodes of one problem know of each other: how far each is, and who has solved it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from rltf_verl.feedback.cohort import Cohort, Remark
 
 ENDED = 1 << 30
-"""Progress of a session that plays no more."""
+"""Progress of an episode that plays no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A correct attempt of one session."""
+    """A correct attempt of one episode."""
 
     turn: int
     """0-based."""
@@ -25,16 +25,16 @@ class Solution:
 
 @dataclass
 class Group:
-    """The sessions of one problem. They all run in one process and one event loop, so nothing here
+    """The episodes of one problem. They all run in one process and one event loop, so nothing here
     is locked.
 
-    Whoever waits here waits for sessions to get as far as it is itself. The session that is
+    Whoever waits here waits for episodes to get as far as it is itself. The episode that is
     furthest behind therefore never waits, which is why they cannot wait for each other in a circle;
-    a session that is never started costs the others the bounded wait.
+    an episode that is never started costs the others the bounded wait.
     """
 
     size: int
-    """How many sessions there are."""
+    """How many episodes there are."""
     key: Hashable = None
     """Of the group in its cohort."""
     cohort: Cohort | None = None
@@ -48,14 +48,14 @@ class Group:
         self._inside = Cohort([self.key], self.size)
 
     def graded(self, session_id: int, turn: int, text: str, *, correct: bool) -> None:
-        """A session's attempt of 0-based `turn` has its grade."""
+        """An episode's attempt of 0-based `turn` has its grade."""
         if correct:
             self._solutions.add(Solution(turn, session_id, text))
         self._advance(session_id, turn)
         self.past(session_id, turn - 1)
 
     def ended(self, session_id: int) -> None:
-        """A session plays no more, however it ended."""
+        """An episode plays no more, however it ended."""
         self._advance(session_id, ENDED)
         self.past(session_id, ENDED)
 
@@ -69,7 +69,7 @@ class Group:
         return await self._inside.said(turn, wait_s)
 
     async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
-        """What other sessions had solved by 0-based `turn`, in a fixed order.
+        """What other episodes had solved by 0-based `turn`, in a fixed order.
 
         Waits until all of them are that far, at most `wait_s`: so what is found does not depend on
         who is faster, and a resumed run finds the same.
@@ -83,11 +83,11 @@ class Group:
         return sorted(found, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float) -> bool:
-        """Whether no session of the group, this one included, has solved the problem by 0-based
+        """Whether no episode of the group, this one included, has solved the problem by 0-based
         `turn`.
 
-        Waits as `solutions` does, but no longer than until somebody has. A session that is not that
-        far after `wait_s` counts as one that failed.
+        Waits as `solutions` does, but no longer than until somebody has. An episode that is not
+        that far after `wait_s` counts as one that failed.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         while not self._solved_by(turn) and not self._all_at(turn):
@@ -128,7 +128,7 @@ class Groups:
         self._groups: OrderedDict[Hashable, Group] = OrderedDict()
 
     def announce(self, keys: Sequence[Hashable], size: int) -> None:
-        """Make the groups of a cohort, before any of its sessions is played."""
+        """Make the groups of a cohort, before any of its episodes is played."""
         cohort = Cohort(keys, size)
         for key in keys:
             self._remember(key, Group(size, key, cohort))

@@ -107,7 +107,7 @@ class HumanProvider:
 class _Answers:
     """What people have answered so far, in files that grow while we look.
 
-    The folder is looked at once per `poll_s` at most, however many sessions wait.
+    The folder is looked at once per `poll_s` at most, however many episodes wait.
 
     Args:
         folder: with `answers*.jsonl`, `{"id": …, "text": …}` a line; a later answer to the same id

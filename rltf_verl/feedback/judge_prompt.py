@@ -26,7 +26,7 @@ class Style:
     marker: str = "Critique:"
     """What the feedback follows in the reply."""
     conversation: bool = False
-    """The judge sees all attempts of the session and what it said to each, not just the last
+    """The judge sees all attempts of the episode and what it said to each, not just the last
     attempt.
     """
     subject: Subject = "attempt"

@@ -1,4 +1,4 @@
-"""The release's dual-critique set-up: of two sessions with the same first answer, one hears an
+"""The release's dual-critique set-up: of two episodes with the same first answer, one hears an
 expert, one itself.
 """
 
@@ -15,11 +15,11 @@ from rltf_verl.types import Feedback
 
 
 class PairedProvider:
-    """Even sessions ask one provider, odd ones another; use with `rltf.episode.pair_sessions=true`.
+    """Even episodes ask one provider, odd ones another; use with `rltf.episode.pair_sessions=true`.
 
     Args:
-        even: the even sessions' block, `{provider: …, its options}`.
-        odd: the odd sessions' block.
+        even: the even episodes' block, `{provider: …, its options}`.
+        odd: the odd episodes' block.
 
     Raises:
         ValueError: a block without `provider`, or what the two providers raise.
@@ -38,7 +38,7 @@ class PairedProvider:
         )
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """The feedback of this session's provider, under that provider's name. Raises
+        """The feedback of this episode's provider, under that provider's name. Raises
         FeedbackUnavailable.
         """
         return await self.pair[request.session_id % 2].feedback(request)

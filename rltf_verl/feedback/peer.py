@@ -1,4 +1,4 @@
-"""Feedback from a sibling: another session's correct attempt at the same problem, when the group
+"""Feedback from a sibling: another episode's correct attempt at the same problem, when the group
 has one.
 """
 
@@ -18,8 +18,8 @@ INTRODUCTION = f"{INCORRECT} Another attempt at the same question was correct:"
 class PeerProvider:
     """Quotes an attempt that solved the problem no later than this turn.
 
-    It waits until the group's other sessions are as far as this one, so that the choice does not
-    depend on who is faster. Sessions wait only for those behind them, so never in a circle, and
+    It waits until the group's other episodes are as far as this one, so that the choice does not
+    depend on who is faster. Episodes wait only for those behind them, so never in a circle, and
     never longer than `wait_s`.
 
     What it quotes *is* an answer, so it counts as seeing the reference.
@@ -47,7 +47,7 @@ class PeerProvider:
         self.wait_s, self.num_words = wait_s, num_words
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """A sibling's solution. Raises FeedbackUnavailable if no session of the group has solved
+        """A sibling's solution. Raises FeedbackUnavailable if no episode of the group has solved
         the problem.
         """
         if request.turns[-1].grade.correct:

@@ -21,7 +21,7 @@ NEEDED = {"key", "settings", "seed", "time", "provider"}
 class ReplayProvider:
     """Answers what was answered before, keyed by everything that was said up to the attempt.
 
-    The very call of the recorded run (same seed, step, session and turn) gets the very outcome,
+    The very call of the recorded run (same seed, step, episode and turn) gets the very outcome,
     failures included; the same attempt at another place gets an answer that was given to it, always
     the same one. The whole record is read at start.
 

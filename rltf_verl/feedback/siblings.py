@@ -22,12 +22,12 @@ ROOM = 0.8
 
 
 class SiblingsProvider:
-    """Asks another provider about each attempt, and shows every failed session of the group the
+    """Asks another provider about each attempt, and shows every failed episode of the group the
     same text: all attempts of this turn that failed, each with its feedback.
 
-    Short attempts come first, as many as fit the prompt. A session waits until the others are as
+    Short attempts come first, as many as fit the prompt. An episode waits until the others are as
     far as it is itself, so never in a circle and never longer than `wait_s`; the text then does not
-    depend on who is faster. Played alone, a session sees its own attempt.
+    depend on who is faster. Played alone, an episode sees its own attempt.
 
     Args:
         each: block `{provider: …, its options}`: who speaks of each attempt.

@@ -11,7 +11,7 @@ from rltf_verl.types import Feedback
 
 
 class TryAgainProvider:
-    """A fixed sentence. A correct attempt, where sessions go on after one, is told that it was
+    """A fixed sentence. A correct attempt, where episodes go on after one, is told that it was
     correct.
 
     Args:

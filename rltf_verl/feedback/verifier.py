@@ -23,7 +23,7 @@ class VerifierProvider:
 
     Args:
         level: `verdict`, `location`, `hint` or `full`; each says more than the one before. A list
-            is by turn: the k-th is for the k-th attempt of a session, the last also for all later
+            is by turn: the k-th is for the k-th attempt of an episode, the last also for all later
             ones.
 
     Raises:
@@ -62,7 +62,7 @@ class VerifierProvider:
             text = clean_text(env.explain(request.problem, attempt, turn.grade, level))
         except (
             Exception
-        ) as error:  # environments are user code; their failure must not cost the session
+        ) as error:  # environments are user code; their failure must not cost the episode
             failure = because(self.name, f"explain() of environment {env.name} failed: ", error)
         else:
             if text.strip():

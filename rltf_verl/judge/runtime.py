@@ -208,7 +208,7 @@ class JudgeRuntime:
         except asyncio.CancelledError:
             self.stats.count("faults/abandoned")
             raise
-        # whatever else a client library raises is a fault like others, never a lost session
+        # whatever else a client library raises is a fault like others, never a lost episode
         except Exception as error:
             outcome = Fault("connection", type(error).__name__)
         finally:

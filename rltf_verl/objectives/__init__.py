@@ -10,7 +10,7 @@ from typing import Any
 from rltf_verl.config import ConfigError, NamedOptions, RLTFConfig
 from rltf_verl.config.objectives import check_shares
 from rltf_verl.config.reading import build
-from rltf_verl.objectives.attempt import Attempt
+from rltf_verl.objectives.attempt import AttemptObjective
 from rltf_verl.objectives.base import VERL_REDUCES, Now, Objective
 from rltf_verl.objectives.critique import Critique
 from rltf_verl.objectives.distill import Distill
@@ -30,14 +30,14 @@ __all__ = [
 ]
 
 BUILT_IN: Mapping[str, tuple[type[Objective[Any]], int]] = {
-    "attempt": (Attempt, Role.ATTEMPT),
+    "attempt": (AttemptObjective, Role.ATTEMPT),
     "critique": (Critique, Role.CRITIQUE),
     "distill": (Distill, Role.DISTILL),
     "imitate": (Imitate, Role.IMITATE),
     "feedback_modeling": (FeedbackModeling, Role.FEEDBACK),
     "logit_distill": (LogitDistill, CONTEXT),
 }
-"""Block of the config -> objective, and the role of its tokens; in the order of a session's rows.
+"""Block of the config -> objective, and the role of its tokens; in the order of an episode's rows.
 """
 
 

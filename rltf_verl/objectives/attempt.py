@@ -8,14 +8,15 @@ from typing import Any
 import torch
 
 from rltf_verl.algos.advantages import turn_advantages
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.returns import discounted_returns
-from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import AttemptConfig
+from rltf_verl.moved import tell_lost_names
 from rltf_verl.objectives.base import Now, Objective
 
 
-class Played(Objective[Any]):
+class TurnObjective(Objective[Any]):
     """What has the advantage of a turn as it was played."""
 
     sampled = True
@@ -26,14 +27,14 @@ class Played(Objective[Any]):
         compared = self.config.attempt.estimator in ("group_mean", "leave_one_out", "ragged")
         return compared and self.config.episode.branch_turn is None
 
-    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+    def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] advantage of each turn, by `rltf.gamma` and the estimator of `rltf.attempt`."""
-        returns = discounted_returns(sessions, self.config.gamma)
+        returns = discounted_returns(episodes, self.config.gamma)
         own = self.config.attempt
-        return turn_advantages(returns, sessions, own.estimator, own.norm_by_std)
+        return turn_advantages(returns, episodes, own.estimator, own.norm_by_std)
 
 
-class Attempt(Played):
+class AttemptObjective(TurnObjective):
     """The turns' own tokens. Their rows are there anyway (`episode.rows.attempt_rows`)."""
 
     Settings, enabled = AttemptConfig, True
@@ -71,3 +72,6 @@ class Attempt(Played):
         """How far sampler and actor differ at most."""
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         return {"sampler_log_prob_diff/max": float(gap.abs().max())}
+
+
+tell_lost_names(__name__)

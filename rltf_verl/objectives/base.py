@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.role_loss import supervised_loss
 from rltf_verl.algos.schedule import scheduled_weight
-from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.objectives import Scheduled, Shareable
@@ -75,7 +75,7 @@ class Objective(Generic[S]):
 
     @property
     def acts(self) -> bool:
-        """Whether the sessions of this configuration bring it anything."""
+        """Whether the episodes of this configuration bring it anything."""
         return self.enabled
 
     def weight(self, now: Now) -> float:
@@ -92,7 +92,7 @@ class Objective(Generic[S]):
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
-        """The rows that it makes of a training session.
+        """The rows that it makes of a training episode.
 
         Args:
             policy: encodes text, and knows the text of tokens.
@@ -105,11 +105,11 @@ class Objective(Generic[S]):
         """An attempt row, with the role of those tokens that train nothing yet and are its own."""
         return row
 
-    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+    def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] weight, before the coefficient, of its tokens by the turn that they are credited
         with.
         """
-        return torch.ones_like(sessions.rewards)
+        return torch.ones_like(episodes.rewards)
 
     def damped(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor
@@ -154,8 +154,8 @@ class Objective(Generic[S]):
         """
         return supervised_loss(log_prob, weights, mask)
 
-    def lives(self, sessions: Sessions) -> torch.Tensor | None:
-        """[S] bool: sessions that it trains on, where it has no tokens of its own to tell."""
+    def lives(self, episodes: EpisodeBatch) -> torch.Tensor | None:
+        """[S] bool: episodes that it trains on, where it has no tokens of its own to tell."""
         return None
 
     def refusals(

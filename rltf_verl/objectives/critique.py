@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from rltf_verl.config import CritiqueConfig
 from rltf_verl.episode.rows import whole_row
-from rltf_verl.objectives.attempt import Played
+from rltf_verl.objectives.attempt import TurnObjective
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Role, Row
 
 
-class Critique(Played):
+class Critique(TurnObjective):
     """A critique that the policy wrote has the advantage of the turn that it led to."""
 
     Settings = CritiqueConfig

@@ -9,9 +9,9 @@ from typing import Any, Literal, cast
 import torch
 
 from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
+from rltf_verl.algos.episodes import EpisodeBatch, by_graded_rewards
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.role_loss import distill_loss
-from rltf_verl.algos.sessions import Sessions, by_graded_rewards
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns
 from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline, is_own
@@ -44,9 +44,9 @@ class Distill(Objective[DistillConfig]):
         """See `distill_rows`."""
         return distill_rows(episode, self.settings.answer)
 
-    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+    def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] a of each turn (`algos.distill.distill_advantages`)."""
-        unshaped = by_graded_rewards(sessions)
+        unshaped = by_graded_rewards(episodes)
         returns = discounted_returns(unshaped, self.config.gamma)
         by_std = self.config.attempt.norm_by_std
         if is_own(self.settings.baseline):
@@ -54,14 +54,14 @@ class Distill(Objective[DistillConfig]):
         baseline = cast(Baseline, self.settings.baseline)
         return distill_advantages(returns, unshaped, baseline, by_std)
 
-    def _own_baseline(self, sessions: Sessions) -> torch.Tensor:
-        """[S, M] or [S, 1], from a user's function of the sessions with rewards before shaping."""
+    def _own_baseline(self, episodes: EpisodeBatch) -> torch.Tensor:
+        """[S, M] or [S, 1], from a user's function of the episodes with rewards before shaping."""
         key, where = "rltf.distill.baseline", self.settings.baseline
-        values = load(key, where)(sessions)
+        values = load(key, where)(episodes)
         try:
-            return torch.as_tensor(values).expand_as(sessions.rewards)
+            return torch.as_tensor(values).expand_as(episodes.rewards)
         except RuntimeError as error:
-            shape = tuple(sessions.rewards.shape)
+            shape = tuple(episodes.rewards.shape)
             raise ConfigError(f"{key}={where}: must return [S, 1] or [S, M] = {shape}") from error
 
     def refusals(
@@ -70,7 +70,7 @@ class Distill(Objective[DistillConfig]):
         """An own baseline must be a function."""
         where = self.settings.baseline
         ok = not is_own(where) or callable(load("rltf.distill.baseline", where))
-        fix = "must be a function of `rltf_verl.algos.sessions.Sessions`"
+        fix = "must be a function of `rltf_verl.algos.EpisodeBatch`"
         return [(ok, f"rltf.distill.baseline={where}: {fix}")]
 
     def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
@@ -122,11 +122,11 @@ class Distill(Objective[DistillConfig]):
         """
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         below = targets.floor_masked[place].float()
-        right = of_turns(batch, batch.sessions.correct)[place]
+        right = of_turns(batch, batch.episodes.correct)[place]
         kept_out = {"floor_masked_right": float(below[right].mean())} if bool(right.any()) else {}
-        taught = targets.advantages[place].clamp(min=0).double()
-        whole = float(taught.sum())
-        wrong = {"wrong_share": float(taught[~right].sum()) / whole} if whole > 0 else {}
+        pulls = targets.advantages[place].clamp(min=0).double()
+        whole = float(pulls.sum())
+        wrong = {"wrong_share": float(pulls[~right].sum()) / whole} if whole > 0 else {}
         return {
             "floor_masked": float(below.mean()),
             **kept_out,

@@ -84,7 +84,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         try:
             parts = load(FILTER, self.settings.filter or "")(text)
             return touching(pieces, [(int(start), int(end)) for start, end in parts])
-        except Exception as error:  # user code; its failure must not cost the session
+        except Exception as error:  # user code; its failure must not cost the episode
             lost.name("no token of a feedback is predicted", f"{FILTER} of {text[:80]!r}", error)
             return [False] * len(pieces)
 

@@ -8,15 +8,16 @@ from dataclasses import replace
 from rltf_verl.config import MentionsConfig, RLTFConfig
 from rltf_verl.episode.mentions import mentioning_tokens, mentions
 from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.moved import tell_lost_names
 from rltf_verl.objectives import objectives_of
 from rltf_verl.policy import Policy
 from rltf_verl.types import CONTEXT, Episode, Message, Row
 
 
-async def session_rows(
+async def episode_rows(
     policy: Policy, messages: Sequence[Message], episode: Episode, config: RLTFConfig
 ) -> list[Row]:
-    """All rows of one training session, the last attempt last (verl takes a session's verdict from
+    """All rows of one training episode, the last attempt last (verl takes an episode's verdict from
     its last row).
 
     Attempt rows: one per turn, or of the first turn only (`rltf.attempt.turns`); turns whose prompt
@@ -56,3 +57,6 @@ def _without_mentions(
     touched = mentioning_tokens(pieces, config.phrases)
     role = tuple(CONTEXT if t else r for r, t in zip(row.role, touched, strict=True))
     return replace(row, role=role) if any(r != CONTEXT for r in role) else None
+
+
+tell_lost_names(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.config import ImitateConfig
 from rltf_verl.episode.rows import first_prompt_row, last_turns
 from rltf_verl.objectives.base import Objective
@@ -25,9 +25,9 @@ class Imitate(Objective[ImitateConfig]):
         """See `imitate_rows`."""
         return imitate_rows(episode, first_turn_too=self.settings.source == "all")
 
-    def turn_weights(self, sessions: Sessions) -> torch.Tensor:
+    def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] 1[correct]."""
-        return sessions.correct.to(sessions.rewards.dtype)
+        return episodes.correct.to(episodes.rewards.dtype)
 
 
 def imitate_rows(episode: Episode, *, first_turn_too: bool) -> list[Row]:

@@ -42,12 +42,12 @@ def compute_targets(
     """
     owners = token_objectives(config)
     # Ahead of the first role the zeros that CONTEXT = −1 finds.
-    rewards = batch.sessions.rewards
+    rewards = batch.episodes.rewards
     tables = rewards.new_zeros(rewards.shape[0], len(owners) + 1, rewards.shape[1])
     present = torch.bincount(batch.role + 1, minlength=len(owners) + 1).tolist()
     for own in owners:
         if present[own.role + 1]:
-            table = own.turn_weights(batch.sessions)
+            table = own.turn_weights(batch.episodes)
             if stale is not None and own.ages:
                 table = table.masked_fill(stale, 0.0)
             tables[:, own.role + 1] = weights[own.name] * table
@@ -55,7 +55,7 @@ def compute_targets(
     masked = torch.zeros(batch.role.shape, dtype=torch.bool)
     for at in blocks(len(batch.role)):
         role, old = batch.role[at], batch.old_log_probs[at]
-        values = look_up(tables, batch.session[at], role + 1, batch.turn[at])
+        values = look_up(tables, batch.episode[at], role + 1, batch.turn[at])
         for own in owners if scored else ():
             damped = own.damped(values, old, role == own.role) if present[own.role + 1] else None
             if damped is not None:
@@ -123,12 +123,12 @@ def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float
     Returns:
         [G] bool.
     """
-    sessions = batch.sessions
+    episodes = batch.episodes
     advantages = compute_targets(batch, config, weights, scored=False).advantages
-    trained = batch.session[advantages.abs() > ROUNDING].long()
-    num = torch.bincount(sessions.group[trained], minlength=sessions.num_groups)
+    trained = batch.episode[advantages.abs() > ROUNDING].long()
+    num = torch.bincount(episodes.group[trained], minlength=episodes.num_groups)
     for own in objectives_of(config):
-        alive = own.lives(sessions) if weights[own.name] > 0 else None
+        alive = own.lives(episodes) if weights[own.name] > 0 else None
         if alive is not None:
-            num.index_add_(0, sessions.group, alive.long())
+            num.index_add_(0, episodes.group, alive.long())
     return num > 0

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.gate import GATES, Evidence, solved_share
 from rltf_verl.algos.logit_distill import entropy_weight
-from rltf_verl.algos.sessions import Sessions
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, RLTFConfig
@@ -38,20 +38,20 @@ class LogitDistill(Objective[LogitDistillConfig]):
 
     def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """With the prompts that the teacher of its attempts reads."""
-        taught = [(span, episode.turns[turn].teacher) for turn, span in attempt_spans(row).items()]
-        return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in taught if t))
+        spans = [(span, episode.turns[turn].teacher) for turn, span in attempt_spans(row).items()]
+        return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in spans if t))
 
-    def lives(self, sessions: Sessions) -> torch.Tensor:
+    def lives(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""
-        taught, gate = sessions.taught, self.config.teacher.gate
+        lives, gate = episodes.has_teacher, self.config.teacher.gate
         if gate == "magnitude":  # it scales advantages, and 0 stays 0
-            taught = torch.zeros_like(taught)
+            lives = torch.zeros_like(lives)
         elif gate == "route":
-            taught = taught & ~sessions.correct
+            lives = lives & ~episodes.correct
         elif gate == "variance":
-            solved = solved_share(sessions)
-            taught = taught & (solved > 0) & (solved < 1)
-        return taught.any(dim=1)
+            solved = solved_share(episodes)
+            lives = lives & (solved > 0) & (solved < 1)
+        return lives.any(dim=1)
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
@@ -120,7 +120,7 @@ def uses_lora(setting: Callable[[str], Any]) -> bool:
     return int(rank) > 0 or setting(f"{model}.lora_adapter_path") is not None
 
 
-def weigh_lessons(
+def weigh_teacher_tokens(
     config: RLTFConfig,
     batch: RowBatch,
     targets: RowTargets,
@@ -168,7 +168,7 @@ def _gate(config: RLTFConfig, told: Evidence) -> tuple[torch.Tensor, torch.Tenso
 def _evidence(
     batch: RowBatch, targets: RowTargets, place: torch.Tensor, gap: torch.Tensor
 ) -> Evidence:
-    sessions = batch.sessions
-    session, turn = batch.session[place].long(), batch.turn[place].long()
-    solved = solved_share(sessions)[session, turn].to(gap.dtype)
-    return Evidence(gap, targets.advantages[place], sessions.correct[session, turn], solved)
+    episodes = batch.episodes
+    episode, turn = batch.episode[place].long(), batch.turn[place].long()
+    solved = solved_share(episodes)[episode, turn].to(gap.dtype)
+    return Evidence(gap, targets.advantages[place], episodes.correct[episode, turn], solved)

@@ -1,7 +1,7 @@
 """`rltf parity FILE.json`: hold our rows, advantages and losses against numbers computed by the
 released code.
 
-Goes through what training uses: `session_rows`, `pack_sessions`, `compute_targets`, `role_loss`,
+Goes through what training uses: `episode_rows`, `pack_episodes`, `compute_targets`, `role_loss`,
 `TOKEN_LOSSES`, every mode of the release as an `RLTFConfig`.
 """
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rltf_verl.algos.pack import pack_rows, pack_sessions
-from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.episodes import EpisodeBatch
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import objective_weights
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.parity.modes import padding_excuse
 from rltf_verl.parity.report import Excuse, Json
@@ -26,7 +26,7 @@ BEHIND_FIRST_PROMPT = (Role.DISTILL, Role.IMITATE)
 
 @dataclass(frozen=True)
 class Case:
-    """S sessions of one case."""
+    """S episodes of one case."""
 
     json: Json
     records: list[Json]
@@ -34,7 +34,7 @@ class Case:
     episodes: list[Episode]
     index: list[tuple[int, int]]
     """[S] group, and place in it."""
-    sessions: Sessions
+    packed: EpisodeBatch
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ModeRows:
     """Mode and baseline."""
     config: RLTFConfig
     rows: list[Row]
-    session: list[int]
+    episode: list[int]
     """[N] position in `Case.episodes`."""
     batch: RowBatch
     old: list[list[float]]
@@ -72,49 +72,49 @@ class ModeRows:
 
 
 def load_case(case: Json) -> Case:
-    """Read the sessions of a case."""
+    """Read the episodes of a case."""
     index = [
         (g, i) for g, group in enumerate(case["groups"]) for i in range(len(group["sessions"]))
     ]
     records = [case["groups"][g]["sessions"][i] for g, i in index]
     episodes = [_episode(record) for record in records]
-    return Case(case, records, episodes, index, pack_sessions(episodes, [g for g, _ in index]))
+    return Case(case, records, episodes, index, pack_episodes(episodes, [g for g, _ in index]))
 
 
 def load_rows(case: Case, name: str, config: RLTFConfig) -> ModeRows:
-    """The rows that training makes of the sessions under a config, with the log-probs of the
+    """The rows that training makes of the episodes under a config, with the log-probs of the
     file.
     """
-    made = asyncio.run(_session_rows(case.episodes, config))
+    made = asyncio.run(_episode_rows(case.episodes, config))
     ordered = sorted(
         ((s, row) for s, rows in enumerate(made) for row in rows),
         key=lambda pair: _release_order(*pair),
     )
-    session, rows = [s for s, _ in ordered], [row for _, row in ordered]
+    episode, rows = [s for s, _ in ordered], [row for _, row in ordered]
     old = [_old_log_probs(row, case.records[s]) for s, row in ordered]
     new = [_new_log_probs(row, case.records[s]) for s, row in ordered]
-    batch = pack_rows(rows, session, case.sessions, old)
+    batch = pack_rows(rows, episode, case.packed, old)
     targets = compute_targets(batch, config, objective_weights(config, step=0, num_steps=1))
     excuses = [_excuse(case, s, row, config) for s, row in ordered]
-    return ModeRows(case, name, config, rows, session, batch, old, new, targets, excuses)
+    return ModeRows(case, name, config, rows, episode, batch, old, new, targets, excuses)
 
 
-def _excuse(case: Case, session: int, row: Row, config: RLTFConfig) -> Excuse | None:
+def _excuse(case: Case, episode: int, row: Row, config: RLTFConfig) -> Excuse | None:
     distilled = _role(row) is Role.DISTILL
-    return padding_excuse(case.sessions, session, config.distill.baseline) if distilled else None
+    return padding_excuse(case.packed, episode, config.distill.baseline) if distilled else None
 
 
-async def _session_rows(episodes: Sequence[Episode], config: RLTFConfig) -> list[list[Row]]:
+async def _episode_rows(episodes: Sequence[Episode], config: RLTFConfig) -> list[list[Row]]:
     policy = NoPolicy()  # none of the compared modes encodes text
-    return [await session_rows(policy, (), episode, config) for episode in episodes]
+    return [await episode_rows(policy, (), episode, config) for episode in episodes]
 
 
-def _release_order(session: int, row: Row) -> tuple[bool, int, bool, int, bool]:
-    """By session, imitation at its end, a critique before the turn that it led to; all distillation
+def _release_order(episode: int, row: Row) -> tuple[bool, int, bool, int, bool]:
+    """By episode, imitation at its end, a critique before the turn that it led to; all distillation
     rows at the end.
     """
     role = _role(row)
-    return role is Role.DISTILL, session, role is Role.IMITATE, row.turn[-1], role is Role.ATTEMPT
+    return role is Role.DISTILL, episode, role is Role.IMITATE, row.turn[-1], role is Role.ATTEMPT
 
 
 def _role(row: Row) -> Role:

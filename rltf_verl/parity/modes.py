@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import torch
 
-from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.config import DistillConfig, ImitateConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline, Reference
 from rltf_verl.parity.report import Excuse, Json
@@ -74,13 +74,13 @@ def _distill(mode: str, baseline: Baseline, settings: Json, loss: LossName) -> D
     )
 
 
-def num_turns(sessions: Sessions) -> torch.Tensor:
+def num_turns(episodes: EpisodeBatch) -> torch.Tensor:
     """[S] turns that were played."""
-    return sessions.valid.long().sum(dim=1)
+    return episodes.valid.long().sum(dim=1)
 
 
-def padding_excuse(sessions: Sessions, session: int, baseline: str) -> Excuse | None:
-    """The fixed defect, if it applies to this session."""
-    turns = num_turns(sessions)
-    longest = int(turns[sessions.group == sessions.group[session]].max())
-    return PADDING_DEFECT if baseline == "second_turn" and int(turns[session]) < longest else None
+def padding_excuse(episodes: EpisodeBatch, episode: int, baseline: str) -> Excuse | None:
+    """The fixed defect, if it applies to this episode."""
+    turns = num_turns(episodes)
+    longest = int(turns[episodes.group == episodes.group[episode]].max())
+    return PADDING_DEFECT if baseline == "second_turn" and int(turns[episode]) < longest else None

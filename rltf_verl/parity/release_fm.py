@@ -74,8 +74,8 @@ def release_example(prompt: str) -> ReleaseExample:
 
 
 def release_examples(prompts: Sequence[str]) -> list[ReleaseExample]:
-    """Of one session: an example per prompt but the first; the last answer and early-stopped
-    sessions have none.
+    """Of one episode: an example per prompt but the first; the last answer and early-stopped
+    episodes have none.
     """
     return [release_example(prompt) for prompt in prompts[1:]]
 

@@ -69,7 +69,7 @@ def _compare_row(made: ModeRows, n: int, theirs: Json, check: Check) -> None:
     row, extra = made.rows[n], " distill" if theirs["is_distillation"] else ""
     where = f"{made.name} row {theirs['group']}/{theirs['session']}{extra}"
     check.report.skip_unknown("row", theirs, ROW_KEYS)
-    place = made.case.index[made.session[n]]
+    place = made.case.index[made.episode[n]]
     check.close(f"{where} group, session", place, [theirs["group"], theirs["session"]])
     check.close(f"{where} is_distillation", made.is_extra(n), theirs["is_distillation"])
     sequence = [*row.prompt_ids, *row.response_ids]

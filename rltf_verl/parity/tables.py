@@ -1,4 +1,4 @@
-"""Numbers per session and turn: returns, advantages, baselines."""
+"""Numbers per episode and turn: returns, advantages, baselines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 
 from rltf_verl.algos.advantages import first_turn_mean, turn_advantages
 from rltf_verl.algos.distill import distill_advantages
+from rltf_verl.algos.episodes import cohorts
 from rltf_verl.algos.returns import discounted_returns
-from rltf_verl.algos.sessions import cohorts
 from rltf_verl.parity.load import Case
 from rltf_verl.parity.modes import BASELINES, num_turns, padding_excuse
 from rltf_verl.parity.report import Check, Excuse, Json
@@ -28,15 +28,15 @@ EQUAL_RETURNS = Excuse(
 
 def compare_tables(case: Case, check: Check) -> None:
     """Everything in `expected` but the modes."""
-    expected, sessions = case.json["expected"], case.sessions
-    returns = discounted_returns(sessions, case.json["config"]["gamma"])
-    advantages = turn_advantages(returns, sessions)
-    first_turn = first_turn_mean(sessions.rewards, sessions)
+    expected, episodes = case.json["expected"], case.packed
+    returns = discounted_returns(episodes, case.json["config"]["gamma"])
+    advantages = turn_advantages(returns, episodes)
+    first_turn = first_turn_mean(episodes.rewards, episodes)
     for s, (g, i) in enumerate(case.index):
         theirs = expected["returns"][g][i]
         check.close(
             f"turns {g}/{i}",
-            sessions.valid[s].sum().item(),
+            episodes.valid[s].sum().item(),
             sum(value is not None for value in theirs),
         )
         played = [k for k, value in enumerate(theirs) if value is not None]
@@ -59,11 +59,11 @@ def _compare_base_advantages(
     check.report.skip_unknown("sd_base_advantage", expected, set(BASELINES))
     for theirs_name, baselines in BASELINES.items():
         for baseline in baselines if theirs_name in expected else ():
-            ours = distill_advantages(returns, case.sessions, baseline)
+            ours = distill_advantages(returns, case.packed, baseline)
             for s, (g, i) in enumerate(case.index):
                 if f"{g}/{i}" in expected[theirs_name]:
-                    excuse = padding_excuse(case.sessions, s, baseline)
-                    last = ours[s, num_turns(case.sessions)[s] - 1].item()
+                    excuse = padding_excuse(case.packed, s, baseline)
+                    last = ours[s, num_turns(case.packed)[s] - 1].item()
                     what = f"sd_base_advantage {baseline} {g}/{i}"
                     check.close(what, last, expected[theirs_name][f"{g}/{i}"], excuse)
 
@@ -71,11 +71,11 @@ def _compare_base_advantages(
 def _compare_normalized(
     case: Case, returns: torch.Tensor, expected: list[list[list[float]]], check: Check
 ) -> None:
-    sessions, label = case.sessions, cohorts(case.sessions).label
-    ours = turn_advantages(returns, sessions, norm_by_std=True)
+    episodes, label = case.packed, cohorts(case.packed).label
+    ours = turn_advantages(returns, episodes, norm_by_std=True)
     for s, (g, i) in enumerate(case.index):
-        for k in range(int(num_turns(sessions)[s])):
-            alike = returns[(label == label[s, k]) & sessions.valid]
+        for k in range(int(num_turns(episodes)[s])):
+            alike = returns[(label == label[s, k]) & episodes.valid]
             check.close(
                 f"advantages_std_normalized {g}/{i} turn {k}",
                 ours[s, k].item(),

@@ -135,7 +135,7 @@ def _metrics(turn: Turn, k: int, horizon: int) -> dict[str, float]:
 
 
 async def _play(item: Json) -> Episode:
-    """The session again, with the answers of the file."""
+    """The episode again, with the answers of the file."""
     config = RLTFConfig(
         episode=EpisodeConfig(
             horizon=item["horizon"],

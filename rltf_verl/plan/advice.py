@@ -12,7 +12,7 @@ from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.plan.answers import NO_IDEA, Tried, forms_asked
 from rltf_verl.plan.inputs import Inputs
-from rltf_verl.plan.measure import Measured
+from rltf_verl.plan.measure import Lengths
 from rltf_verl.plan.play import Played
 from rltf_verl.plan.sizes import epochs_end_first, steps_of
 from rltf_verl.plan.stand_ins import CRITIQUE, LATER
@@ -23,7 +23,7 @@ SHOWN = 80
 
 
 def advice(
-    inputs: Inputs, plays: Sequence[Played], no_idea: Sequence[Tried], measured: Measured | None
+    inputs: Inputs, plays: Sequence[Played], no_idea: Sequence[Tried], measured: Lengths | None
 ) -> list[str]:
     """Everything that is worth changing, without what the run refuses or warns of itself."""
     found = [*_settings(inputs)]
@@ -201,7 +201,7 @@ def _tells(parts: Parts, play: Played) -> bool:
     return bool(find_leaks(parts.env, play.case.problem, said.text, turn.attempt.text))
 
 
-def _lengths(inputs: Inputs, measured: Measured) -> Iterator[str]:
+def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[str]:
     get = inputs.setting
     prompt, answer = int(get("data.max_prompt_length")), int(get("data.max_response_length"))
     num = measured.num

@@ -16,7 +16,7 @@ from rltf_verl.objectives import objectives_of
 from rltf_verl.plan.advice import advice
 from rltf_verl.plan.answers import NO_IDEA, Tried, tried_answer
 from rltf_verl.plan.inputs import Case, Inputs
-from rltf_verl.plan.measure import Measured, measure
+from rltf_verl.plan.measure import Lengths, measure
 from rltf_verl.plan.play import Played, ahead, parts_of_row, played
 from rltf_verl.plan.rules import advantage_of, weight_of
 from rltf_verl.plan.sizes import step_sizes, steps_of, validations_of
@@ -51,7 +51,7 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
 
 async def _look(
     inputs: Inputs, num: int, attempt: str | None
-) -> tuple[list[Played], list[Tried], Measured | None, list[str]]:
+) -> tuple[list[Played], list[Tried], Lengths | None, list[str]]:
     parts, policy, cases = inputs.parts, inputs.policy, inputs.cases
     if parts is None or policy is None or not cases:
         return [], [], None, []

@@ -14,7 +14,7 @@ from rltf_verl.plan.play import Played
 
 
 @dataclass(frozen=True)
-class Measured:
+class Lengths:
     """Of some problems."""
 
     num: int
@@ -34,7 +34,7 @@ class Measured:
 
 async def measure(
     parts: Parts, policy: Teller, cases: Sequence[Case], plays: Sequence[Played], answer: int
-) -> Measured:
+) -> Lengths:
     """The lengths of all cases.
 
     Args:
@@ -47,7 +47,7 @@ async def measure(
     firsts = [len(await policy.encode(case.messages)) for case in cases]
     solutions = [policy.count(_solution(parts, case)) for case in cases]
     limit = policy.prompt_budget
-    return Measured(
+    return Lengths(
         len(cases),
         median(firsts),
         max(firsts),

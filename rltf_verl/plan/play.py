@@ -14,7 +14,7 @@ from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback.group import Group
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.plan.answers import Tried, right_answer, wrong_answer
 from rltf_verl.plan.inputs import Case, Teller
 from rltf_verl.plan.stand_ins import CRITIQUE, LATER, Ahead, Asked
@@ -23,7 +23,7 @@ from rltf_verl.types import CONTEXT, Episode, Row
 
 @dataclass(frozen=True)
 class Played:
-    """A problem's session."""
+    """A problem's episode."""
 
     case: Case
     right: Tried | None
@@ -39,7 +39,7 @@ class Played:
 
     @property
     def calls(self) -> list[tuple[JudgeSettings, str]]:
-        """Whom the session asks, and what."""
+        """Whom the episode asks, and what."""
         return [
             (judge.settings, "\n\n".join(m["content"] for m in call.messages))
             for judge in self.asked
@@ -67,7 +67,7 @@ async def played(
     attempt: str | None,
     trials: Trials,
 ) -> Played:
-    """The session of one problem.
+    """The episode of one problem.
 
     Args:
         parts: as of `ahead`.
@@ -99,14 +99,14 @@ async def played(
         seed_of=lambda place: seeds.setdefault(place, len(seeds)),
         group=_sibling(parts.config),
     )
-    rows = await session_rows(policy, case.messages, episode, parts.config)
+    rows = await episode_rows(policy, case.messages, episode, parts.config)
     critics = [policy.asked[seeds[p]] for p in seeds if "/" in p and seeds[p] in policy.asked]
     copies = [Asked(judge.settings, list(judge.calls)) for judge in asked]
     return Played(case, right, tried, episode, rows, critics, copies)
 
 
 def _sibling(config: RLTFConfig) -> Group | None:
-    """Another session that has solved the problem, where a teacher reads of it."""
+    """Another episode that has solved the problem, where a teacher reads of it."""
     if not config.teaches or "sibling" not in config.teacher.sources:
         return None
     group = Group(2)

@@ -1,4 +1,4 @@
-"""In place of those who cannot be asked before a run: judges, people, other sessions."""
+"""In place of those who cannot be asked before a run: judges, people, other episodes."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _source(path: str) -> str:
 
 
 def _require_file(key: str, folder: str, name: str) -> None:
-    """Read, parse and render it once, so that nothing about it can fail while sessions are
+    """Read, parse and render it once, so that nothing about it can fail while episodes are
     played.
     """
     known = ", ".join(FIELDS[folder])

@@ -1,4 +1,4 @@
-"""What a run's sessions say about learning from feedback. Every number is a mean over its own
+"""What a run's episodes say about learning from feedback. Every number is a mean over its own
 denominator, or None (`runlog.numbers`).
 """
 
@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from rltf_verl.runlog.numbers import Cases, SessionTable
+from rltf_verl.runlog.numbers import Cases, EpisodeTable
 from rltf_verl.runlog.turns import Record, lines
 
 
@@ -47,9 +47,9 @@ class TurnStats:
     """Of the attempts: an answer was found and the policy ended the text itself."""
     revisions: Revisions
     solved: float | None
-    """Of the sessions that may reach this turn: a right attempt by it, whatever followed it."""
+    """Of the episodes that may reach this turn: a right attempt by it, whatever followed it."""
     standing: float | None
-    """Of the sessions that may reach this turn: the last answer by it is right (verl's
+    """Of the episodes that may reach this turn: the last answer by it is right (verl's
     `acc_turn_k`).
     """
 
@@ -65,7 +65,7 @@ class FeedbackStats:
     no_op: float | None
     """Of the given ones: say no more than right or wrong."""
     failed_share: float | None
-    """Of the requests: no feedback, the session ended there."""
+    """Of the requests: no feedback, the episode ended there."""
     fallback_share: float | None
     """Of the requests: the fixed sentence, because the provider failed."""
     withheld_share: float | None
@@ -76,7 +76,7 @@ class FeedbackStats:
 
 @dataclass(frozen=True)
 class Stats:
-    """The sessions of one split in a range of steps."""
+    """The episodes of one split in a range of steps."""
 
     split: str
     first_step: int | None
@@ -86,19 +86,19 @@ class Stats:
     revisions: Revisions
     """Of all turns."""
     friction: float | None
-    """Of the sessions that began wrong and got a revision: wrong at the end."""
+    """Of the episodes that began wrong and got a revision: wrong at the end."""
     feedback: FeedbackStats
     stops: Mapping[str, int]
     """How often each reason ended a line."""
 
 
 def stats(records: Sequence[Record], split: str) -> Stats:
-    """Of the sessions of `split` among the records of an episode log; all None and 0 if there are
+    """Of the episodes of `split` among the records of an episode log; all None and 0 if there are
     none.
     """
     records = [record for record in records if record["split"] == split]
     steps = [record["step"] for record in records]
-    table = SessionTable.of(records)
+    table = EpisodeTable.of(records)
     ends = (line[-1]["stop"] for record in records for line in lines(record["turns"]))
     return Stats(
         split=split,
@@ -114,7 +114,7 @@ def stats(records: Sequence[Record], split: str) -> Stats:
 
 
 def by_steps(records: Iterable[Record], width: int) -> list[Stats]:
-    """`stats` of every `width` steps from the first on, training first; a range without sessions is
+    """`stats` of every `width` steps from the first on, training first; a range without episodes is
     left out.
     """
     groups: dict[tuple[str, int], list[Record]] = defaultdict(list)
@@ -125,7 +125,7 @@ def by_steps(records: Iterable[Record], width: int) -> list[Stats]:
     return [stats(groups[key], key[0]) for key in sorted(groups)]
 
 
-def _turn(table: SessionTable, k: int) -> TurnStats:
+def _turn(table: EpisodeTable, k: int) -> TurnStats:
     numbers, revisions = table.answers(k), _revisions(table.revisions(k))
     means = {name: numbers[name].mean() for name in ("acc", "format", "solved", "standing")}
     return TurnStats(turn=k + 1, num=len(numbers["acc"].values), revisions=revisions, **means)

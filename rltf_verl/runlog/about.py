@@ -1,4 +1,4 @@
-"""What an episode log says of its run, `run.json`: the settings that sessions are played by."""
+"""What an episode log says of its run, `run.json`: the settings that episodes are played by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 ABOUT = "run.json"
 
 BLOCKS = ("env", "episode", "feedback", "reward", "seed")
-"""Of the `rltf:` config: what decides how a session is played."""
+"""Of the `rltf:` config: what decides how an episode is played."""
 
 SIZES = (
     "data.train_batch_size",

@@ -1,8 +1,8 @@
-"""What was said in each session: one JSON line per session, in one file per step and worker.
+"""What was said in each episode: one JSON line per episode, in one file per step and worker.
 
 A line is one `write` to a file opened for appending, so a killed worker leaves no half line between
 others. Steps that a resumed run plays again are moved aside first (`files.set_aside_after`), so
-no session stands twice.
+no episode stands twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class EpisodeLog:
     Args:
         folder: created when missing.
         worker: distinguishes the files of concurrent workers.
-        share: of the training problems whose sessions are written; those of one problem all or
+        share: of the training problems whose episodes are written; those of one problem all or
             none.
         max_gb: size of the folder at which nothing more is written; None is no limit.
         ids: write the attempts' tokens too.
@@ -67,7 +67,7 @@ class EpisodeLog:
         seed: int | None = 0,
         context: Sequence[Message] = (),
     ) -> None:
-        """Write one session. While the disk refuses, sessions wait in memory; the run goes on.
+        """Write one episode. While the disk refuses, episodes wait in memory; the run goes on.
 
         Args:
             episode: what was played.
@@ -110,7 +110,7 @@ class EpisodeLog:
 
 
 def is_written(uid: str, share: float) -> bool:
-    """Whether a problem's training sessions are among the share that is written; every process says
+    """Whether a problem's training episodes are among the share that is written; every process says
     the same.
     """
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
@@ -132,7 +132,7 @@ def read_episodes(folder: Path, step: int | None = None) -> list[dict[str, Any]]
 
 
 def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str, Grade]]:
-    """(problem, question, attempt, grade) of the first wrong attempts of a log; one per session.
+    """(problem, question, attempt, grade) of the first wrong attempts of a log; one per episode.
 
     Raises:
         ValueError: there are none.

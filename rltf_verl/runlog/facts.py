@@ -1,4 +1,4 @@
-"""What is known of each turn of a session, as numbers: what every count of sessions is made of."""
+"""What is known of each turn of an episode, as numbers: what every count of episodes is made of."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TurnFacts:
     """One turn; yes is 1, no is 0."""
 
     parent: float
-    """Position in the session of the turn that it revises; −1: none."""
+    """Position in the episode of the turn that it revises; −1: none."""
     correct: float
     """The grader said so."""
     format_ok: float
@@ -58,7 +58,7 @@ class TurnFacts:
     """Whose text that was, as a position in `provider_names()`; −1: nobody looked, or another
     provider.
     """
-    taught: float = 0.0
+    has_teacher: float = 0.0
     """The attempt has a teacher."""
     own_feedback_tokens: float = 0.0
     """Tokens of feedback that the policy wrote; the log does not have them."""
@@ -69,7 +69,7 @@ class TurnFacts:
 
 
 def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
-    """Of each turn of a session's record."""
+    """Of each turn of an episode's record."""
     facts: list[TurnFacts] = []
     answers = [answer(turn) for turn in turns]
     earlier: list[frozenset[str]] = []
@@ -107,7 +107,7 @@ def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
         withheld=float(withheld is not None),
         feedback_leak=leak,
         feedback_provider=provider,
-        taught=float(turn.get("teacher") is not None),
+        has_teacher=float(turn.get("teacher") is not None),
     )
 
 

@@ -1,7 +1,7 @@
 """The files of an episode log: `<step>.<kind>.<writer>.jsonl`, and `<step>.<kind>.jsonl.gz` once
 the step is over.
 
-Kinds: `train` and `val` hold one session per line, `rows` what each training session was trained on
+Kinds: `train` and `val` hold one episode per line, `rows` what each training episode was trained on
 (`rows`).
 """
 
@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rltf_verl.jsonl import Line, numbered, parse
-from rltf_verl.runlog.valid import rows_trouble, session_trouble
+from rltf_verl.runlog.valid import episode_trouble, rows_trouble
 
 logger = logging.getLogger(__name__)
 
 Kind = Literal["train", "val", "rows"]
 _NAME = re.compile(r"(\d{8})\.(train|val|rows)\.(?:[^.]+\.)?jsonl(?:\.gz)?")
-SESSIONS: tuple[Kind, ...] = ("train", "val")
+EPISODES: tuple[Kind, ...] = ("train", "val")
 
 STAMP = "rltf_experiment.json"
 """Beside the weights of a checkpoint: the settings that decide what was trained."""
 
 
 def log_files(
-    folder: Path, kinds: Iterable[Kind] = SESSIONS, step: int | None = None
+    folder: Path, kinds: Iterable[Kind] = EPISODES, step: int | None = None
 ) -> list[Path]:
     """The log's own files by step and kind; what else lies in the folder is not ours. `step`: only
     those of this one.
@@ -73,7 +73,7 @@ def read_some(lines: Sequence[Line], path: Path) -> list[dict[str, Any]]:
     """The records of some lines of a file of the log; what is not as it was written is skipped with
     a warning.
     """
-    return parse(lines, path, rows_trouble if place(path)[1] == "rows" else session_trouble)
+    return parse(lines, path, rows_trouble if place(path)[1] == "rows" else episode_trouble)
 
 
 def _lines_once(files: list[Path]) -> dict[Path, list[Line]]:
@@ -122,7 +122,7 @@ def size(folder: Path) -> int:
 def set_aside_after(folder: Path, step: int, *, validates: bool = True) -> int:
     """Move the files of what a run resumed at `step` plays again into `superseded/`.
 
-    These are the sessions after it, and the validation at it.
+    These are the episodes after it, and the validation at it.
 
     Args:
         folder: of the log.

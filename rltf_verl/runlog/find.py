@@ -18,7 +18,7 @@ keep there.
 
 
 def folders_of(top: Path) -> Iterator[Path]:
-    """The folder and those below it that may hold metrics or sessions: no checkpoints, nothing
+    """The folder and those below it that may hold metrics or episodes: no checkpoints, nothing
     superseded.
     """
     for name, below, _ in os.walk(top):
@@ -29,7 +29,7 @@ def folders_of(top: Path) -> Iterator[Path]:
 
 
 def log_folder(path: Path) -> Path:
-    """The episode log that `path` is or holds; one that has no sessions yet, if there is none else.
+    """The episode log that `path` is or holds; one that has no episodes yet, if there is none else.
 
     Raises:
         ValueError: no such folder, or one that holds several logs.

@@ -1,8 +1,8 @@
-"""Facts of sessions -> the numbers of docs/metrics.md, the same in training, validation,
+"""Facts of episodes -> the numbers of docs/metrics.md, the same in training, validation,
 evaluation, the log's statistics and the viewer.
 
 An attempt whose grader was out of reach is neither right nor wrong: it is in no denominator. A tree
-of revisions counts attempt by attempt where attempts are counted, and once where sessions are
+of revisions counts attempt by attempt where attempts are counted, and once where episodes are
 (`solved`, `standing`, `friction`): as the mean over its lines.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rltf_verl.feedback import provider_names
+from rltf_verl.moved import tell_lost_names
 from rltf_verl.runlog.facts import TurnFacts, turn_facts
 from rltf_verl.runlog.turns import Record
 
@@ -27,10 +28,10 @@ Bools = NDArray[np.bool_]
 
 
 class Cases(NamedTuple):
-    """What a number is the mean of: C values ([C]), and the session of each ([C])."""
+    """What a number is the mean of: C values ([C]), and the episode of each ([C])."""
 
     values: Floats
-    session: Integers
+    episode: Integers
 
     def mean(self) -> float | None:
         """None of nothing."""
@@ -38,19 +39,19 @@ class Cases(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SessionTable:
-    """S sessions as their T turns, one session after the other, parents before children."""
+class EpisodeTable:
+    """S episodes as their T turns, one episode after the other, parents before children."""
 
     fact: Mapping[str, Floats]
     """[T] each field of `TurnFacts`."""
-    session: Integers
+    episode: Integers
     """[T], ascending."""
     horizon: Floats
-    """[S] most turns of a line that the session was to have."""
+    """[S] most turns of a line that the episode was to have."""
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> SessionTable:
-        """Of an episode log's sessions."""
+    def of(cls, records: Sequence[Record]) -> EpisodeTable:
+        """Of an episode log's episodes."""
         turns = [turn_facts(record["turns"]) for record in records]
         facts = list(chain.from_iterable(turns))
         return cls(
@@ -60,7 +61,7 @@ class SessionTable:
         )
 
     def answers(self, k: int) -> dict[str, Cases]:
-        """Numbers of the attempts at 0-based turn k, and of the sessions that may reach it."""
+        """Numbers of the attempts at 0-based turn k, and of the episodes that may reach it."""
         here, fact = self.depth == k, self.fact
         graded = here & self._graded
         return {
@@ -91,19 +92,19 @@ class SessionTable:
         }
 
     def friction(self) -> Cases:
-        """Of the sessions that began wrong and went on: wrong at the end."""
+        """Of the episodes that began wrong and went on: wrong at the end."""
         first, last = self._at(0), self._ends
         began_wrong = self._graded[first] & ~self._right[first]
         known = self._graded[last] & began_wrong & (self.depth[last] > 0)
-        return self._of_sessions(~self._right[last], known)
+        return self._of_episodes(~self._right[last], known)
 
-    def share_of_sessions(self, turns: Bools) -> float:
-        """Of all sessions: those that have one of these turns ([T])."""
-        return len(np.unique(self.session[turns])) / len(self.horizon)
+    def share_of_episodes(self, turns: Bools) -> float:
+        """Of all episodes: those that have one of these turns ([T])."""
+        return len(np.unique(self.episode[turns])) / len(self.horizon)
 
     def graders(self) -> dict[str, Cases]:
         """Numbers of all attempts."""
-        every = np.ones(len(self.session), dtype=bool)
+        every = np.ones(len(self.episode), dtype=bool)
         return {
             "error_share": self._cases(self.fact["grader_error"], every),
             "ungraded_share": self._cases(self.fact["ungraded"], every),
@@ -134,9 +135,9 @@ class SessionTable:
     @cached_property
     def parent(self) -> Integers:
         """[T] position among all turns of the one that is revised; −1: none."""
-        start = np.searchsorted(self.session, np.arange(len(self.horizon)))
+        start = np.searchsorted(self.episode, np.arange(len(self.horizon)))
         inside = self.fact["parent"].astype(np.int64)
-        return np.where(inside < 0, -1, start[self.session] + inside)
+        return np.where(inside < 0, -1, start[self.episode] + inside)
 
     @cached_property
     def depth(self) -> Integers:
@@ -164,7 +165,7 @@ class SessionTable:
     @cached_property
     def _ends(self) -> Integers:
         """[L] the last turn of each line."""
-        return np.setdiff1d(np.arange(len(self.session)), self.parent)
+        return np.setdiff1d(np.arange(len(self.episode)), self.parent)
 
     def _at(self, k: int) -> Integers:
         """[L] turn k of each line; the last one of a shorter line."""
@@ -182,23 +183,23 @@ class SessionTable:
     def _standing(self, k: int) -> Cases:
         """The last answer by turn k is right."""
         at = self._at(k)
-        return self._of_sessions(self._right[at], self._graded[at] & self._may_reach(k))
+        return self._of_episodes(self._right[at], self._graded[at] & self._may_reach(k))
 
     def _solved(self, k: int) -> Cases:
         """Some answer by turn k is right."""
         at = self._at(k)
         known = self._right_so_far | ~self._ungraded_so_far
-        return self._of_sessions(self._right_so_far[at], known[at] & self._may_reach(k))
+        return self._of_episodes(self._right_so_far[at], known[at] & self._may_reach(k))
 
     def _improvement(self, k: int) -> Cases:
-        """`standing` after turn k minus that after the first, in the same sessions."""
+        """`standing` after turn k minus that after the first, in the same episodes."""
         now, first = self._standing(k), self._standing(0)
-        both, i, j = np.intersect1d(now.session, first.session, return_indices=True)
+        both, i, j = np.intersect1d(now.episode, first.episode, return_indices=True)
         return Cases(now.values[i] - first.values[j], both)
 
     def _may_reach(self, k: int) -> Bools:
         """[L] not in validations of first answers only."""
-        return self.horizon[self.session[self._ends]] > k
+        return self.horizon[self.episode[self._ends]] > k
 
     @cached_property
     def _right_so_far(self) -> Bools:
@@ -216,14 +217,17 @@ class SessionTable:
             so_far[here] |= so_far[self.parent[here]]
         return so_far
 
-    def _of_sessions(self, values: Bools, known: Bools) -> Cases:
-        """Values of lines ([L]) -> of each session the mean over the lines of which it is known."""
-        session = self.session[self._ends][known]
-        num = np.bincount(session, minlength=len(self.horizon))
-        total = np.bincount(session, values[known], len(self.horizon))
+    def _of_episodes(self, values: Bools, known: Bools) -> Cases:
+        """Values of lines ([L]) -> of each episode the mean over the lines of which it is known."""
+        episode = self.episode[self._ends][known]
+        num = np.bincount(episode, minlength=len(self.horizon))
+        total = np.bincount(episode, values[known], len(self.horizon))
         counts = np.flatnonzero(num)
         return Cases(total[counts] / num[counts], counts)
 
     def _cases(self, values: NDArray[np.generic], where: Bools) -> Cases:
         """[T] values of these turns ([T])."""
-        return Cases(values[where].astype(np.float64), self.session[where])
+        return Cases(values[where].astype(np.float64), self.episode[where])
+
+
+tell_lost_names(__name__)

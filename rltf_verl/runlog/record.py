@@ -1,4 +1,4 @@
-"""A session as JSON: what the episode log writes, and what every count of sessions reads
+"""An episode as JSON: what the episode log writes, and what every count of episodes reads
 (`turns`).
 """
 
@@ -16,7 +16,7 @@ MAX_TASK = 20_000
 
 
 def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
-    """The fields of one session; `ids`: the attempts' tokens too."""
+    """The fields of one episode; `ids`: the attempts' tokens too."""
     return {
         "env": episode.problem.env,
         "index": episode.problem.index,

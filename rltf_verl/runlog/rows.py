@@ -1,11 +1,11 @@
-"""What each training session was trained on: one JSON line per session, in one file per step,
+"""What each training episode was trained on: one JSON line per episode, in one file per step,
 written by the trainer.
 
 `{"step", "uid", "session_id", "rows": [{"parts": […], "tokens": {…}}]}`. A part is a stretch of a
-row's tokens of one role and turn: `role`, `turn` (position in the session), `tokens`, `advantage`
+row's tokens of one role and turn: `role`, `turn` (position in the episode), `tokens`, `advantage`
 (mean over them, weight of the objective and log-prob floor folded in), `masked` (share below the
 floor), `log_prob` (mean log π_old under the row's prompt) and `gap` (mean of the sampler's log-prob
-minus it), nats. `tokens` is there for a few sessions per step: lists over all tokens of the row,
+minus it), nats. `tokens` is there for a few episodes per step: lists over all tokens of the row,
 `text`, `role`, `turn`, `advantage`, `log_prob`, `gap`, `masked`.
 """
 
@@ -25,18 +25,18 @@ Append = Callable[[Path, Iterable[Mapping[str, Any]]], None]
 
 
 def write_rows(
-    folder: Path, step: int, sessions: Iterable[Mapping[str, Any]], append: Append = append_lines
+    folder: Path, step: int, episodes: Iterable[Mapping[str, Any]], append: Append = append_lines
 ) -> None:
-    """Append the records of a step's sessions, by `jsonl.append_lines` or what stands for it."""
-    append(folder / f"{step:08d}.rows.trainer.jsonl", sessions)
+    """Append the records of a step's episodes, by `jsonl.append_lines` or what stands for it."""
+    append(folder / f"{step:08d}.rows.trainer.jsonl", episodes)
 
 
 def read_rows(folder: Path, step: int | None = None) -> dict[tuple[str, int], Rows]:
-    """(uid, session) -> its rows; `step`: only those of this one."""
+    """(uid, episode) -> its rows; `step`: only those of this one."""
     records = read_files(log_files(folder, ("rows",), step))
     return {(record["uid"], record["session_id"]): record["rows"] for record in records}
 
 
 def roles(record: Mapping[str, Any]) -> set[str]:
-    """Names of the roles that a session's tokens have in training; empty if nobody knows."""
+    """Names of the roles that an episode's tokens have in training; empty if nobody knows."""
     return {part["role"] for row in record.get("rows", ()) for part in row["parts"]}

@@ -1,4 +1,4 @@
-"""The newest sessions of a log that may still be written."""
+"""The newest episodes of a log that may still be written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tail:
         """
 
     def last(self, num: int) -> list[Record]:
-        """The newest `num` sessions by step, oldest of them first. What is there now is not new any
+        """The newest `num` episodes by step, oldest of them first. What is there now is not new any
         more.
         """
         found: list[Record] = []
@@ -34,7 +34,7 @@ class Tail:
         return found[-num:]
 
     def new(self) -> list[Record]:
-        """The sessions that were written since the last call."""
+        """The episodes that were written since the last call."""
         return [
             record
             for path in log_files(self._folder)

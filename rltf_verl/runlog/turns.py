@@ -1,4 +1,4 @@
-"""One session of an episode log: what its turns led to. `turns` is the list of a record, parents
+"""One episode of an episode log: what its turns led to. `turns` is the list of a record, parents
 before children.
 """
 
@@ -66,7 +66,7 @@ def line_to(turns: Sequence[Record], k: int) -> list[Record]:
 
 
 def lines(turns: Sequence[Record]) -> list[list[Record]]:
-    """One line for each turn that nothing follows; a session that is no tree has one."""
+    """One line for each turn that nothing follows; an episode that is no tree has one."""
     parents = {turn["parent"] for turn in turns}
     return [line_to(turns, k) for k in range(len(turns)) if k not in parents]
 

@@ -14,7 +14,7 @@ from rltf_verl.texts import printable
 from rltf_verl.types import Role
 
 MOST_TURNS, MOST_DEPTH = 4096, 400
-"""A session's; more would cost readers, which look at pairs of turns and go down branches, too
+"""An episode's; more would cost readers, which look at pairs of turns and go down branches, too
 much.
 """
 _WHOLE = 2**63
@@ -49,7 +49,7 @@ def _list_of(kind: Kind) -> Kind:
     )
 
 
-_SESSION = {
+_EPISODE = {
     "step": _COUNT,
     "split": _SPLIT,
     "uid": _TEXT,
@@ -60,7 +60,7 @@ _SESSION = {
     "question": _TEXT,
     "turns": _list_of(_OBJECT),
 }
-_SESSION_TOO = {
+_EPISODE_TOO = {
     "version": _INT,
     "source": _TEXT,
     "seed": _or_null(_INT),
@@ -109,18 +109,18 @@ _COLUMNS = {
 }
 
 
-def session_trouble(record: Mapping[str, Any]) -> str | None:
-    """What is wrong with a session's line; None if it can be read."""
-    return next(_session(record), None)
+def episode_trouble(record: Mapping[str, Any]) -> str | None:
+    """What is wrong with an episode's line; None if it can be read."""
+    return next(_episode(record), None)
 
 
 def rows_trouble(record: Mapping[str, Any]) -> str | None:
-    """The same of a line about what a session was trained on."""
+    """The same of a line about what an episode was trained on."""
     return next(_rows(record), None)
 
 
-def _session(record: Mapping[str, Any]) -> Iterator[str]:
-    yield from _faults("", record, _SESSION, _SESSION_TOO)
+def _episode(record: Mapping[str, Any]) -> Iterator[str]:
+    yield from _faults("", record, _EPISODE, _EPISODE_TOO)
     for k, message in enumerate(record.get("context", [])):
         yield from _faults(f"context[{k}].", message, _MESSAGE)
     turns = record["turns"]

@@ -11,8 +11,8 @@ from rltf_verl.algos.advantages import (
     turn_advantages,
     with_neutral_rewards,
 )
+from rltf_verl.algos.episodes import cohorts
 from rltf_verl.algos.returns import discounted_returns
-from rltf_verl.algos.sessions import cohorts
 from tests.support.hand_cases import HAND, REWARDS, TREES, close, line
 
 ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
@@ -21,10 +21,10 @@ RAGGED = line([[1.0, 4.0], [2.0, 6.0], [6.0]])
 """Given as returns: first turns 1, 2, 6 (mean 3); second turns 4, 6 and nobody."""
 
 
-def advantages(sessions, estimator="group_mean", **kwargs):
-    """The sessions' rewards taken as their returns."""
+def advantages(episodes, estimator="group_mean", **kwargs):
+    """The episodes' rewards taken as their returns."""
     return turn_advantages(
-        torch.where(sessions.valid, sessions.rewards, 0.0), sessions, estimator, **kwargs
+        torch.where(episodes.valid, episodes.rewards, 0.0), episodes, estimator, **kwargs
     )
 
 
@@ -48,7 +48,7 @@ def test_advantages_of_the_hand_worked_case():
     [
         ("group_mean", [[-2, -1], [-1, 1], [3, 0]]),
         ("leave_one_out", [[1 - 4, 4 - 6], [2 - 3.5, 6 - 4], [6 - 1.5, 0]]),
-        # second turns: the session that ended counts as 0, so two others, not one
+        # second turns: the episode that ended counts as 0, so two others, not one
         ("ragged", [[1 - 4, 4 - 6 / 2], [2 - 3.5, 6 - 4 / 2], [6 - 1.5, 0]]),
         ("first_turn", [[-2, 1], [-1, 3], [3, 0]]),
         (
@@ -58,7 +58,7 @@ def test_advantages_of_the_hand_worked_case():
         ("none", [[1, 4], [2, 6], [6, 0]]),
     ],
 )
-def test_ragged_sessions(estimator, expected):
+def test_ragged_episodes(estimator, expected):
     close(advantages(RAGGED, estimator), expected)
 
 
@@ -101,17 +101,17 @@ def test_a_turn_alone_in_its_cohort(estimator, alone_in_turn_2, alone_in_group):
 
 
 def test_the_standard_deviation_is_divided_out_only_when_asked_for():
-    sessions = line([[10.0], [0.0]])
-    close(advantages(sessions), [[5.0], [-5.0]])
+    episodes = line([[10.0], [0.0]])
+    close(advantages(episodes), [[5.0], [-5.0]])
     root_half = math.sqrt(0.5)  # 5 / (10 / √2): the unbiased deviation
-    close(advantages(sessions, norm_by_std=True), [[root_half], [-root_half]])
+    close(advantages(episodes, norm_by_std=True), [[root_half], [-root_half]])
 
 
 def test_normalised_advantages_by_cohort():
-    sessions = line([[1.0, 4.0], [2.0, 6.0], [6.0], [3.0, 9.0]], [0, 0, 0, 1])
+    episodes = line([[1.0, 4.0], [2.0, 6.0], [6.0], [3.0, 9.0]], [0, 0, 0, 1])
     first, second = math.sqrt((4 + 1 + 9) / 2), math.sqrt(2)
     close(
-        advantages(sessions, norm_by_std=True),
+        advantages(episodes, norm_by_std=True),
         [
             [-2 / first, -1 / second],
             [-1 / first, 1 / second],
@@ -119,17 +119,17 @@ def test_normalised_advantages_by_cohort():
             [0, 0],
         ],  # the last is alone in both
     )
-    close(advantages(sessions, "none", norm_by_std=True)[:2, 1], [4 / second, 6 / second])
+    close(advantages(episodes, "none", norm_by_std=True)[:2, 1], [4 / second, 6 / second])
     for estimator in ESTIMATORS:  # a turn alone has no deviation to be divided by
-        assert not advantages(sessions, estimator, norm_by_std=True)[[2, 3, 3], [1, 0, 1]].any()
+        assert not advantages(episodes, estimator, norm_by_std=True)[[2, 3, 3], [1, 0, 1]].any()
     equal = line([[0.3, 1.0]] * 3)
     close(advantages(equal, norm_by_std=True), [[0.0, 0.0]] * 3)
 
 
 def test_joined_is_divided_by_the_deviation_of_all_that_is_compared():
-    sessions = line([[1.0, 4.0], [1.0]])  # mean 2, unbiased variance (1 + 4 + 1) / 2
+    episodes = line([[1.0, 4.0], [1.0]])  # mean 2, unbiased variance (1 + 4 + 1) / 2
     close(
-        advantages(sessions, "joined", norm_by_std=True),
+        advantages(episodes, "joined", norm_by_std=True),
         [[-1 / math.sqrt(3), 2 / math.sqrt(3)], [-1 / math.sqrt(3), 0]],
     )
     with_middle = line(
@@ -144,35 +144,35 @@ def test_joined_is_divided_by_the_deviation_of_all_that_is_compared():
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, "joined"])
 @pytest.mark.parametrize("norm", [True, False])
 def test_every_estimator_is_finite_and_zero_where_nobody_played(estimator, norm):
-    for sessions in (HAND, TREES, RAGGED, line([[1.0]])):
-        actual = advantages(sessions, estimator, norm_by_std=norm)
+    for episodes in (HAND, TREES, RAGGED, line([[1.0]])):
+        actual = advantages(episodes, estimator, norm_by_std=norm)
         assert torch.isfinite(actual).all()
-        assert not actual[~sessions.valid].any()
+        assert not actual[~episodes.valid].any()
         assert actual.dtype == torch.float32
 
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, "joined"])
 @pytest.mark.parametrize("norm", [True, False])
 def test_what_stands_where_nobody_played_is_never_read(estimator, norm):
-    for sessions in (HAND, TREES):
-        poisoned = torch.where(sessions.valid, sessions.rewards, float("nan"))
-        actual = turn_advantages(poisoned, sessions, estimator, norm)
-        assert torch.equal(actual, advantages(sessions, estimator, norm_by_std=norm))
+    for episodes in (HAND, TREES):
+        poisoned = torch.where(episodes.valid, episodes.rewards, float("nan"))
+        actual = turn_advantages(poisoned, episodes, estimator, norm)
+        assert torch.equal(actual, advantages(episodes, estimator, norm_by_std=norm))
 
 
 def test_sums_are_taken_in_double_precision():
-    """Ten thousand sessions around 1e4: in single precision the mean would be off in the second
+    """Ten thousand episodes around 1e4: in single precision the mean would be off in the second
     digit.
     """
     num = 10_000
     values = 1e4 + torch.arange(num, dtype=torch.float32).unsqueeze(1) % 2
-    sessions = line([[0.0]] * num)
-    sums, counts = cohort_sums(values, cohorts(sessions), sessions.valid)
+    episodes = line([[0.0]] * num)
+    sums, counts = cohort_sums(values, cohorts(episodes), episodes.valid)
     assert (sums[0, 0].item(), counts[0, 0].item()) == (1e4 * num + num / 2, num)
-    close(turn_advantages(values, sessions).abs().amax(), 0.5)
+    close(turn_advantages(values, episodes).abs().amax(), 0.5)
 
 
-def test_the_first_turns_mean_counts_early_stopped_sessions():
+def test_the_first_turns_mean_counts_early_stopped_episodes():
     close(first_turn_mean(REWARDS, HAND), [0.3] * 3 + [-0.1 / 3] * 3)
 
 
@@ -190,7 +190,7 @@ def test_a_wrong_shape_names_the_argument(call, argument):
 
 
 def test_a_turn_without_a_verdict_moves_nobody_and_has_no_advantage():
-    """Sessions 0 and 1 as if session 2 were not there; its own second turn at their mean."""
+    """Episodes 0 and 1 as if episode 2 were not there; its own second turn at their mean."""
     played = line([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
     ungraded = torch.tensor([[False, False], [False, False], [False, True]])
     neutral = with_neutral_rewards(played, ungraded)

@@ -1,4 +1,4 @@
-"""What holds for the advantages of any batch of sessions, lines and trees."""
+"""What holds for the advantages of any batch of episodes, lines and trees."""
 
 from dataclasses import fields, replace
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages
+from rltf_verl.algos.episodes import EpisodeBatch, cohorts, in_line
 from rltf_verl.algos.returns import discounted_returns
-from rltf_verl.algos.sessions import Sessions, cohorts, in_line
 from tests.support.effort import examples
 
 GAMMA = 0.3
@@ -29,7 +29,7 @@ WIDTH = 7
 
 @st.composite
 def parents(draw):
-    """Of one session: a line, or a line that branches once into lines."""
+    """Of one episode: a line, or a line that branches once into lines."""
     if draw(st.booleans()):
         return list(range(-1, draw(st.integers(1, 4)) - 1))
     trunk = draw(st.integers(1, 2))
@@ -51,23 +51,23 @@ def batches(draw, trees=None):
     group = draw(st.lists(st.integers(0, 2), min_size=len(chosen), max_size=len(chosen)))
     padded = torch.tensor([[*tree, *([-1] * (WIDTH - len(tree)))] for tree in chosen])
     valid = torch.tensor([[m < len(tree) for m in range(WIDTH)] for tree in chosen])
-    return Sessions(
+    return EpisodeBatch(
         torch.tensor(rewards), torch.tensor(rewards) > 0.5, valid, padded, torch.tensor(group)
     )
 
 
-def select(sessions, index):
-    return Sessions(**{f.name: getattr(sessions, f.name)[index] for f in fields(Sessions)})
+def select(episodes, index):
+    return EpisodeBatch(**{f.name: getattr(episodes, f.name)[index] for f in fields(EpisodeBatch)})
 
 
-def everything(sessions):
+def everything(episodes):
     """Every estimator and every distillation baseline, [S, M] each; 0 where nobody played."""
-    returns = discounted_returns(sessions, GAMMA)
+    returns = discounted_returns(episodes, GAMMA)
     tables = [
-        turn_advantages(returns, sessions, e, norm) for e in ESTIMATORS for norm in (False, True)
+        turn_advantages(returns, episodes, e, norm) for e in ESTIMATORS for norm in (False, True)
     ]
-    tables += [distill_advantages(returns, sessions, baseline) for baseline in BASELINES]
-    return torch.stack([torch.where(sessions.valid, table, 0.0) for table in tables])
+    tables += [distill_advantages(returns, episodes, baseline) for baseline in BASELINES]
+    return torch.stack([torch.where(episodes.valid, table, 0.0) for table in tables])
 
 
 def same(actual, expected):
@@ -76,87 +76,87 @@ def same(actual, expected):
 
 @examples(30, quick=8)
 @given(batches(), st.randoms(use_true_random=False))
-def test_the_order_of_sessions_does_not_matter(sessions, random):
-    order = list(range(len(sessions.group)))
+def test_the_order_of_episodes_does_not_matter(episodes, random):
+    order = list(range(len(episodes.group)))
     random.shuffle(order)
-    same(everything(select(sessions, order)), everything(sessions)[:, order])
+    same(everything(select(episodes, order)), everything(episodes)[:, order])
 
 
 @examples(30, quick=8)
 @given(batches(), batches())
-def test_sessions_of_another_group_change_nothing(sessions, others):
+def test_episodes_of_another_group_change_nothing(episodes, others):
     others = replace(others, group=others.group + 3)
-    both = Sessions(
+    both = EpisodeBatch(
         **{
-            f.name: torch.cat([getattr(s, f.name) for s in (sessions, others)])
-            for f in fields(Sessions)
+            f.name: torch.cat([getattr(s, f.name) for s in (episodes, others)])
+            for f in fields(EpisodeBatch)
         }
     )
-    assert torch.equal(everything(both)[:, : len(sessions.group)], everything(sessions))
+    assert torch.equal(everything(both)[:, : len(episodes.group)], everything(episodes))
 
 
 @examples(30, quick=8)
 @given(batches())
-def test_the_advantages_of_a_cohort_add_up_to_nothing(sessions):
-    returns = discounted_returns(sessions, GAMMA)
-    where = cohorts(sessions)
+def test_the_advantages_of_a_cohort_add_up_to_nothing(episodes):
+    returns = discounted_returns(episodes, GAMMA)
+    where = cohorts(episodes)
     for estimator in ("group_mean", "leave_one_out"):
-        advantages = turn_advantages(returns, sessions, estimator)
-        for label in where.label[sessions.valid].unique():
-            members = (where.label == label) & sessions.valid
+        advantages = turn_advantages(returns, episodes, estimator)
+        for label in where.label[episodes.valid].unique():
+            members = (where.label == label) & episodes.valid
             assert abs(advantages[members].sum().item()) < 1e-5
 
 
 @examples(30, quick=8)
 @given(batches())
-def test_leave_one_out_is_the_groups_mean_stretched(sessions):
+def test_leave_one_out_is_the_groups_mean_stretched(episodes):
     """R − mean of the others = n/(n−1) · (R − mean of all)."""
-    returns, where = discounted_returns(sessions, GAMMA), cohorts(sessions)
+    returns, where = discounted_returns(episodes, GAMMA), cohorts(episodes)
     n = torch.stack(
-        [((where.label == label) & sessions.valid).sum() for label in where.label.flatten()]
+        [((where.label == label) & episodes.valid).sum() for label in where.label.flatten()]
     )
     n = n.view_as(where.label).float()
     stretch = torch.where(n > 1, n / (n - 1).clamp(min=1), 0.0)
     same(
-        turn_advantages(returns, sessions, "leave_one_out"),
-        stretch * turn_advantages(returns, sessions, "group_mean"),
+        turn_advantages(returns, episodes, "leave_one_out"),
+        stretch * turn_advantages(returns, episodes, "group_mean"),
     )
 
 
 @examples(30, quick=8)
 @given(batches(LINES))
-def test_a_tree_without_branches_is_a_line(sessions):
+def test_a_tree_without_branches_is_a_line(episodes):
     """`parent` given turn by turn, or not at all."""
-    straight = in_line(sessions.rewards, sessions.valid, sessions.group, sessions.correct)
-    assert torch.equal(everything(straight), everything(sessions))
+    straight = in_line(episodes.rewards, episodes.valid, episodes.group, episodes.correct)
+    assert torch.equal(everything(straight), everything(episodes))
 
 
 @examples(30, quick=8)
 @given(batches())
-def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(sessions):
-    wide = Sessions(
+def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(episodes):
+    wide = EpisodeBatch(
         rewards=torch.nn.functional.pad(
-            torch.where(sessions.valid, sessions.rewards, 9e9), (0, 2), value=float("nan")
+            torch.where(episodes.valid, episodes.rewards, 9e9), (0, 2), value=float("nan")
         ),
-        correct=torch.nn.functional.pad(sessions.correct, (0, 2), value=True),
-        valid=torch.nn.functional.pad(sessions.valid, (0, 2)),
-        parent=torch.nn.functional.pad(sessions.parent, (0, 2), value=-1),
-        group=sessions.group,
+        correct=torch.nn.functional.pad(episodes.correct, (0, 2), value=True),
+        valid=torch.nn.functional.pad(episodes.valid, (0, 2)),
+        parent=torch.nn.functional.pad(episodes.parent, (0, 2), value=-1),
+        group=episodes.group,
     )
-    assert torch.equal(everything(wide)[..., :WIDTH], everything(sessions))
+    assert torch.equal(everything(wide)[..., :WIDTH], everything(episodes))
 
 
 @examples(30, quick=8)
 @given(batches(), st.floats(-2, 2, width=16))
 def test_a_constant_added_to_all_rewards_moves_no_centred_advantage_when_all_play_alike(
-    sessions, shift
+    episodes, shift
 ):
-    """A baseline is there to take it out. Sessions of one turn each, where there is nothing
+    """A baseline is there to take it out. Episodes of one turn each, where there is nothing
     ragged.
     """
-    rewards = sessions.rewards[:, :1]
-    first = in_line(rewards, torch.ones_like(rewards, dtype=torch.bool), sessions.group)
-    moved = in_line(rewards + shift, first.valid, sessions.group)
+    rewards = episodes.rewards[:, :1]
+    first = in_line(rewards, torch.ones_like(rewards, dtype=torch.bool), episodes.group)
+    moved = in_line(rewards + shift, first.valid, episodes.group)
     for estimator in ("group_mean", "leave_one_out"):
         same(
             turn_advantages(rewards + shift, moved, estimator),

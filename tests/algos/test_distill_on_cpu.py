@@ -10,12 +10,12 @@ from tests.support.hand_cases import HAND, REWARDS, SECOND, TREES, close, line
 
 THREE = line([[0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
 LAST = [1, 2, 2]
-"""The last turn of each of its sessions."""
+"""The last turn of each of its episodes."""
 
 
-def at(sessions, baseline, turns, gamma=0.1):
-    """a of one turn of each session."""
-    table = distill_advantages(discounted_returns(sessions, gamma), sessions, baseline)
+def at(episodes, baseline, turns, gamma=0.1):
+    """a of one turn of each episode."""
+    table = distill_advantages(discounted_returns(episodes, gamma), episodes, baseline)
     return table[range(len(turns)), turns]
 
 
@@ -49,16 +49,16 @@ def test_joined_is_the_attempts_own_mean_and_deviation():
 
 
 def test_the_second_turns_baseline_collapses_when_everyone_gets_right_and_the_first_does_not():
-    sessions = line([[0.0, 1.0]] * 4)
-    assert at(sessions, "second_turn", [1] * 4).tolist() == [0.0] * 4
-    assert at(sessions, "first_turn", [1] * 4).tolist() == [1.0] * 4
+    episodes = line([[0.0, 1.0]] * 4)
+    assert at(episodes, "second_turn", [1] * 4).tolist() == [0.0] * 4
+    assert at(episodes, "first_turn", [1] * 4).tolist() == [1.0] * 4
 
 
 def test_the_first_turns_baseline_vanishes_when_the_student_is_right_without_feedback():
-    """Sessions that go on after a right answer: there is nothing left to teach."""
-    sessions = line([[1.0, 1.0]] * 3)
+    """Episodes that go on after a right answer: there is nothing left to teach."""
+    episodes = line([[1.0, 1.0]] * 3)
     for baseline in ("first_turn", "leave_one_out"):
-        assert at(sessions, baseline, [1] * 3).tolist() == [0.0] * 3
+        assert at(episodes, baseline, [1] * 3).tolist() == [0.0] * 3
 
 
 @pytest.mark.parametrize(
@@ -68,22 +68,22 @@ def test_the_first_turns_baseline_vanishes_when_the_student_is_right_without_fee
         (
             "second_turn_padded",
             [0.0, 0.5, -0.5],
-        ),  # the release reads the group's last turn: 0 for session 0
+        ),  # the release reads the group's last turn: 0 for episode 0
         ("first_turn", [1.0, 1.0, 0.0]),
         ("leave_one_out", [1.0, 1.0, 0.0]),
     ],
 )
-def test_with_three_turns_each_session_is_judged_at_its_own_last_turn(baseline, expected):
+def test_with_three_turns_each_episode_is_judged_at_its_own_last_turn(baseline, expected):
     close(at(THREE, baseline, LAST), expected)
 
 
 def test_the_group_of_the_padded_baseline_is_its_own_and_not_the_batch():
-    sessions = line([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], [0, 0, 1, 1])
-    close(at(sessions, "second_turn_padded", [1, 1, 2, 2]), [0.5, -0.5, 0.5, -0.5])
+    episodes = line([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], [0, 0, 1, 1])
+    close(at(episodes, "second_turn_padded", [1, 1, 2, 2]), [0.5, -0.5, 0.5, -0.5])
 
 
 def test_a_group_of_one():
-    sessions = line([[0.25, 1.0]])
+    episodes = line([[0.25, 1.0]])
     expected = {
         "first_turn": 0.75,
         "leave_one_out": 0.0,
@@ -91,12 +91,12 @@ def test_a_group_of_one():
         "none": 1.0,
         "rejection": 1.0,
     }
-    assert {b: at(sessions, b, [1]).item() for b in expected} == expected
+    assert {b: at(episodes, b, [1]).item() for b in expected} == expected
 
 
 def test_in_a_tree_every_line_has_an_answer_to_distil():
-    """First rewards 0, 0.2 and 1 have the mean 0.4; leaves are turns 2 and 3 of session 0, 1 and 2
-    of session 1.
+    """First rewards 0, 0.2 and 1 have the mean 0.4; leaves are turns 2 and 3 of episode 0, 1 and 2
+    of episode 1.
     """
     table = distill_advantages(discounted_returns(TREES, 0.1), TREES, "first_turn")
     close(table[0, [2, 3]], [0.6, 0.1])
@@ -109,8 +109,8 @@ def test_in_a_tree_every_line_has_an_answer_to_distil():
 def test_rejection_asks_the_verifier_and_not_the_reward():
     correct = torch.zeros_like(HAND.correct)
     correct[2, 1] = True
-    sessions = type(HAND)(HAND.rewards, correct, HAND.valid, HAND.parent, HAND.group)
-    assert at(sessions, "rejection", [1] * 6).tolist() == [0, 0, 1, 0, 0, 0]
+    episodes = type(HAND)(HAND.rewards, correct, HAND.valid, HAND.parent, HAND.group)
+    assert at(episodes, "rejection", [1] * 6).tolist() == [0, 0, 1, 0, 0, 0]
 
 
 def test_the_floor_keeps_minus_five_and_drops_what_is_below():

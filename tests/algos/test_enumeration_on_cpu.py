@@ -1,9 +1,9 @@
-"""Every group of sessions of a tiny game summed over: what the estimators of attempts estimate, in
+"""Every group of episodes of a tiny game summed over: what the estimators of attempts estimate, in
 exact numbers.
 
 Turn k's part of the policy (what it does with the prompts of turn k) climbs J_k = E[Σ over the
 attempts of turn k of their return]: every turn counts its return from itself on. Below, "the
-gradient" is ∇J_k with respect to that part, times the number of sessions. The truth is J_k, written
+gradient" is ∇J_k with respect to that part, times the number of episodes. The truth is J_k, written
 down without our code and differentiated.
 """
 
@@ -109,7 +109,7 @@ def test_the_groups_mean_shrinks_the_gradient_by_one_over_n(game, num):
     ("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)]
 )
 def test_with_early_stop_the_groups_mean_shrinks_later_turns_more(game, num):
-    """Bias: E[1 − 1/m] over the m sessions that reach the turn, itself included; a lone one (m = 1)
+    """Bias: E[1 − 1/m] over the m episodes that reach the turn, itself included; a lone one (m = 1)
     learns nothing.
     """
     player = Player(game)
@@ -126,7 +126,7 @@ def test_with_early_stop_the_groups_mean_shrinks_later_turns_more(game, num):
 
 @pytest.mark.parametrize(("game", "num"), [(TREE, 2), (WIDE_STOPS, 2), (LONG_TREE, 2)])
 def test_in_a_tree_the_siblings_of_a_revision_are_its_group(game, num):
-    """Bias 1 − 1/n above the branch, 1 − 1/width below it, however many sessions there are."""
+    """Bias 1 − 1/n above the branch, 1 − 1/width below it, however many episodes there are."""
     player = Player(game)
     factors = [1 - 1 / num] + [1 - 1 / game.width] * (game.horizon - 1)
     check(attempts(player, num, "group_mean"), shrunk(player, factors))
@@ -137,10 +137,10 @@ def test_in_a_tree_the_siblings_of_a_revision_are_its_group(game, num):
     [(LINE, 2), (LONG, 2), (STOPS, 3), (LONG_STOPS, 2), (TREE, 2), (LONG_TREE_STOPS, 2), (LINE, 1)],
 )
 def test_the_first_turns_mean_is_biased_by_the_discount_over_n(game, num):
-    """Bias: a session's own first return holds γ^k of the return of its turn k, hence 1 − γ^k/n.
+    """Bias: an episode's own first return holds γ^k of the return of its turn k, hence 1 − γ^k/n.
 
     In a tree the return holds the mean of the revisions, hence 1 − γ^k/(n · width) below the
-    branch. Early stop changes nothing: every session has a first turn.
+    branch. Early stop changes nothing: every episode has a first turn.
     """
     player = Player(game)
     branches = [
@@ -152,10 +152,10 @@ def test_the_first_turns_mean_is_biased_by_the_discount_over_n(game, num):
 
 @pytest.mark.parametrize("gamma", [0.0, GAMMA])
 @pytest.mark.parametrize(("game", "num"), [(LINE, 1), (LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3)])
-def test_the_joined_mean_takes_back_a_share_of_what_the_turn_does_to_the_whole_session(
+def test_the_joined_mean_takes_back_a_share_of_what_the_turn_does_to_the_whole_episode(
     game, num, gamma
 ):
-    """Bias: of 2n values in the mean two are the session's own, so every turn loses 1/2n of the
+    """Bias: of 2n values in the mean two are the episode's own, so every turn loses 1/2n of the
     gradient of both.
     """
     player = Player(game)
@@ -197,7 +197,7 @@ def test_a_group_of_one_has_no_attempt_gradient(estimator):
     [("leave_one_out", lambda n: (n - 2) / (n - 1)), ("group_mean", lambda n: 1 - 2 / n)],
 )
 @pytest.mark.parametrize("num_pairs", [1, 2])
-def test_paired_sessions_shrink_the_first_turn_further(estimator, factor, num_pairs):
+def test_paired_episodes_shrink_the_first_turn_further(estimator, factor, num_pairs):
     """Bias: the partner has the same first answer, so it sits in the baseline of what it should be
     compared with.
 
@@ -224,5 +224,5 @@ def test_paired_sessions_shrink_the_first_turn_further(estimator, factor, num_pa
     check(ours, shrunk(player, [factor(num), later]))
 
 
-def first(session) -> tuple[int, ...]:
-    return session.turns[0].attempt.response_ids
+def first(episode) -> tuple[int, ...]:
+    return episode.turns[0].attempt.response_ids

@@ -1,4 +1,4 @@
-"""Every group of sessions of a tiny game summed over: what the roles beside the attempts estimate,
+"""Every group of episodes of a tiny game summed over: what the roles beside the attempts estimate,
 in exact numbers.
 
 Distillation, imitation and feedback modelling raise log-probabilities of texts that were sampled
@@ -47,7 +47,7 @@ def distilled(player, num, **distill):
 
 
 def onto_first_prompt(player, value):
-    """E[Σ over the last turns of lines of value(session, turn) · ∇ log π(y_K|x_0)], the samples
+    """E[Σ over the last turns of lines of value(episode, turn) · ∇ log π(y_K|x_0)], the samples
     held fixed.
     """
     total = torch.zeros(()).double()
@@ -68,7 +68,7 @@ def mean_first_reward(player):
 def test_distillation_is_advantage_weighted_regression_onto_the_first_prompt(game, num):
     """E[-∇L] = N · E_{y1 ~ π(·|x1)}[(r1 - b) ∇ log π(y1|x0)].
 
-    b holds the session's own first reward too, so given the session it is (r0 + (N-1) E[r0]) / N:
+    b holds the episode's own first reward too, so given the episode it is (r0 + (N-1) E[r0]) / N:
     the baseline is not independent of y1, which depends on y0 through the feedback. That is the
     paper's Algorithm 1, stated and not mended.
     """
@@ -89,7 +89,7 @@ def test_distillation_is_advantage_weighted_regression_onto_the_first_prompt(gam
 @pytest.mark.parametrize(("game", "num"), GAMES)
 def test_without_the_own_first_reward_the_baseline_is_the_students_success_rate(game, num):
     """leave_one_out: E[-∇L] = N · E[(r1 − E[r0]) ∇ log π(y1|x0)], a baseline that knows nothing of
-    the session.
+    the episode.
     """
     player = Player(game)
     mean = mean_first_reward(player)
@@ -102,7 +102,7 @@ def test_without_the_own_first_reward_the_baseline_is_the_students_success_rate(
 
 @pytest.mark.parametrize(("game", "num"), [(LINE, 2), (WORDS, 2), (WORDS, 1), (Game(vocab=3), 3)])
 def test_the_joined_baseline_is_the_mean_of_first_attempts_and_refined_answers(game, num):
-    """Given the session its own two values are known: b = (R0 + r1 + (n − 1)(E[R0] + E[r1])) /
+    """Given the episode its own two values are known: b = (R0 + r1 + (n − 1)(E[R0] + E[r1])) /
     2n.
     """
     player = Player(game)

@@ -126,8 +126,8 @@ def test_a_role_without_a_gradient_takes_no_share_from_the_others():
     """Every answer wrong: nothing to imitate, and distillation still has its quarter."""
     config = settings(0.25, 0.5)
     packed = batch(config)
-    wrong = replace(packed.sessions, correct=torch.zeros_like(packed.sessions.correct))
-    packed = replace(packed, sessions=wrong)
+    wrong = replace(packed.episodes, correct=torch.zeros_like(packed.episodes.correct))
+    packed = replace(packed, episodes=wrong)
     targets, weights = shared(packed, config)
     assert weights["imitate"] == 0.1
     assert share(packed, targets, config, "distill") == pytest.approx(0.25, abs=1e-6)

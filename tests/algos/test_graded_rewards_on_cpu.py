@@ -1,4 +1,4 @@
-"""SD judges an answer as an answer to the first prompt: no shaping of the session's rewards changes
+"""SD judges an answer as an answer to the first prompt: no shaping of the episode's rewards changes
 a number of it.
 """
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import DistillConfig, RewardConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline
 from rltf_verl.episode.reward import shaped
@@ -29,7 +29,7 @@ ALL = {"turn_decay": 0.3, "progress_coef": 0.4, "intermediate": False, "repetiti
 
 
 def line(*scores, text="same"):
-    """A session of answers with these scores, all with the same text."""
+    """An episode of answers with these scores, all with the same text."""
     return [
         Turn(
             Attempt((k,), (k, k), (-1.0, -1.0), text, True),
@@ -66,7 +66,7 @@ def targets(sessions, reward, **distill):
     packed = pack_rows(
         [row for row, _ in rows],
         [s for _, s in rows],
-        pack_sessions(episodes, [0] * len(episodes)),
+        pack_episodes(episodes, [0] * len(episodes)),
         [row.log_probs for row, _ in rows],
     )
     advantages = compute_targets(
@@ -112,7 +112,7 @@ def test_shaping_moves_attempts_and_nothing_of_distillation(baseline, reward):
 
 
 def test_without_shaping_the_two_rewards_are_one():
-    sessions = pack_sessions(
+    sessions = pack_episodes(
         [Episode(Problem("x", 0, {}, ""), 0, tuple(shaped(line(0.5, 1.0), RewardConfig())))], [0]
     )
     assert torch.equal(sessions.graded, sessions.rewards)

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.losses import importance_sampling
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
-from rltf_verl.algos.sessions import in_line
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.objectives import BUILT_IN
@@ -33,12 +33,12 @@ WEIGHTS = {
     "feedback_modeling": 0.2,
     "imitate": 0.3,
 }
-NUM_SESSIONS, NUM_TURNS, NUM_TOKENS = 5, 3, 4
+NUM_EPISODES, NUM_TURNS, NUM_TOKENS = 5, 3, 4
 
 
 @st.composite
 def batches(draw):
-    """Rows with any role on any token, of sessions of any length in two groups; and the policy's
+    """Rows with any role on any token, of episodes of any length in two groups; and the policy's
     log-probs.
     """
     num = draw(st.integers(1, 6))
@@ -47,17 +47,17 @@ def batches(draw):
     total = sum(lengths)
     role = torch.tensor(draw(st.lists(token, min_size=total, max_size=total)))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
-    played = torch.randint(1, NUM_TURNS + 1, (NUM_SESSIONS,), generator=generator)
+    played = torch.randint(1, NUM_TURNS + 1, (NUM_EPISODES,), generator=generator)
     valid = torch.arange(NUM_TURNS) < played.unsqueeze(1)
-    rewards = torch.rand(NUM_SESSIONS, NUM_TURNS, generator=generator)
-    group = torch.randint(0, 2, (NUM_SESSIONS,), generator=generator)
-    row_session = torch.randint(0, NUM_SESSIONS, (num,), generator=generator)
-    session = row_session.repeat_interleave(torch.tensor(lengths))
-    turn = (torch.rand(total, generator=generator) * played[session]).long()
+    rewards = torch.rand(NUM_EPISODES, NUM_TURNS, generator=generator)
+    group = torch.randint(0, 2, (NUM_EPISODES,), generator=generator)
+    row_episode = torch.randint(0, NUM_EPISODES, (num,), generator=generator)
+    episode = row_episode.repeat_interleave(torch.tensor(lengths))
+    turn = (torch.rand(total, generator=generator) * played[episode]).long()
     old = -7 * torch.rand(total, generator=generator)
     sampler = old + torch.randn(old.shape, generator=generator) / 3
-    sessions = in_line(rewards, valid, group)
-    batch = RowBatch(role, turn, session, torch.tensor(lengths), sessions, old, sampler)
+    episodes = in_line(rewards, valid, group)
+    batch = RowBatch(role, turn, episode, torch.tensor(lengths), episodes, old, sampler)
     return batch, old + torch.randn(old.shape, generator=generator) / 3
 
 
@@ -86,7 +86,7 @@ def gradient(batch, log_prob, config, weights=WEIGHTS):
 def rows(batch, keep):
     """The batch of some rows only, and where its tokens were."""
     at = keep.repeat_interleave(batch.lengths)
-    fields = ("role", "turn", "session", "old_log_probs", "sampler_log_probs")
+    fields = ("role", "turn", "episode", "old_log_probs", "sampler_log_probs")
     kept = {name: getattr(batch, name)[at] for name in fields}
     return replace(batch, lengths=batch.lengths[keep], **kept), at
 
@@ -152,7 +152,7 @@ def test_what_each_role_gets(mix):
     config = CONFIGS["AWR"]
     actual, targets = gradient(batch, log_prob, config), compute_targets(batch, config, WEIGHTS)
     ratio = (log_prob - batch.old_log_probs).exp()
-    correct = batch.sessions.correct[batch.session, batch.turn].float()
+    correct = batch.episodes.correct[batch.episode, batch.turn].float()
     expected = {
         Role.ATTEMPT: -ratio * targets.advantages,
         Role.CRITIQUE: -ratio * targets.advantages,

@@ -12,7 +12,7 @@ from torch.distributions import Binomial
 from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages
 from rltf_verl.algos.gate import solved_share
-from rltf_verl.algos.pack import pack_sessions
+from rltf_verl.algos.pack import pack_episodes
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.config import AttemptConfig, RLTFConfig
 from rltf_verl.config.objectives import Estimator
@@ -56,7 +56,7 @@ def broken(stop, reward=0.0):
 
 
 def advantages(episodes, estimator, gamma):
-    sessions = pack_sessions(episodes, [0] * len(episodes))
+    sessions = pack_episodes(episodes, [0] * len(episodes))
     return turn_advantages(discounted_returns(sessions, gamma), sessions, estimator)
 
 
@@ -82,7 +82,7 @@ def test_four_equal_answers_have_equal_advantages_though_one_got_no_feedback(
 
 
 @pytest.mark.parametrize("stop", ["solved", "horizon", "not_asked"])
-def test_a_session_that_ended_as_it_should_has_no_continuation_to_make_up_for(stop):
+def test_an_episode_that_ended_as_it_should_has_no_continuation_to_make_up_for(stop):
     table = advantages([MENDED, MENDED, MENDED, broken(stop)], "group_mean", 0.1)
     close(table[:, 0], [0.025, 0.025, 0.025, -0.075])
 
@@ -93,13 +93,13 @@ def test_the_continuation_is_that_of_siblings_that_went_on_not_of_those_right_at
     """
     right = broken("solved", 1.0)
     for reward in (0.0, -0.05):
-        sessions = pack_sessions([right, MENDED, broken("feedback_unavailable", reward)], [0] * 3)
+        sessions = pack_episodes([right, MENDED, broken("feedback_unavailable", reward)], [0] * 3)
         close(discounted_returns(sessions, 0.1)[:, 0], [1.0, 0.1, reward + 0.1])
 
 
 def test_without_a_verdict_the_whole_return_is_the_siblings_mean():
     right = broken("solved", 1.0)
-    sessions = pack_sessions([right, MENDED, broken("ungraded")], [0] * 3)
+    sessions = pack_episodes([right, MENDED, broken("ungraded")], [0] * 3)
     close(discounted_returns(sessions, 0.1)[:, 0], [1.0, 0.1, 0.55])
     close(turn_advantages(discounted_returns(sessions, 0.1), sessions)[:, 0], [0.45, -0.45, 0.0])
 
@@ -112,18 +112,18 @@ FAILED = episode((0.0, None, None), (0.0, 0, "horizon"))
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_without_a_verdict_there_is_no_advantage(estimator, norm_by_std):
     """First and second answers; nor do they narrow what the others are compared with."""
-    sessions = pack_sessions([MENDED, MENDED, FAILED, UNGRADED, broken("ungraded")], [0] * 5)
+    sessions = pack_episodes([MENDED, MENDED, FAILED, UNGRADED, broken("ungraded")], [0] * 5)
     table = turn_advantages(discounted_returns(sessions, 0.1), sessions, estimator, norm_by_std)
     assert (table[3, 1], table[4, 0]) == (0, 0)
     if estimator not in ("ragged", "first_turn", "joined"):  # of second answers alone
-        others = pack_sessions([MENDED, MENDED, FAILED], [0] * 3)
+        others = pack_episodes([MENDED, MENDED, FAILED], [0] * 3)
         alone = turn_advantages(discounted_returns(others, 0.1), others, estimator, norm_by_std)
         close(table[:3, 1], alone[:, 1].tolist())
 
 
 def test_distillation_compares_with_first_answers_that_have_a_verdict():
-    """Rewards 1 and 0 of first answers; a third session has none."""
-    sessions = pack_sessions([broken("solved", 1.0), MENDED, broken("ungraded")], [0] * 3)
+    """Rewards 1 and 0 of first answers; a third episode has none."""
+    sessions = pack_episodes([broken("solved", 1.0), MENDED, broken("ungraded")], [0] * 3)
     assert distill_advantages(sessions.rewards, sessions, "first_turn")[1, 1] == 0.5
     assert distill_advantages(sessions.rewards, sessions, "leave_one_out")[1, 1] == 0
 
@@ -132,39 +132,39 @@ def test_the_share_of_right_answers_is_of_a_place_in_the_line_and_of_verdicts():
     """A tree's third turn may be a second answer; `p̂` of the first answers of both is 0."""
     one = episode((0.0, None, None), (1.0, 0, "solved"), (0.0, 0, None), (0.0, 2, "horizon"))
     other = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "solved"), (0.0, 0, "ungraded"))
-    share = solved_share(pack_sessions([one, other], [0, 0]))
+    share = solved_share(pack_episodes([one, other], [0, 0]))
     close(share, [[0, 1 / 3, 1 / 3, 1 / 2], [0, 1 / 3, 1 / 2, 1 / 3]])
 
 
 def test_nobody_went_on():
     """There is nothing to learn about the continuation, so it is 0 for everybody who has none."""
-    sessions = pack_sessions(
+    sessions = pack_episodes(
         [broken("prompt_too_long"), broken("feedback_unavailable", 0.2)], [0, 0]
     )
     close(discounted_returns(sessions, 1.0)[:, 0], [0.0, 0.2])
-    alone = pack_sessions([broken("ungraded")], [0])
+    alone = pack_episodes([broken("ungraded")], [0])
     close(discounted_returns(alone, 1.0), [[0.0]])
 
 
 def test_an_answer_that_nobody_could_grade_is_a_missing_continuation_too():
-    """Second answers right, right and ungraded; the third of a session whose siblings' first
+    """Second answers right, right and ungraded; the third of an episode whose siblings' first
     returns are 0.5.
     """
     half = episode((0.0, None, None), (0.0, 0, "ungraded"))
-    sessions = pack_sessions([MENDED, MENDED, half], [0] * 3)
+    sessions = pack_episodes([MENDED, MENDED, half], [0] * 3)
     close(discounted_returns(sessions, 0.5), [[0.5, 1.0], [0.5, 1.0], [0.5, 1.0]])
 
 
 def test_a_group_is_made_up_for_by_its_own_siblings_only():
     failed = episode((0.0, None, None), (0.0, 0, "horizon"))
-    sessions = pack_sessions(
+    sessions = pack_episodes(
         [MENDED, broken("ungraded"), failed, broken("feedback_unavailable")], [0, 0, 1, 1]
     )
     close(discounted_returns(sessions, 1.0)[:, 0], [1.0, 1.0, 0.0, 0.0])
 
 
 def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
-    """Session 0: two revisions of 0, one cut off at 0.2, one that went on to 1; session 1 gained
+    """Episode 0: two revisions of 0, one cut off at 0.2, one that went on to 1; episode 1 gained
     0.5 by going on.
     """
     branched = episode(
@@ -174,7 +174,7 @@ def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
         (0.0, None, None), (0.5, 0, None), (0.0, 1, "horizon"), (0.5, 0, None), (0.0, 3, "horizon")
     )
     cut = broken("prompt_too_long")
-    returns = discounted_returns(pack_sessions([branched, straight, cut], [0] * 3), 0.5)
+    returns = discounted_returns(pack_episodes([branched, straight, cut], [0] * 3), 0.5)
     first = 0.5 * (0.7 + 0.5) / 2
     close(returns[0, :4], [first, 0.2 + 0.5, 0.5, 1.0])
     close(returns[:, 0], [first, 0.25, (first + 0.25) / 2])
@@ -183,16 +183,16 @@ def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
 def test_in_a_tree_ungraded_revisions_do_not_count_in_the_attempt_that_they_revise():
     one = episode((0.0, None, None), (1.0, 0, "horizon"), (0.0, 0, "ungraded"))
     none = episode((0.0, None, None), (0.0, 0, "ungraded"), (0.0, 0, "ungraded"))
-    returns = discounted_returns(pack_sessions([one, none], [0, 0]), 0.5)
+    returns = discounted_returns(pack_episodes([one, none], [0, 0]), 0.5)
     close(returns[:, 0], [0.5, 0.5])
     close(returns[0, 1:], [1.0, 1.0])
 
 
 def test_over_three_turns_what_is_made_up_for_is_handed_on():
-    """Session 0 went 0, 0, 1; session 1 lost its third turn, session 2 its second and third."""
+    """Episode 0 went 0, 0, 1; episode 1 lost its third turn, episode 2 its second and third."""
     whole = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "horizon"))
     lost = episode((0.0, None, None), (0.0, 0, "feedback_unavailable"))
-    sessions = pack_sessions([whole, lost, broken("feedback_unavailable")], [0] * 3)
+    sessions = pack_episodes([whole, lost, broken("feedback_unavailable")], [0] * 3)
     close(discounted_returns(sessions, 0.5)[:, 0], [0.25] * 3)
 
 
@@ -208,7 +208,7 @@ EVERYBODY_GOES_ON = [
 
 
 def known(num: int) -> torch.Tensor:
-    """[num] probability that n of the other sessions go on."""
+    """[num] probability that n of the other episodes go on."""
     return (
         Binomial(num - 1, torch.tensor(1 - DROP, dtype=torch.float64))
         .log_prob(torch.arange(num).double())
@@ -224,8 +224,8 @@ def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(
     """Of J = E[r_1] + γ E[R_2] the first part has the estimator's own factor, the second is scaled
     by one more number.
 
-    That number is the share of sessions that go on, times, but for `none`, E[1 − 1/m] / (1 − 1/n):
-    the mean that makes up for the others holds the own continuation too, m being the sessions that
+    That number is the share of episodes that go on, times, but for `none`, E[1 − 1/m] / (1 − 1/n):
+    the mean that makes up for the others holds the own continuation too, m being the episodes that
     go on. The *direction* of each part is that of the game without failures.
     """
     player, whole = Player(game), Player(replace(game, drop=0.0))

@@ -16,14 +16,14 @@ def test_discounted_returns_of_the_hand_worked_case():
 
 
 def test_discounted_returns_over_three_turns_skip_what_was_not_played():
-    sessions = line([[1.0, 2.0, 4.0], [1.0, 2.0], [1.0]])
-    close(discounted_returns(sessions, 0.5), [[3.0, 4.0, 4.0], [2.0, 2.0, 0.0], [1.0, 0.0, 0.0]])
-    close(discounted_returns(sessions, 0.0)[:, 0], [1.0, 1.0, 1.0])
-    close(discounted_returns(sessions, 1.0)[:, 0], [7.0, 3.0, 1.0])
+    episodes = line([[1.0, 2.0, 4.0], [1.0, 2.0], [1.0]])
+    close(discounted_returns(episodes, 0.5), [[3.0, 4.0, 4.0], [2.0, 2.0, 0.0], [1.0, 0.0, 0.0]])
+    close(discounted_returns(episodes, 0.0)[:, 0], [1.0, 1.0, 1.0])
+    close(discounted_returns(episodes, 1.0)[:, 0], [7.0, 3.0, 1.0])
 
 
 def test_an_attempts_return_holds_the_mean_of_its_revisions():
-    """Session 0: leaf 1.0 under 0.0 gives 0.5; beside it 0.5; their mean 0.5, halved, is the
+    """Episode 0: leaf 1.0 under 0.0 gives 0.5; beside it 0.5; their mean 0.5, halved, is the
     root's.
     """
     close(
@@ -39,9 +39,9 @@ def test_an_attempts_return_holds_the_mean_of_its_revisions():
 
 def test_values_in_turns_that_were_not_played_are_ignored():
     nan = torch.tensor(float("nan"))
-    for sessions, gamma in ((HAND, 0.1), (TREES, 0.5)):
-        poisoned = replace(sessions, rewards=torch.where(sessions.valid, sessions.rewards, nan))
-        assert torch.equal(discounted_returns(poisoned, gamma), discounted_returns(sessions, gamma))
+    for episodes, gamma in ((HAND, 0.1), (TREES, 0.5)):
+        poisoned = replace(episodes, rewards=torch.where(episodes.valid, episodes.rewards, nan))
+        assert torch.equal(discounted_returns(poisoned, gamma), discounted_returns(episodes, gamma))
 
 
 def test_the_rewards_are_left_as_they_are():

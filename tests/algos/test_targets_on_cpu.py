@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import (
     AttemptConfig,
@@ -29,8 +29,8 @@ def targets_of(packed, settings):
     return compute_targets(packed, settings, objective_weights(settings, step=0, num_steps=1))
 
 
-def test_the_sessions_are_packed_as_they_were_played():
-    sessions = batch().sessions
+def test_the_episodes_are_packed_as_they_were_played():
+    sessions = batch().episodes
     rewards = [[1.0, 0.0], [0.0, 1.0], [-0.1, 0.0], [0.0, 1.0], [0.0, 1.0], [-0.1, 0.9]]
     torch.testing.assert_close(sessions.rewards, torch.tensor(rewards))
     assert sessions.valid.tolist() == [[True, False]] + [[True, True]] * 5
@@ -110,7 +110,7 @@ def test_distillation_rows_of_the_golden_case_with_a_soft_floor():
 def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     packed = batch()
     stale = torch.zeros(6, 2, dtype=torch.bool)
-    stale[1], stale[3, 0] = True, True  # session 1's second answer; of session 3 only the first
+    stale[1], stale[3, 0] = True, True  # episode 1's second answer; of episode 3 only the first
     targets = compute_targets(packed, config(), objective_weights(config(), 0, 1), stale)
     plain = targets_of(packed, config())
     distilled = of_role(packed, targets.advantages, Role.DISTILL)
@@ -121,12 +121,12 @@ def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
     weighed = compute_targets(modelled, settings, objective_weights(settings, 0, 1), stale)
     first = [row[0] for row in of_role(modelled, weighed.advantages, Role.FEEDBACK)]
-    # rows of sessions 0, 1, 1, 2, 2, 3, 3, …
+    # rows of episodes 0, 1, 1, 2, 2, 3, 3, …
     assert first[:7] == [0.5, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5]
 
 
 def test_imitation_rows_of_the_golden_case():
-    """RLTF_SPEC 8.1, sft: cross-entropy rows for all second answers but that of session 2, which is
+    """RLTF_SPEC 8.1, sft: cross-entropy rows for all second answers but that of episode 2, which is
     wrong.
     """
     settings = RLTFConfig(imitate=ImitateConfig(weight=0.1))
@@ -234,7 +234,7 @@ def two_turns(first_prompt, second_prompt, rewards, feedback=None):
 def test_a_merged_row_carries_each_turns_advantage_and_nothing_in_its_gap():
     episodes = [two_turns((1,), (1, 2, 7, 7), rewards) for rewards in ((0.0, 1.0), (0.0, 0.0))]
     rows = [attempt_rows(e)[0] for e in episodes]
-    packed = pack_rows(rows, [0, 1], pack_sessions(episodes, [0, 0]), [[-1.0] * 5] * 2)
+    packed = pack_rows(rows, [0, 1], pack_episodes(episodes, [0, 0]), [[-1.0] * 5] * 2)
     advantages = targets_of(packed, RLTFConfig(gamma=0.5)).advantages
     expected = [0.25, 0, 0, 0.5, 0.5, -0.25, 0, 0, -0.5, -0.5]
     torch.testing.assert_close(advantages, torch.tensor(expected))
@@ -244,7 +244,7 @@ def test_critique_rows_are_credited_with_the_turn_they_led_to():
     critique = Feedback("", "policy", attempt=Attempt((8,), (9, 9), (-1.0, -1.0), "", True))
     episodes = [two_turns((1,), (3,), (0.0, reward), critique) for reward in (1.0, 0.0)]
     rows = [row for e in episodes for row in critique_rows(e)]
-    packed = pack_rows(rows, [0, 1], pack_sessions(episodes, [0, 0]), [r.log_probs for r in rows])
+    packed = pack_rows(rows, [0, 1], pack_episodes(episodes, [0, 0]), [r.log_probs for r in rows])
     assert targets_of(packed, RLTFConfig()).advantages.tolist() == [0.5, 0.5, -0.5, -0.5]
     assert sampled_tokens(packed.role).all()
     halved = RLTFConfig(critique=CritiqueConfig(weight=0.5))
@@ -255,13 +255,13 @@ def test_what_a_sampler_does_not_report_is_zero():
     silent = [
         replace(row, log_probs=None) for row in attempt_rows(two_turns((1,), (3,), (0.0, 1.0)))
     ]
-    sessions = pack_sessions([two_turns((1,), (3,), (0.0, 1.0))], [0])
+    sessions = pack_episodes([two_turns((1,), (3,), (0.0, 1.0))], [0])
     assert not pack_rows(silent, [0, 0], sessions, [[-1.0], [-1.0] * 2]).sampler_log_probs.any()
 
 
 def test_a_batch_of_wrong_shape_names_the_field():
     good = batch()
     fields = {name: getattr(good, name) for name in RowBatch.__dataclass_fields__}
-    for name in ("role", "turn", "session", "old_log_probs", "sampler_log_probs"):
+    for name in ("role", "turn", "episode", "old_log_probs", "sampler_log_probs"):
         with pytest.raises(ValueError, match=f"{name} has shape"):
             RowBatch(**{**fields, name: fields[name][:3]})

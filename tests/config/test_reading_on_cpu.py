@@ -126,7 +126,7 @@ def test_an_empty_block_is_the_default(name):
         ({"horizon": 3, "branch_turn": 2, "branch_width": 4}, 6),
     ],
 )
-def test_how_many_attempts_a_session_can_hold(episode, num):
+def test_how_many_attempts_an_episode_can_hold(episode, num):
     assert EpisodeConfig(**episode).num_nodes == num
 
 

@@ -26,7 +26,7 @@ TREE = (
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     writer = EpisodeLog(tmp_path / "log", "w")
-    sessions = [
+    episodes = [
         line("1", "42"),
         line("1", "42"),
         line("42", stop="solved"),
@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Path:
         TREE,
         line("1", "?", stop="ungraded"),
     ]
-    for k, played in enumerate(sessions):
+    for k, played in enumerate(episodes):
         writer.append(
             Episode(Problem("sums", 4, {}, "42"), k, tuple(played)),
             question="6 · 7?",
@@ -102,7 +102,7 @@ def test_the_command(log: Path, tmp_path: Path, form: str, num: int, column: str
 @pytest.mark.parametrize(
     ("form", "num"), [("answers", 1), ("preferences", 1), ("turns", 2), ("dialogues", 1)]
 )
-def test_sessions_of_validation_when_asked_for(
+def test_episodes_of_validation_when_asked_for(
     log: Path, tmp_path: Path, form: str, num: int
 ) -> None:
     out = tmp_path / "out.parquet"

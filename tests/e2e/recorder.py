@@ -2,7 +2,7 @@
 extension would be.
 
 Adds a trainer that saves each batch as the loss will see it, and a feedback provider that often has
-none, so that sessions are ragged.
+none, so that episodes are ragged.
 """
 
 import os

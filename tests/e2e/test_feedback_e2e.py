@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 STEPS, TIMEOUT = 3, 500
 COMMON = [f"trainer.total_training_steps={STEPS}", "trainer.save_freq=-1", "rltf.episode.horizon=3"]
 
-# The policy solves nothing at once: the verifier helps the first session of a group, which then
+# The policy solves nothing at once: the verifier helps the first episode of a group, which then
 # helps the others.
 PEER_FIRST = [
     "rltf/feedback=ensemble",
@@ -43,8 +43,8 @@ def test_siblings_help_each_other(tmp_path: Path) -> None:
     for record, text in helped:
         quoted = text.partition("\n\n")[2]
         helpers = {
-            session
-            for step, index, session, answer in solved
+            episode
+            for step, index, episode, answer in solved
             if (step, index, answer) == (record["step"], record["index"], quoted)
         }
         assert helpers - {record["session_id"]}, "what is quoted is another session's right answer"

@@ -36,7 +36,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(folder: Path, model: Path, *words: str) -> runs.Run:
-    """Steps of two problems with two sessions each."""
+    """Steps of two problems with two episodes each."""
     data = build_parquet("house_style", folder / "data", 0, 16, 4)
     return runs.start(
         folder / "run",

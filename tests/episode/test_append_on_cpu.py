@@ -9,7 +9,7 @@ from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.feedback_modeling import with_feedback
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
 from tests.support.episode_fakes import (
@@ -117,8 +117,8 @@ async def test_the_policys_own_critique_is_not_modelled_inline():
 
 
 @pytest.mark.parametrize("room", [-1, 0])
-async def test_a_conversation_that_does_not_fit_ends_the_session(room):
-    """Nothing is cut out of what was said: at one token too many the session ends with the turn it
+async def test_a_conversation_that_does_not_fit_ends_the_episode(room):
+    """Nothing is cut out of what was said: at one token too many the episode ends with the turn it
     has.
     """
     budget = len(f"{FIRST_PROMPT}one\0<user>!f1") + room
@@ -203,7 +203,7 @@ async def filtered_rows(path, form, function="errors"):
     policy = ScriptedPolicy(["no", "ne", "yes"])
     provider = ScriptedProvider("warning E:one", "E:two and E:three")
     played = await play(policy, provider, horizon=3, **append)
-    return await session_rows(policy, QUESTION, played, config)
+    return await episode_rows(policy, QUESTION, played, config)
 
 
 async def test_a_filter_says_which_parts_of_each_feedback_are_predicted(filters):
@@ -218,7 +218,7 @@ async def test_a_filter_says_which_parts_of_each_feedback_are_predicted(filters)
 
 
 @pytest.mark.parametrize("form", ["inline", "rows"])
-async def test_a_filter_that_fails_costs_the_prediction_and_not_the_session(filters, form, caplog):
+async def test_a_filter_that_fails_costs_the_prediction_and_not_the_episode(filters, form, caplog):
     rows = await filtered_rows(filters, form, "broken")
     assert [row for row in rows if Role.FEEDBACK in row.role] == []
     assert Role.ATTEMPT in rows[-1].role

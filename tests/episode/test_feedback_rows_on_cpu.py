@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config import FeedbackModelingConfig, RLTFConfig
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.texts import clean_text
 from rltf_verl.types import Role
 from tests.support.episode_fakes import (
@@ -24,7 +24,7 @@ CONFIG = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1, critic=
 
 async def feedback_rows(policy, provider, config=CONFIG, **kwargs):
     episode = await play(policy, provider, **kwargs)
-    rows = await session_rows(policy, QUESTION, episode, config)
+    rows = await episode_rows(policy, QUESTION, episode, config)
     assert rows[-1].turn[-1] == len(episode.turns) - 1
     assert Role.ATTEMPT in rows[-1].role
     return [row for row in rows if Role.FEEDBACK in row.role]
@@ -43,7 +43,7 @@ async def test_every_feedback_that_led_to_another_turn_is_a_row():
     assert (first.log_probs, second.log_probs) == ((0.0,) * 3, (0.0,) * 4)  # nobody sampled them
 
 
-async def test_sessions_without_feedback_and_objectives_without_a_weight_have_none():
+async def test_episodes_without_feedback_and_objectives_without_a_weight_have_none():
     assert await feedback_rows(ScriptedPolicy(["yes"]), ScriptedProvider(), horizon=2) == []
     assert await feedback_rows(ScriptedPolicy(["no"]), ScriptedProvider(None), horizon=2) == []
     off = RLTFConfig()
@@ -64,7 +64,7 @@ async def test_the_fixed_sentence_of_on_error_is_left_out():
 async def test_the_policys_own_critique_is_left_out():
     policy = ScriptedPolicy(["no", "yes"])
     episode = await play(policy, SelfCritic("mine"), horizon=2)
-    rows = await session_rows(policy, QUESTION, episode, CONFIG)
+    rows = await episode_rows(policy, QUESTION, episode, CONFIG)
     assert [row.role[0] for row in rows] == [Role.ATTEMPT, Role.CRITIQUE, Role.ATTEMPT]
 
 
@@ -119,7 +119,7 @@ async def test_inline_there_are_no_extra_rows():
     )
     policy = ScriptedPolicy(["no", "yes"])
     episode = await play(policy, ScriptedProvider("f"), horizon=2, **append)
-    (row,) = await session_rows(policy, QUESTION, episode, config)
+    (row,) = await episode_rows(policy, QUESTION, episode, config)
     assert {Role.ATTEMPT, Role.FEEDBACK} < set(row.role)
 
 

@@ -1,4 +1,4 @@
-"""What raises after an answer costs the rest of its branch: not the session, and not the group."""
+"""What raises after an answer costs the rest of its branch: not the episode, and not the group."""
 
 import logging
 
@@ -36,7 +36,7 @@ def nothing_named():
 
 
 @pytest.mark.parametrize("form", [{}, {"context": "append", "revise": "compact_append"}])
-async def test_feedback_that_cannot_be_encoded_ends_the_session_with_its_cause(form):
+async def test_feedback_that_cannot_be_encoded_ends_the_episode_with_its_cause(form):
     episode = await play(StrictPolicy(["no", "yes"]), ScriptedProvider(HALF), **form)
     (turn,) = episode.turns
     assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)
@@ -93,7 +93,7 @@ def test_other_kinds_have_lines_of_their_own(caplog):
     assert all("\n" not in line and len(line) < 900 for line in lines)
 
 
-async def test_a_policy_that_cannot_sample_loses_the_session():
+async def test_a_policy_that_cannot_sample_loses_the_episode():
     """There is nothing to train on: the worker names it, and the trainer counts it."""
 
     class Down(ScriptedPolicy):

@@ -1,4 +1,4 @@
-"""From the config to what sessions hear: guarded, recorded, replayed."""
+"""From the config to what episodes hear: guarded, recorded, replayed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def config(
 
 
 async def run(settings: FeedbackConfig) -> list[Episode]:
-    """Twelve sessions of up to four turns, each by its own seeds, as a run would play them."""
+    """Twelve episodes of up to four turns, each by its own seeds, as a run would play them."""
     provider = build_provider(settings)
     return [
         await play(
@@ -65,7 +65,7 @@ async def run(settings: FeedbackConfig) -> list[Episode]:
 
 
 def without_clock(episodes: list[Episode]) -> list[Episode]:
-    """Sessions without the seconds that feedback took."""
+    """Episodes without the seconds that feedback took."""
     return [
         replace(
             e,
@@ -101,7 +101,7 @@ async def test_a_record_holds_what_was_said_before_the_guard(tmp_path: Path):
     assert any(t.feedback and t.feedback.text == LEAKY for e in loose for t in e.turns)
 
 
-async def test_dropped_feedback_ends_the_session_and_stays_in_it():
+async def test_dropped_feedback_ends_the_episode_and_stays_in_it():
     first, *_ = await run(config())
     (turn,) = first.turns
     assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)

@@ -8,7 +8,7 @@ import pytest
 
 from rltf_verl.config import EpisodeConfig, FeedbackModelingConfig, RLTFConfig
 from rltf_verl.feedback import make_provider
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts.quote import UNFINISHED, shown_of
 from rltf_verl.texts import without_thoughts
 from rltf_verl.types import Role
@@ -101,7 +101,7 @@ async def test_feedback_modelling_predicts_an_answer_without_thoughts(quote: str
         feedback_modeling=FeedbackModelingConfig(weight=1.0, critic="compact"),
     )
     episode = await play(policy, Remark(), horizon=2, quote=quote)
-    rows = await session_rows(policy, QUESTION, episode, config)
+    rows = await episode_rows(policy, QUESTION, episode, config)
     (row,) = [row for row in rows if Role.FEEDBACK in row.role]
     prompt = text_of(row.prompt_ids)
     assert prompt.endswith("!§"), "the empty thoughts belong to the context"

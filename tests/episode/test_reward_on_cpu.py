@@ -34,8 +34,8 @@ async def test_the_format_part_is_set_by_its_coefficient():
 
 
 async def test_turns_that_another_turn_follows_may_have_no_reward_of_their_own():
-    """Release `reward_y1=False`: format penalties of such turns are gone too; the turn that ends a
-    session keeps it.
+    """Release `reward_y1=False`: format penalties of such turns are gone too; the turn that ends an
+    episode keeps it.
     """
     assert await rewards(["1", "no", "yes"], horizon=3) == pytest.approx([-0.1, 0.0, 1.0])
     off = {"intermediate": False}
@@ -97,7 +97,7 @@ async def test_a_partial_score_decays_too():
     assert third == pytest.approx([1 / 3, 1 / 6])
 
 
-async def test_repeated_answers_cost_their_share_at_the_end_of_the_session():
+async def test_repeated_answers_cost_their_share_at_the_end_of_the_episode():
     told = {"repetition_coef": 0.6}
     assert await rewards(["no", "no", "ne"], horizon=3, reward=told) == pytest.approx(
         [0.0, 0.0, -0.6 * (1 - 2 / 3)]

@@ -66,7 +66,7 @@ def distilled(played, answer="first_right"):
     return [row.turn[0] for row in rows]
 
 
-def test_the_first_right_answer_of_a_session_that_goes_on():
+def test_the_first_right_answer_of_an_episode_that_goes_on():
     answers = turn([1], [2]), turn([3], [4], 1.0), turn([5], [6], 0.9), turn([7], [8])
     played = episode(*answers)
     assert (distilled(played), distilled(played, "last")) == ([1], [3])
@@ -141,7 +141,7 @@ def test_a_prompt_that_only_shares_the_first_prompt_is_not_merged():
     assert [(r.prompt_ids, r.response_ids) for r in rows] == [((1, 2), (3, 4)), ((1, 2, 3), (5,))]
 
 
-def test_a_merged_session_is_distilled_from_its_last_answer_alone():
+def test_a_merged_episode_is_distilled_from_its_last_answer_alone():
     distill, merged = rows_of(episode(turn([1], [2]), turn([1, 2, 7], [3, 4], 1.0)), distill=True)
     assert (distill.role, distill.prompt_ids, distill.response_ids) == ((D, D), (1,), (3, 4))
     assert (merged.role, merged.response_ids) == ((A, CONTEXT, A, A), (2, 7, 3, 4))

@@ -5,7 +5,7 @@ import pytest
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
     QUESTION,
@@ -91,7 +91,7 @@ async def test_later_turns_quote_the_latest_attempt_and_feedback_only():
     assert policy.prompts[2] == f"{FIRST_PROMPT}\n?two\n!f2"
 
 
-async def test_no_feedback_ends_the_session_and_keeps_its_turns():
+async def test_no_feedback_ends_the_episode_and_keeps_its_turns():
     episode = await play(ScriptedPolicy(["no"]), ScriptedProvider(None), on_error="stop_session")
     (turn,) = episode.turns
     assert (turn.stop, turn.error, turn.feedback) == (
@@ -125,7 +125,7 @@ async def test_no_feedback_raises_when_asked_to():
         await play(ScriptedPolicy(["no"]), ScriptedProvider(None), on_error="raise")
 
 
-async def test_a_grader_that_raises_grades_wrong_and_keeps_text_and_session():
+async def test_a_grader_that_raises_grades_wrong_and_keeps_text_and_episode():
     episode = await play(ScriptedPolicy(["boom", "yes"]), ScriptedProvider("f"), horizon=2)
     turn = episode.turns[0]
     assert (turn.attempt.text, turn.grade.correct, turn.grade.format_ok) == ("boom", False, False)
@@ -159,7 +159,7 @@ async def test_an_attempt_that_just_fits_is_quoted_whole():
 
 
 @pytest.mark.parametrize("answer", [LONG, "n", ""])
-async def test_when_not_even_the_marker_fits_the_session_ends(answer):
+async def test_when_not_even_the_marker_fits_the_episode_ends(answer):
     budget = len(f"{FIRST_PROMPT}\n?\n!why") - 1
     episode = await play(
         ScriptedPolicy([answer], prompt_budget=budget), ScriptedProvider("why"), horizon=2
@@ -192,7 +192,7 @@ class JudgedEnv(EchoEnv):
         raise AssertionError("it has to be asked asynchronously")
 
 
-async def test_an_answer_that_nobody_can_grade_ends_the_session_and_is_not_distilled():
+async def test_an_answer_that_nobody_can_grade_ends_the_episode_and_is_not_distilled():
     policy = ScriptedPolicy(["no", "down"])
     episode = await play(policy, Remark(), horizon=3, env=JudgedEnv())
     assert stops(episode) == [None, "ungraded"]
@@ -205,5 +205,5 @@ async def test_an_answer_that_nobody_can_grade_ends_the_session_and_is_not_disti
     config = RLTFConfig.from_mapping(
         {"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, "distill": {"weight": 0.1}}
     )
-    rows = await session_rows(policy, QUESTION, episode, config)
+    rows = await episode_rows(policy, QUESTION, episode, config)
     assert [set(row.role) for row in rows] == [{0}, {0}], "two attempts and no distillation row"

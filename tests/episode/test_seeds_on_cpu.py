@@ -1,8 +1,8 @@
-"""All randomness of a session comes from where it stands in the run."""
+"""All randomness of an episode comes from where it stands in the run."""
 
 import itertools
 
-from rltf_verl.episode.seeds import place_of, sampling_seed, seeds_of_session
+from rltf_verl.episode.seeds import place_of, sampling_seed, seeds_of_episode
 
 
 def test_seeds_depend_on_every_argument_and_on_nothing_else():
@@ -59,15 +59,15 @@ def test_a_source_cannot_pass_for_other_arguments():
 
 def test_concatenated_datasets_share_no_random_numbers_and_no_base_is_base_0():
     where = {"validate": False, "step": 1, "index": 0, "session_id": 0, "pair_sessions": False}
-    of = {source: seeds_of_session(7, source=source, **where) for source in ("gsm8k", "math")}
+    of = {source: seeds_of_episode(7, source=source, **where) for source in ("gsm8k", "math")}
     assert not {of["gsm8k"](place_of(t)) for t in range(4)} & {
         of["math"](place_of(t)) for t in range(4)
     }
-    unset, zero = (seeds_of_session(base, source="math", **where) for base in (None, 0))
+    unset, zero = (seeds_of_episode(base, source="math", **where) for base in (None, 0))
     assert unset("0/feedback") == zero("0/feedback"), "providers still choose by it"
 
 
-def test_every_sample_of_a_session_has_a_place_of_its_own():
+def test_every_sample_of_an_episode_has_a_place_of_its_own():
     places = [place_of(*p) for p in itertools.product([0, 1, 10, 11], [0, 1, 10], ["", "feedback"])]
     assert len(set(places)) == len(places)
     assert (place_of(2), place_of(2, 1), place_of(2, 1, "feedback")) == ("2", "2.1", "2.1/feedback")

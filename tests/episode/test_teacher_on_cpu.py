@@ -21,7 +21,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts import render
 from rltf_verl.runlog.facts import turn_facts
 from rltf_verl.runlog.record import turn_record
@@ -63,7 +63,7 @@ def play(parts, answers, *, validate=False, group=None, policy=None, problem=TOL
 
     async def session():
         episode = await play_parts(parts, policy, group=group, validate=validate, problem=problem)
-        return episode, await session_rows(policy, QUESTION, episode, parts.config)
+        return episode, await episode_rows(policy, QUESTION, episode, parts.config)
 
     return asyncio.run(session())
 
@@ -131,7 +131,7 @@ def test_the_teacher_of_each_place_reads_the_students_conversation_and_more(
                 assert turn.teacher.text == text
         assert {k: text_of(ids) for k, ids in in_rows(rows).items()} == expected
         recorded = turn_facts([turn_record(turn) for turn in episode.turns])
-        assert {k for k, facts in enumerate(recorded) if facts.taught} == set(expected)
+        assert {k for k, facts in enumerate(recorded) if facts.has_teacher} == set(expected)
 
 
 def test_without_a_second_answer_feedback_ends_in_the_teachers_prompt():

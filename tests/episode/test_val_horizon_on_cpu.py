@@ -1,4 +1,4 @@
-"""Which validations give feedback, and what a session of the others is."""
+"""Which validations give feedback, and what an episode of the others is."""
 
 import pytest
 

@@ -235,7 +235,7 @@ def test_silence_in_a_self_critique_is_no_missing_feedback(
     assert evaluated(server, data, tmp_path, *words).exit_code == 0
 
 
-def test_a_session_without_feedback_has_no_result_if_that_is_asked_for(
+def test_an_episode_without_feedback_has_no_result_if_that_is_asked_for(
     server: JudgeServer, data: Path, tmp_path: Path
 ) -> None:
     judge = [
@@ -308,7 +308,7 @@ def test_no_more_at_once_than_the_limit(server: JudgeServer, data: Path, tmp_pat
 def test_siblings_are_found_also_by_a_run_that_goes_on(
     server: JudgeServer, data: Path, tmp_path: Path, questions
 ) -> None:
-    """Session 1 quotes the solution that session 0 had before the run was killed."""
+    """Episode 1 quotes the solution that episode 0 had before the run was killed."""
     solved = sampling_seed(
         0,
         validate=True,

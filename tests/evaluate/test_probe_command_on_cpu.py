@@ -280,7 +280,7 @@ def test_feedback_that_changes_nothing(base, judge, data, questions) -> None:
     assert "100.0 %" in one["finding"]
 
 
-def test_too_few_sessions(base, judge, data, questions) -> None:
+def test_too_few_episodes(base, judge, data, questions) -> None:
     base.reply = policy(questions, never, never)
     result = probed(base, judge, data, "--problems", 3)
     assert result.exit_code == 0, result.output
@@ -332,7 +332,7 @@ def test_sizes_of_the_run(base, judge, data, tmp_path: Path) -> None:
 
 
 def test_the_log_of_a_run(tmp_path: Path) -> None:
-    """Its first step, and its training sessions; without a config the provider is whose words are
+    """Its first step, and its training episodes; without a config the provider is whose words are
     there.
     """
     log = tmp_path / "log"

@@ -93,7 +93,7 @@ class Slow:
 async def played(
     answers, *, breaks=None, delays=0, size=None, validate=False, wait_s=20.0, group=True, **episode
 ):
-    """Every session's turns, or the error that ended it."""
+    """Every episode's turns, or the error that ended it."""
     feedback = FeedbackConfig(ask="group_failed", ask_wait_s=wait_s)
     parts = parts_with(Digits(), Hint(), feedback, **{"horizon": 3, **episode})
     together, rng = Group(size or len(answers)) if group else None, random.Random(delays)
@@ -143,7 +143,7 @@ async def test_validation_always_asks():
     assert turns[0] == [("1", "hint 1", None), ("3", "hint 2", None), ("4", None, "horizon")]
 
 
-async def test_a_session_that_plays_alone_is_its_own_group():
+async def test_an_episode_that_plays_alone_is_its_own_group():
     assert await played([[1, 0]], group=False) == await played([[1, 0]])
     assert await played([[1, 0]]) == [[("1", "hint 1", None), ("0", None, "solved")]]
     alone = await played([[0]], group=False, stop_when_solved_train=False)
@@ -173,7 +173,7 @@ def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
             assert stop != "not_asked" or solved or any(isinstance(other, str) for other in one)
 
 
-async def test_sessions_that_never_start_cost_the_bounded_wait_only():
+async def test_episodes_that_never_start_cost_the_bounded_wait_only():
     outcome = await asyncio.wait_for(played([[1, 2, 3], [1, 2, 3]], size=8, wait_s=0.05), 10)
     assert [turn[1] for turn in outcome[0]] == ["hint 1", "hint 2", None]
 

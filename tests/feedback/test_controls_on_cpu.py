@@ -25,7 +25,7 @@ QUESTION = [{"role": "user", "content": "?"}]
 
 
 class About:
-    """Names the problem, the session and the turn that it speaks of."""
+    """Names the problem, the episode and the turn that it speaks of."""
 
     name, sees_reference, constant = "about", True, False
 
@@ -48,7 +48,7 @@ class Env:
 
 
 class Policy:
-    """Answers by (problem, session, turn), after a wait that differs from run to run."""
+    """Answers by (problem, episode, turn), after a wait that differs from run to run."""
 
     prompt_budget = 10_000
 
@@ -81,7 +81,7 @@ def control(name, inner=None, wait_s=20.0):
 
 
 async def played(provider, sessions, seed=0, problems=None, horizon=3):
-    """Play groups of `SIZE` sessions each: problem -> session -> answers. What each turn's reader
+    """Play groups of `SIZE` episodes each: problem -> episode -> answers. What each turn's reader
     was told.
     """
     groups, rng = Groups(), random.Random(seed)
@@ -117,7 +117,7 @@ WRONG = ["a", "b", "c"]
 SESSIONS = [[WRONG, WRONG], [["a", "right"], WRONG], [["right"], WRONG]]
 
 
-async def test_every_session_hears_of_another_problem_at_its_own_turn():
+async def test_every_episode_hears_of_another_problem_at_its_own_turn():
     told = await played(control("shuffled"), SESSIONS)
     assert len(told) == 6
     for (problem, _), said in told.items():
@@ -173,7 +173,7 @@ async def test_right_attempts_are_told_so():
     assert said.text == "Your previous attempt was correct."
 
 
-async def test_the_wait_is_bounded_and_a_session_that_dies_is_not_waited_for():
+async def test_the_wait_is_bounded_and_an_episode_that_dies_is_not_waited_for():
     groups = Groups()
     groups.announce(["a", "b"], 1)
     request = replace(asked("41", group=groups.of("a", 1)), policy=Policy([], None))

@@ -129,7 +129,7 @@ async def test_a_file_saved_anew_by_an_editor(tmp_path):
     assert (await waiting).text == "short"
 
 
-async def test_many_sessions_wait_at_once_and_the_same_attempt_is_asked_once(tmp_path):
+async def test_many_episodes_wait_at_once_and_the_same_attempt_is_asked_once(tmp_path):
     provider = human(tmp_path)
     requests = [asked(str(i % 50)) for i in range(200)]
     waiting = [asyncio.create_task(provider.feedback(request)) for request in requests]

@@ -46,10 +46,10 @@ async def test_it_waits_for_those_behind():
     group = Group(3)
     group.graded(0, 0, "41", correct=False)
     waiting = asyncio.create_task(PEER.feedback(asked("41", group=group)))
-    for session, correct in ((1, False), (2, True)):
+    for episode, correct in ((1, False), (2, True)):
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        group.graded(session, 0, f"by {session}", correct=correct)
+        group.graded(episode, 0, f"by {episode}", correct=correct)
     assert (await waiting).text.endswith("by 2")
 
 
@@ -73,7 +73,7 @@ async def test_own_solutions_and_later_ones_do_not_count():
     assert (await PEER.feedback(asked("41", "43", group=group))).text.endswith("later")
 
 
-async def test_a_session_that_ended_is_not_waited_for():
+async def test_an_episode_that_ended_is_not_waited_for():
     group = Group(2)
     group.graded(0, 2, "41", correct=False)
     group.ended(1)
@@ -137,10 +137,10 @@ class Slow:
     prompt_budget = 10_000
 
     def __init__(
-        self, session: int, answers: list[int], delays: random.Random, breaks_at: int | None
+        self, episode: int, answers: list[int], delays: random.Random, breaks_at: int | None
     ) -> None:
         self.session, self.answers, self.delays, self.breaks_at, self.turn = (
-            session,
+            episode,
             answers,
             delays,
             breaks_at,
@@ -164,11 +164,11 @@ class Slow:
 async def played(
     answers: list[list[int]], breaks: list[int | None], delays: int, n: int, wait_s: float = 20.0
 ):
-    """Every session's turns, or the error that ended it."""
+    """Every episode's turns, or the error that ended it."""
     parts = parts_with(Parity(), make_provider("peer", wait_s=wait_s), horizon=3)
     group, rng = Group(n), random.Random(delays)
 
-    def session(i: int):
+    def episode(i: int):
         policy = Slow(i, answers[i], rng, breaks[i])
         return run_episode(
             parts,
@@ -181,7 +181,7 @@ async def played(
             group=group,
         )
 
-    outcomes = await asyncio.gather(*map(session, range(len(answers))), return_exceptions=True)
+    outcomes = await asyncio.gather(*map(episode, range(len(answers))), return_exceptions=True)
     return [
         repr(o) if isinstance(o, Exception) else [said_in(t) for t in o.turns] for o in outcomes
     ]
@@ -209,7 +209,7 @@ def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
     assert time.monotonic() - start < 10, "nobody waited for the deadline"
 
 
-async def test_sessions_that_never_start_cost_the_bounded_wait_only():
+async def test_episodes_that_never_start_cost_the_bounded_wait_only():
     outcome = await asyncio.wait_for(
         played([[1, 3, 5], [2, 2, 2]], [None, None], 0, n=8, wait_s=0.05), 10
     )

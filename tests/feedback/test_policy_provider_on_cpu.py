@@ -131,7 +131,7 @@ PAIR = {"even": {"provider": "correctness"}, "odd": {"provider": "policy", "crit
 
 
 @pytest.mark.parametrize("session_id", range(6))
-async def test_of_two_paired_sessions_one_hears_each_provider(session_id):
+async def test_of_two_paired_episodes_one_hears_each_provider(session_id):
     critic = Critic("my own")
     said = await make_provider("paired", **PAIR).feedback(asked(critic, "a", session_id=session_id))
     if session_id % 2:

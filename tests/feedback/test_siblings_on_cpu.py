@@ -60,7 +60,7 @@ def siblings(wait_s=20.0):
 
 
 async def played(answers, seed=0, *, n=None, wait_s=20.0, budget=10_000, **episode):
-    """Every session's feedback (or error) by turn, and what it saw."""
+    """Every episode's feedback (or error) by turn, and what it saw."""
     parts = parts_with(EchoEnv(), siblings(wait_s), horizon=3, **episode)
     group, delays = Group(len(answers) if n is None else n), random.Random(seed)
     policies = [Late(own, budget, delays=delays) for own in answers]
@@ -93,7 +93,7 @@ async def test_thoughts_of_siblings_are_not_shown():
     assert "\nne\n" in told[0][0]
 
 
-async def test_without_feedback_on_it_an_attempt_is_left_out_and_its_session_ends():
+async def test_without_feedback_on_it_an_attempt_is_left_out_and_its_episode_ends():
     told, _ = await played([["silent", "yes"], ["ne", "yes"]])
     assert told == [["about: nobody there"], [text_of("ne"), None]]
 
@@ -134,7 +134,7 @@ def test_nobody_hangs_and_who_is_faster_does_not_matter(game, seeds):
     assert time.monotonic() - start < 10, "nobody waited for the deadline"
 
 
-async def test_sessions_that_never_start_cost_the_bounded_wait_only():
+async def test_episodes_that_never_start_cost_the_bounded_wait_only():
     told, _ = await asyncio.wait_for(played([["no", "yes"]], n=4, wait_s=0.05), 10)
     assert told == [[text_of("no"), None]]
 

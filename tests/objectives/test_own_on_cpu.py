@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.config.reading import require
 from rltf_verl.objectives import Objective, objective_weights, objectives_of, role_names
 from rltf_verl.objectives.base import Settings
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
 from tests.support.episode_rows import episode, turn
 
@@ -51,10 +51,10 @@ def read(**blocks):
 
 async def targets_of(config):
     played = [PUT_RIGHT, RIGHT]
-    made = [await session_rows(None, (), one, config) for one in played]
+    made = [await episode_rows(None, (), one, config) for one in played]
     rows, session = [r for own in made for r in own], [s for s in (0, 1) for _ in made[s]]
     old = [[-0.5] * len(row.role) for row in rows]
-    batch = pack_rows(rows, session, pack_sessions(played, [0, 0]), old)
+    batch = pack_rows(rows, session, pack_episodes(played, [0, 0]), old)
     return rows, batch, compute_targets(batch, config, objective_weights(config, 0, 1))
 
 

@@ -24,16 +24,16 @@ INSIGHT = "Insight: say yes.\nyes"
 def test_the_insight_stands_in_front_of_the_answer_behind_the_first_prompt() -> None:
     """Both are the ids that were sampled; λ = 0.5 on each of them where the answer is right."""
     config = method("insight")
-    sessions = play(config, [["no", INSIGHT], ["no", "Insight: say ne.\nne"], ["yes"]])
-    assert 'begins with "Insight:"' in sessions.policies[0].prompts[1]
-    ((session, row),) = sessions.rows_of(Role.IMITATE)
-    assert session == 0
+    episodes = play(config, [["no", INSIGHT], ["no", "Insight: say ne.\nne"], ["yes"]])
+    assert 'begins with "Insight:"' in episodes.policies[0].prompts[1]
+    ((episode, row),) = episodes.rows_of(Role.IMITATE)
+    assert episode == 0
     assert text_of(row.prompt_ids) == FIRST_PROMPT
     assert text_of(row.response_ids) == f"{INSIGHT}\0"
-    second = sessions.episodes[0].turns[1].attempt
+    second = episodes.episodes[0].turns[1].attempt
     assert (row.response_ids, row.log_probs) == (second.response_ids, second.log_probs)
     assert set(row.role) == {Role.IMITATE}
-    assert sessions.advantages(Role.IMITATE) == [(0, pytest.approx(0.5))]
+    assert episodes.advantages(Role.IMITATE) == [(0, pytest.approx(0.5))]
 
 
 GROUP = ("rltf/feedback=siblings",)
@@ -41,43 +41,43 @@ GROUP = ("rltf/feedback=siblings",)
 
 def test_one_text_of_all_failures_where_a_whole_group_failed() -> None:
     config = method("group_critique", *GROUP)
-    sessions = play(config, [["no", "yes"], ["nein", "ne"]])
+    episodes = play(config, [["no", "yes"], ["nein", "ne"]])
     each = [
         f"Attempt {k}:\n{a}\n\nFeedback: (hint on {a})" for k, a in enumerate(("no", "nein"), 1)
     ]
     told = "\n\n".join([INTRODUCTION, *each])
-    assert hints(sessions) == [[told], [told]]
-    assert all(told in policy.prompts[1] for policy in sessions.policies)
-    assert stops(sessions) == ["solved", "horizon"]
+    assert hints(episodes) == [[told], [told]]
+    assert all(told in policy.prompts[1] for policy in episodes.policies)
+    assert stops(episodes) == ["solved", "horizon"]
 
 
 def test_right_refinements_are_first_answers_and_wrong_ones_nothing() -> None:
     """GOLF: the shaped probability behind the first prompt; behind their own prompt a group."""
     config = method("group_critique", *GROUP)
     assert (config.distill.loss, config.distill.shaping) == ("shaped", 0.1)
-    sessions = play(config, [["no", "yes"], ["nein", "ne"]])
-    assert [text_of(row.prompt_ids) for _, row in sessions.rows_of(Role.DISTILL)] == [
+    episodes = play(config, [["no", "yes"], ["nein", "ne"]])
+    assert [text_of(row.prompt_ids) for _, row in episodes.rows_of(Role.DISTILL)] == [
         FIRST_PROMPT
     ] * 2
-    assert sessions.advantages(Role.DISTILL) == [(0, 1.0), (1, 0.0)]
-    assert sorted(sessions.advantages(Role.ATTEMPT)) == [(0, 0.0), (0, 0.5), (1, -0.5), (1, 0.0)]
+    assert episodes.advantages(Role.DISTILL) == [(0, 1.0), (1, 0.0)]
+    assert sorted(episodes.advantages(Role.ATTEMPT)) == [(0, 0.0), (0, 0.5), (1, -0.5), (1, 0.0)]
 
 
 def test_a_group_with_a_right_answer_is_plain_grpo() -> None:
-    sessions = play(method("group_critique", *GROUP), [["no", "yes"], ["yes"]])
-    assert (hints(sessions), stops(sessions)) == ([[], []], ["not_asked", "solved"])
-    assert sessions.rows_of(Role.DISTILL) == []
-    assert sessions.advantages(Role.ATTEMPT) == [(0, -0.5), (1, 0.5)]
+    episodes = play(method("group_critique", *GROUP), [["no", "yes"], ["yes"]])
+    assert (hints(episodes), stops(episodes)) == ([[], []], ["not_asked", "solved"])
+    assert episodes.rows_of(Role.DISTILL) == []
+    assert episodes.advantages(Role.ATTEMPT) == [(0, -0.5), (1, 0.5)]
 
 
 def test_what_the_environment_answers_is_predicted_at_every_turn() -> None:
     config = method("echo", "rltf.episode.horizon=3", "rltf.episode.revise=compact_append")
-    sessions = play(config, [["no", "ne", "yes"], ["yes"]])
-    row = sessions.rows[0]
+    episodes = play(config, [["no", "ne", "yes"], ["yes"]])
+    row = episodes.rows[0]
     assert text_of(row.response_ids) == "no\0<user>!(hint on no)ne\0<user>!(hint on ne)yes\0"
     predicted = [t for t, r in zip(row.response_ids, row.role, strict=True) if r == Role.FEEDBACK]
     assert text_of(predicted) == "(hint on no)(hint on ne)"
-    weights = sessions.targets.advantages[: len(row.role)].tolist()
+    weights = episodes.targets.advantages[: len(row.role)].tolist()
     assert {round(w, 6) for w, r in zip(weights, row.role, strict=True) if r == Role.FEEDBACK} == {
         0.05
     }

@@ -240,7 +240,7 @@ def test_one_changed_number_is_reported_and_nothing_else(tmp_path, golden, kind)
     perturb, named = PERTURBATIONS[kind]
     perturb(data)
     differences = run(tmp_path, data).differences
-    # a group's baseline is held against each of its sessions
+    # a group's baseline is held against each of its episodes
     assert len(differences) == (3 if kind == "first turn baseline" else 1), differences
     for difference in differences:
         assert named in difference

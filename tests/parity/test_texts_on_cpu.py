@@ -51,7 +51,7 @@ GUIDE = {
     "observation_text": f"{USER}Question: q\n\nExpert Guide:\nc{RULES}{ASSISTANT}",
     "raises": "ValueError: not enough values to unpack (expected 2, got 1)",
 }
-SESSION = {
+EPISODE = {
     "name": "three_turns",
     "observation_text": [
         f"{USER}q{ASSISTANT}",
@@ -67,7 +67,7 @@ CASES = [
     INSTRUCTIONS_IN_CRITIQUE,
     NO_INSTRUCTIONS,
     GUIDE,
-    SESSION,
+    EPISODE,
     SOLVED,
 ]
 NO_WORDING = (

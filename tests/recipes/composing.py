@@ -1,4 +1,4 @@
-"""The recipes' configs, each composed once per test session."""
+"""The recipes' configs, each composed once per test episode."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
@@ -17,7 +17,7 @@ from rltf_verl.episode.provider import build_provider
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
 from rltf_verl.objectives import objective_weights
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
 from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
@@ -34,7 +34,7 @@ class Explained(EchoEnv):
 
 @dataclass
 class Played:
-    """A group of sessions of one problem, and what is trained on it."""
+    """A group of episodes of one problem, and what is trained on it."""
 
     episodes: list[Episode]
     policies: list[ScriptedPolicy]
@@ -43,16 +43,16 @@ class Played:
     targets: RowTargets
 
     def rows_of(self, role: Role) -> list[tuple[int, Row]]:
-        """(session, row) of a role."""
-        owners = self.batch.by_row(self.batch.session)
+        """(episode, row) of a role."""
+        owners = self.batch.by_row(self.batch.episode)
         pairs = zip(owners, self.rows, strict=True)
         return [(int(s[0]), row) for s, row in pairs if row.role[0] == role]
 
     def advantages(self, role: Role) -> list[tuple[int, float]]:
-        """(session, advantage) of a role's rows; every token of such a row has the same."""
+        """(episode, advantage) of a role's rows; every token of such a row has the same."""
         found = []
         values = self.batch.by_row(self.targets.advantages)
-        owners = self.batch.by_row(self.batch.session)
+        owners = self.batch.by_row(self.batch.episode)
         for row, own, session in zip(self.rows, values, owners, strict=True):
             if row.role[0] == role:
                 (value,) = set(own.tolist())
@@ -82,7 +82,7 @@ def play(
     parts = Parts(config, env or Explained(), build_provider(config.feedback))
     policies = [ScriptedPolicy(own) for own in answers]
 
-    async def session_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
+    async def episode_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
         episode = await run_episode(
             parts,
             policies[i],
@@ -93,17 +93,17 @@ def play(
             seed_of=seed_of_place,
             group=group,
         )
-        return episode, await session_rows(policies[i], QUESTION, episode, config)
+        return episode, await episode_rows(policies[i], QUESTION, episode, config)
 
-    async def all_sessions() -> list[tuple[Episode, list[Row]]]:
+    async def all_episodes() -> list[tuple[Episode, list[Row]]]:
         group = Group(len(answers))
-        return list(await asyncio.gather(*(session_of(i, group) for i in range(len(answers)))))
+        return list(await asyncio.gather(*(episode_of(i, group) for i in range(len(answers)))))
 
-    played = asyncio.run(all_sessions())
+    played = asyncio.run(all_episodes())
     episodes = [episode for episode, _ in played]
     rows = [row for _, own in played for row in own]
     owners = [i for i, (_, own) in enumerate(played) for _ in own]
-    sessions = pack_sessions(episodes, [0] * len(episodes))
+    sessions = pack_episodes(episodes, [0] * len(episodes))
     batch = pack_rows(rows, owners, sessions, [[old] * len(row.role) for row in rows])
     return Played(
         episodes,
@@ -115,17 +115,17 @@ def play(
 
 
 def rewards(played: Played) -> list[list[float]]:
-    """Of every turn of every session."""
+    """Of every turn of every episode."""
     return [[turn.reward for turn in episode.turns] for episode in played.episodes]
 
 
 def stops(played: Played) -> list[str | None]:
-    """Why each session ended."""
+    """Why each episode ended."""
     return [episode.turns[-1].stop for episode in played.episodes]
 
 
 def hints(played: Played) -> list[list[str]]:
-    """What each session was told."""
+    """What each episode was told."""
     return [
         [turn.feedback.text for turn in episode.turns if turn.feedback]
         for episode in played.episodes

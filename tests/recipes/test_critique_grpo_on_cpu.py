@@ -35,36 +35,36 @@ def test_the_settings(config) -> None:
 
 
 def test_the_critique_is_what_the_refinement_sees_and_what_it_is_not_trained_behind(config) -> None:
-    sessions = play(config, GROUP)
-    assert "(full on no)" in sessions.policies[1].prompts[1]
-    assert "Q?" in sessions.policies[1].prompts[1]
-    prompts = {row.prompt_ids for row in sessions.rows}
-    assert prompts == {sessions.episodes[0].turns[0].attempt.prompt_ids}, (
+    episodes = play(config, GROUP)
+    assert "(full on no)" in episodes.policies[1].prompts[1]
+    assert "Q?" in episodes.policies[1].prompts[1]
+    prompts = {row.prompt_ids for row in episodes.rows}
+    assert prompts == {episodes.episodes[0].turns[0].attempt.prompt_ids}, (
         "every row is behind the first prompt"
     )
-    assert [s for s, _ in sessions.rows_of(Role.ATTEMPT)] == [0, 1, 2, 3], "first attempts only"
-    assert [s for s, _ in sessions.rows_of(Role.DISTILL)] == [1, 2, 3], "of those that were wrong"
+    assert [s for s, _ in episodes.rows_of(Role.ATTEMPT)] == [0, 1, 2, 3], "first attempts only"
+    assert [s for s, _ in episodes.rows_of(Role.DISTILL)] == [1, 2, 3], "of those that were wrong"
 
 
 def test_advantages_are_against_the_mean_of_all_seven(config) -> None:
     """First attempts 1, 0, 0, 0 and refined answers 1, 0, 0: mean 2/7, no standard deviation."""
-    sessions = play(config, GROUP)
+    episodes = play(config, GROUP)
     mean = 2 / 7
-    assert sessions.advantages(Role.ATTEMPT) == [
+    assert episodes.advantages(Role.ATTEMPT) == [
         (s, pytest.approx(r - mean)) for s, r in enumerate([1, 0, 0, 0])
     ]
-    assert sessions.advantages(Role.DISTILL) == [
+    assert episodes.advantages(Role.DISTILL) == [
         (s, pytest.approx(r - mean)) for s, r in ((1, 1), (2, 0), (3, 0))
     ]
 
 
 def test_the_standard_deviation_is_one_override_away_and_of_all_seven() -> None:
     """Two values at 5/7 and five at -2/7 of the mean: unbiased variance (2·25 + 5·4) / 49 / 6."""
-    sessions = play(rltf_of("critique_grpo", "rltf.attempt.norm_by_std=true"), GROUP)
+    episodes = play(rltf_of("critique_grpo", "rltf.attempt.norm_by_std=true"), GROUP)
     std, mean = math.sqrt(70 / 294), 2 / 7
     by_hand = [(s, pytest.approx((r - mean) / std, abs=1e-5)) for s, r in ((1, 1), (2, 0), (3, 0))]
-    assert sessions.advantages(Role.DISTILL) == by_hand
-    assert sessions.advantages(Role.ATTEMPT)[0] == (0, pytest.approx((1 - mean) / std, abs=1e-5))
+    assert episodes.advantages(Role.DISTILL) == by_hand
+    assert episodes.advantages(Role.ATTEMPT)[0] == (0, pytest.approx((1 - mean) / std, abs=1e-5))
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_the_standard_deviation_is_one_override_away_and_of_all_seven() -> None:
 )
 def test_the_gradient_of_a_refined_token_is_the_shaped_one(config, probability, factor) -> None:
     """−a · γπ/(π+γ)²: most at π = γ, little where the policy is sure already."""
-    sessions = play(config, GROUP)
-    mask = sessions.batch.tokens(Role.DISTILL)
+    episodes = play(config, GROUP)
+    mask = episodes.batch.tokens(Role.DISTILL)
     log_prob = torch.full(mask.shape, math.log(probability), requires_grad=True)
-    targets = sessions.targets
+    targets = episodes.targets
     loss = distill_loss(log_prob, targets.ref_log_probs, targets.advantages, mask, config.distill)
     torch.testing.assert_close(
         token_gradient(loss, log_prob), torch.where(mask, -factor * targets.advantages, 0.0)

@@ -28,55 +28,55 @@ def test_the_settings(config) -> None:
 
 
 def test_a_group_with_a_success_gets_no_hint_and_is_plain_grpo(config) -> None:
-    sessions = play(config, [["no"], ["yes"], ["ne"]])
-    assert hints(sessions) == [[], [], []]
-    assert stops(sessions) == ["not_asked", "solved", "not_asked"]
-    assert {row.role[0] for row in sessions.rows} == {Role.ATTEMPT}
-    assert sessions.advantages(Role.ATTEMPT) == [
+    episodes = play(config, [["no"], ["yes"], ["ne"]])
+    assert hints(episodes) == [[], [], []]
+    assert stops(episodes) == ["not_asked", "solved", "not_asked"]
+    assert {row.role[0] for row in episodes.rows} == {Role.ATTEMPT}
+    assert episodes.advantages(Role.ATTEMPT) == [
         (s, pytest.approx(r - 1 / 3)) for s, r in enumerate([0, 1, 0])
     ]
 
 
 def test_help_grows_until_somebody_is_right(config) -> None:
-    sessions = play(config, [["a", "b", "c", "yes"], ["d", "e", "f", "g"]])
-    assert hints(sessions)[0] == ["(location on a)", "(hint on b)", "(full on c)"]
-    assert stops(sessions) == ["solved", "horizon"]
-    sessions = play(config, [["a", "yes"], ["d", "e"]])
-    assert hints(sessions) == [["(location on a)"], ["(location on d)"]]
-    assert stops(sessions) == ["solved", "not_asked"], "after turn 2 the group has an answer"
+    episodes = play(config, [["a", "b", "c", "yes"], ["d", "e", "f", "g"]])
+    assert hints(episodes)[0] == ["(location on a)", "(hint on b)", "(full on c)"]
+    assert stops(episodes) == ["solved", "horizon"]
+    episodes = play(config, [["a", "yes"], ["d", "e"]])
+    assert hints(episodes) == [["(location on a)"], ["(location on d)"]]
+    assert stops(episodes) == ["solved", "not_asked"], "after turn 2 the group has an answer"
 
 
 def test_validation_asks_whoever_is_wrong(config) -> None:
-    sessions = play(config, [["yes", "yes", "yes", "yes"], ["a", "b", "c", "d"]], validate=True)
-    assert len(hints(sessions)[1]) == 3
+    episodes = play(config, [["yes", "yes", "yes", "yes"], ["a", "b", "c", "d"]], validate=True)
+    assert len(hints(episodes)[1]) == 3
 
 
 def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> None:
     """First attempts 0, 0 and their ends 1, 0: mean 1/4. The ratio is to the policy that saw
     the hint."""
-    sessions = play(config, [["a", "yes"], ["d", "e"]], old=-3.0)
-    (_, found), (_, missed) = sessions.rows_of(Role.DISTILL)
-    first, hinted = (turn.attempt for turn in sessions.episodes[0].turns)
-    assert "(location on a)" in sessions.policies[0].prompts[1]
+    episodes = play(config, [["a", "yes"], ["d", "e"]], old=-3.0)
+    (_, found), (_, missed) = episodes.rows_of(Role.DISTILL)
+    first, hinted = (turn.attempt for turn in episodes.episodes[0].turns)
+    assert "(location on a)" in episodes.policies[0].prompts[1]
     assert (found.prompt_ids, found.response_ids) == (first.prompt_ids, hinted.response_ids)
     assert missed.prompt_ids == first.prompt_ids
-    assert sessions.advantages(Role.DISTILL) == [
+    assert episodes.advantages(Role.DISTILL) == [
         (0, pytest.approx(0.75)),
         (1, pytest.approx(-0.25)),
     ]
-    assert sessions.advantages(Role.ATTEMPT) == [
+    assert episodes.advantages(Role.ATTEMPT) == [
         (0, pytest.approx(-0.25)),
         (1, pytest.approx(-0.25)),
     ]
-    n = sessions.rows.index(found)
+    n = episodes.rows.index(found)
     sampled = torch.tensor(hinted.log_probs)
-    references = sessions.batch.by_row(sessions.targets.ref_log_probs)
+    references = episodes.batch.by_row(episodes.targets.ref_log_probs)
     torch.testing.assert_close(references[n], sampled)
 
 
 def test_the_ratio_scales_the_lesson_and_is_clipped(config) -> None:
-    sessions = play(config, [["a", "yes"], ["d", "e"]])
-    mask, targets = sessions.batch.tokens(Role.DISTILL), sessions.targets
+    episodes = play(config, [["a", "yes"], ["d", "e"]])
+    mask, targets = episodes.batch.tokens(Role.DISTILL), episodes.targets
     for ratio, pull in (
         (0.5, 0.5),
         (1.0, 1.0),

@@ -25,18 +25,18 @@ def test_the_settings(config) -> None:
 
 
 def test_every_right_answer_is_imitated_behind_the_first_prompt_and_no_wrong_one(config) -> None:
-    sessions = play(config, [["yes"], ["no", "yes"], ["no", "ne"]])
+    episodes = play(config, [["yes"], ["no", "yes"], ["no", "ne"]])
     imitated = [
-        (s, "".join(map(chr, row.response_ids[:-1]))) for s, row in sessions.rows_of(Role.IMITATE)
+        (s, "".join(map(chr, row.response_ids[:-1]))) for s, row in episodes.rows_of(Role.IMITATE)
     ]
     assert imitated == [(0, "yes"), (1, "yes")]
-    assert sessions.advantages(Role.IMITATE) == [(0, 1.0), (1, 1.0)]
-    first = sessions.episodes[0].turns[0].attempt.prompt_ids
-    assert all(row.prompt_ids == first for _, row in sessions.rows_of(Role.IMITATE))
+    assert episodes.advantages(Role.IMITATE) == [(0, 1.0), (1, 1.0)]
+    first = episodes.episodes[0].turns[0].attempt.prompt_ids
+    assert all(row.prompt_ids == first for _, row in episodes.rows_of(Role.IMITATE))
 
 
 def test_nothing_is_reinforced_and_nothing_pushed_down(config) -> None:
-    sessions = play(config, [["yes"], ["no", "yes"], ["no", "ne"]])
-    assert {value for _, value in sessions.advantages(Role.ATTEMPT)} == {0.0}
-    assert (sessions.targets.advantages >= 0).all()
-    assert {row.role[0] for row in sessions.rows} == {Role.ATTEMPT, Role.IMITATE}
+    episodes = play(config, [["yes"], ["no", "yes"], ["no", "ne"]])
+    assert {value for _, value in episodes.advantages(Role.ATTEMPT)} == {0.0}
+    assert (episodes.targets.advantages >= 0).all()
+    assert {row.role[0] for row in episodes.rows} == {Role.ATTEMPT, Role.IMITATE}

@@ -79,8 +79,8 @@ def check_shared(name: str, config: DictConfig) -> None:
     release["rltf.episode.quote"] = "none" if name.startswith(("bm_", "sp_")) else "all"
     assert {key: value(config, key) for key in release} == release
     optim = config.actor_rollout_ref.actor.optim
-    sessions = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
-    eps = optim.override_optimizer_config.eps * sessions * config.data.max_response_length
+    episodes = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    eps = optim.override_optimizer_config.eps * episodes * config.data.max_response_length
     assert eps == pytest.approx(1e-8, rel=1e-3), "epsilon of sums"
     assert config.actor_rollout_ref.model.path == "meta-llama/Llama-3.1-8B-Instruct"
     assert config.judge.model == "Qwen/Qwen3-235B-A22B-Instruct-2507"

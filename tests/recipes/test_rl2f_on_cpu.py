@@ -1,4 +1,4 @@
-"""`recipes/rl2f`: its configs, and what its sessions and dialogues are."""
+"""`recipes/rl2f`: its configs, and what its episodes and dialogues are."""
 
 from __future__ import annotations
 
@@ -148,10 +148,10 @@ def test_only_the_teacher_sees_the_reference(run) -> None:
     assert teacher
 
 
-def test_a_session_is_one_dialogue_of_at_most_five_answers(run) -> None:
-    _, sessions, bodies = run
+def test_an_episode_is_one_dialogue_of_at_most_five_answers(run) -> None:
+    _, episodes, bodies = run
     turns = {
-        q: {len(session["turns"]) for session in sessions if q in session["question"]}
+        q: {len(episode["turns"]) for episode in episodes if q in episode["question"]}
         for q in REFERENCES
     }
     assert turns == {SOLVED: {3}, NEVER: {5}, TOLD: {1}}
@@ -163,8 +163,8 @@ def test_a_session_is_one_dialogue_of_at_most_five_answers(run) -> None:
 
 
 def test_a_hint_that_tells_is_asked_for_again_and_then_dropped(run) -> None:
-    _, sessions, _ = run
-    first = {q: [s["turns"][0] for s in sessions if q in s["question"]] for q in REFERENCES}
+    _, episodes, _ = run
+    first = {q: [s["turns"][0] for s in episodes if q in s["question"]] for q in REFERENCES}
     assert all(
         turn["feedback"]["text"] == HINT.format("a") for turn in first[SOLVED] + first[NEVER]
     )

@@ -42,30 +42,30 @@ def test_the_settings(config) -> None:
     assert not config.env.options["partial"], "all private tests, or nothing"
 
 
-def test_a_session(config, env, problem) -> None:
-    sessions = play(config, [[WRONG, "I do not know", problem.reference]], env=env, problem=problem)
-    assert rewards(sessions)[0] == pytest.approx([0.0, -0.1, 1.0]), (
+def test_an_episode(config, env, problem) -> None:
+    episodes = play(config, [[WRONG, "I do not know", problem.reference]], env=env, problem=problem)
+    assert rewards(episodes)[0] == pytest.approx([0.0, -0.1, 1.0]), (
         "half of RLEF's -0.2 without a program"
     )
-    assert stops(sessions) == ["solved"]
-    results, no_program = hints(sessions)[0]
+    assert stops(episodes) == ["solved"]
+    results, no_program = hints(episodes)[0]
     assert "31337" in results, "what the program gave in a public test"
     assert "no Python program" in no_program
-    (row,) = sessions.rows
+    (row,) = episodes.rows
     assert set(row.role) == {int(Role.ATTEMPT), -1}, (
         "one conversation; what was said to it is masked"
     )
-    prompt = sessions.policies[0].prompts[-1]
+    prompt = episodes.policies[0].prompts[-1]
     assert WRONG in prompt
     assert results in prompt
 
 
 def test_neither_the_solution_nor_a_private_test_is_told(config, env, problem) -> None:
-    sessions = play(config, [[WRONG] * 3], env=env, problem=problem)
-    told = " ".join(hints(sessions)[0])
+    episodes = play(config, [[WRONG] * 3], env=env, problem=problem)
+    told = " ".join(hints(episodes)[0])
     assert problem.data["solution"].strip().splitlines()[-1].strip() not in told
     seen = {str(test["input"]) for test in problem.data["public"]}
     hidden = {str(test["input"]) for test in problem.data["private"]} - seen
     assert hidden
     assert not [test for test in hidden if test in told]
-    assert stops(sessions) == ["horizon"]
+    assert stops(episodes) == ["horizon"]

@@ -35,40 +35,40 @@ def test_the_settings_are_those_of_its_scripts(config) -> None:
 
 
 def test_no_reward_moves_anything_and_no_second_answer_is_sampled(config) -> None:
-    sessions = play(config, GROUP)
-    assert not sessions.targets.advantages.any()
-    assert {row.role[0] for row in sessions.rows} == {Role.ATTEMPT}
-    assert len(sessions.rows) == len(GROUP)
-    assert set(stops(sessions)) <= {"solved", "horizon"}
+    episodes = play(config, GROUP)
+    assert not episodes.targets.advantages.any()
+    assert {row.role[0] for row in episodes.rows} == {Role.ATTEMPT}
+    assert len(episodes.rows) == len(GROUP)
+    assert set(stops(episodes)) <= {"solved", "horizon"}
 
 
-def teachers(sessions: Played) -> dict[int, str]:
+def teachers(episodes: Played) -> dict[int, str]:
     """Episode -> what its teacher has read."""
     found = {}
-    for session, row in sessions.rows_of(Role.ATTEMPT):
+    for episode, row in episodes.rows_of(Role.ATTEMPT):
         for teacher in row.teachers:
             assert (teacher.start, teacher.end) == (0, len(row.response_ids)), "the whole answer"
-            found[session] = text_of(teacher.prompt_ids)
+            found[episode] = text_of(teacher.prompt_ids)
     return found
 
 
 def test_a_teacher_reads_a_siblings_solution_of_right_answers_too(config) -> None:
     told = teachers(play(config, GROUP))
     assert set(told) == {0, 1, 2, 3}
-    for session, read in told.items():
+    for episode, read in told.items():
         assert "Q?" in read
         assert "hint" not in read
         assert "A correct solution:\n" in read
-        own = GROUP[session][0]
+        own = GROUP[episode][0]
         assert f"A correct solution:\n{own}\n" not in read, "never its own"
 
 
 def test_without_a_solution_in_the_group_it_reads_what_the_tests_came_to(config) -> None:
     told = teachers(play(config, [["nein"], ["ne"]]))
     assert set(told) == {0, 1}
-    for session, said in enumerate(("nein", "ne")):
-        assert f"(hint on {said})" in told[session]
-        assert told[session].replace(f"(hint on {said})", "").count("nein") == 0
+    for episode, said in enumerate(("nein", "ne")):
+        assert f"(hint on {said})" in told[episode]
+        assert told[episode].replace(f"(hint on {said})", "").count("nein") == 0
 
 
 def test_alone_a_right_answer_has_no_teacher(config) -> None:
@@ -83,11 +83,11 @@ def method(name: str) -> RLTFConfig:
 def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others() -> None:
     config = method("teacher/srpo")
     assert (config.teacher.gate, config.attempt.weight) == ("route", 1.0)
-    sessions = play(config, GROUP)
-    told = teachers(sessions)
+    episodes = play(config, GROUP)
+    told = teachers(episodes)
     assert set(told) == {1, 2}
     assert all("yes" in read and "hint" not in read for read in told.values())
-    assert [a for _, a in sessions.advantages(Role.ATTEMPT)] == [0.5, -0.5, -0.5, 0.5]
+    assert [a for _, a in episodes.advantages(Role.ATTEMPT)] == [0.5, -0.5, -0.5, 0.5]
     assert teachers(play(config, [["no"], ["ne"]])) == {}, "they stay with GRPO"
 
 

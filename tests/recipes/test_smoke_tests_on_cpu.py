@@ -33,7 +33,7 @@ STEP = {"rltf/rows/per_session": 2.5, "rltf/turn_1/acc": 0.25}
 
 
 def outcome(exit_code=0, steps=(STEP, STEP)):
-    return Outcome(41.4, exit_code, list(steps), sessions_per_step=16, num_steps=2)
+    return Outcome(41.4, exit_code, list(steps), episodes_per_step=16, num_steps=2)
 
 
 def test_every_experiment_of_every_recipe_is_there() -> None:
@@ -81,8 +81,8 @@ def test_a_run_that_went_well() -> None:
 
 def test_a_run_of_verls_sft_trainer() -> None:
     steps = [{"train/loss": 11.6}, {"train/loss": 11.3}]
-    assert Outcome(14.2, 0, steps, sessions_per_step=4, num_steps=2).trouble == ""
-    assert Outcome(14.2, 0, steps, sessions_per_step=4, num_steps=2).line("x/sft") == (
+    assert Outcome(14.2, 0, steps, episodes_per_step=4, num_steps=2).trouble == ""
+    assert Outcome(14.2, 0, steps, episodes_per_step=4, num_steps=2).line("x/sft") == (
         "x/sft",
         "14",
         "8",

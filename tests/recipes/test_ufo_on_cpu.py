@@ -32,11 +32,11 @@ def test_the_observation_is_the_question_all_attempts_and_the_sentence_after_eac
 
 def test_decay_and_penalty_by_hand(config) -> None:
     """d^(k-1) for a right answer in turn k, minus 0.1 times the share of repeated answers."""
-    sessions = play(
+    episodes = play(
         config,
         [["yes"], ["a", "yes"], ["a", "b", "yes"], ["a", "a", "yes"], ["a", "a", "b", "b", "a"]],
     )
-    told = rewards(sessions)
+    told = rewards(episodes)
     assert [own[-1] for own in told] == pytest.approx(
         [1.0, 0.5, 0.25, 0.25 - 0.1 / 3, -0.1 * 3 / 5]
     )
@@ -44,10 +44,10 @@ def test_decay_and_penalty_by_hand(config) -> None:
 
 
 def test_who_is_right_sooner_has_the_higher_advantage_from_the_first_turn_on(config) -> None:
-    sessions = play(config, [["yes"], ["a", "yes"], ["a", "a", "a", "a", "a"]])
-    first = [row[0].item() for row in sessions.batch.by_row(sessions.targets.advantages)]
-    mean = (1.0 + 0.5 - 0.1 * 4 / 5) / 3  # γ = 1: the first turn's return is the whole session's
+    episodes = play(config, [["yes"], ["a", "yes"], ["a", "a", "a", "a", "a"]])
+    first = [row[0].item() for row in episodes.batch.by_row(episodes.targets.advantages)]
+    mean = (1.0 + 0.5 - 0.1 * 4 / 5) / 3  # γ = 1: the first turn's return is the whole episode's
     assert first == pytest.approx([1.0 - mean, 0.5 - mean, -0.08 - mean])
-    assert len(sessions.rows_of(Role.ATTEMPT)) == len(sessions.rows) == 3, (
+    assert len(episodes.rows_of(Role.ATTEMPT)) == len(episodes.rows) == 3, (
         "one growing conversation, one row"
     )

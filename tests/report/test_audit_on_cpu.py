@@ -1,4 +1,4 @@
-"""What feedback was worth, on sessions whose numbers are plain to see."""
+"""What feedback was worth, on episodes whose numbers are plain to see."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def turn(
 JUDGE = Feedback("carry the one please", "judge", latency_s=2.0, leak="")
 LEAKY = replace(JUDGE, text="it is 42", leak="answer: 42", latency_s=4.0)
 FIXED = Feedback("Your previous attempt was incorrect.", "correctness")
-SESSIONS = [
+EPISODES = [
     (turn("41", JUDGE), turn("42", parent=0)),  # better
     (turn("41", JUDGE), turn("41 ", parent=0)),  # unchanged
     (turn("42", JUDGE), turn("40", parent=0)),  # worse
@@ -43,7 +43,7 @@ SESSIONS = [
         turn("41", replace(JUDGE, text="other words", leak="answer: 42", original="it is 42")),
         turn("42", parent=0),
     ),
-    (turn("41", withheld=LEAKY),),  # dropped, the session ended
+    (turn("41", withheld=LEAKY),),  # dropped, the episode ended
     (
         turn("41", replace(FIXED, fallback=True), withheld=LEAKY),
         turn("40", parent=0),
@@ -56,7 +56,7 @@ SESSIONS = [
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     writer = EpisodeLog(tmp_path, "w")
-    for i, turns in enumerate(SESSIONS):
+    for i, turns in enumerate(EPISODES):
         episode = Episode(Problem("sums", i, {}, "42"), 0, turns)
         writer.append(episode, question="q", step=1 + i // 4, validate=False, uid=str(i))
     return tmp_path

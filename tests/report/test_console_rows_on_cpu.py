@@ -1,4 +1,4 @@
-"""What a session trains, in a terminal and in a file."""
+"""What an episode trains, in a terminal and in a file."""
 
 import io
 
@@ -100,6 +100,6 @@ def test_what_a_model_wrote_does_not_act(tmp_path):
     assert "gap +nan" in told
 
 
-def test_a_session_of_which_nobody_knows_what_it_trains(tmp_path):
+def test_an_episode_of_which_nobody_knows_what_it_trains(tmp_path):
     (record,) = records(tmp_path, [line("1")])
     assert "row 1" not in shown(record, terminal=True)

@@ -1,4 +1,4 @@
-"""An evaluation's numbers, on sessions whose numbers are plain to see."""
+"""An evaluation's numbers, on episodes whose numbers are plain to see."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rltf_verl.report.evaluation.table import pass_at_k
 RIGHT = "42"
 
 
-def session(problem: int, *answers: str, stop: str | None = None, **changes: Any) -> dict[str, Any]:
+def episode(problem: int, *answers: str, stop: str | None = None, **changes: Any) -> dict[str, Any]:
     """`42` is right, `?` is no answer, `ungraded` has no verdict."""
     turns = [turn(answer, k) for k, answer in enumerate(answers)]
     turns[-1]["stop"] = stop or ("ungraded" if answers[-1] == "ungraded" else "horizon")
@@ -59,10 +59,10 @@ def accuracies(found: Results) -> list[float | None]:
 def test_turns_and_rounds_by_hand() -> None:
     found = evaluate(
         [
-            session(0, "1", RIGHT, "3"),
-            session(0, RIGHT, RIGHT, RIGHT),
-            session(1, "1", "1 ", RIGHT),
-            session(1, "?", "2", "2"),
+            episode(0, "1", RIGHT, "3"),
+            episode(0, RIGHT, RIGHT, RIGHT),
+            episode(1, "1", "1 ", RIGHT),
+            episode(1, "?", "2", "2"),
         ]
     )
     assert (found.problems, found.sessions, found.samples) == (2, 4, (2, 2))
@@ -87,9 +87,9 @@ def test_turns_and_rounds_by_hand() -> None:
     assert {k: e.value for k, e in found.pass_at.items()} == {1: 1 / 4, 2: 1 / 2}
 
 
-def test_solved_sessions_stay_in_later_turns() -> None:
-    """Over the sessions that are still played, accuracy would fall from 1/2 to 0."""
-    found = evaluate([session(0, RIGHT, stop="solved"), session(1, "1", "2")])
+def test_solved_episodes_stay_in_later_turns() -> None:
+    """Over the episodes that are still played, accuracy would fall from 1/2 to 0."""
+    found = evaluate([episode(0, RIGHT, stop="solved"), episode(1, "1", "2")])
     assert accuracies(found) == [1 / 2, 1 / 2]
     assert [t.played for t in found.turns] == [2, 1]
     assert found.rounds[0].spoiled == Estimate(None, None, None, 0), (
@@ -98,8 +98,8 @@ def test_solved_sessions_stay_in_later_turns() -> None:
     assert found.stops == {"horizon": 1, "solved": 1}
 
 
-def test_a_session_without_feedback_keeps_its_last_answer() -> None:
-    found = evaluate([session(0, "1", stop="feedback_unavailable"), session(1, RIGHT, "3", RIGHT)])
+def test_an_episode_without_feedback_keeps_its_last_answer() -> None:
+    found = evaluate([episode(0, "1", stop="feedback_unavailable"), episode(1, RIGHT, "3", RIGHT)])
     assert accuracies(found) == [1 / 2, 0, 1 / 2]
     assert "1 episodes ended early for want of feedback" in " ".join(notes(found))
 
@@ -107,10 +107,10 @@ def test_a_session_without_feedback_keeps_its_last_answer() -> None:
 def test_what_nobody_graded_counts_in_nothing() -> None:
     found = evaluate(
         [
-            session(0, RIGHT, "ungraded"),
-            session(0, "1", RIGHT),
-            session(1, "ungraded"),
-            session(1, "1", "2"),
+            episode(0, RIGHT, "ungraded"),
+            episode(0, "1", RIGHT),
+            episode(1, "ungraded"),
+            episode(1, "1", "2"),
         ]
     )
     assert found.ungraded == 2
@@ -128,15 +128,15 @@ def test_what_nobody_graded_counts_in_nothing() -> None:
 
 
 def test_nothing_was_graded() -> None:
-    found = evaluate([session(0, "ungraded"), session(1, "ungraded")])
+    found = evaluate([episode(0, "ungraded"), episode(1, "ungraded")])
     assert accuracies(found) == [None]
     assert (found.pass_at, found.rounds) == ({}, ())
     assert turn_table(found)[1] == ("1", "–", "–", "–", "–", "0")
 
 
 def test_problems_weigh_the_same_with_fewer_samples() -> None:
-    """Over sessions it would be 1/4."""
-    found = evaluate([session(0, "1"), session(0, "1"), session(0, "2"), session(1, RIGHT)])
+    """Over episodes it would be 1/4."""
+    found = evaluate([episode(0, "1"), episode(0, "1"), episode(0, "2"), episode(1, RIGHT)])
     assert accuracies(found) == [1 / 2]
     assert found.samples == (1, 3)
     assert {k: (e.value, e.problems) for k, e in found.pass_at.items()} == {
@@ -149,13 +149,13 @@ def test_problems_weigh_the_same_with_fewer_samples() -> None:
 
 def test_rows_of_one_problem_are_one_problem() -> None:
     found = evaluate(
-        [session(0, RIGHT, uid="0"), session(0, "1", uid="5"), session(1, "1", uid="1")]
+        [episode(0, RIGHT, uid="0"), episode(0, "1", uid="5"), episode(1, "1", uid="1")]
     )
     assert (found.problems, accuracies(found)) == (2, [1 / 4])
 
 
 def test_all_wrong() -> None:
-    found = evaluate([session(p, "1", "1", "?") for p in range(3) for _ in range(2)])
+    found = evaluate([episode(p, "1", "1", "?") for p in range(3) for _ in range(2)])
     for t in found.turns:
         assert t.standing == Estimate(0, 0, 0, 3)
     assert (found.rounds[0].corrected.value, found.rounds[0].spoiled.value) == (0, None)
@@ -164,7 +164,7 @@ def test_all_wrong() -> None:
 
 
 def test_cut_off_answers_have_no_format() -> None:
-    cut = session(0, RIGHT)
+    cut = episode(0, RIGHT)
     cut["turns"][0]["ended"] = False
     found = evaluate([cut])
     assert (found.turns[0].format.value, found.turns[0].standing.value, found.truncated) == (
@@ -176,7 +176,7 @@ def test_cut_off_answers_have_no_format() -> None:
 
 
 def test_branches_are_refused() -> None:
-    tree = session(0, "1", "2", RIGHT)
+    tree = episode(0, "1", "2", RIGHT)
     tree["turns"][2]["parent"] = 0
     with pytest.raises(ValueError, match="branches"):
         evaluate([tree])
@@ -200,7 +200,7 @@ def test_intervals_are_over_problems() -> None:
     """100 equal samples of each of 40 problems are 40 cases: an interval over 4000 would be ten
     times too narrow.
     """
-    records = [session(p, RIGHT if p % 4 == 0 else "1") for p in range(40) for _ in range(100)]
+    records = [episode(p, RIGHT if p % 4 == 0 else "1") for p in range(40) for _ in range(100)]
     found = evaluate(records).turns[0].standing
     assert (found.value, found.problems) == (1 / 4, 40)
     assert found.low is not None
@@ -213,7 +213,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     for _ in range(60):
         p = rng.beta(2, 3, 50)
         records = [
-            session(i, RIGHT if rng.random() < p[i] else "1") for i in range(50) for _ in range(3)
+            episode(i, RIGHT if rng.random() < p[i] else "1") for i in range(50) for _ in range(3)
         ]
         found = evaluate(records).turns[0].standing
         assert found.low is not None
@@ -223,25 +223,25 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_the_gain_is_paired() -> None:
-    """No session changed its verdict, so there is nothing to spread, however different the problems
+    """No episode changed its verdict, so there is nothing to spread, however different the problems
     are.
     """
-    records = [session(p, "1", "2") if p % 2 else session(p, RIGHT, RIGHT) for p in range(50)]
+    records = [episode(p, "1", "2") if p % 2 else episode(p, RIGHT, RIGHT) for p in range(50)]
     assert evaluate(records).turns[1].improvement == Estimate(0, 0, 0, 50)
 
 
 def test_the_same_seed_gives_the_same_intervals() -> None:
-    records = [session(p, RIGHT if k % (p + 2) else "1") for p in range(20) for k in range(p + 3)]
+    records = [episode(p, RIGHT if k % (p + 2) else "1") for p in range(20) for k in range(p + 3)]
     assert evaluate(records, 1) == evaluate(records, 1)
     assert evaluate(records, 1) != evaluate(records, 2)
 
 
 def test_tables_and_picture(tmp_path) -> None:
-    found = evaluate([session(p, "1" if p else RIGHT, RIGHT) for p in range(4)])
+    found = evaluate([episode(p, "1" if p else RIGHT, RIGHT) for p in range(4)])
     assert turn_table(found)[2][1] == "100.0 [100.0, 100.0]"
     assert turn_table(found)[2][3].startswith("+75.0 [")
     assert [line[0] for line in round_table(found)] == ["round", "1", "all"]
     assert [line[0] for line in pass_table(found)] == ["k", "1"]
     assert shown(Estimate(0.5, None, None, 1)) == "50.0"
-    plot({"a": found, "b": evaluate([session(0, "ungraded")])}, tmp_path / "p.png")
+    plot({"a": found, "b": evaluate([episode(0, "ungraded")])}, tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""A probe's numbers and rules, on sessions and shares whose numbers are plain to see."""
+"""A probe's numbers and rules, on episodes and shares whose numbers are plain to see."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ JUDGE = Setting("judge", {"style": "hint", "reference": None}, "drop", False, "g
 PRESETS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl"
 
 
-def measured(tmp_path: Path, *sessions: Any, run: TrainingRun = RUN) -> Mapping[str, Measure]:
-    """Every two sessions are a group, and a problem."""
-    found = records(tmp_path, sessions)
+def measured(tmp_path: Path, *episodes: Any, run: TrainingRun = RUN) -> Mapping[str, Measure]:
+    """Every two episodes are a group, and a problem."""
+    found = records(tmp_path, episodes)
     for k, record in enumerate(found):
         record["uid"] = record["question"] = f"q{k // 2}"
     return measure(found, run, READER).shares
@@ -65,7 +65,7 @@ def test_answers_and_groups_by_hand(tmp_path: Path) -> None:
     assert (shares["corrected"].hits, shares["corrected"].cases) == (1, 3)
 
 
-def test_the_order_of_sessions_is_no_matter(tmp_path: Path) -> None:
+def test_the_order_of_episodes_is_no_matter(tmp_path: Path) -> None:
     found = records(
         tmp_path, [line("1", "42"), line("42"), line("1", "1"), line("1", "2"), line("42", "1")] * 2
     )
@@ -142,16 +142,16 @@ def test_sides() -> None:
 
 
 def test_a_judges_load_by_hand(tmp_path: Path) -> None:
-    """Three texts and a failure in four sessions; 64 calls a step, of half a second each."""
+    """Three texts and a failure in four episodes; 64 calls a step, of half a second each."""
     paid = replace(HINT, latency_s=0.5, prompt_tokens=300, completion_tokens=100)
     cached = replace(paid, latency_s=0.0, cached=True)
-    sessions = [
+    episodes = [
         line("1", "2", feedback=paid),
         line("1", "2", feedback=paid),
         line("1", "2", feedback=cached),
         (turn("1", stop="feedback_unavailable", error="down"),),
     ]
-    found = records(tmp_path, sessions)
+    found = records(tmp_path, episodes)
     load = judge_load(found, RUN, Terms(16, None, None, 1.0, 2.0))
     assert load is not None
     assert (load.texts, load.calls_per_session, load.calls_per_step) == (3, 1.0, 64.0)

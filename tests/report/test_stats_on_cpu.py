@@ -1,4 +1,4 @@
-"""What sessions say about learning from feedback, on sessions whose numbers are plain to see."""
+"""What episodes say about learning from feedback, on episodes whose numbers are plain to see."""
 
 import pytest
 from hypothesis import given
@@ -19,8 +19,8 @@ TREE = (
 )
 
 
-def of(tmp_path, *sessions, split="train"):
-    return stats(records(tmp_path, sessions), split)
+def of(tmp_path, *episodes, split="train"):
+    return stats(records(tmp_path, episodes), split)
 
 
 def test_early_stops_leave_the_turns_that_they_did_not_play(tmp_path):
@@ -106,7 +106,7 @@ def test_three_turns(tmp_path):
     assert s.friction == 1.0
 
 
-def test_a_tree_counts_each_attempt_but_its_session_once(tmp_path):
+def test_a_tree_counts_each_attempt_but_its_episode_once(tmp_path):
     s = of(tmp_path, TREE, line("42", stop="solved"))
     first, second, third = s.turns
     assert (first.num, first.acc) == (2, 0.5)
@@ -210,7 +210,7 @@ ANSWERS = st.lists(
 
 @examples(40)
 @given(ANSWERS)
-def test_what_holds_of_any_sessions(tmp_path_factory, answers):
+def test_what_holds_of_any_episodes(tmp_path_factory, answers):
     s = of(tmp_path_factory.mktemp("log"), *(line(*said) for said in answers))
     solved = [t.solved for t in s.turns]
     assert solved == sorted(solved)

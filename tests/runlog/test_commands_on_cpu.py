@@ -58,11 +58,11 @@ def test_tail_outlives_a_resumed_run(tmp_path):
 
 
 def test_grep_finds_attempts_feedback_and_what_was_withheld(tmp_path):
-    sessions = [
+    episodes = [
         line("1", "42"),
         (turn("7", None, withheld=LEAKY, stop="feedback_unavailable", text="a\nit is\u2028x"),),
     ]
-    found = records(tmp_path, sessions)
+    found = records(tmp_path, episodes)
     hits = [
         (h.record["index"], h.turn, h.where, h.line, h.spans)
         for h in grep(found, compiled("it is|row"))

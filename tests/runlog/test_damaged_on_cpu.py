@@ -13,7 +13,7 @@ from rltf_verl.jsonl import append_lines
 from rltf_verl.report.compare.log_steps import read_log
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.rows import write_rows
-from rltf_verl.runlog.valid import MOST_DEPTH, rows_trouble, session_trouble
+from rltf_verl.runlog.valid import MOST_DEPTH, episode_trouble, rows_trouble
 from tests.support.commands import rltf
 from tests.support.log_records import LEAKY, line, row, turn, write
 
@@ -57,7 +57,7 @@ READERS = [
     ["log", "export", "--as", "dialogues", "--out", "{out}"],
     ["log", "export", "--as", "preferences", "--out", "{out}"],
 ]
-SESSIONS = [
+EPISODES = [
     line("41", "42"),
     line("41", "40", "41", feedback=LEAKY),
     (turn("1"), turn("2", parent=0, stop="horizon"), turn("42", parent=0, stop="correct")),
@@ -75,8 +75,8 @@ def run(folder, reader, out):
 
 
 def valid(tmp_path):
-    """The lines of a sound log, and one of what a session was trained on."""
-    folder = write(tmp_path / "sound", SESSIONS)
+    """The lines of a sound log, and one of what an episode was trained on."""
+    folder = write(tmp_path / "sound", EPISODES)
     trained = {
         "step": 1,
         "uid": "u1-0",
@@ -130,7 +130,7 @@ def test_an_odd_field_stops_no_reader(tmp_path):
     for _ in range(300):
         record, _ = mutated(rng.choice(records), rng)
         broken.append(record)
-        num_bad += session_trouble(json.loads(json.dumps(record))) is not None
+        num_bad += episode_trouble(json.loads(json.dumps(record))) is not None
     (folder / "00000001.train.w.jsonl").write_text(
         "".join(json.dumps(one) + "\n" for one in [records[0], *broken])
     )
@@ -140,7 +140,7 @@ def test_an_odd_field_stops_no_reader(tmp_path):
     )
     assert 100 < num_bad < 300
     assert 1 < len(read_episodes(folder)) <= 301 - num_bad
-    assert read_log(folder)[1].sessions > 0  # what `rltf compare` reads
+    assert read_log(folder)[1].episodes > 0  # what `rltf compare` reads
     for reader in READERS:
         outcome = run(folder, reader, tmp_path / "out")
         assert outcome.exception is None or isinstance(outcome.exception, SystemExit), (
@@ -205,19 +205,19 @@ def test_lines_of_a_growing_file_keep_their_numbers(tmp_path, caplog):
 def test_what_the_writers_write_can_be_read(tmp_path):
     folder, records, trained = valid(tmp_path)
     write_rows(folder, 1, [trained])
-    assert [session_trouble(record) for record in records] == [None] * 3
+    assert [episode_trouble(record) for record in records] == [None] * 3
     assert rows_trouble(json.loads(json.dumps(trained))) is None
     assert sum("rows" in record for record in read_episodes(folder)) == 1
 
 
-def test_a_session_without_an_end_is_refused(tmp_path):
+def test_an_episode_without_an_end_is_refused(tmp_path):
     _, records, _ = valid(tmp_path)
     long = {
         **records[0],
         "turns": [{**records[0]["turns"][0], "parent": k - 1 if k else None} for k in range(3000)],
     }
     assert (
-        session_trouble(long)
+        episode_trouble(long)
         == f"turns[{MOST_DEPTH + 1}].parent: more than {MOST_DEPTH} revisions in a row"
     )
-    assert session_trouble({**records[0], "turns": []}).startswith("turns has 0 entries")
+    assert episode_trouble({**records[0], "turns": []}).startswith("turns has 0 entries")

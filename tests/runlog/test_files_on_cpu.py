@@ -66,7 +66,7 @@ def test_steps_that_are_over_become_one_small_file_each(tmp_path):
         ]
 
 
-def test_a_session_that_comes_late_is_added(tmp_path):
+def test_an_episode_that_comes_late_is_added(tmp_path):
     play(tmp_path, (1,), "a")
     pack(tmp_path, 2)
     play(tmp_path, (1,), "b")
@@ -104,7 +104,7 @@ def write_many(folder, worker, num):
     for i in range(num):
         play(
             folder, (1,), f"{worker}x{i}", num=1
-        )  # few sessions per file name, so that files come and go
+        )  # few episodes per file name, so that files come and go
         EpisodeLog(folder, "shared").append(
             episode("x" * 5000), question="q", step=1, validate=False, uid=f"s-{worker}-{i}"
         )
@@ -204,7 +204,7 @@ def test_tokens_on_request(tmp_path):
     )
 
 
-def test_rows_stand_beside_the_session_that_they_train(tmp_path):
+def test_rows_stand_beside_the_episode_that_they_train(tmp_path):
     play(tmp_path, (1,))
     play(tmp_path, (1,), validate=True)
     part = {"role": "distill", "turn": 1, "tokens": 2} | dict.fromkeys(

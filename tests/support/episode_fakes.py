@@ -40,7 +40,7 @@ class ScriptedPolicy:
     """Says what it is told, one token per character; remembers prompts and seeds."""
 
     answers: Sequence[str] | Mapping[str, str]
-    """In order, or by place in the session (`seed_of_place`)."""
+    """In order, or by place in the episode (`seed_of_place`)."""
     prompt_budget: int = 10_000
     answer_budget: int = 10_000
     cut: Sequence[int] = ()
@@ -151,7 +151,7 @@ async def play(
     env=None,
     **episode,
 ) -> Episode:
-    """Play one session at `PROBLEM`."""
+    """Play one episode at `PROBLEM`."""
     parts = parts_with(
         env or EchoEnv(), provider, FeedbackConfig(on_error=on_error), reward, **episode
     )
@@ -170,7 +170,7 @@ async def play_parts(
     seed_of=seed_of_place,
     problem=PROBLEM,
 ) -> Episode:
-    """Play one session of `parts`."""
+    """Play one episode of `parts`."""
     return await run_episode(
         parts,
         policy,

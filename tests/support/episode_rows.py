@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rltf_verl.config import AttemptConfig, CritiqueConfig, DistillConfig, ImitateConfig, RLTFConfig
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
 PROBLEM = Problem("echo", 0, {}, "yes")
@@ -41,4 +41,4 @@ def rows_of(played, *, distill=False, critique=True, imitate=None, turns="all"):
         critique=CritiqueConfig(weight=1.0 * critique),
         imitate=ImitateConfig(weight=0.1, source=imitate) if imitate else ImitateConfig(),
     )
-    return asyncio.run(session_rows(None, [], played, config))
+    return asyncio.run(episode_rows(None, [], played, config))

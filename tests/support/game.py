@@ -1,8 +1,8 @@
-"""A game so small that every group of sessions can be summed over, with its probability.
+"""A game so small that every group of episodes can be summed over, with its probability.
 
 The policy is a table of logits, one line per sequence of ids before a token, so it knows nothing
-but what a row shows it. The environment is deterministic; what differs from case to case is how a
-session is played (`Game`).
+but what a row shows it. The environment is deterministic; what differs from case to case is how an
+episode is played (`Game`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from rltf_verl.algos.losses import TOKEN_LOSSES
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import objective_weights
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 
@@ -32,7 +32,7 @@ QUESTION = [{"role": "user", "content": "Q"}]
 
 @dataclass(frozen=True)
 class Game:
-    """How a session is played. Answers are all sequences of `length` tokens; the last of them is
+    """How an episode is played. Answers are all sequences of `length` tokens; the last of them is
     right.
     """
 
@@ -61,7 +61,7 @@ class Game:
 
 @dataclass(frozen=True)
 class Session:
-    """One possible session."""
+    """One possible episode."""
 
     turns: tuple[Turn, ...]
     log_prob: torch.Tensor
@@ -229,16 +229,16 @@ class Player:
         return total
 
     def reach(self, turn: int) -> float:
-        """Probability that a session has an attempt of this turn."""
+        """Probability that an episode has an attempt of this turn."""
         return sum(s.probability for s in self.sessions if turn in s.depth)
 
 
 Groups = list[tuple[tuple[int, ...], float]]
-"""Groups as positions of their sessions, with the probability of each."""
+"""Groups as positions of their episodes, with the probability of each."""
 
 
 def independent_groups(player: Player, num: int) -> Groups:
-    """All groups of `num` sessions; their order does not matter, so each is taken once, with all
+    """All groups of `num` episodes; their order does not matter, so each is taken once, with all
     its orders.
     """
     groups = []
@@ -251,26 +251,26 @@ def independent_groups(player: Player, num: int) -> Groups:
 def expected_gradients(
     player: Player, num: int, config: RLTFConfig, groups: Groups | None = None
 ) -> dict[Role, torch.Tensor]:
-    """E[−∇L] of the tokens of each role over all groups of `num` sessions, through rows, targets
+    """E[−∇L] of the tokens of each role over all groups of `num` episodes, through rows, targets
     and losses.
     """
     played = [Episode(Problem("game", 0, {}, ""), 0, s.turns) for s in player.sessions]
-    made = [asyncio.run(session_rows(player, QUESTION, e, config)) for e in played]
+    made = [asyncio.run(episode_rows(player, QUESTION, e, config)) for e in played]
     log_probs = [
         [player.token_log_probs(row.prompt_ids, row.response_ids) for row in rows] for rows in made
     ]
-    rows, own, row_session, weight, episodes, group_of = [], [], [], [], [], []
+    rows, own, row_episode, weight, episodes, group_of = [], [], [], [], [], []
     for g, (group, probability) in enumerate(groups or independent_groups(player, num)):
         for s in group:
             rows += made[s]
             own += log_probs[s]
-            row_session += [len(episodes)] * len(made[s])
+            row_episode += [len(episodes)] * len(made[s])
             weight += [probability] * len(made[s])
             episodes.append(played[s])
             group_of.append(g)
     log_prob = torch.cat(own)
     batch = pack_rows(
-        rows, row_session, pack_sessions(episodes, group_of), [v.tolist() for v in own]
+        rows, row_episode, pack_episodes(episodes, group_of), [v.tolist() for v in own]
     )
     targets = compute_targets(batch, config, objective_weights(config, step=0, num_steps=1))
     weights = torch.tensor(weight, dtype=torch.float64).repeat_interleave(batch.lengths)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import DistillConfig, RLTFConfig
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 
 # (rewards, sampler log-probs of each turn, log-probs of the last answer under the first prompt)
@@ -30,7 +30,7 @@ def batch(
     settings=None, sessions=SESSIONS, group=GROUP, order=None, graded=lambda reward: reward > 0.5
 ):
     """The rows of the objectives that have a weight."""
-    episodes, rows, row_session, old = [], [], [], []
+    episodes, rows, row_episode, old = [], [], [], []
     for s, (rewards, sampler, student) in enumerate(sessions):
         turns = tuple(
             Turn(
@@ -42,13 +42,13 @@ def batch(
             for k, (r, lp) in enumerate(zip(rewards, sampler, strict=True))
         )
         episodes.append(Episode(Problem("x", 0, {}, ""), s, turns))
-        for row in asyncio.run(session_rows(None, [], episodes[-1], settings or config())):
+        for row in asyncio.run(episode_rows(None, [], episodes[-1], settings or config())):
             rows.append(row)
-            row_session.append(s)
+            row_episode.append(s)
             old.append(row.log_probs if row.role[0] == Role.ATTEMPT else student)
     order = range(len(rows)) if order is None else order
-    rows, row_session, old = ([values[i] for i in order] for values in (rows, row_session, old))
-    return pack_rows(rows, row_session, pack_sessions(episodes, group), old)
+    rows, row_episode, old = ([values[i] for i in order] for values in (rows, row_episode, old))
+    return pack_rows(rows, row_episode, pack_episodes(episodes, group), old)
 
 
 def of_role(packed, values, role):

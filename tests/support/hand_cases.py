@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from rltf_verl.algos.sessions import Sessions, in_line
+from rltf_verl.algos.episodes import EpisodeBatch, in_line
 
-# Two groups of three sessions; the first session of group 0 stopped early.
+# Two groups of three episodes; the first episode of group 0 stopped early.
 REWARDS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-0.1, 0.0], [0.0, 1.0], [0.0, 1.0], [-0.1, 0.9]])
 VALID = torch.tensor(
     [[True, False], [True, True], [True, True], [True, True], [True, True], [True, True]]
@@ -14,10 +14,10 @@ VALID = torch.tensor(
 GROUP = torch.tensor([0, 0, 0, 1, 1, 1])
 HAND = in_line(REWARDS, VALID, GROUP)
 SECOND = [1, 2, 3, 4, 5]
-"""Sessions with a second turn."""
+"""Episodes with a second turn."""
 
 T, F = True, False
-TREES = Sessions(
+TREES = EpisodeBatch(
     rewards=torch.tensor(
         [[0.0, 0.0, 1.0, 0.5, 0.0], [0.2, 1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]]
     ),
@@ -28,13 +28,13 @@ TREES = Sessions(
 )
 """One group whose first attempts get two revisions each, horizon 3.
 
-Session 0: 0.0 → (0.0 → 1.0) and (0.5, which ended there). Session 1: 0.2 → 1.0 and 0.0. Session 2:
+Episode 0: 0.0 → (0.0 → 1.0) and (0.5, which ended there). Episode 1: 0.2 → 1.0 and 0.0. Episode 2:
 1.0 at once.
 """
 
 
-def line(rewards: list[list[float]], group: list[int] | None = None) -> Sessions:
-    """Sessions without branches, of any lengths."""
+def line(rewards: list[list[float]], group: list[int] | None = None) -> EpisodeBatch:
+    """Episodes without branches, of any lengths."""
     longest = max(map(len, rewards))
     valid = torch.tensor([[k < len(r) for k in range(longest)] for r in rewards])
     padded = torch.tensor([[*r, *([0.0] * (longest - len(r)))] for r in rewards])

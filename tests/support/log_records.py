@@ -25,7 +25,7 @@ def turn(said, feedback=HINT, parent=None, stop=None, **more):
 
 
 def line(*answers, stop="horizon", feedback=HINT):
-    """A session that is no tree."""
+    """An episode that is no tree."""
     last = len(answers) - 1
     return tuple(
         turn(said, feedback, parent=k - 1 if k else None, stop=stop if k == last else None)
@@ -35,24 +35,24 @@ def line(*answers, stop="horizon", feedback=HINT):
 
 def write(
     folder,
-    sessions,
+    episodes,
     step=1,
     validate=False,
     env="sums",
     question="What is 6 times 7?",
     horizon=None,
 ):
-    """One file of sessions."""
+    """One file of episodes."""
     log = EpisodeLog(folder, "w")
-    for i, turns in enumerate(sessions):
+    for i, turns in enumerate(episodes):
         episode = Episode(Problem(env, i, {}, "42"), 0, tuple(turns), horizon=horizon)
         log.append(episode, question=question, step=step, validate=validate, uid=f"u{step}-{i}")
     return folder
 
 
-def records(folder, sessions, **place):
-    """The records that the log holds of the sessions."""
-    return read_episodes(write(folder, sessions, **place))
+def records(folder, episodes, **place):
+    """The records that the log holds of the episodes."""
+    return read_episodes(write(folder, episodes, **place))
 
 
 def row(role, turn_number, advantage, *text, context=(), masked=()):

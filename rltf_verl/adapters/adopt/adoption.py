@@ -7,17 +7,24 @@ its rows and the lengths of its prompts too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.utils import need_critic
 
+from rltf_verl.adapters.adopt.checking import (
+    TO_OURS,
+    checked_config,
+    rows_are_here,
+    say_what_a_logger_needs,
+    say_who_grades,
+)
 from rltf_verl.adapters.adopt.launch import MAINS, Launch
 from rltf_verl.adapters.adopt.settings import (
+    ACTOR,
+    ROLLOUT,
     STOCK,
     Setting,
     Settings,
@@ -29,24 +36,12 @@ from rltf_verl.adapters.adopt.settings import (
     text_of,
     without_unknown,
 )
-from rltf_verl.adapters.startup import checks
-from rltf_verl.adapters.startup.files import (
-    DATA,
-    REWARD_FUNCTION,
-    check_dataset,
-    resolve_files,
-)
-from rltf_verl.adapters.startup.logger import check_loggers
-from rltf_verl.adapters.startup.machine import cpu_combinations
-from rltf_verl.adapters.startup.modes import mode_combinations
-from rltf_verl.adapters.startup.values import too_few_devices
-from rltf_verl.adapters.startup.verl_settings import USELESS, ignored_settings, verl_combinations
+from rltf_verl.adapters.adopt.sizes import make_room, settle
+from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
+from rltf_verl.adapters.startup.verl_settings import USELESS
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, MadeFor, made_for
 from rltf_verl.data.schema import environments_of, files_of
-from rltf_verl.envs.trials import Trials
-
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 ENV, HARDWARE = "rltf/env", "rltf/hardware"
 """Groups of ours."""
@@ -54,19 +49,6 @@ ENV, HARDWARE = "rltf/env", "rltf/hardware"
 ANOTHER_RUN = ("reward_model.enable", "reward.reward_model.enable", "distillation.enabled")
 """Settings without which the run would learn something else: refused, not dropped."""
 
-STAY = (
-    "data.train_batch_size",
-    "data.max_response_length",
-    f"{ROLLOUT}.val_kwargs.do_sample",
-    f"{ROLLOUT}.val_kwargs.temperature",
-)
-"""Settings that stay the run's where it left them at verl's default, which is not ours."""
-
-TOKEN_LIMITS = (
-    f"{ACTOR}.ppo_max_token_len_per_gpu",
-    f"{ROLLOUT}.log_prob_max_token_len_per_gpu",
-    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
-)
 FOLDERS = (
     "trainer.default_local_dir",
     "trainer.rollout_data_dir",
@@ -74,10 +56,6 @@ FOLDERS = (
 )
 NUM_ROUNDS = 10
 """Of `rltf.refill_rounds` where the run filters groups without a limit."""
-
-TO_OURS = re.compile(r"; set it to [^;]*$")
-PROMPT = "data.max_prompt_length"
-TOO_LONG = re.compile(r"\w+\.max_prompt_length=\d+: (.*?); set it to at least (\d+) plus [^;]*(.*)")
 
 
 @dataclass(frozen=True)
@@ -122,13 +100,13 @@ def adopt(
     _fit_hardware(settings, extra)
     _translate(settings, theirs)
     _name(settings, theirs, method)
-    _settle(settings, theirs, extra)
-    config = _checked(settings, extra)
-    _say_who_grades(config, notes)
-    checked = ["settings", *(["rows"] if _rows_are_here(config) else [])]
-    if _make_room(settings, theirs, extra, config, notes):
-        config, checked = _checked(settings, extra), [*checked, "prompt lengths"]
-    _say_what_a_logger_needs(config, notes)
+    settle(settings, theirs, extra)
+    config = checked_config(settings, extra)
+    say_who_grades(config, notes)
+    checked = ["settings", *(["rows"] if rows_are_here(config) else [])]
+    if make_room(settings, theirs, extra, config, notes):
+        config, checked = checked_config(settings, extra), [*checked, "prompt lengths"]
+    say_what_a_logger_needs(config, notes)
     changes = [
         *(line for line in settings.changes if not _of_the_user(line, extra)),
         *differences(theirs, config, known + [s.key for s in settings.values]),
@@ -298,148 +276,3 @@ def _name(settings: Settings, theirs: DictConfig, method: str) -> None:
         value = OmegaConf.select(theirs, key)
         if setting is not None and value and "${" not in setting.text:
             settings.change(key, f"{str(value).rstrip('/')}{suffix}", why)
-
-
-def _settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
-    """Sizes: what the run left at verl's default, and room for the second prompt."""
-    ours = composed("rltf", [*settings.groups, *extra.groups])
-    hardware = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
-    for key in (*STAY, *hardware):
-        value = OmegaConf.select(theirs, key)
-        if settings.get(key) is None and value != OmegaConf.select(ours, key):
-            settings.change(key, value, "the run's value, verl's default")
-    horizon = extra.get("rltf.episode.horizon")
-    prompt, answer = int(theirs.data.max_prompt_length), int(theirs.data.max_response_length)
-    if (int(horizon.text) if horizon else ours.rltf.episode.horizon) > 1:
-        if extra.get(PROMPT) is None:
-            why = "the second prompt quotes the question, the first answer and the feedback"
-            settings.change(PROMPT, prompt + answer, why)
-        prompt += answer
-    if (
-        settings.get(f"{ACTOR}.use_dynamic_bsz") is None
-        and not theirs.actor_rollout_ref.actor.use_dynamic_bsz
-    ):
-        settings.drop(
-            [f"{ACTOR}.ppo_micro_batch_size", f"{ACTOR}.ppo_micro_batch_size_per_gpu"],
-            f"rows differ in length, so {ACTOR}.ppo_max_token_len_per_gpu packs them by tokens",
-        )
-    _widen(settings, theirs, prompt + answer)
-
-
-def _widen(settings: Settings, theirs: DictConfig, needed: int) -> None:
-    """Limits of tokens that one row must fit."""
-    ranks = max(
-        int(OmegaConf.select(theirs, f"{ACTOR}.{key}") or 1)
-        for key in ("ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size")
-    )
-    for key in TOKEN_LIMITS:
-        limit = OmegaConf.select(theirs, key)
-        if limit is not None and int(limit) * ranks < needed:
-            why = "a row must fit: data.max_prompt_length + data.max_response_length"
-            settings.change(key, -(-needed // ranks), why)
-
-
-def _checked(settings: Settings, extra: Settings) -> DictConfig:
-    """The composed run, after dropping what the start-up checks refuse or warn of.
-
-    Raises:
-        ConfigError: they refuse something that is not the run's own setting.
-    """
-    while True:
-        config = composed("rltf", [*settings.overrides, *extra.overrides])
-        seen = _checkable(config)
-        combinations = verl_combinations(seen) + mode_combinations(seen) + cpu_combinations(seen)
-        refused = [message for ok, message in combinations if not ok]
-        said = [*refused, *too_few_devices(seen), *ignored_settings(seen)]
-        if not sum(_dropped(settings, message) for message in said):
-            break
-    parts = checks.checked_parts(seen)
-    for key in DATA:
-        for path in files_of(OmegaConf.select(seen, key) or []):
-            if Path(path).is_file():
-                check_dataset(key, path, parts.env)
-    return config
-
-
-def _rows_are_here(config: DictConfig) -> bool:
-    paths = [path for key in DATA for path in files_of(OmegaConf.select(config, key) or [])]
-    return bool(paths) and all(Path(path).is_file() for path in paths)
-
-
-def _make_room(
-    settings: Settings, theirs: DictConfig, extra: Settings, config: DictConfig, notes: list[str]
-) -> bool:
-    """Measure the prompts of the first problems where rows and model are here, and raise the limit
-    to what the longest needs beside a whole attempt, if the model reads that much; whether they
-    were measured.
-    """
-    path = str(OmegaConf.select(config, "actor_rollout_ref.model.path"))
-    if not Path(path).is_dir():
-        notes.append(f"actor_rollout_ref.model.path={path}: no folder here, no prompt was measured")
-        return False
-    if not _rows_are_here(config):
-        return False
-    seen, answer = _checkable(config), int(config.data.max_response_length)
-    parts, trials = checks.parts_of(seen), Trials()
-    messages = list(checks.refused_model(seen, parts, trials))
-    while extra.get(PROMPT) is None and (found := _too_long(messages)) is not None:
-        needed = int(found[2]) + answer
-        OmegaConf.update(seen, PROMPT, needed)
-        before, messages = messages, list(checks.refused_model(seen, parts, trials))
-        if messages and _too_long(messages) is None:  # the model cannot read that much
-            messages = before
-            break
-        settings.change(PROMPT, needed, f"{found[1]}, and the attempt up to {answer}{found[3]}")
-        _widen(settings, theirs, needed + answer)
-    notes += [f"a start would be refused: {message}" for message in messages]
-    notes += trials.lines()
-    return True
-
-
-def _too_long(messages: Sequence[str]) -> re.Match[str] | None:
-    return next(filter(None, map(TOO_LONG.match, messages)), None)
-
-
-def _say_what_a_logger_needs(config: DictConfig, notes: list[str]) -> None:
-    try:
-        check_loggers(config, here=True)
-    except ConfigError as error:
-        notes.append(f"a start on this machine would be refused: {error}")
-
-
-def _checkable(config: DictConfig) -> DictConfig:
-    """A copy as the start-up checks see it, without a reward function that is not here."""
-    seen: Any = config.copy()
-    for block in REWARD_FUNCTION:
-        path = OmegaConf.select(seen, f"{block}.path")
-        if path and not str(path).startswith("pkg://") and not Path(path).expanduser().is_file():
-            OmegaConf.update(seen, f"{block}.path", None)
-    resolve_files(seen)
-    return seen
-
-
-def _dropped(settings: Settings, message: str) -> bool:
-    """Drop the setting that a message of the checks begins with; whether it is the run's own."""
-    key, _, rest = message.partition("=")
-    value, _, why = rest.partition(": ")
-    return settings.drop([key], TO_OURS.sub("", why) or value)
-
-
-def _say_who_grades(config: DictConfig, notes: list[str]) -> None:
-    env = str(config.rltf.env.name)
-    if env != "reward_function":
-        notes.append(f"rltf.env.name={env}: the rows were made for it, and it grades")
-        return
-    for block in REWARD_FUNCTION:
-        path = OmegaConf.select(config, f"{block}.path")
-        if path:
-            notes.append(
-                f"{block}.path={path}: grades, and its `feedback` is what the verifier says"
-            )
-            if not str(path).startswith("pkg://") and not Path(path).expanduser().is_file():
-                notes.append(f"{block}.path={path}: not on this machine, not checked")
-            return
-    notes.append(
-        "no custom_reward_function: verl's scorer of the rows' data_source grades, and feedback is"
-        " only that an answer is wrong; return a dict with `feedback`, or use --feedback judge"
-    )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rltf_verl.adapters.adopt.expand import Variables, fields, number, value
 from rltf_verl.adapters.adopt.tokens import ShellError, Token, tokenize
+from rltf_verl.adapters.adopt.truth import Truth, both, negated, same, tested
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.S)
 DECLARING = ("export", "declare", "local", "readonly", "typeset")
@@ -24,9 +25,6 @@ NO_LAUNCH = re.compile(
 )
 """Commands that may name a trainer, or a file that is called like it, and start none."""
 END_WORDS = {"then", "else", "elif", "fi", "do", "done", "esac", "}"}
-
-Truth = bool | None
-"""Whether a command succeeds; None: only running it would tell."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ class _Follower:
             while self._operator() == "\n":
                 self._at += 1
             wanted = joined == "&&"
-            other = self._within(_same(truth, wanted), self._pipeline)
+            other = self._within(same(truth, wanted), self._pipeline)
             if truth is None:
                 truth = None if other is not (not wanted) or other is None else other
             elif truth is wanted:
@@ -161,22 +159,22 @@ class _Follower:
     def _within(self, condition: Truth, part: Callable[[], Truth]) -> Truth:
         """Follow a part that runs under a condition."""
         before = self._taken
-        self._taken = _both(before, condition)
+        self._taken = both(before, condition)
         try:
             return part()
         finally:
             self._taken = before
 
     def _pipeline(self) -> Truth:
-        negated = self._word() == "!"
-        self._at += negated
+        inverts = self._word() == "!"
+        self._at += inverts
         truth = self._command()
         while self._operator() == "|":
             self._at += 1
             while self._operator() == "\n":
                 self._at += 1
             truth = self._command()
-        return _not(truth) if negated else truth
+        return negated(truth) if inverts else truth
 
     def _command(self) -> Truth:
         word, operator = self._word(), self._operator()
@@ -232,8 +230,8 @@ class _Follower:
         while True:
             condition = self._within(rest, self._list)
             self._expect("then")
-            truth = self._within(_both(rest, condition), self._list)
-            rest = _both(rest, _not(condition))
+            truth = self._within(both(rest, condition), self._list)
+            rest = both(rest, negated(condition))
             word = self._expect("fi", "else", "elif")
             if word == "else":
                 truth = self._within(rest, self._list)
@@ -261,8 +259,8 @@ class _Follower:
             found = any(fnmatchcase(subject, pattern) for pattern in patterns)
             known = not self._variables.causes(subject) or "*" in patterns
             match: Truth = found if known else None
-            self._within(_both(rest, match), self._list)
-            rest = _both(rest, _not(match))
+            self._within(both(rest, match), self._list)
+            rest = both(rest, negated(match))
             if self._operator() == ";;":
                 self._at += 1
             self._separators()
@@ -356,7 +354,7 @@ class _Follower:
     def _builtin(self, made: list[str], words: list[str]) -> Truth:
         name, reading = made[0], self._reading
         if name in ("test", "["):
-            return _tested(made[1:-1] if name == "[" else made[1:], self._variables)
+            return tested(made[1:-1] if name == "[" else made[1:], self._variables)
         if name == "exit" and self._taken:
             raise _Exit
         if name in ("source", ".", "eval"):
@@ -405,64 +403,4 @@ class _Follower:
             parts.append(value(raw, self._variables) if raw else self._operator())
             self._at += 1
         self._at += 1
-        return _tested(parts, self._variables)
-
-
-def _tested(parts: list[str], variables: Variables) -> Truth:
-    """What `[ … ]` says."""
-    for joined, truth_of in (("||", any), ("-o", any), ("&&", all), ("-a", all)):
-        if joined in parts:
-            place = parts.index(joined)
-            sides = [_tested(parts[:place], variables), _tested(parts[place + 1 :], variables)]
-            decided = truth_of is any
-            return decided if decided in sides else None if None in sides else not decided
-    if parts[:1] == ["!"]:
-        return _not(_tested(parts[1:], variables))
-    if any(variables.causes(part) for part in parts):
-        return None
-    if len(parts) == 1:
-        return bool(parts[0])
-    if len(parts) == 2:
-        tests: dict[str, Callable[[str], bool]] = {
-            "-z": lambda text: not text,
-            "-n": bool,
-            "-v": lambda name: variables.get(name) is not None,
-            "-e": lambda path: Path(path).exists(),
-            "-f": lambda path: Path(path).is_file(),
-            "-d": lambda path: Path(path).is_dir(),
-        }
-        return tests[parts[0]](parts[1]) if parts[0] in tests else None
-    return _compared(*parts) if len(parts) == 3 else None
-
-
-def _compared(left: str, sign: str, right: str) -> Truth:
-    if sign in ("=", "=="):
-        return fnmatchcase(left, right)
-    if sign == "!=":
-        return not fnmatchcase(left, right)
-    signs: dict[str, Callable[[int, int], bool]] = {
-        "-eq": int.__eq__,
-        "-ne": int.__ne__,
-        "-gt": int.__gt__,
-        "-ge": int.__ge__,
-        "-lt": int.__lt__,
-        "-le": int.__le__,
-    }
-    try:
-        return signs[sign](int(left or 0), int(right or 0))
-    except (KeyError, ValueError):
-        return None
-
-
-def _same(truth: Truth, wanted: bool) -> Truth:
-    return None if truth is None else truth is wanted
-
-
-def _not(truth: Truth) -> Truth:
-    return None if truth is None else not truth
-
-
-def _both(first: Truth, second: Truth) -> Truth:
-    if first is False or second is False:
-        return False
-    return None if first is None or second is None else True
+        return tested(parts, self._variables)

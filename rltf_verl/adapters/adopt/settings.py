@@ -20,6 +20,7 @@ from rltf_verl.config import ConfigError
 
 VERL = "verl.trainer.config"
 STOCK = "ppo_trainer"
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Facts of the sessions -> flat `rltf/…` floats, in training and in validation.
+"""Facts of the episodes -> flat `rltf/…` floats, in training and in validation.
 
 Definitions: docs/metrics.md and `runlog.numbers`.
 """
@@ -9,37 +9,37 @@ from collections.abc import Mapping
 
 import torch
 
-from rltf_verl.adapters.queue.columns import session_table
-from rltf_verl.runlog.numbers import Cases, SessionTable
+from rltf_verl.adapters.queue.columns import episode_table
+from rltf_verl.runlog.numbers import Cases, EpisodeTable
 
 SPENT = ("rltf/session/total", "rltf/session/tokens/total")
 """Those of a step that also count what was played and not trained on (`live_groups`)."""
 
 
-def session_metrics(facts: torch.Tensor, horizon: int) -> dict[str, float]:
-    """Metrics of a batch of sessions.
+def episode_metrics(facts: torch.Tensor, horizon: int) -> dict[str, float]:
+    """Metrics of a batch of episodes.
 
     Args:
-        facts: [S, M, F] of `SESSION_FACTS`, NaN where a turn was not played.
+        facts: [S, M, F] of `EPISODE_FACTS`, NaN where a turn was not played.
         horizon: most turns of a line.
 
     Returns:
         `rltf/turn_k/…`, `rltf/session/…`, `rltf/feedback/…`, `rltf/grader/…`; what has no
         denominator is left out.
     """
-    table = session_table(facts)
+    table = episode_table(facts)
     metrics = {
         "rltf/session/total": float(len(facts)),
         "rltf/session/tokens/total": float(
             (table.fact["response_tokens"] + table.fact["own_feedback_tokens"]).sum()
         ),
-        "rltf/session/turns": len(table.session) / len(facts),
+        "rltf/session/turns": len(table.episode) / len(facts),
     }
     for end in ("prompt_too_long", "not_asked"):
-        metrics[f"rltf/session/{end}_share"] = table.share_of_sessions(table.fact[end] > 0)
+        metrics[f"rltf/session/{end}_share"] = table.share_of_episodes(table.fact[end] > 0)
     for k in range(horizon):
         name, here = f"rltf/turn_{k + 1}", table.depth == k
-        metrics[f"{name}/share"] = table.share_of_sessions(here)
+        metrics[f"{name}/share"] = table.share_of_episodes(here)
         if here.any():
             metrics |= _named(name, _of_turn(table, k))
     metrics |= _named("rltf/session", {"friction": table.friction()})
@@ -48,7 +48,7 @@ def session_metrics(facts: torch.Tensor, horizon: int) -> dict[str, float]:
 
 
 def lost_share(num: int, expected: int) -> float:
-    """Of the sessions that were to be played: those that no row came of, whatever raised.
+    """Of the episodes that were to be played: those that no row came of, whatever raised.
 
     verl trains on what is left of their groups in the synchronous mode, and drops the groups in the
     others.
@@ -60,7 +60,7 @@ def lost_share(num: int, expected: int) -> float:
     return max(0.0, 1 - num / expected)
 
 
-def _of_turn(table: SessionTable, k: int) -> dict[str, Cases]:
+def _of_turn(table: EpisodeTable, k: int) -> dict[str, Cases]:
     numbers = table.answers(k) | table.revisions(k)
     del numbers["improvement"]
     if k == 0:  # the same as `acc`

@@ -15,7 +15,7 @@ import torch
 from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
-from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns, sampled_tokens
 from rltf_verl.objectives import Objective
 from rltf_verl.objectives.base import VERL_REDUCES
@@ -60,7 +60,7 @@ def role_metrics(
     lengths = batch.lengths
     first_tokens = (lengths.cumsum(0) - lengths).numpy()
     num_trained = int((batch.role >= 0).sum())
-    metrics = {"rltf/rows/per_session": lengths.shape[0] / batch.sessions.group.shape[0]}
+    metrics = {"rltf/rows/per_session": lengths.shape[0] / batch.episodes.group.shape[0]}
     for own in objectives:
         mask = batch.tokens(own.role)
         place = mask.nonzero().squeeze(1)
@@ -77,7 +77,7 @@ def role_metrics(
             "log_prob_mean": _mean(old),
         } | own.metrics(batch, targets, place)
         metrics |= {f"rltf/{own.name}/{name}": value for name, value in numbers.items()}
-    return metrics | _dead_groups(batch.sessions)
+    return metrics | _dead_groups(batch.episodes)
 
 
 def stale_metrics(
@@ -97,14 +97,14 @@ def stale_metrics(
     }
 
 
-def _dead_groups(sessions: Sessions) -> dict[str, float]:
+def _dead_groups(episodes: EpisodeBatch) -> dict[str, float]:
     """Share of groups whose first-turn rewards are all equal: no first-turn learning signal."""
-    reward = sessions.rewards[:, 0]
-    best = torch.full((sessions.num_groups,), -torch.inf).scatter_reduce(
-        0, sessions.group, reward, "amax"
+    reward = episodes.rewards[:, 0]
+    best = torch.full((episodes.num_groups,), -torch.inf).scatter_reduce(
+        0, episodes.group, reward, "amax"
     )
-    worst = torch.full((sessions.num_groups,), torch.inf).scatter_reduce(
-        0, sessions.group, reward, "amin"
+    worst = torch.full((episodes.num_groups,), torch.inf).scatter_reduce(
+        0, episodes.group, reward, "amin"
     )
     return {"rltf/group/dead_share": _mean((best - worst < 1e-6).float())}
 

@@ -1,4 +1,4 @@
-"""What the trainer writes into the episode log: what each session was trained on
+"""What the trainer writes into the episode log: what each episode was trained on
 (`runlog.rows`).
 
 Written in a thread of its own, which also packs the files of steps that are over: the step does not
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rltf_verl.adapters.queue.columns import session_of
+from rltf_verl.adapters.queue.columns import episode_of
 from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.queue.step_rows import StepRows, read_columns
 from rltf_verl.algos.targets import RowTargets
@@ -39,7 +39,7 @@ class RowLog:
     """The trainer's writer.
 
     Args:
-        config: where, whose, and of how many sessions each token.
+        config: where, whose, and of how many episodes each token.
         tokenizer: tells the text of tokens.
         names: of roles.
     """
@@ -70,15 +70,15 @@ class RowLog:
         self._thread.shutdown()
 
     def _shown(self, keys: Sequence[str]) -> list[int]:
-        """The rows of the sessions whose tokens are written: the first ones whose text is written
+        """The rows of the episodes whose tokens are written: the first ones whose text is written
         too.
         """
-        sessions: dict[str, list[int]] = {}
+        episodes: dict[str, list[int]] = {}
         for i, key in enumerate(keys):
-            uid, session = session_of(key)
+            uid, episode = episode_of(key)
             if is_written(uid, self._config.share):
-                sessions.setdefault(session, []).append(i)
-        return [i for own in list(sessions.values())[: self._config.token_sessions] for i in own]
+                episodes.setdefault(episode, []).append(i)
+        return [i for own in list(episodes.values())[: self._config.token_sessions] for i in own]
 
     def _write(
         self,
@@ -93,9 +93,9 @@ class RowLog:
             written = [
                 i
                 for i, key in enumerate(step.keys)
-                if is_written(session_of(key)[0], self._config.share)
+                if is_written(episode_of(key)[0], self._config.share)
             ]
-            records = session_records(step, targets, text, number, written, self._names)
+            records = episode_records(step, targets, text, number, written, self._names)
             write_rows(folder, number, records, self._writer.append)
             with suppress(
                 OSError
@@ -114,7 +114,7 @@ class RowLog:
         return str(self._tokenizer.decode(ids, skip_special_tokens=False))
 
 
-def session_records(
+def episode_records(
     step: StepRows,
     targets: RowTargets,
     text: dict[int, list[str]],
@@ -122,7 +122,7 @@ def session_records(
     written: Sequence[int],
     names: Mapping[int, str] = ROLE_NAMES,
 ) -> list[dict[str, Any]]:
-    """The records of `runlog.rows`, one per session.
+    """The records of `runlog.rows`, one per episode.
 
     Args:
         step: the rows.
@@ -138,17 +138,17 @@ def session_records(
     parts = _parts(columns, starts, names)
     found: dict[str, dict[str, Any]] = {}
     for i in sorted(written, key=lambda i: int(keys[i].rpartition("_")[2])):
-        uid, session = session_of(keys[i])
+        uid, episode = episode_of(keys[i])
         own: dict[str, Any] = {"parts": parts[i]}
         if i in text:
             own["tokens"] = {"text": text[i]} | _listed(columns, slice(starts[i], starts[i + 1]))
         record = {
             "step": number,
             "uid": uid,
-            "session_id": int(session.rpartition("_")[2]),
+            "session_id": int(episode.rpartition("_")[2]),
             "rows": [],
         }
-        found.setdefault(session, record)["rows"].append(own)
+        found.setdefault(episode, record)["rows"].append(own)
     return list(found.values())
 
 

@@ -1,7 +1,7 @@
-"""What a validation says beyond verl's own averages: the metrics of training, and sessions in the
+"""What a validation says beyond verl's own averages: the metrics of training, and episodes in the
 logger's table.
 
-verl hands on from a validation session only its `reward_extra_info`. Numbers in it are averaged;
+verl hands on from a validation episode only its `reward_extra_info`. Numbers in it are averaged;
 texts are left alone, so the facts travel as one.
 """
 
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from rltf_verl.adapters.metrics.episodes import lost_share, session_metrics
-from rltf_verl.adapters.queue.columns import FACTS, session_facts
+from rltf_verl.adapters.metrics.episodes import episode_metrics, lost_share
+from rltf_verl.adapters.queue.columns import FACTS, episode_facts
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.runlog.turns import line_to, verdict
 from rltf_verl.types import Episode
 
-SESSION = "rltf_session"
+EPISODE = "rltf_session"
 
 OF_FIRST_ANSWERS = {
     "rltf/session/total",
@@ -32,11 +32,11 @@ OF_FIRST_ANSWERS = {
 
 
 def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
-    """`reward_extra_info` of a session, in training too: what verl's validation averages.
+    """`reward_extra_info` of an episode, in training too: what verl's validation averages.
 
     `acc` is the **first** turn's, so `val-core/<source>/acc/mean@n` is what the policy can do
     without feedback. `acc_turn_k` (k ≥ 2) is whether the answer that stands after k turns is right:
-    a session that ended earlier keeps its last answer.
+    an episode that ended earlier keeps its last answer.
     """
     correct = [float(turn.grade.correct) for turn in episode.turns]
     first = episode.turns[0]
@@ -52,32 +52,32 @@ def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
 
 
 def told_info(episode: Episode, horizon: int, question: str | None) -> dict[str, str]:
-    """`reward_extra_info` of a validation session that verl does not average.
+    """`reward_extra_info` of a validation episode that verl does not average.
 
     Args:
         episode: what was played.
-        horizon: most turns of a session.
-        question: last message of the first prompt, if the session may be shown in the logger's
+        horizon: most turns of an episode.
+        question: last message of the first prompt, if the episode may be shown in the logger's
             table.
     """
-    told = {FACTS: json.dumps(session_facts(episode, horizon).tolist())}
+    told = {FACTS: json.dumps(episode_facts(episode, horizon).tolist())}
     return (
         told
         if question is None
-        else told | {SESSION: json.dumps([question, shown_session(episode)])}
+        else told | {EPISODE: json.dumps([question, shown_episode(episode)])}
     )
 
 
 def validation_metrics(
     sources: Sequence[str], facts: Sequence[str | None], horizon: int
 ) -> dict[str, float]:
-    """`rltf_val/<data source>/…`: the metrics of `session_metrics`, with the same names behind the
+    """`rltf_val/<data source>/…`: the metrics of `episode_metrics`, with the same names behind the
     source.
 
     Args:
-        sources: data source of each session.
+        sources: data source of each episode.
         facts: what `told_info` holds of each; None for one of another agent loop.
-        horizon: most turns of a session, `rltf.episode.horizon`. Where fewer were to be played,
+        horizon: most turns of an episode, `rltf.episode.horizon`. Where fewer were to be played,
             only numbers that say the same of both kinds of validation are reported: those of first
             answers.
     """
@@ -88,7 +88,7 @@ def validation_metrics(
     metrics = {}
     for source, tables in by_source.items():
         table = torch.tensor(tables)
-        named = session_metrics(table, horizon)
+        named = episode_metrics(table, horizon)
         if table.shape[1] < horizon:
             named = {name: named[name] for name in named.keys() & OF_FIRST_ANSWERS}
         for name, value in named.items():
@@ -97,7 +97,7 @@ def validation_metrics(
 
 
 def first_answers_only(facts: Sequence[str | None], horizon: int) -> bool:
-    """Whether the sessions of a validation were to have fewer turns than `horizon`
+    """Whether the episodes of a validation were to have fewer turns than `horizon`
     (`validation_metrics`).
     """
     return any(text is not None and len(json.loads(text)) < horizon for text in facts)
@@ -109,8 +109,8 @@ def validation_lost_shares(
     """`rltf_val/<data source>/session/lost_share`.
 
     Args:
-        sources: data source of each session that came back.
-        expected: (data source, uid) -> sessions that were to be played.
+        sources: data source of each episode that came back.
+        expected: (data source, uid) -> episodes that were to be played.
     """
     num, asked = Counter(sources), Counter[str]()
     for (source, _), n in expected.items():
@@ -120,8 +120,8 @@ def validation_lost_shares(
     }
 
 
-def shown_session(episode: Episode) -> str:
-    """A session as one text: attempts with their verdicts, feedback between them."""
+def shown_episode(episode: Episode) -> str:
+    """An episode as one text: attempts with their verdicts, feedback between them."""
     records = [turn_record(turn) for turn in episode.turns]
     parts = []
     for k, turn in enumerate(records):
@@ -133,15 +133,15 @@ def shown_session(episode: Episode) -> str:
     return "\n\n".join(parts)
 
 
-def sampled_sessions(infos: Mapping[str, Sequence[Any]], num: int) -> list[tuple[str, str, float]]:
-    """(question, session, first turn right) of `num` sessions, the same problems at every
+def sampled_episodes(infos: Mapping[str, Sequence[Any]], num: int) -> list[tuple[str, str, float]]:
+    """(question, episode, first turn right) of `num` episodes, the same problems at every
     validation (as verl does).
 
     Args:
-        infos: `reward_extra_info` of all sessions, as columns.
+        infos: `reward_extra_info` of all episodes, as columns.
         num: how many.
     """
-    told = zip(infos[SESSION], infos["acc"], strict=True)
+    told = zip(infos[EPISODE], infos["acc"], strict=True)
     rows = sorted((*json.loads(text), acc) for text, acc in told if text is not None)
     order = np.random.RandomState(42).permutation(len(rows))
     return [rows[i] for i in order[:num]]

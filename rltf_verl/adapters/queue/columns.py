@@ -2,8 +2,8 @@
 loss.
 
 `rltf_role`   [T]     Role of each response token, CONTEXT where it trains nothing.
-`rltf_turn`   [T]     position in the session of the turn that each response token is credited with.
-`rltf_facts`  [M, F]  the session's facts (`SESSION_FACTS`), the same on each of its rows; NaN for
+`rltf_turn`   [T]     position in the episode of the turn that each response token is credited with.
+`rltf_facts`  [M, F]  the episode's facts (`EPISODE_FACTS`), the same on each of its rows; NaN for
 turns not played.
 `rltf_teachers` [·]   the row's `TeacherSpan`s, one after the other: start, end, number of prompt
 tokens, prompt; only where a teacher is on.
@@ -23,14 +23,14 @@ from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
 from rltf_verl.algos.advantages import with_neutral_rewards
-from rltf_verl.algos.sessions import Sessions
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.runlog.facts import TurnFacts, turn_facts
-from rltf_verl.runlog.numbers import SessionTable
+from rltf_verl.runlog.numbers import EpisodeTable
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.types import CONTEXT, Attempt, Episode, Row, TeacherSpan
 
 DRAW = "rltf_draw"
-"""How often the step has drawn the problem before; of a dataset's row, on its way to a session."""
+"""How often the step has drawn the problem before; of a dataset's row, on its way to an episode."""
 ROLE, TURN, FACTS, TEACHERS, SAMPLER_LOG_PROBS = (
     "rltf_role",
     "rltf_turn",
@@ -42,15 +42,15 @@ ROLE, TURN, FACTS, TEACHERS, SAMPLER_LOG_PROBS = (
 FOR_FORWARD = ("prompts", "responses", "response_mask", "input_ids", "position_ids", "loss_mask")
 """What verl's workers read of a row of text; the queue ignores a name that no row has."""
 
-SESSION_FACTS = tuple(field.name for field in fields(TurnFacts))
+EPISODE_FACTS = tuple(field.name for field in fields(TurnFacts))
 """The columns of the facts' tensor."""
 
 
 class RowOutput(AgentLoopOutput):
     """One row on its way to the transfer queue.
 
-    verl copies the reward of a session's last output over its other outputs; the columns given here
-    are laid over verl's own after that, so every row keeps its rewards.
+    verl copies the reward of an episode's last output over its other outputs; the columns given
+    here are laid over verl's own after that, so every row keeps its rewards.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -64,9 +64,9 @@ class RowOutput(AgentLoopOutput):
         return fields
 
 
-def row_columns(row: Row, facts: torch.Tensor, *, taught: bool = False) -> dict[str, torch.Tensor]:
-    """The columns of one row beside verl's own; `taught`: a teacher is on."""
-    teachers = {TEACHERS: teacher_column(row.teachers)} if taught else {}
+def row_columns(row: Row, facts: torch.Tensor, *, teaches: bool = False) -> dict[str, torch.Tensor]:
+    """The columns of one row beside verl's own; `teaches`: a teacher is on."""
+    teachers = {TEACHERS: teacher_column(row.teachers)} if teaches else {}
     return teachers | {
         ROLE: torch.tensor(row.role, dtype=torch.int32),
         TURN: torch.tensor(row.turn, dtype=torch.int32),
@@ -96,11 +96,11 @@ def teacher_spans(column: torch.Tensor) -> list[TeacherSpan]:
     return spans
 
 
-def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
-    """[M, F] float32 facts of a session in the order of `SESSION_FACTS`, NaN rows for turns not
+def episode_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
+    """[M, F] float32 facts of an episode in the order of `EPISODE_FACTS`, NaN rows for turns not
     played.
     """
-    table = torch.full((num_nodes, len(SESSION_FACTS)), float("nan"))
+    table = torch.full((num_nodes, len(EPISODE_FACTS)), float("nan"))
     recorded = turn_facts([turn_record(turn) for turn in episode.turns])
     for k, (turn, facts) in enumerate(zip(episode.turns, recorded, strict=True)):
         written = turn.feedback.attempt if turn.feedback else None
@@ -110,16 +110,16 @@ def session_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
             graded=turn.graded,
             version=_version(turn.attempt),
         )
-        table[k] = torch.tensor([getattr(facts, name) for name in SESSION_FACTS])
+        table[k] = torch.tensor([getattr(facts, name) for name in EPISODE_FACTS])
     return table
 
 
-def session_table(facts: torch.Tensor) -> SessionTable:
+def episode_table(facts: torch.Tensor) -> EpisodeTable:
     """[S, M, F] facts as `runlog.numbers` counts them."""
-    valid = ~torch.isnan(facts[..., SESSION_FACTS.index("parent")])
+    valid = ~torch.isnan(facts[..., EPISODE_FACTS.index("parent")])
     turns = facts[valid].double().numpy()
-    return SessionTable(
-        {name: turns[:, i] for i, name in enumerate(SESSION_FACTS)},
+    return EpisodeTable(
+        {name: turns[:, i] for i, name in enumerate(EPISODE_FACTS)},
         valid.nonzero()[:, 0].numpy(),
         np.full(len(facts), np.inf),
     )
@@ -142,17 +142,17 @@ def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tens
     """
     if limit is None:
         return None
-    version = facts[..., SESSION_FACTS.index("version")]
+    version = facts[..., EPISODE_FACTS.index("version")]
     return (version >= 0) & (step - 1 - version > limit)
 
 
-def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:
+def episode_batch(facts: torch.Tensor, group: torch.Tensor) -> EpisodeBatch:
     """[S, M, F] facts as the equations want them; a turn that nobody could grade has its siblings'
     mean reward.
     """
-    column = {name: facts[..., i] for i, name in enumerate(SESSION_FACTS)}
+    column = {name: facts[..., i] for i, name in enumerate(EPISODE_FACTS)}
     valid = ~torch.isnan(column["parent"])
-    sessions = Sessions(
+    episodes = EpisodeBatch(
         rewards=column["reward"].nan_to_num(),
         correct=column["correct"].nan_to_num() > 0,
         valid=valid,
@@ -160,10 +160,10 @@ def sessions_of(facts: torch.Tensor, group: torch.Tensor) -> Sessions:
         group=group,
         graded=column["graded"].nan_to_num(),
         cut=column["cut"].nan_to_num() > 0,
-        taught=column["taught"].nan_to_num() > 0,
+        has_teacher=column["has_teacher"].nan_to_num() > 0,
     )
     ungraded = column["ungraded"].nan_to_num() > 0
-    return with_neutral_rewards(sessions, ungraded) if bool(ungraded.any()) else sessions
+    return with_neutral_rewards(episodes, ungraded) if bool(ungraded.any()) else episodes
 
 
 def real_rows(batch: KVBatchMeta) -> list[int]:
@@ -171,7 +171,7 @@ def real_rows(batch: KVBatchMeta) -> list[int]:
     return [i for i, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
 
 
-def session_of(key: str) -> tuple[str, str]:
+def episode_of(key: str) -> tuple[str, str]:
     """Transfer-queue key `{uid}_{session}_{row}` -> (uid, `{uid}_{session}`)."""
     uid, session, _ = key.rsplit("_", 2)
     return uid, f"{uid}_{session}"

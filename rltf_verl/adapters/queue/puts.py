@@ -1,7 +1,7 @@
 """Entries of many episodes in one put: each put is five messages between three processes, whatever
 it holds.
 
-verl 0.9.1 (`trainer/ppo/v1/agent_loop_tq.py`) puts the rows of every session, and the status of
+verl 0.9.1 (`trainer/ppo/v1/agent_loop_tq.py`) puts the rows of every episode, and the status of
 every prompt, by itself. `BatchedPuts` stands in the place of that module's `tq`: whoever puts waits
 until the entry is stored, as before, but what comes together is stored together, and so is what
 comes while another put is on its way.

@@ -23,12 +23,12 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.queue.columns import (
+    EPISODE_FACTS,
     FACTS,
     ROLE,
-    SESSION_FACTS,
     TURN,
+    episode_batch,
     real_rows,
-    sessions_of,
 )
 from rltf_verl.algos.targets import RowBatch
 
@@ -46,13 +46,13 @@ class StepRows:
     batch: RowBatch
     """What the equations look at."""
     facts: torch.Tensor
-    """[S, M, F] facts of the sessions."""
+    """[S, M, F] facts of the episodes."""
     entropy: torch.Tensor
     """[L] of the policy at each token, nats; 0 before the actor has scored the rows."""
 
     @classmethod
     def read(cls, meta: KVBatchMeta, *, scored: bool = True) -> StepRows:
-        """The rows as the equations want them; sessions and groups numbered in order of appearance.
+        """The rows as the equations want them; episodes and groups numbered in order of appearance.
 
         Args:
             meta: all rows, padding rows too.
@@ -62,11 +62,11 @@ class StepRows:
         at = real_rows(meta)
         of_actor = ["old_log_probs", "entropy"] if scored else []
         columns = read_columns(meta, at, [ROLE, TURN, FACTS, "rollout_log_probs", *of_actor])
-        session, group = session_numbers([meta.keys[i] for i in at])
+        episode, group = episode_numbers([meta.keys[i] for i in at])
         first_row = torch.full_like(group, len(at)).scatter_reduce_(
-            0, session, torch.arange(len(at)), "amin"
+            0, episode, torch.arange(len(at)), "amin"
         )
-        facts = tokens(columns.pop(FACTS)).view(len(at), -1, len(SESSION_FACTS))[first_row]
+        facts = tokens(columns.pop(FACTS)).view(len(at), -1, len(EPISODE_FACTS))[first_row]
         lengths = token_counts(columns[ROLE])
         # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which
         # numpy does not know.
@@ -75,9 +75,9 @@ class StepRows:
         batch = RowBatch(
             role=column[ROLE],
             turn=column[TURN],
-            session=torch.from_numpy(np.repeat(session.int().numpy(), lengths.numpy())),
+            episode=torch.from_numpy(np.repeat(episode.int().numpy(), lengths.numpy())),
             lengths=lengths,
-            sessions=sessions_of(facts, group),
+            episodes=episode_batch(facts, group),
             old_log_probs=column.get("old_log_probs", sampler),
             sampler_log_probs=sampler,
         )
@@ -132,13 +132,13 @@ def read_columns(
     return {f: data[f] for f in fields}
 
 
-def session_numbers(keys: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Transfer-queue keys `{uid}_{session}_{row}` -> [N] session of each row, [S] group of each
-    session.
+def episode_numbers(keys: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Transfer-queue keys `{uid}_{session}_{row}` -> [N] episode of each row, [S] group of each
+    episode.
     """
-    session, sessions = _numbered([key.rpartition("_")[0] for key in keys])
-    group, _ = _numbered([key.rpartition("_")[0] for key in sessions])
-    return session, group
+    episode, episodes = _numbered([key.rpartition("_")[0] for key in keys])
+    group, _ = _numbered([key.rpartition("_")[0] for key in episodes])
+    return episode, group
 
 
 def _numbered(names: Sequence[str]) -> tuple[torch.Tensor, Iterable[str]]:

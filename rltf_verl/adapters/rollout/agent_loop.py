@@ -1,7 +1,7 @@
-"""The agent loop `rltf`: plays a session against verl's rollout engine and hands its rows to the
+"""The agent loop `rltf`: plays an episode against verl's rollout engine and hands its rows to the
 trainer.
 
-One loop object plays all sessions of a worker, so it keeps nothing of any; the worker holds
+One loop object plays all episodes of a worker, so it keeps nothing of any; the worker holds
 everything shared.
 """
 
@@ -24,7 +24,7 @@ from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
 
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, warn_once
 from rltf_verl.adapters.metrics.validation import averaged_info, told_info
-from rltf_verl.adapters.queue.columns import DRAW, RowOutput, row_columns, session_facts
+from rltf_verl.adapters.queue.columns import DRAW, RowOutput, episode_facts, row_columns
 from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.rollout.chat_form import ChatForm, after_answer, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
@@ -32,21 +32,21 @@ from rltf_verl.data.schema import problem_of, text_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.episode.run import run_episode
-from rltf_verl.episode.seeds import seeds_of_session
+from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.group import Groups
 from rltf_verl.judge.gateway import Opener
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Problem, Row
 
 warn_once(
     "verl.utils.tokenizer.continuous_token_wiring"
-)  # it would warn in every session's constructor
+)  # it would warn in every episode's constructor
 
 
-class SessionsOfWorker:
-    """What all sessions of one worker process share; the worker makes it and hands it to each."""
+class EpisodesOfWorker:
+    """What all episodes of one worker process share; the worker makes it and hands it to each."""
 
     def __init__(self, trainer_config: DictConfig, opener: Opener) -> None:
         config: Any = OmegaConf.to_container(trainer_config.rltf, resolve=True)
@@ -63,8 +63,8 @@ class SessionsOfWorker:
         )
 
     def seeds_of(self, row: Mapping[str, Any], problem: Problem) -> Callable[[str], int]:
-        """The sampling seeds of a dataset row's session."""
-        return seeds_of_session(
+        """The sampling seeds of a dataset row's episode."""
+        return seeds_of_episode(
             self.config.seed,
             validate=bool(row["rltf_validate"]),
             step=int(row["global_steps"]),
@@ -136,12 +136,12 @@ def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
 
 
 class RLTFAgentLoop(AgentLoopBase):
-    """One session: 1..horizon turns, then one training row per role and turn."""
+    """One episode: 1..horizon turns, then one training row per role and turn."""
 
     async def run(  # type: ignore[override]  # verl takes a list too, its annotation does not
         self, sampling_params: dict[str, Any], **kwargs: Any
     ) -> list[AgentLoopOutput]:
-        """Play the session of one dataset row.
+        """Play the episode of one dataset row.
 
         Args:
             sampling_params: verl's sampling parameters.
@@ -151,7 +151,7 @@ class RLTFAgentLoop(AgentLoopBase):
         Returns:
             The rows, the last attempt last.
         """
-        shared: SessionsOfWorker = kwargs["rltf_shared"]
+        shared: EpisodesOfWorker = kwargs["rltf_shared"]
         start, validate = time.monotonic(), bool(kwargs["rltf_validate"])
         horizon = self._horizon(shared.config.episode, int(kwargs["global_steps"]), validate)
         problem = problem_of(shared.parts.env, kwargs)
@@ -179,7 +179,7 @@ class RLTFAgentLoop(AgentLoopBase):
         rows = (
             attempt_rows(episode)
             if validate
-            else await session_rows(policy, messages, episode, shared.config)
+            else await episode_rows(policy, messages, episode, shared.config)
         )
         info = averaged_info(episode, horizon)
         if validate:
@@ -201,7 +201,7 @@ def _outputs(
     info: dict[str, Any],
     seconds: float,
 ) -> list[AgentLoopOutput]:
-    facts = session_facts(episode, config.episode.num_nodes)
+    facts = episode_facts(episode, config.episode.num_nodes)
     steps = [
         t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")
     ]
@@ -222,7 +222,7 @@ def _outputs(
             * len(episode.turns),  # verl counts messages: a question and an answer per turn
             metrics=AgentLoopMetrics(generate_sequences=seconds),
             extra_fields=dict(extra),
-            columns=row_columns(row, facts, taught=config.teaches),
+            columns=row_columns(row, facts, teaches=config.teaches),
         )
         for row in rows
     ]
@@ -235,13 +235,13 @@ class VerlPolicy:
         self,
         loop: RLTFAgentLoop,
         sampling_params: dict[str, Any],
-        session: str = "",
+        episode: str = "",
         send_seeds: bool = True,
     ) -> None:
         self._loop = loop
         self._tokenizer: Any = loop.tokenizer
         self._sampling_params = sampling_params
-        self._session = session
+        self._episode = episode
         self._send_seeds = send_seeds and loop.rollout_config.name in ENGINES_WITH_SEEDS
         self.prompt_budget = int(loop.rollout_config.prompt_length)
         self.special_tokens: tuple[str, ...] | None = _special_tokens(loop.tokenizer)
@@ -343,11 +343,11 @@ class VerlPolicy:
         )
 
     def _request_id(self, seed: int) -> str:
-        """The session's: verl sends requests of one id to one replica, which has the prefix of
+        """The episode's: verl sends requests of one id to one replica, which has the prefix of
         their prompts cached.
 
         The engine gets an id of its own per request, but with `full_determinism`: then it gets this
         one, which has to be unique among the requests in flight (revisions of one attempt) and the
         same in every run.
         """
-        return f"{seed:016x}" if self._loop.rollout_config.full_determinism else self._session
+        return f"{seed:016x}" if self._loop.rollout_config.full_determinism else self._episode

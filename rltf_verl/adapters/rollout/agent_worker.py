@@ -1,4 +1,4 @@
-"""Our agent-loop worker: verl's own, plus what all its sessions share, and the one fact that it
+"""Our agent-loop worker: verl's own, plus what all its episodes share, and the one fact that it
 keeps from the loop (is this validation?).
 """
 
@@ -15,7 +15,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput
 from rltf_verl.adapters.queue.puts import BatchedPuts
-from rltf_verl.adapters.rollout.agent_loop import SessionsOfWorker
+from rltf_verl.adapters.rollout.agent_loop import EpisodesOfWorker
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
 from rltf_verl.episode import lost
 
@@ -27,10 +27,10 @@ READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs"
 
 
 class OneLoop:
-    """`hydra` for verl's module of agent loops, which makes our loop once and not per session.
+    """`hydra` for verl's module of agent loops, which makes our loop once and not per episode.
 
-    verl 0.9.1 (`AgentLoopWorker._run_agent_loop`) instantiates a loop for every session, and Hydra
-    copies and merges the whole config for it. Ours keeps nothing of a session.
+    verl 0.9.1 (`AgentLoopWorker._run_agent_loop`) instantiates a loop for every episode, and Hydra
+    copies and merges the whole config for it. Ours keeps nothing of an episode.
     """
 
     def __init__(self, module: Any) -> None:
@@ -52,7 +52,7 @@ class OneLoop:
 
 
 def share_the_work(puts_module: Any = agent_loop_tq, loops_module: Any = agent_loop) -> None:
-    """In a worker's process: sessions share the loop and the puts."""
+    """In a worker's process: episodes share the loop and the puts."""
     if not isinstance(puts_module.tq, BatchedPuts):
         to_tensors = puts_module.list_of_dict_to_tensordict
         puts_module.tq = BatchedPuts(puts_module.tq, to_tensors)
@@ -62,17 +62,17 @@ def share_the_work(puts_module: Any = agent_loop_tq, loops_module: Any = agent_l
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
-    """Passes what the sessions share and verl's `validate` to the loops named `rltf…`, as
+    """Passes what the episodes share and verl's `validate` to the loops named `rltf…`, as
     `rltf_shared` and `rltf_validate` (verl uses the plain name itself).
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         share_the_work()
-        self.rltf_shared = SessionsOfWorker(self.config, JobGateway)
+        self.rltf_shared = EpisodesOfWorker(self.config, JobGateway)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """Tell the sessions which problems are played beside theirs, then start them as verl
+        """Tell the episodes which problems are played beside theirs, then start them as verl
         does.
         """
         rollout = self.config.actor_rollout_ref.rollout
@@ -100,7 +100,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
             )
         except (
             Exception
-        ) as error:  # verl logs one traceback per session; `rltf/session/lost_share` counts them
+        ) as error:  # verl logs one traceback per episode; `rltf/session/lost_share` counts them
             where = f"episode {kwargs.get('session_id')} of row {trajectory.get('sample_index')}"
             lost.name("an episode was lost", f"{where}, step {trajectory.get('step')}", error)
             raise

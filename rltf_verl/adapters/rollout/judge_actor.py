@@ -47,7 +47,7 @@ class JudgeServer:
         self._runtimes: dict[JudgeSettings, JudgeRuntime] = {}
 
     async def prepare(self, settings: JudgeSettings) -> None:
-        """Raises ValueError, before the first session does, if a package or the API key is missing
+        """Raises ValueError, before the first episode does, if a package or the API key is missing
         on this node.
         """
         self._runtime(settings)
@@ -134,7 +134,7 @@ class JudgeOfTheJob:
     """The trainer's side: it owns the actor and reads its metrics.
 
     Args:
-        judges: what a session may ask; with none there is no actor.
+        judges: what an episode may ask; with none there is no actor.
 
     Raises:
         ValueError: a package or the API key is missing where the actor runs.

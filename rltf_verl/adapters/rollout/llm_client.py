@@ -1,4 +1,4 @@
-"""The clients through which sessions reach the rollout engine."""
+"""The clients through which episodes reach the rollout engine."""
 
 from __future__ import annotations
 

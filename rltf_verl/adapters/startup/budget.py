@@ -68,7 +68,7 @@ def check_row_budget(config: DictConfig) -> None:
 
 
 @dataclass
-class Measured:
+class _Prompts:
     """The prompts of the first problems."""
 
     longest: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -128,7 +128,7 @@ def check_prompt_budget(
             warn(message)
 
 
-def _too_long_if_judged(limit: int, parts: Parts, measured: Measured) -> Iterator[str]:
+def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterator[str]:
     ends = {REVISE: "episodes end after their first answer", TEACHER: "attempts have no teacher"}
     for what, lengths in measured.judged.items():
         num = sum(length > limit for length in lengths)
@@ -142,8 +142,8 @@ def _too_long_if_judged(limit: int, parts: Parts, measured: Measured) -> Iterato
             )
 
 
-def _measured(config: DictConfig, said: _Said, dataset: Any, tokenizer: Any) -> Measured:
-    limit, measured, parts = int(config.data.max_prompt_length), Measured(), said.parts
+def _measured(config: DictConfig, said: _Said, dataset: Any, tokenizer: Any) -> _Prompts:
+    limit, measured, parts = int(config.data.max_prompt_length), _Prompts(), said.parts
     length = partial(_length, tokenizer, config.data.get("apply_chat_template_kwargs") or {})
     rltf = parts.config
     reads = rltf.episode.horizon > 1 or (rltf.teaches and "feedback" in rltf.teacher.sources)

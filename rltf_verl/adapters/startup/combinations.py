@@ -65,7 +65,7 @@ def own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]]
 
 
 def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
-    """The same for providers whose sessions wait for each other, to speak of the group's attempts
+    """The same for providers whose episodes wait for each other, to speak of the group's attempts
     or of another problem.
     """
     name, branch = rltf.feedback.provider.name, rltf.episode.branch_turn
@@ -112,7 +112,7 @@ def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bo
 
 
 def _refill_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bool, str]]:
-    """The same for `rltf.refill_rounds`, which plays single further problems when all sessions have
+    """The same for `rltf.refill_rounds`, which plays single further problems when all episodes have
     ended.
     """
     key, off = f"rltf.refill_rounds={rltf.refill_rounds}", "or rltf.refill_rounds=0"

@@ -163,7 +163,7 @@ def files_of_one_index(config: DictConfig) -> list[str]:
                 if index is not None:
                     lines.append(
                         f"{key}={path}: extra_info.index is {index} in all rows, so the same"
-                        " session of each problem is sampled with the same seed; number the rows"
+                        " episode of each problem is sampled with the same seed; number the rows"
                     )
     return lines
 

@@ -16,7 +16,7 @@ from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
 @register_trainer("rltf_colocate_async")
 class RLTFTrainerColocateAsync(RLTFTrainerMixin, PPOTrainerColocateAsync):
-    """Trainer and rollout share devices; sessions that are unfinished when a batch is full go on
+    """Trainer and rollout share devices; episodes that are unfinished when a batch is full go on
     with new weights.
     """
 

@@ -2,7 +2,7 @@
 further problems.
 
 verl's own (`algorithm.filter_groups`) drops a group when one number, that of the last row of each
-session, is the same in all of them. Second answers can differ where first ones do not, and feedback
+episode, is the same in all of them. Second answers can differ where first ones do not, and feedback
 is learnt from where no reward differs.
 """
 
@@ -20,8 +20,8 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.metrics.episodes import SPENT, session_metrics
-from rltf_verl.adapters.queue.columns import DRAW, real_rows, session_of
+from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics
+from rltf_verl.adapters.queue.columns import DRAW, episode_of, real_rows
 from rltf_verl.adapters.queue.step_rows import StepRows
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class LiveGroups:
     """verl's `ReplayBuffer.sample`, of batches whose groups all train something, as far as that can
     be had.
 
-    After each round all sessions have ended and exactly as many further problems are played as
+    After each round all episodes have ended and exactly as many further problems are played as
     groups are dead, so which problems a batch has depends on the data's order and the sampled
     answers alone, and nothing is thrown away that could be trained on. A dead group leaves the
     queue when another one has come in its place.
@@ -106,7 +106,7 @@ class LiveGroups:
     def _further(
         self, step: int, partition: str, num: int, metrics: dict[str, Any]
     ) -> KVBatchMeta | None:
-        """So many further groups; None if all of their sessions were lost."""
+        """So many further groups; None if all of their episodes were lost."""
         self._refill(num)
         try:
             more, found = self._sample(global_steps=step, partition_id=partition, batch_size=num)
@@ -146,7 +146,7 @@ class Draws:
 
 
 def _group_of(key: str) -> str:
-    return session_of(key)[0]
+    return episode_of(key)[0]
 
 
 def _with(spent: dict[str, float], batch: KVBatchMeta, groups: Collection[str]) -> dict[str, float]:
@@ -154,7 +154,7 @@ def _with(spent: dict[str, float], batch: KVBatchMeta, groups: Collection[str]) 
     of_groups = _only(batch, [_group_of(key) in groups for key in batch.keys])
     if not real_rows(of_groups):
         return spent
-    own = session_metrics(StepRows.read(of_groups, scored=False).facts, horizon=1)
+    own = episode_metrics(StepRows.read(of_groups, scored=False).facts, horizon=1)
     return {name: value + own[name] for name, value in spent.items()}
 
 

@@ -89,7 +89,7 @@ def loss_with_logits(
     return return_outcomes(model_output, data) if teaching else loss(model_output, data, dp_group)
 
 
-def response_positions(data: TensorDict, places: Any) -> torch.Tensor:
+def logit_positions(data: TensorDict, places: Any) -> torch.Tensor:
     """Where in the packed micro-batch the logits stand that predict tokens of the responses.
 
     Args:
@@ -118,7 +118,7 @@ def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[st
 
     verl itself carries only one number per token, so there is nothing to return.
     """
-    here = logits[0, response_positions(data, whole_responses(data))]
+    here = logits[0, logit_positions(data, whole_responses(data))]
     offsets, given = data["responses"].offsets(), TEACHER_IDS in data.keys()  # noqa: SIM118
     ids = data[TEACHER_IDS].values().long() if given else top_k_ids(here, top_k)
     data[TEACHER_IDS] = torch.nested.nested_tensor_from_jagged(ids.int(), offsets)
@@ -140,7 +140,7 @@ def divergence(
     """First call in the update: [1, Σ L] divergences from the teacher's columns, with a graph."""
     values = logit_divergence(
         logits[0],
-        response_positions(data, data[TEACHER_PLACES]),
+        logit_positions(data, data[TEACHER_PLACES]),
         data[TEACHER_IDS].values().long(),
         data[TEACHER_LOG_PROBS].values(),
         config.divergence,

@@ -32,7 +32,7 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import Objective, token_objectives
 
 DENOMINATOR = "rltf_denominator"
-"""Key of the batch's constant: sessions per update × response budget in tokens, over all
+"""Key of the batch's constant: episodes per update × response budget in tokens, over all
 data-parallel ranks.
 """
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from rltf_verl.algos.advantages import turn_advantages
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.losses import TOKEN_LOSSES, TokenLoss
-from rltf_verl.algos.sessions import in_line
 
 ADV_ESTIMATOR = "rltf"
 POLICY_LOSSES = {
@@ -56,8 +56,8 @@ def centred_outcome_advantage(
     """
     groups = torch.as_tensor(np.unique(index, return_inverse=True)[1])
     outcome = token_level_rewards.sum(dim=-1, keepdim=True)
-    sessions = in_line(outcome, torch.ones_like(outcome, dtype=torch.bool), groups)
-    centred = turn_advantages(outcome, sessions) * response_mask
+    episodes = in_line(outcome, torch.ones_like(outcome, dtype=torch.bool), groups)
+    centred = turn_advantages(outcome, episodes) * response_mask
     return centred, centred
 
 

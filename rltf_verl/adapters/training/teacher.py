@@ -18,7 +18,7 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.queue.columns import TEACHERS, ragged, session_of, teacher_spans
+from rltf_verl.adapters.queue.columns import TEACHERS, episode_of, ragged, teacher_spans
 from rltf_verl.adapters.queue.step_rows import StepRows, read_columns
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
@@ -34,7 +34,7 @@ from rltf_verl.config import LogitDistillConfig, TeacherConfig
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TeacherInput:
     """An attempt with a teacher: where the student's tokens are, and what the teacher reads."""
 
     row: int
@@ -50,10 +50,10 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Taught:
-    """What the teacher said at the M tokens of the lessons, one after the other."""
+class TeacherOutput:
+    """What the teacher said at the M tokens of the inputs, one after the other."""
 
-    lessons: Sequence[Lesson]
+    inputs: Sequence[TeacherInput]
     log_probs: torch.Tensor
     """[M] log p(y_t | x_T) of the token that was said."""
     ids: torch.Tensor | None = None
@@ -70,7 +70,7 @@ class Taught:
         """[M] log p(y_t | x_T) − log π_old(y_t | x): what the teacher makes of the token that was
         said.
         """
-        student = [lesson.log_probs for lesson in self.lessons]
+        student = [one.log_probs for one in self.inputs]
         return self.log_probs - torch.cat([self.log_probs[:0], *student])
 
 
@@ -114,22 +114,22 @@ def kept_share(teacher: TeacherConfig, lora: bool) -> float | None:
     return 0.0 if any(KEPT_WEIGHTS in voice.settings for voice in voices(teacher, lora)) else None
 
 
-def read_lessons(step: StepRows) -> list[Lesson]:
+def read_teacher_inputs(step: StepRows) -> list[TeacherInput]:
     """The attempts with a teacher, in the order of rows and of tokens."""
     data = read_columns(step.meta, step.at, [TEACHERS, "responses"])
     old = step.batch.by_row(step.batch.old_log_probs)
     columns = zip(data[TEACHERS].unbind(), data["responses"].unbind(), old, strict=True)
-    lessons = []
+    inputs = []
     for row, (column, said, log_probs) in enumerate(columns):
         for span in teacher_spans(column):
             tokens = slice(span.start, span.end)
             prompt = torch.tensor(span.prompt_ids, dtype=said.dtype)
-            lessons.append(Lesson(row, span.start, prompt, said[tokens], log_probs[tokens]))
-    return lessons
+            inputs.append(TeacherInput(row, span.start, prompt, said[tokens], log_probs[tokens]))
+    return inputs
 
 
 def teacher_batch(
-    lessons: Sequence[Lesson],
+    inputs: Sequence[TeacherInput],
     *,
     multiple: int,
     temperature: float,
@@ -139,21 +139,21 @@ def teacher_batch(
     """The rows (x_T, y) of the forward-only call, filled up with copies of the shortest.
 
     Args:
-        lessons: at least one.
+        inputs: at least one.
         multiple: what the number of rows must be divisible by.
         temperature: the sampler's; verl divides the logits by it, here as for every log-prob.
         asked: what the loss needs: outcomes or only log-probs, and the entropy.
-        ids: [T, k] of each lesson: tokens that are asked about instead of the likeliest.
+        ids: [T, k] of each input: tokens that are asked about instead of the likeliest.
     """
-    inputs = [torch.cat([lesson.prompt, lesson.response]) for lesson in lessons]
-    shortest = min(range(len(lessons)), key=lambda i: len(inputs[i]))
-    order = [*range(len(lessons)), *[shortest] * (-len(lessons) % multiple)]
+    whole = [torch.cat([one.prompt, one.response]) for one in inputs]
+    shortest = min(range(len(whole)), key=lambda i: len(whole[i]))
+    order = [*range(len(inputs)), *[shortest] * (-len(inputs) % multiple)]
     tensors: dict[str, torch.Tensor | list[Any]] = {
-        "prompts": ragged([lessons[i].prompt for i in order]),
-        "responses": ragged([lessons[i].response for i in order]),
-        "input_ids": ragged([inputs[i] for i in order]),
-        "position_ids": ragged([torch.arange(len(inputs[i])) for i in order]),
-        "loss_mask": ragged([torch.ones_like(lessons[i].response) for i in order]),
+        "prompts": ragged([inputs[i].prompt for i in order]),
+        "responses": ragged([inputs[i].response for i in order]),
+        "input_ids": ragged([whole[i] for i in order]),
+        "position_ids": ragged([torch.arange(len(whole[i])) for i in order]),
+        "loss_mask": ragged([torch.ones_like(inputs[i].response) for i in order]),
     }
     if ids is not None:
         tensors[TEACHER_IDS] = ragged([ids[i] for i in order])
@@ -170,14 +170,14 @@ def teacher_batch(
 
 
 def ask_teacher(
-    lessons: Sequence[Lesson],
+    inputs: Sequence[TeacherInput],
     voices: Sequence[Voice],
     call: Callable[[Sequence[torch.Tensor] | None, Mapping[str, Any]], TensorDict],
-) -> Taught:
-    """Ask every voice about the lessons, and mix what they say.
+) -> TeacherOutput:
+    """Ask every voice about the inputs, and mix what they say.
 
     Args:
-        lessons: at least one.
+        inputs: at least one.
         voices: one, or two that share their outcomes: the first one's likeliest.
         call: (`ids` of `teacher_batch`, settings of a voice) -> the workers' answer.
     """
@@ -185,7 +185,7 @@ def ask_teacher(
     ids: list[torch.Tensor] | None = None
     for voice in voices:
         output = call(ids, voice.settings)
-        said.append(_said(lessons, output))
+        said.append(_said(inputs, output))
         ids = list(output[TEACHER_IDS].unbind()) if TEACHER_IDS in output else None
     first, seconds = said[0], time.monotonic() - start
     if len(said) == 1:
@@ -197,7 +197,7 @@ def ask_teacher(
     if a.entropy is not None and b.entropy is not None:
         entropy = shares[0] * a.entropy + shares[1] * b.entropy
     log_probs = _mixed(a.log_probs, b.log_probs, *shares)
-    return Taught(lessons, log_probs, first.ids, outcomes, entropy, seconds)
+    return TeacherOutput(inputs, log_probs, first.ids, outcomes, entropy, seconds)
 
 
 def _mixed(a: torch.Tensor, b: torch.Tensor, *shares: float) -> torch.Tensor:
@@ -206,49 +206,47 @@ def _mixed(a: torch.Tensor, b: torch.Tensor, *shares: float) -> torch.Tensor:
     return torch.logaddexp(a + of_a, b + of_b)
 
 
-def _said(lessons: Sequence[Lesson], output: TensorDict) -> Taught:
+def _said(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput:
     """One voice's answer, without what filled up the call."""
 
     def of_responses(name: str) -> torch.Tensor:
-        whole = zip(lessons, output[name].unbind(), strict=False)
+        whole = zip(inputs, output[name].unbind(), strict=False)
         return torch.cat([values[len(one.prompt) - 1 : -1] for one, values in whole]).float()
 
     def kept(name: str) -> torch.Tensor | None:
         if name not in output:
             return None
-        return torch.cat(output[name].unbind()[: len(lessons)])
+        return torch.cat(output[name].unbind()[: len(inputs)])
 
     entropy = of_responses("entropy") if "entropy" in output else None
     ids, outcomes = kept(TEACHER_IDS), kept(TEACHER_LOG_PROBS)
-    return Taught(lessons, of_responses("log_probs"), ids, outcomes, entropy)
+    return TeacherOutput(inputs, of_responses("log_probs"), ids, outcomes, entropy)
 
 
-def write_lessons(
-    step: StepRows, taught: Taught, weights: torch.Tensor, asked: LogitDistillConfig
+def write_teacher_output(
+    step: StepRows, output: TeacherOutput, weights: torch.Tensor, asked: LogitDistillConfig
 ) -> KVBatchMeta:
     """Write the teacher's columns beside all rows.
 
     Args:
         step: the rows.
-        taught: what the teacher said.
+        output: what the teacher said.
         weights: [M] of each token.
         asked: which columns the loss reads.
 
     Returns:
         All rows, which know of the columns.
     """
-    meta, lengths = step.meta, [len(lesson.response) for lesson in taught.lessons]
-    places = [
-        torch.arange(n) + lesson.start for n, lesson in zip(lengths, taught.lessons, strict=True)
-    ]
+    meta, lengths = step.meta, [len(one.response) for one in output.inputs]
+    places = [torch.arange(n) + one.start for n, one in zip(lengths, output.inputs, strict=True)]
     columns = {TEACHER_PLACES: torch.cat(places).int(), TEACHER_WEIGHTS: weights.float()}
     if asked.reads_logits:
-        assert taught.ids is not None
-        assert taught.outcomes is not None
-        columns |= {TEACHER_IDS: taught.ids, TEACHER_LOG_PROBS: taught.outcomes}
+        assert output.ids is not None
+        assert output.outcomes is not None
+        columns |= {TEACHER_IDS: output.ids, TEACHER_LOG_PROBS: output.outcomes}
     else:
-        columns[TEACHER_SAID] = taught.log_probs
-    rows = [step.at[lesson.row] for lesson in taught.lessons]
+        columns[TEACHER_SAID] = output.log_probs
+    rows = [step.at[one.row] for one in output.inputs]
     fields = {
         name: by_row(values.split(lengths), rows, len(meta)) for name, values in columns.items()
     }
@@ -265,38 +263,38 @@ def by_row(values: Sequence[torch.Tensor], rows: Sequence[int], num_rows: int) -
     return ragged([torch.cat(row) if row else values[0][:0] for row in column])
 
 
-def token_places(lessons: Sequence[Lesson], batch: RowBatch) -> torch.Tensor:
-    """[M] where the tokens of the lessons, of which there is at least one, are among those of the
+def token_places(inputs: Sequence[TeacherInput], batch: RowBatch) -> torch.Tensor:
+    """[M] where the tokens of the attempts, at least one, are among those of the
     batch.
     """
     first = batch.lengths.cumsum(0) - batch.lengths
-    return torch.cat([torch.arange(len(a.response)) + first[a.row] + a.start for a in lessons])
+    return torch.cat([torch.arange(len(a.response)) + first[a.row] + a.start for a in inputs])
 
 
 def teacher_metrics(
-    taught: Taught | None, step: StepRows, weights: Mapping[str, float]
+    output: TeacherOutput | None, step: StepRows, weights: Mapping[str, float]
 ) -> dict[str, float]:
     """`rltf/logit_distill/…` of a step; the loss and the divergence come from the workers.
 
     Args:
-        taught: what the teacher said; None: nobody has one.
+        output: what the teacher said; None: nobody has one.
         step: the rows.
         weights: `weight`, the objective's coefficient at this step, and further means.
     """
     name, keys = "rltf/logit_distill", step.keys
-    lessons = taught.lessons if taught else []
-    taught_sessions = {session_of(keys[lesson.row]) for lesson in lessons}
-    num_taught = sum(len(lesson.response) for lesson in lessons)
+    inputs = output.inputs if output else []
+    episodes = {episode_of(keys[one.row]) for one in inputs}
+    num_tokens = sum(len(one.response) for one in inputs)
     metrics = {f"{name}/{key}": value for key, value in weights.items()} | {
-        f"{name}/session_share": len(taught_sessions) / len(step.batch.sessions.group),
-        f"{name}/token_share": num_taught / len(step.batch.role),
+        f"{name}/session_share": len(episodes) / len(step.batch.episodes.group),
+        f"{name}/token_share": num_tokens / len(step.batch.role),
     }
-    if taught:
-        metrics[f"{name}/teacher_s"] = taught.seconds
-        metrics[f"{name}/teacher_gap"] = float(taught.gap.mean())
-        metrics[f"{name}/teacher_gap_abs"] = float(taught.gap.abs().mean())
-        if taught.outcomes is not None:
-            metrics[f"{name}/teacher_tail"] = float(taught.outcomes[:, -1].exp().mean())
-        if taught.entropy is not None:
-            metrics[f"{name}/teacher_entropy"] = float(taught.entropy.mean())
+    if output:
+        metrics[f"{name}/teacher_s"] = output.seconds
+        metrics[f"{name}/teacher_gap"] = float(output.gap.mean())
+        metrics[f"{name}/teacher_gap_abs"] = float(output.gap.abs().mean())
+        if output.outcomes is not None:
+            metrics[f"{name}/teacher_tail"] = float(output.outcomes[:, -1].exp().mean())
+        if output.entropy is not None:
+            metrics[f"{name}/teacher_entropy"] = float(output.entropy.mean())
     return metrics

@@ -11,7 +11,7 @@ from verl.workers.config import ActorConfig
 
 from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS
 from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
-from rltf_verl.adapters.training.teacher import Taught
+from rltf_verl.adapters.training.teacher import TeacherOutput
 from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 
 LIVE = "rltf_live"
@@ -36,9 +36,9 @@ class Trained:
     """[L] weights of verl's rollout correction, where it is on."""
     corrected: Mapping[str, float]
     """Its metrics."""
-    taught: Taught | None
+    teacher: TeacherOutput | None
     """What the teacher said, where there is one."""
-    lesson_weights: torch.Tensor
+    teacher_weights: torch.Tensor
     """[M] in the teacher's loss."""
 
     def live_rows(self, batch: RowBatch) -> torch.Tensor:
@@ -47,11 +47,11 @@ class Trained:
         row = torch.arange(num_rows).repeat_interleave(batch.lengths)
         live = torch.zeros(num_rows, dtype=torch.bool)
         live[row[self.targets.advantages != 0]] = True
-        if self.taught is not None:
-            lessons = self.taught.lessons
-            of_lesson = self.lesson_weights.split([len(lesson.response) for lesson in lessons])
-            for lesson, weights in zip(lessons, of_lesson, strict=True):
-                live[lesson.row] |= bool(weights.any())
+        if self.teacher is not None:
+            inputs = self.teacher.inputs
+            by_input = self.teacher_weights.split([len(one.response) for one in inputs])
+            for one, weights in zip(inputs, by_input, strict=True):
+                live[one.row] |= bool(weights.any())
         return live
 
 

@@ -25,7 +25,7 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.adapters.compat import keep_earlier_metrics, required_batch_multiple
-from rltf_verl.adapters.metrics.episodes import SPENT, lost_share, session_metrics
+from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics, lost_share
 from rltf_verl.adapters.metrics.roles import (
     role_metrics,
     sampling_metrics,
@@ -34,9 +34,9 @@ from rltf_verl.adapters.metrics.roles import (
 )
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.metrics.validation import (
-    SESSION,
+    EPISODE,
     first_answers_only,
-    sampled_sessions,
+    sampled_episodes,
     validation_lost_shares,
     validation_metrics,
 )
@@ -57,15 +57,15 @@ from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import DENOMINATOR, FOR_UPDATE, rltf_loss
 from rltf_verl.adapters.training.teacher import (
-    Taught,
+    TeacherOutput,
     ask_teacher,
     kept_share,
-    read_lessons,
+    read_teacher_inputs,
     teacher_batch,
     teacher_metrics,
     token_places,
     voices,
-    write_lessons,
+    write_teacher_output,
 )
 from rltf_verl.adapters.training.trained import (
     LIVE,
@@ -84,7 +84,7 @@ from rltf_verl.objectives import (
     token_objectives,
 )
 from rltf_verl.objectives.targets import live_groups, shared_targets
-from rltf_verl.objectives.teacher import uses_lora, weigh_lessons
+from rltf_verl.objectives.teacher import uses_lora, weigh_teacher_tokens
 from rltf_verl.runlog.about import SIZES, write_about
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.health import Watch, log_changes
@@ -97,7 +97,7 @@ else:
     _Trainer = object
 
 DROPPED = "training/rollout_failure/evicted_samples"
-"""verl's count of groups that it drops because a session raised, and replaces."""
+"""verl's count of groups that it drops because an episode raised, and replaces."""
 
 
 class RLTFTrainerMixin(_Trainer):
@@ -239,25 +239,25 @@ class RLTFTrainerMixin(_Trainer):
         targets, weights = shared_targets(
             step.batch, self.rltf, self._weights(), shares, stale, trust
         )
-        taught, lesson_weights = self._ask_teacher(step), torch.zeros(0)
-        if taught is not None:
-            place = token_places(taught.lessons, step.batch)
-            targets, lesson_weights = weigh_lessons(
-                self.rltf, step.batch, targets, place, taught.gap, taught.entropy, weights
+        teacher, teacher_weights = self._ask_teacher(step), torch.zeros(0)
+        if teacher is not None:
+            place = token_places(teacher.inputs, step.batch)
+            targets, teacher_weights = weigh_teacher_tokens(
+                self.rltf, step.batch, targets, place, teacher.gap, teacher.entropy, weights
             )
-        return Trained(targets, weights, stale, trust, corrected, taught, lesson_weights)
+        return Trained(targets, weights, stale, trust, corrected, teacher, teacher_weights)
 
     def _written(self, step: StepRows, trained: Trained) -> KVBatchMeta:
         """All rows, with the columns and constants that the update reads."""
         batch = step.write(target_columns(step.batch, trained.targets, trained.trust))
         live = trained.live_rows(step.batch).tolist()
-        if trained.taught is not None and bool(trained.lesson_weights.any()):
+        if trained.teacher is not None and bool(trained.teacher_weights.any()):
             own = self.rltf.logit_distill
-            batch = write_lessons(step, trained.taught, trained.lesson_weights, own)
+            batch = write_teacher_output(step, trained.teacher, trained.teacher_weights, own)
             # Only rows of the update add to the sum that this divides.
             skips = skips_idle_rows(self.config.actor_rollout_ref.actor)
-            lessons = (o for o in trained.taught.lessons if live[o.row] or not skips)
-            num_tokens = sum(len(o.response) for o in lessons) / self.rltf.updates_per_batch
+            inputs = (o for o in trained.teacher.inputs if live[o.row] or not skips)
+            num_tokens = sum(len(o.response) for o in inputs) / self.rltf.updates_per_batch
             weight = trained.weights["logit_distill"]
             batch.extra_info.update({WEIGHT: weight, NUM_TOKENS: num_tokens})
         batch.extra_info[DENOMINATOR] = self._denominator(len(step.facts))
@@ -274,7 +274,7 @@ class RLTFTrainerMixin(_Trainer):
             **sampling_metrics(step.batch, step.entropy),
             **trained.corrected,
             **role_metrics(owners, step.batch, trained.targets, trained.weights),
-            **session_metrics(step.facts, self.rltf.episode.horizon),
+            **episode_metrics(step.facts, self.rltf.episode.horizon),
             **stale_metrics(owners, step.batch, trained.stale),
             "rltf/session/lost_share": self._lost_share(len(step.facts), before),
             **self.judge.metrics(),
@@ -285,10 +285,10 @@ class RLTFTrainerMixin(_Trainer):
             objective.look({**before, **metrics})
         return metrics
 
-    def _lost_share(self, num_sessions: int, before: Mapping[str, float]) -> float:
-        """Of the sessions that were played; all of a group that verl drops and plays again."""
+    def _lost_share(self, num_episodes: int, before: Mapping[str, float]) -> float:
+        """Of the episodes that were played; all of a group that verl drops and plays again."""
         dropped = before.get(DROPPED, 0) * self.config.actor_rollout_ref.rollout.n
-        return lost_share(num_sessions, int(self._num_sessions() + dropped))
+        return lost_share(num_episodes, int(self._num_episodes() + dropped))
 
     def _rollout_correction(self, step: StepRows) -> tuple[torch.Tensor | None, dict[str, float]]:
         """[L] weights of verl's rollout correction and its metrics, where it is on."""
@@ -297,13 +297,13 @@ class RLTFTrainerMixin(_Trainer):
             return None, {}
         return rollout_correction(step.batch, correction)
 
-    def _ask_teacher(self, step: StepRows) -> Taught | None:
+    def _ask_teacher(self, step: StepRows) -> TeacherOutput | None:
         """What the teacher says at its prompts (`rltf.logit_distill`); None where it has none."""
-        if self._weights()["logit_distill"] == 0 or not (lessons := read_lessons(step)):
+        if self._weights()["logit_distill"] == 0 or not (inputs := read_teacher_inputs(step)):
             return None
         asked = partial(
             teacher_batch,
-            lessons,
+            inputs,
             multiple=required_batch_multiple(self.config, self.actor_rollout_wg.world_size),
             temperature=self.config.actor_rollout_ref.rollout.temperature,
             asked=self.rltf.logit_distill,
@@ -315,16 +315,16 @@ class RLTFTrainerMixin(_Trainer):
             answer: TensorDict = self.actor_rollout_wg.compute_log_prob(data)
             return answer
 
-        return ask_teacher(lessons, voices(self.rltf.teacher, self._lora), call)
+        return ask_teacher(inputs, voices(self.rltf.teacher, self._lora), call)
 
     def _teacher_metrics(self, step: StepRows, trained: Trained) -> dict[str, float]:
         weight, own = trained.weights["logit_distill"], self.rltf.logit_distill
         if weight == 0:
             return {}
         means = {"weight": weight}
-        if trained.taught is not None and (self.rltf.teacher.gate != "none" or own.entropy_decay):
-            means["token_weight"] = float(trained.lesson_weights.mean())
-        return teacher_metrics(trained.taught, step, means)
+        if trained.teacher is not None and (self.rltf.teacher.gate != "none" or own.entropy_decay):
+            means["token_weight"] = float(trained.teacher_weights.mean())
+        return teacher_metrics(trained.teacher, step, means)
 
     def _now(self) -> tuple[int, int, int]:
         """What schedules are functions of."""
@@ -336,18 +336,18 @@ class RLTFTrainerMixin(_Trainer):
     def _live_groups(self, step: StepRows) -> torch.Tensor:
         return live_groups(step.batch, self.rltf, self._weights())
 
-    def _num_sessions(self) -> int:
-        """Sessions that a batch has if none is lost."""
+    def _num_episodes(self) -> int:
+        """Episodes that a batch has if none is lost."""
         return (
             self.config.data.train_batch_size
             // self.parameter_sync_step
             * self.config.actor_rollout_ref.rollout.n
         )
 
-    def _denominator(self, num_sessions: int) -> float:
-        """The constant under every role's token sum: sessions per update × response budget."""
+    def _denominator(self, num_episodes: int) -> float:
+        """The constant under every role's token sum: episodes per update × response budget."""
         return (
-            num_sessions * float(self.config.data.max_response_length) / self.rltf.updates_per_batch
+            num_episodes * float(self.config.data.max_response_length) / self.rltf.updates_per_batch
         )
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
@@ -389,7 +389,7 @@ class RLTFTrainerMixin(_Trainer):
         return self._balance_batch(rows_of_update(batch, multiple), {})
 
     def _maybe_log_val_generations(self, **_: Any) -> None:  # type: ignore[override]  # by name
-        """Nothing here: verl would show a session's last row only. See `_val_metrics_update`."""
+        """Nothing here: verl would show an episode's last row only. See `_val_metrics_update`."""
 
     def _shutdown_dump_executor(self) -> None:
         """verl's last act of a run, however it ends: the rows of the last step are written before
@@ -406,24 +406,24 @@ class RLTFTrainerMixin(_Trainer):
         sample_turns: list[int],
         expected_acc_counts: dict[tuple[str, str], int] | None = None,
     ) -> dict[str, float]:
-        """verl's numbers and ours; and the table of sampled sessions
+        """verl's numbers and ours; and the table of sampled episodes
         (`trainer.log_val_generations`).
         """
         facts, horizon = infos.pop(FACTS, [None] * len(data_sources)), self.rltf.episode.horizon
         ours = validation_metrics(data_sources, facts, horizon)
         ours |= validation_lost_shares(data_sources, expected_acc_counts or {})
         if first_answers_only(facts, horizon):
-            # verl's are of a session's last answer, so they would mix two kinds of validation in
+            # verl's are of an episode's last answer, so they would mix two kinds of validation in
             # one curve.
             infos.pop("reward", None)
             sample_turns = []
         num = self.config.trainer.log_val_generations
         if num:
-            rows = sampled_sessions(infos, num)
+            rows = sampled_episodes(infos, num)
             self.validation_generations_logger.log(
                 self.config.trainer.logger, rows, self.global_steps
             )
-        infos.pop(SESSION, None)
+        infos.pop(EPISODE, None)
         theirs: dict[str, float] = super()._val_metrics_update(
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
         )

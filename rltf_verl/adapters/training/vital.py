@@ -1,6 +1,6 @@
 """Ends a run whose batch can never be full.
 
-verl 0.9.1 waits for a batch's sessions without a limit. Those of an agent-loop worker that was
+verl 0.9.1 waits for a batch's episodes without a limit. Those of an agent-loop worker that was
 killed, out of memory most often, never end; nor do those whose rows wait for a killed storage unit.
 """
 
@@ -58,7 +58,7 @@ class Vital:
 
 
 def vital_actors(agent_loop_manager: Any) -> dict[str, Any]:
-    """Those without which sessions never end: agent-loop workers, storage units of the queue."""
+    """Those without which episodes never end: agent-loop workers, storage units of the queue."""
     workers = dict(enumerate(agent_loop_manager.agent_loop_workers))
     units = (getattr(interface, "_TQ_STORAGE", None) or {}).get("SimpleStorage") or {}
     return {

@@ -24,6 +24,7 @@ from rltf_verl.envs.base import (
     Splits,
     require_counts,
 )
+from rltf_verl.envs.binary_matrix.feedback import diagnosis
 from rltf_verl.envs.binary_matrix.leaks import distance_candidates
 from rltf_verl.envs.binary_matrix.text import Cells, find_grid, is_square, read_grid
 from rltf_verl.envs.text.boxed import extract_boxed, last_box
@@ -43,10 +44,6 @@ distance to the nearest 0.
 
 Find the distance to the nearest 0 for each cell in the matrix below:
 {matrix} Let's think step by step and output the final answer within \\boxed{{}}."""
-
-NO_ANSWER = "No matrix was found in \\boxed{}."
-BAD_FORM = "All values are right, but write one row per line, with spaces between the numbers."
-NUMBERING = "Cells are named (row,column), counted from 1."
 
 
 class BinaryMatrix:
@@ -136,7 +133,8 @@ class BinaryMatrix:
             return CORRECT
         if level == "verdict":
             return CORRECT if grade.correct else INCORRECT
-        told = self._diagnose(problem, text, level)
+        cells, solution = self._read(problem, text), problem.data["solution"]
+        told = diagnosis(cells, solution, level, self._compact)
         return told if self._compact else f"{INCORRECT} {told}"
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
@@ -156,35 +154,6 @@ class BinaryMatrix:
             else None
         )
         return distance_candidates(problem.data["matrix"], solution, text, known, given)
-
-    def _diagnose(self, problem: Problem, text: str, level: FeedbackLevel) -> str:
-        solution: Matrix = problem.data["solution"]
-        n = len(solution)
-        cells = self._read(problem, text)
-        if cells is not None and is_square(cells, n):
-            return (
-                _marks(cells, solution, level)
-                if self._compact
-                else self._list_wrong(cells, solution, level)
-            )
-        trouble = NO_ANSWER if cells is None else f"The answer is not a {n} by {n} matrix."
-        if level != "full":
-            return trouble
-        unread: Cells = [[None] * n] * n
-        if self._compact:
-            return _marks(unread, solution, level)
-        return f"{trouble} {self._list_wrong(unread, solution, level)}"
-
-    def _list_wrong(self, cells: Cells, solution: Matrix, level: FeedbackLevel) -> str:
-        wrong = [
-            _say(f"({r},{c})", given, wanted, level)
-            for r, (given_row, wanted_row) in enumerate(zip(cells, solution, strict=True), start=1)
-            for c, (given, wanted) in enumerate(zip(given_row, wanted_row, strict=True), start=1)
-            if given != wanted
-        ]
-        if not wrong:  # the release refuses some forms of a right answer
-            return BAD_FORM
-        return f"{NUMBERING} Wrong cells: {'; '.join(wrong)}."
 
     def _read(self, problem: Problem, text: str) -> Cells | None:
         n = len(problem.data["solution"])
@@ -277,35 +246,3 @@ def _literal(boxed: str) -> str | None:
 
 def _spaced(rows: list[list[Any]]) -> str:
     return " ".join(" ".join(str(cell) for cell in row) for row in rows)
-
-
-def _say(cell: str, given: int | None, wanted: int, level: FeedbackLevel) -> str:
-    if level == "location":
-        return cell
-    if level == "full":
-        return f"{cell} should be {wanted}"
-    if given is None:
-        return f"{cell} is not a whole number"
-    return f"{cell} is too {'small' if given < wanted else 'large'}"
-
-
-def _marks(cells: Cells, solution: Matrix, level: FeedbackLevel) -> str:
-    rows = [
-        "".join(
-            _mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True)
-        )
-        for given_row, wanted_row in zip(cells, solution, strict=True)
-    ]
-    return "/".join(rows)
-
-
-def _mark(given: int | None, wanted: int, level: FeedbackLevel) -> str:
-    if level == "location":
-        return "=" if given == wanted else "x"
-    if given is None:
-        sign = "?"
-    elif given == wanted:
-        sign = "="
-    else:
-        sign = "<" if given < wanted else ">"
-    return f"{sign}{wanted}" if level == "full" else sign

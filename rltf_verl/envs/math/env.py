@@ -15,30 +15,23 @@ dropped.
 from __future__ import annotations
 
 import importlib.util
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.math.build import MathData
+from rltf_verl.envs.math.feedback import hint, place, reading
 from rltf_verl.envs.math.leaks import answer_candidates
+from rltf_verl.envs.math.text import plainly_equal, said_answer
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, shared_pool
-from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, extract_boxed, last_box, last_hashed
+from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, extract_boxed, last_hashed
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
 SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
 
-SHOWN = 100
-"""Characters of an attempt's answer that are quoted back to it."""
-
 WHOLE = "a whole number"
 """As `math_worker` calls it."""
-
-_TOLD = re.compile(r"\banswer(?:\s+is\b(?:\s*:)?|\s*[:=])\s*([^\n]+)", re.IGNORECASE)
-_BLANKS = re.compile(r"(?<!\w)\s+|\s+(?!\w)|(?<=\d)\s+(?=\d{3}(?!\d))")
-"""Those that say nothing: at the edges of signs, and before thousands."""
-_WHOLE = re.compile(r"[+-]?(?:[0-9]{1,30}|[0-9]{1,3}(?:,[0-9]{3}){1,9})")
 
 
 class Math:
@@ -118,7 +111,7 @@ class Math:
         answer = self._answer(problem, text)
         if answer is None:
             return Grade(correct=False, format_ok=False)
-        if not self._official and (correct := _plainly(answer, problem.reference)) is not None:
+        if not self._official and (correct := plainly_equal(answer, problem.reference)) is not None:
             kinds = {} if correct else {"kind": WHOLE, "wanted_kind": WHOLE}
             return Grade(correct, format_ok=True, parsed=answer, details={"read": answer, **kinds})
         pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
@@ -143,9 +136,9 @@ class Math:
             return CORRECT
         if level == "verdict":
             return INCORRECT
-        told = [INCORRECT, _reading(self._answer(problem, text), grade, _place(problem))]
+        told = [INCORRECT, reading(self._answer(problem, text), grade, place(problem))]
         if level == "hint":
-            told.append(_hint(grade))
+            told.append(hint(grade))
         if level == "full":
             told.append(f"The answer is {problem.reference}.")
         return " ".join(filter(None, told))
@@ -198,55 +191,8 @@ class Math:
     def _answer(self, problem: Problem, text: str) -> str | None:
         if not self._official:
             hashed = last_hashed(text) if problem.data.get("form") == HASHES else None
-            return hashed or _human_answer(text)
+            return hashed or said_answer(text)
         try:
             return extract_boxed(text)
         except ValueError:
             return None
-
-
-def _human_answer(text: str) -> str | None:
-    r"""The last `\boxed{}`, else what is said to be the answer; None if neither is there."""
-    box = last_box(text)
-    if box is not None:
-        return box.strip()
-    told = _TOLD.findall(text)
-    return told[-1].strip().strip("*_ ").removesuffix(".").strip() or None if told else None
-
-
-def _plainly(answer: str, reference: str) -> bool | None:
-    """The verdict where it needs no algebra: the same text, or two whole numbers; else None."""
-    if _BLANKS.sub("", answer) == _BLANKS.sub("", reference):
-        return bool(answer.strip())
-    ours, theirs = _whole(answer), _whole(reference)
-    return None if ours is None or theirs is None else ours == theirs
-
-
-def _whole(text: str) -> int | None:
-    found = _WHOLE.fullmatch(text.strip().strip("$").strip())
-    return int(found[0].replace(",", "")) if found else None
-
-
-def _place(problem: Problem) -> str:
-    """Where the answer is to stand."""
-    return f"after {HASHES}" if problem.data.get("form") == HASHES else "in \\boxed{}"
-
-
-def _reading(answer: str | None, grade: Grade, place: str) -> str:
-    if answer is None:
-        return f"No answer was found {place}."
-    if grade.error is not None:
-        return f"What stands {place} could not be compared; write the answer in its simplest form."
-    if "read" in grade.details and grade.details["read"] is None:
-        return f"What stands {place} could not be read as mathematics."
-    shown = " ".join(answer.split())
-    return f"Your answer was read as {shown[:SHOWN]}{'…' if len(shown) > SHOWN else ''}."
-
-
-def _hint(grade: Grade) -> str:
-    kind, wanted = grade.details.get("kind"), grade.details.get("wanted_kind")
-    if wanted is None:
-        return ""
-    if kind == wanted:
-        return f"It is {kind}, as it should be, but not the right one."
-    return f"The answer should be {wanted}{f', and yours is {kind}' if kind else ''}."

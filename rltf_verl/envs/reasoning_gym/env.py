@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
-import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,16 +19,14 @@ from typing import Annotated, Any
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits, require_counts
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, Pool, shared_pool
-from rltf_verl.envs.text.boxed import last_box
+from rltf_verl.envs.reasoning_gym.feedback import reading, shape
+from rltf_verl.envs.reasoning_gym.text import said_answer
 from rltf_verl.kinds import Within
 from rltf_verl.registry import require_choice, unknown
 from rltf_verl.types import Grade, Problem
 
 SUFFIX = "\n\nLet's think step by step and output the final answer within \\boxed{}."
 
-NO_ANSWER = "No answer was found in \\boxed{}."
-SHOWN = 200
-"""Characters of an attempt's answer that are quoted back to it."""
 CHUNK = 32
 """Items that a worker makes in one call."""
 CHUNK_S = 600.0
@@ -47,10 +44,6 @@ REFUSED = {
     "composite": "it mixes other tasks: build a dataset of each and give verl all the files",
 }
 """Tasks that cannot be had here, and why."""
-
-_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
-_TEXT = re.compile(r"\s*\\(?:text|mathrm|mathtt|texttt)\s*\{(.*)\}\s*", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
 class ReasoningGym:
@@ -142,7 +135,7 @@ class ReasoningGym:
     def grade(self, problem: Problem, text: str) -> Grade:
         r"""Score the last `\boxed{}`, else the last `<answer>`, else, as an answer of the wrong
         form, the last line."""
-        answer, format_ok = _answer(text)
+        answer, format_ok = said_answer(text)
         if not answer:
             return Grade(correct=False, format_ok=format_ok)
         data = problem.data
@@ -176,9 +169,9 @@ class ReasoningGym:
             return CORRECT
         if level == "verdict":
             return INCORRECT
-        told = [INCORRECT, _reading(grade)]
+        told = [INCORRECT, reading(grade)]
         if level == "hint":
-            told.append(f"A right answer is {_shape(problem.reference)}.")
+            told.append(f"A right answer is {shape(problem.reference)}.")
         if level == "full":
             told.append(f"A right answer is:\n{problem.reference}")
         return " ".join(told)
@@ -230,54 +223,3 @@ class ReasoningGym:
                 f"rltf.env.task={self._task} rltf.env.params={self._params}: reasoning-gym refuses:"
                 f" {error}"
             ) from error
-
-
-def _answer(text: str) -> tuple[str, bool]:
-    """The answer, empty if there is none, and whether it stands where it should."""
-    box = last_box(text)
-    if box is not None:
-        wrapped = _TEXT.fullmatch(box)
-        return (wrapped[1] if wrapped else box).strip(), True
-    tagged = _last_tagged(text)
-    if tagged is not None:
-        return tagged.strip(), True
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return (lines[-1] if lines else ""), False
-
-
-def _last_tagged(text: str) -> str | None:
-    """What stands in the last `<answer>…</answer>`; None if no such tag is closed."""
-    start: int | None = None
-    found: slice | None = None
-    for tag in _TAG.finditer(text):
-        if not tag[1] and start is None:
-            start = tag.end()
-        elif tag[1] and start is not None:
-            start, found = None, slice(start, tag.start())
-    return None if found is None else text[found]
-
-
-def _reading(grade: Grade) -> str:
-    if not grade.parsed:
-        return NO_ANSWER
-    if grade.error is not None:
-        return "Your answer could not be scored."
-    shown = grade.parsed if len(grade.parsed) <= SHOWN else f"{grade.parsed[:SHOWN]}…"
-    told = f"Your answer was read as {shown!r} and scores {grade.score or 0.0:.2g} of 1."
-    return told if grade.format_ok else f"Put the final answer in \\boxed{{}}. {told}"
-
-
-def _shape(answer: str) -> str:
-    """What an answer looks like, without a word of it."""
-    number = _NUMBER.fullmatch(answer.strip())
-    if number:
-        return "a number that is not whole" if number[1] else "a whole number"
-    lines = answer.strip().splitlines()
-    if len(lines) > 1:
-        return f"{len(lines)} lines long"
-    words = len(answer.split())
-    return (
-        "one word or expression without blanks"
-        if words == 1
-        else f"one line of {words} words or symbols"
-    )

@@ -41,7 +41,7 @@ class Writing:
             their scores are averaged. Needed to grade only.
         low: worst score.
         high: best score.
-        threshold: mean score from which a text counts as correct, which ends a session.
+        threshold: mean score from which a text counts as correct, which ends an episode.
 
     Raises:
         ValueError: an option has a value it cannot have; names the config key.

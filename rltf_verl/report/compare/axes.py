@@ -56,8 +56,8 @@ def _steps(run: Run) -> Series:
     return {step: float(step) for step in sorted({*run.metrics, *run.log})}
 
 
-def _sessions(run: Run) -> Series:
-    return _of_log(run, {step: found.sessions for step, found in run.log.items()})
+def _episodes(run: Run) -> Series:
+    return _of_log(run, {step: found.episodes for step, found in run.log.items()})
 
 
 def _generated(run: Run) -> Series:
@@ -70,7 +70,7 @@ def _generated(run: Run) -> Series:
 
 
 def _of_log(run: Run, amounts: Series) -> Series:
-    trained = [step for step, found in run.log.items() if found.sessions]
+    trained = [step for step, found in run.log.items() if found.episodes]
     if not trained:
         raise NotKnownError(
             "no episode log with training episodes; name the folder of the run's checkpoints"
@@ -80,7 +80,7 @@ def _of_log(run: Run, amounts: Series) -> Series:
     return _sums({step: amount for step, amount in amounts.items() if step <= trained[-1]})
 
 
-def _counted_sessions(run: Run) -> Series:
+def _counted_episodes(run: Run) -> Series:
     return _sums(_of_every_step(run, "rltf/session/total"))
 
 
@@ -163,8 +163,8 @@ def _sums(amounts: Series) -> Series:
 MEASURES: dict[str, list[Measure]] = {
     "step": [Measure("training step", _steps)],
     "rollouts": [
-        Measure("training episodes", _counted_sessions, "rltf/session/total"),
-        Measure("training episodes in the episode log", _sessions),
+        Measure("training episodes", _counted_episodes, "rltf/session/total"),
+        Measure("training episodes in the episode log", _episodes),
     ],
     "tokens": [
         Measure(

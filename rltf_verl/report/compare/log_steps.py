@@ -1,4 +1,4 @@
-"""An episode log by steps: the numbers of `rltf log stats`, sessions, tokens. One step is in memory
+"""An episode log by steps: the numbers of `rltf log stats`, episodes, tokens. One step is in memory
 at a time.
 """
 
@@ -20,18 +20,18 @@ OWN_FEEDBACK = "policy"
 
 @dataclass(frozen=True)
 class LogStep:
-    """The sessions of one step."""
+    """The episodes of one step."""
 
     values: Mapping[str, float]
     """`log/<split>/…`, see `flat`."""
-    sessions: int
-    """Training sessions."""
+    episodes: int
+    """Training episodes."""
     tokens: int | None
-    """Tokens of the attempts in training sessions; None if the policy wrote feedback too."""
+    """Tokens of the attempts in training episodes; None if the policy wrote feedback too."""
 
 
 def read_log(folder: Path) -> dict[int, LogStep]:
-    """Step -> its sessions."""
+    """Step -> its episodes."""
     files: dict[int, list[Path]] = defaultdict(list)
     for path in log_files(folder):
         files[place(path)[0]].append(path)

@@ -66,7 +66,7 @@ def _curves_only(quantity: Quantity, arms: Sequence[Arm]) -> None:
 
 
 def _first_turn(runs: Sequence[Run]) -> list[Quantity]:
-    """verl's metrics if all runs have them, else the episode logs' sessions: never one of this and
+    """verl's metrics if all runs have them, else the episode logs' episodes: never one of this and
     one of that.
     """
     sources = [_sources(run) for run in runs]

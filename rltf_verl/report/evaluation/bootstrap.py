@@ -1,7 +1,7 @@
 """Means and shares with confidence intervals, by resampling problems.
 
-The sessions of one problem resemble each other, so the problem is what is drawn: intervals over
-sessions would be too narrow by up to the square root of the sessions per problem.
+The episodes of one problem resemble each other, so the problem is what is drawn: intervals over
+episodes would be too narrow by up to the square root of the episodes per problem.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How good a policy is at first and after k rounds of feedback, from the validation sessions of an
+"""How good a policy is at first and after k rounds of feedback, from the validation episodes of an
 episode log.
 
 Turns that nobody could grade (`stop` is `ungraded`) count in nothing, nor does what would stand on
@@ -22,7 +22,7 @@ from rltf_verl.report.evaluation.table import (
     round_ratios,
     turn_ratios,
 )
-from rltf_verl.runlog.numbers import SessionTable
+from rltf_verl.runlog.numbers import EpisodeTable
 from rltf_verl.runlog.turns import Record, grader_trouble
 
 Found = Mapping[tuple[str, int], Estimate]
@@ -34,15 +34,15 @@ class TurnResult:
 
     turn: int
     standing: Estimate
-    """Of the answer that stands: a session that ended earlier keeps its last one."""
+    """Of the answer that stands: an episode that ended earlier keeps its last one."""
     solved: Estimate
     """Some answer so far was right."""
     improvement: Estimate
-    """`standing` minus that of the first answer, in the same sessions."""
+    """`standing` minus that of the first answer, in the same episodes."""
     format: Estimate
     """Of the answers given in this turn: one could be extracted, and the policy ended it itself."""
     played: int
-    """Sessions that gave and graded an answer in this turn."""
+    """Episodes that gave and graded an answer in this turn."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class RoundResult:
 
 @dataclass(frozen=True)
 class Results:
-    """Of one set of sessions."""
+    """Of one set of episodes."""
 
     problems: int
     sessions: int
     samples: tuple[int, int]
-    """Fewest and most sessions of a problem."""
+    """Fewest and most episodes of a problem."""
     ungraded: int
     """Answers without a verdict, because the grader was out of reach."""
     grader_trouble: str | None
@@ -77,7 +77,7 @@ class Results:
     truncated: int
     """Answers cut off at the token limit."""
     stops: dict[str, int]
-    """Why sessions ended."""
+    """Why episodes ended."""
     turns: tuple[TurnResult, ...]
     rounds: tuple[RoundResult, ...]
     """All together first, then one by one; empty if no answer followed another."""
@@ -88,15 +88,15 @@ class Results:
 
 
 def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
-    """All numbers of some sessions.
+    """All numbers of some episodes.
 
     Args:
-        records: of an episode log (`runlog.episodes.read_episodes`), sessions of one policy that
+        records: of an episode log (`runlog.episodes.read_episodes`), episodes of one policy that
             play one line of turns.
         seed: of the resamples.
 
     Raises:
-        ValueError: no sessions, or one that branches.
+        ValueError: no episodes, or one that branches.
     """
     if not records:
         raise ValueError("no episodes to evaluate")
@@ -106,7 +106,7 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
                 f"episode {record['session_id']} of problem {record['index']} branches; choose"
                 " validation"
             )
-    table, problem = SessionTable.of(records), problem_numbers(records)
+    table, problem = EpisodeTable.of(records), problem_numbers(records)
     ratios = turn_ratios(table, problem) | round_ratios(table, problem)
     ratios |= pass_ratios(table.answers(0)["acc"], problem)
     found = dict(zip(ratios, estimates(list(ratios.values()), seed), strict=True))
@@ -125,7 +125,7 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
     )
 
 
-def _turns(table: SessionTable, found: Found) -> tuple[TurnResult, ...]:
+def _turns(table: EpisodeTable, found: Found) -> tuple[TurnResult, ...]:
     return tuple(
         TurnResult(
             turn=k + 1,
@@ -136,7 +136,7 @@ def _turns(table: SessionTable, found: Found) -> tuple[TurnResult, ...]:
     )
 
 
-def _rounds(table: SessionTable, found: Found) -> tuple[RoundResult, ...]:
+def _rounds(table: EpisodeTable, found: Found) -> tuple[RoundResult, ...]:
     """All together, then those that were played."""
     results = (
         RoundResult(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rltf_verl.report.evaluation.bootstrap import Ratio, mean_over_problems, share
-from rltf_verl.runlog.numbers import Cases, SessionTable
+from rltf_verl.runlog.numbers import Cases, EpisodeTable
 from rltf_verl.runlog.turns import Record
 
 Ratios = dict[tuple[str, int], Ratio]
@@ -16,42 +16,42 @@ OF_TURNS = ("standing", "solved", "improvement", "format")
 OF_ROUNDS = ("plasticity", "corrected", "spoiled")
 
 
-def problem_of(record: Record) -> tuple[str, str, str]:
-    """What makes two records sessions at one problem, also where a dataset holds it more than
+def problem_key(record: Record) -> tuple[str, str, str]:
+    """What makes two records episodes at one problem, also where a dataset holds it more than
     once.
     """
     return record["env"], record["question"], record["reference"]
 
 
 def problem_numbers(records: Sequence[Record]) -> NDArray[np.int64]:
-    """[S] the problem of each session, 0..P−1."""
+    """[S] the problem of each episode, 0..P−1."""
     number: dict[tuple[str, str, str], int] = {}
-    return np.array([number.setdefault(problem_of(record), len(number)) for record in records])
+    return np.array([number.setdefault(problem_key(record), len(number)) for record in records])
 
 
-def turn_ratios(table: SessionTable, problem: NDArray[np.int64]) -> Ratios:
+def turn_ratios(table: EpisodeTable, problem: NDArray[np.int64]) -> Ratios:
     """(name, 0-based turn) -> mean over problems.
 
     Args:
-        table: S sessions.
+        table: S episodes.
         problem: [S].
     """
     num = int(problem.max()) + 1
     return {
-        (name, k): mean_over_problems(numbers[name].values, problem[numbers[name].session], num)
+        (name, k): mean_over_problems(numbers[name].values, problem[numbers[name].episode], num)
         for k in range(table.num_turns)
         for numbers in [table.answers(k)]
         for name in OF_TURNS
     }
 
 
-def round_ratios(table: SessionTable, problem: NDArray[np.int64]) -> Ratios:
+def round_ratios(table: EpisodeTable, problem: NDArray[np.int64]) -> Ratios:
     """(name, round) -> share of the round's revisions, those of all rounds as round 0; arguments as
     `turn_ratios`.
     """
     num = int(problem.max()) + 1
     return {
-        (name, k): share(numbers[name].values, problem[numbers[name].session], num)
+        (name, k): share(numbers[name].values, problem[numbers[name].episode], num)
         for k in range(table.num_turns)
         for numbers in [table.revisions(k or None)]
         for name in OF_ROUNDS
@@ -65,7 +65,7 @@ def pass_ratios(first: Cases, problem: NDArray[np.int64]) -> Ratios:
         first: verdicts of the first answers.
         problem: [S].
     """
-    of, num_problems = problem[first.session], int(problem.max()) + 1
+    of, num_problems = problem[first.episode], int(problem.max()) + 1
     graded = np.bincount(of, minlength=num_problems)
     right = np.bincount(of, first.values, num_problems).astype(int)
     most = int(graded.max())

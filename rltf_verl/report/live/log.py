@@ -1,6 +1,6 @@
 """The episode log of a run that still writes it.
 
-Texts stay on the disk: in memory are one line per session of the newest steps, and the numbers of
+Texts stay on the disk: in memory are one line per episode of the newest steps, and the numbers of
 every step.
 """
 
@@ -16,11 +16,11 @@ from zlib import crc32
 from rltf_verl.jsonl import numbered
 from rltf_verl.report.stats import Stats, stats
 from rltf_verl.report.view.index import Line, line_of
-from rltf_verl.runlog.files import SESSIONS, log_files, packed, place, read_bytes, read_some
+from rltf_verl.runlog.files import EPISODES, log_files, packed, place, read_bytes, read_some
 from rltf_verl.runlog.turns import Record
 
 MOST_LISTED = 10_000
-"""Training sessions in the list, and validation sessions: the newest steps that hold so many."""
+"""Training episodes in the list, and validation episodes: the newest steps that hold so many."""
 STILL_S = 60.0
 """A step whose files have not changed for so long is over, though nothing came after it."""
 
@@ -32,7 +32,7 @@ Signature = tuple[tuple[str, int, int], ...]
 
 @dataclass
 class Step:
-    """The sessions of one step and split, as they were when its files were last read."""
+    """The episodes of one step and split, as they were when its files were last read."""
 
     number: int
     signature: Signature
@@ -85,12 +85,12 @@ class GrowingLog:
         return changed
 
     def listed(self) -> dict[Place, Step]:
-        """The steps whose sessions are in the list, in order."""
+        """The steps whose episodes are in the list, in order."""
         return {at: step for at, step in self.steps.items() if step.lines is not None}
 
     def whole(self, logged: Mapping[int, Any]) -> list[Step]:
         """The steps that are over: the mean of a step that is being played is that of its fast
-        sessions.
+        episodes.
 
         Args:
             logged: the steps whose metrics are known.
@@ -106,14 +106,14 @@ class GrowingLog:
         ]
 
     def records(self, at: Place) -> list[dict[str, Any]]:
-        """The sessions of a step, read from the disk, with what they trained."""
+        """The episodes of a step, read from the disk, with what they trained."""
         return _records(self.folder, at)
 
 
 def _signatures(folder: Path) -> dict[Place, Signature]:
     found: dict[Place, list[tuple[str, int, int]]] = {}
     rows: dict[int, list[tuple[str, int, int]]] = {}
-    for path in log_files(folder, (*SESSIONS, "rows")):
+    for path in log_files(folder, (*EPISODES, "rows")):
         try:
             status = path.stat()
         except FileNotFoundError:  # packed a moment ago
@@ -140,7 +140,7 @@ def _step(folder: Path, at: Place, signature: Signature) -> Step:
 
 def _records(folder: Path, at: Place) -> list[dict[str, Any]]:
     number, split = at
-    own = log_files(folder, (*SESSIONS, "rows"), number)
+    own = log_files(folder, (*EPISODES, "rows"), number)
     records = _read(path for path in own if place(path)[1] == split)
     if split == "train":
         trained = _read(path for path in own if place(path)[1] == "rows")
@@ -167,8 +167,8 @@ def _read(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def _forget_old(steps: dict[Place, Step]) -> None:
-    """Keep the lines of the newest sessions only."""
-    for split in SESSIONS:
+    """Keep the lines of the newest episodes only."""
+    for split in EPISODES:
         num = 0
         for at in sorted((at for at in steps if at[1] == split), reverse=True):
             lines = steps[at].lines
@@ -180,16 +180,16 @@ def _forget_old(steps: dict[Place, Step]) -> None:
 def newest(steps: Sequence[Step]) -> list[Stats]:
     """Numbers of the last step of each split."""
     last = {step.stats.split: step.stats for step in steps}
-    return [last[split] for split in SESSIONS if split in last]
+    return [last[split] for split in EPISODES if split in last]
 
 
-def find(records: Sequence[Record], uid: str, session: int) -> int | None:
-    """Position of a session among those of its step."""
+def find(records: Sequence[Record], uid: str, episode: int) -> int | None:
+    """Position of an episode among those of its step."""
     return next(
         (
             k
             for k, record in enumerate(records)
-            if record["uid"] == uid and record["session_id"] == session
+            if record["uid"] == uid and record["session_id"] == episode
         ),
         None,
     )

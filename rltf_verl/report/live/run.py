@@ -106,7 +106,7 @@ class LiveRun:
         return {"name": self.name} | {k: self._numbers[k] for k in ("curves", "warnings")}
 
     def index(self, title: str) -> dict[str, Any]:
-        """What the page holds of all sessions of the list."""
+        """What the page holds of all episodes of the list."""
         listed = self._log.listed() if self._log else {}
         lines: list[Line] = []
         starts = []
@@ -127,20 +127,20 @@ class LiveRun:
         )
 
     def block(self, name: str) -> bytes | None:
-        """The sessions of a step."""
+        """The episodes of a step."""
         at = self._place(name)
         if at is None or self._log is None:
             return None
         records = self._log.records(at)
         return f"[{','.join(as_json(conversation(record)) for record in records)}]".encode()
 
-    def tokens(self, name: str, uid: str, session: int) -> bytes | None:
-        """The tokens of a session's rows."""
+    def tokens(self, name: str, uid: str, episode: int) -> bytes | None:
+        """The tokens of an episode's rows."""
         at = self._place(name)
         if at is None or self._log is None:
             return None
         records = self._log.records(at)
-        k = find(records, uid, session)
+        k = find(records, uid, episode)
         if k is None or not has_tokens(records[k]):
             return None
         return as_json(tokens(records[k])).encode()

@@ -105,9 +105,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return runs.index(numbers[number], have)
             case [number, "block", name] if number in numbers:
                 return runs.runs[numbers[number]].block(name)
-            case [number, "tokens", name, uid, session] if number in numbers:
-                if session.isascii() and session.isdigit():
-                    return runs.runs[numbers[number]].tokens(name, uid, int(session))
+            case [number, "tokens", name, uid, episode] if number in numbers:
+                if episode.isascii() and episode.isdigit():
+                    return runs.runs[numbers[number]].tokens(name, uid, int(episode))
         return None
 
     def _send(self, status: int, body: bytes, kind: str) -> None:

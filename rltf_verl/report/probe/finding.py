@@ -15,7 +15,7 @@ from rltf_verl.report.probe.thresholds import TELLS
 
 @dataclass(frozen=True)
 class Setting:
-    """What feedback the sessions were played with."""
+    """What feedback the episodes were played with."""
 
     provider: str
     options: Mapping[str, Any]
@@ -70,7 +70,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Undecided:
-    """A question that the sessions are too few to answer."""
+    """A question that the episodes are too few to answer."""
 
     rule: str
     finding: str

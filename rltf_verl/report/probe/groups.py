@@ -1,4 +1,4 @@
-"""Groups of first answers, at another number of sessions than was played."""
+"""Groups of first answers, at another number of episodes than was played."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACES = 6
 
 
 def group_of(record: Record) -> tuple[str, str]:
-    """What makes two records sessions of one group: the step, and the row or its visit."""
+    """What makes two records episodes of one group: the step, and the row or its visit."""
     return str(record["step"]), str(record["uid"])
 
 
@@ -21,7 +21,7 @@ def chance_all_equal(values: Sequence[float], num: int) -> float:
     """Probability that `num` of the values, drawn without return, are equal: Σ_v C(c_v, num) / C(m,
     num).
 
-    That is unbiased for a group of `num` sessions, whatever number m ≥ num was played.
+    That is unbiased for a group of `num` episodes, whatever number m ≥ num was played.
 
     Example:
         >>> chance_all_equal([0, 0, 0, 1], 4), chance_all_equal([0, 0, 0, 1], 2)

@@ -1,4 +1,4 @@
-"""What a judge costs a training step: calls, seconds, money, by the sessions of an episode log."""
+"""What a judge costs a training step: calls, seconds, money, by the episodes of an episode log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class JudgeLoad:
-    """Of the texts that a judge gave. Calls that brought none are in `calls_per_session` only."""
+    """Of the texts that a judge gave. Calls that brought none are in `calls_per_episode` only."""
 
     texts: int
     calls_per_session: float

@@ -1,4 +1,4 @@
-"""What sessions of a base model say about a run to come: shares with intervals, lengths.
+"""What episodes of a base model say about a run to come: shares with intervals, lengths.
 Definitions: docs/probe.md.
 """
 
@@ -12,9 +12,9 @@ from math import ceil
 import numpy as np
 
 from rltf_verl.report.evaluation.bootstrap import Estimate, estimates, mean_over_problems, share
-from rltf_verl.report.evaluation.table import problem_of
+from rltf_verl.report.evaluation.table import problem_key
 from rltf_verl.report.probe.groups import chance_all_equal, group_of
-from rltf_verl.runlog.numbers import Cases, SessionTable
+from rltf_verl.runlog.numbers import Cases, EpisodeTable
 from rltf_verl.runlog.turns import Record, answer, graded, pairs, right, says_nothing, wrong
 
 Case = tuple[str, float]
@@ -76,7 +76,7 @@ class Reader:
     """What only other layers can see in a text."""
 
     tells: Callable[[Record, str, str], bool | None]
-    """(session, feedback, the wrong attempt) -> it holds the answer; None: cannot be said."""
+    """(episode, feedback, the wrong attempt) -> it holds the answer; None: cannot be said."""
     mentions: Callable[[str], bool]
     """An answer speaks of the feedback."""
 
@@ -108,7 +108,7 @@ class Measured:
     problems: int
     sessions: int
     groups: int
-    """Those with at least `TrainingRun.sessions` graded first answers."""
+    """Those with at least `TrainingRun.episodes` graded first answers."""
     shares: Mapping[str, Measure]
     """By `NAMES`."""
     lengths: Mapping[str, Spread | None] = field(default_factory=dict)
@@ -116,29 +116,29 @@ class Measured:
 
 
 def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: int = 0) -> Measured:
-    """Everything that can be counted in the sessions.
+    """Everything that can be counted in the episodes.
 
     Args:
-        records: sessions of an episode log, at least one.
-        run: sizes; groups are judged at its `sessions`.
+        records: episodes of an episode log, at least one.
+        run: sizes; groups are judged at its `episodes`.
         reader: looks into texts.
         seed: of the resamples.
     """
-    # Sorted: intervals do not depend on which session ended first.
-    number = {problem: k for k, problem in enumerate(sorted(set(map(problem_of, records))))}
+    # Sorted: intervals do not depend on which episode ended first.
+    number = {problem: k for k, problem in enumerate(sorted(set(map(problem_key, records))))}
     found: dict[str, list[tuple[int, float]]] = defaultdict(list)
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
-        problem = number[problem_of(record)]
+        problem = number[problem_key(record)]
         groups[group_of(record)].append(record)
         for name, value in _cases(record, run, reader):
             found[name].append((problem, value))
-    for name, cases in _counted(SessionTable.of(records)).items():
-        problems = (number[problem_of(records[session])] for session in cases.session)
+    for name, cases in _counted(EpisodeTable.of(records)).items():
+        problems = (number[problem_key(records[episode])] for episode in cases.episode)
         found[name] = list(zip(problems, cases.values.tolist(), strict=True))
-    for sessions in groups.values():
-        for name, value in _group_cases(sessions, run.sessions):
-            found[name].append((number[problem_of(sessions[0])], value))
+    for episodes in groups.values():
+        for name, value in _group_cases(episodes, run.sessions):
+            found[name].append((number[problem_key(episodes[0])], value))
     return Measured(
         len(number),
         len(records),
@@ -195,7 +195,7 @@ def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Itera
                 yield "over_budget", float(tokens > run.prompt_tokens)
 
 
-def _counted(table: SessionTable) -> dict[str, Cases]:
+def _counted(table: EpisodeTable) -> dict[str, Cases]:
     """What all tools count alike, under the probe's names."""
     first, second, revisions = table.answers(0), table.answers(1), table.revisions()
     return {
@@ -242,9 +242,9 @@ def _told(record: Record, turn: Record, said: Record, reader: Reader) -> Iterato
         yield "tells", float(tells)
 
 
-def _group_cases(sessions: Sequence[Record], num: int) -> Iterator[Case]:
+def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
     """Of a group of `num`: the chances that nothing tells its first answers apart."""
-    first = [record["turns"][0] for record in sessions if graded(record["turns"][0])]
+    first = [record["turns"][0] for record in episodes if graded(record["turns"][0])]
     if len(first) >= num:
         yield "dead_groups", chance_all_equal([turn["reward"] for turn in first], num)
         yield (

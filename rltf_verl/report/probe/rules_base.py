@@ -165,7 +165,7 @@ def too_long(p: Probe) -> Answer:
             "too_long",
             True,
             f"later prompts above {limit} tokens: {shown(over)}",
-            "training cuts the quoted attempt to fit, or ends the session where nothing is left"
+            "training cuts the quoted attempt to fit, or ends the episode where nothing is left"
             " to cut",
             (f"data.max_prompt_length={enough}",),
         ),

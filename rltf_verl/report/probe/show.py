@@ -128,9 +128,9 @@ def show(
 ) -> None:
     """Tables, then what to do."""
     out = console or Console()
-    sessions, problems = probe.measured.sessions, probe.measured.problems
+    episodes, problems = probe.measured.sessions, probe.measured.problems
     out.print(
-        f"{sessions} episodes at {problems} problems; intervals by bootstrap over problems",
+        f"{episodes} episodes at {problems} problems; intervals by bootstrap over problems",
         soft_wrap=True,
     )
     show_table(share_table(probe), out)

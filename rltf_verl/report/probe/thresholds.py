@@ -31,7 +31,7 @@ CUT_OFF = 0.2
 limit's.
 """
 TOO_LONG = 0.1
-"""Share of later prompts above the budget: their attempts are cut or their sessions end."""
+"""Share of later prompts above the budget: their attempts are cut or their episodes end."""
 EMPTY = 0.5
 """Share of feedback that says no more than right or wrong."""
 FAILS = 0.1

@@ -88,7 +88,7 @@ def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = N
 
 
 def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
-    """One session: each attempt, its verdict, the feedback that followed; what it trains."""
+    """One episode: each attempt, its verdict, the feedback that followed; what it trains."""
     out = console or Console()
     where = f"step {record['step']} {record['split']}"
     out.rule(
@@ -129,7 +129,7 @@ def _verdict(turn: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def show_line(record: Mapping[str, Any], console: Console | None = None) -> None:
-    """One session in one line: place, verdicts, how it ended, the answer that it ended with."""
+    """One episode in one line: place, verdicts, how it ended, the answer that it ended with."""
     turns = record["turns"]
     last = turns[-1] if turns else {}
     end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
@@ -156,7 +156,7 @@ def show_hit(hit: Hit, console: Console | None = None) -> None:
 
 
 def place(record: Mapping[str, Any]) -> str:
-    """Which session it is, in words."""
+    """Which episode it is, in words."""
     return (
         f"step {record['step']} {record['split']} {record['env']}"
         f" {record['index']}/{record['session_id']}"

@@ -84,7 +84,7 @@ def _teacher(teacher: Json) -> str:
 
 
 def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
-    """One session; `brief` leaves out what differs in the question alone."""
+    """One episode; `brief` leaves out what differs in the question alone."""
     _rule(out, f"problem {problem['index']}" + (", in brief" if brief else ""))
     right = problem["right"]
     if right is not None:

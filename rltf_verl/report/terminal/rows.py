@@ -1,4 +1,4 @@
-"""What a session trains, for a terminal: a line for each part of a row, its tokens in colour where
+"""What an episode trains, for a terminal: a line for each part of a row, its tokens in colour where
 they are known.
 """
 
@@ -24,7 +24,7 @@ KEY = (
 
 
 def show_rows(record: Record, out: Console) -> None:
-    """The rows of a session; their tokens only on a terminal, since a file would repeat the
+    """The rows of an episode; their tokens only on a terminal, since a file would repeat the
     attempts.
     """
     rows = record.get("rows", [])

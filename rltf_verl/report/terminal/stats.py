@@ -13,7 +13,7 @@ REVISIONS = ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")
 
 
 def tables(ranges: Sequence[Stats]) -> list[Table]:
-    """Answers and revisions, one line per range and turn; sessions and feedback, one per range.
+    """Answers and revisions, one line per range and turn; episodes and feedback, one per range.
     Each with a header.
     """
     turns = [(_where(s), t) for s in ranges for t in s.turns]
@@ -26,7 +26,7 @@ def tables(ranges: Sequence[Stats]) -> list[Table]:
             ("steps", "turn", "num", *REVISIONS),
             *(_revisions(w, t) for w, t in turns if t.revisions.num),
         ],
-        [("steps", "episodes", "friction", "ended"), *map(_sessions, ranges)],
+        [("steps", "episodes", "friction", "ended"), *map(_episodes, ranges)],
         [
             ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks"),
             *map(_feedback, ranges),
@@ -47,7 +47,7 @@ def _revisions(where: str, t: TurnStats) -> tuple[str, ...]:
     return where, str(t.turn), str(r.num), *(shown(getattr(r, name)) for name in REVISIONS)
 
 
-def _sessions(s: Stats) -> tuple[str, ...]:
+def _episodes(s: Stats) -> tuple[str, ...]:
     ended = ", ".join(f"{stop} {num}" for stop, num in sorted(s.stops.items()))
     return _where(s), str(s.sessions), shown(s.friction), ended
 

@@ -1,9 +1,9 @@
-"""The sessions of a run as one HTML page that needs no network.
+"""The episodes of a run as one HTML page that needs no network.
 
 What a model wrote reaches the page as data (base64 of gzipped JSON) and there as text nodes only;
 besides, the page's content policy runs no script but ours. The list and the curves are in the
-index; the sessions are in blocks, and the tokens of a session apart, which the page unpacks when it
-needs them.
+index; the episodes are in blocks, and the tokens of an episode apart, which the page unpacks when
+it needs them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def shell(title: str, data: Iterable[tuple[str, str]], *, live: bool = False) ->
 
 
 def conversation(record: Record) -> dict[str, Any]:
-    """A session as the page's conversation needs it: without the environment's fields and without
+    """An episode as the page's conversation needs it: without the environment's fields and without
     tokens.
     """
     turns = record["turns"]
@@ -111,7 +111,7 @@ def tokens(record: Record) -> list[Any]:
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """(position of its first session, JSON list) of each block."""
+    """(position of its first episode, JSON list) of each block."""
     start, held, size = 0, [], 0
     for text in texts:
         held.append(text)

@@ -1,4 +1,4 @@
-"""What the viewer's list and curves need of all sessions at once."""
+"""What the viewer's list and curves need of all episodes at once."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from rltf_verl.report.evaluation.table import problem_of
+from rltf_verl.report.evaluation.table import problem_key
 from rltf_verl.report.view.curves import curves, totals
 from rltf_verl.report.view.row_words import ROLES, TRAINS
 from rltf_verl.report.view.training import training_curves, warnings
-from rltf_verl.runlog import turns as session
+from rltf_verl.runlog import turns as episode
 from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
 
 SNIPPET = 100
 FLAGS: dict[str, Callable[[Sequence[Record]], bool]] = {
-    "right at first": lambda turns: bool(turns) and session.right(turns[0]),
-    "fixed": session.fixed,
-    "broken": session.broken,
-    "unsolved": session.unsolved,
-    "leaked": session.leaked,
-    "withheld": session.withheld,
-    "fall-back": session.fell_back,
-    "errors": session.failed,
-    "not graded": session.not_graded,
-    "tree": lambda turns: len(session.lines(turns)) > 1,
+    "right at first": lambda turns: bool(turns) and episode.right(turns[0]),
+    "fixed": episode.fixed,
+    "broken": episode.broken,
+    "unsolved": episode.unsolved,
+    "leaked": episode.leaked,
+    "withheld": episode.withheld,
+    "fall-back": episode.fell_back,
+    "errors": episode.failed,
+    "not graded": episode.not_graded,
+    "tree": lambda turns: len(episode.lines(turns)) > 1,
 }
-"""What the list can be filtered by; bit k of a session's flags is the k-th."""
+"""What the list can be filtered by; bit k of an episode's flags is the k-th."""
 TRAINED = ("tokens known", *(f"trains {role}" for role in ROLES))
-"""What it can be filtered by where it is known what a session trained; bits as those of FLAGS."""
+"""What it can be filtered by where it is known what an episode trained; bits as those of FLAGS."""
 
 
 class Line(NamedTuple):
-    """A session in the list."""
+    """An episode in the list."""
 
     step: int
     split: str
@@ -53,17 +53,17 @@ class Line(NamedTuple):
 
 
 def line_of(record: Record) -> Line:
-    """What the list shows of a session."""
+    """What the list shows of an episode."""
     turns = record["turns"]
     return Line(
         record["step"],
         record["split"],
         record["env"],
         record["index"],
-        crc32(repr(problem_of(record)).encode()),
+        crc32(repr(problem_key(record)).encode()),
         record["uid"],
         record["session_id"],
-        session.verdicts(turns),
+        episode.verdicts(turns),
         _bits(is_so(turns) for is_so in FLAGS.values()),
         _trained(record),
         _words(turns),
@@ -73,7 +73,7 @@ def line_of(record: Record) -> Line:
 
 
 def list_index(lines: Sequence[Line], title: str) -> dict[str, Any]:
-    """Columns over the sessions of the list, and the names of what they hold."""
+    """Columns over the episodes of the list, and the names of what they hold."""
     envs = sorted({line.env for line in lines})
     places = {env: k for k, env in enumerate(envs)}
     columns = {name: [line[k] for line in lines] for k, name in enumerate(Line._fields)}
@@ -89,7 +89,7 @@ def list_index(lines: Sequence[Line], title: str) -> dict[str, Any]:
 def view_index(
     records: Sequence[Record], title: str, history: Mapping[int, Mapping[str, float]] | None = None
 ) -> dict[str, Any]:
-    """Lists over the sessions, and the numbers of the whole run; `history`: its metrics by step."""
+    """Lists over the episodes, and the numbers of the whole run; `history`: its metrics by step."""
     return list_index([line_of(record) for record in records], title) | {
         "curves": curves(records) + training_curves(history or {}),
         "warnings": warnings(history or {}),
@@ -98,7 +98,7 @@ def view_index(
 
 
 def has_tokens(record: Record) -> bool:
-    """It is known what each token of the session trained."""
+    """It is known what each token of the episode trained."""
     return any("tokens" in row for row in record.get("rows", ()))
 
 

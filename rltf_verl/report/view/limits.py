@@ -1,4 +1,4 @@
-"""How much of a session the page holds: a browser lays out a megabyte of text for minutes.
+"""How much of an episode the page holds: a browser lays out a megabyte of text for minutes.
 
 Of what is too long the page has beginning and end, and it shows how much is left out and what
 prints it.
@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-MOST_TEXT, MOST_SESSION = 100_000, 300_000
-"""Characters of one text, and of all texts of a session."""
+MOST_TEXT, MOST_EPISODE = 100_000, 300_000
+"""Characters of one text, and of all texts of an episode."""
 LEAST_TEXT = 200
 """Characters that each text has, however many there are."""
-MOST_TOKENS, MOST_SESSION_TOKENS = 10_000, 20_000
-"""Tokens of one row, and of all rows of a session."""
+MOST_TOKENS, MOST_EPISODE_TOKENS = 10_000, 20_000
+"""Tokens of one row, and of all rows of an episode."""
 LEAST_TOKENS = 20
 """Tokens that each row has, however many there are."""
 
 
 def bounded_texts(value: T, step: int) -> T:
-    """A JSON value without the middles of its long texts; `step` is that of the session."""
+    """A JSON value without the middles of its long texts; `step` is that of the episode."""
     lengths = [len(text) for text in _texts(value)]
-    most = max(LEAST_TEXT, _share(lengths, MOST_TEXT, MOST_SESSION))
+    most = max(LEAST_TEXT, _share(lengths, MOST_TEXT, MOST_EPISODE))
     bounded: T = _cut(value, most, step)
     return bounded
 
@@ -34,7 +34,7 @@ def bounded_tokens(rows: Sequence[Any], step: int) -> list[Any]:
     row: `left_out` is then where it was, how many tokens it had, and what to show in its place.
     """
     lengths = [len(row["text"]) for row in rows if row]
-    most = max(LEAST_TOKENS, _share(lengths, MOST_TOKENS, MOST_SESSION_TOKENS))
+    most = max(LEAST_TOKENS, _share(lengths, MOST_TOKENS, MOST_EPISODE_TOKENS))
     shown = [row and _without_middle(row, most, step) for row in rows]
     texts = bounded_texts([row and row["text"] for row in shown], step)
     return [row and {**row, "text": text} for row, text in zip(shown, texts, strict=True)]

@@ -1,4 +1,4 @@
-"""What a session's rows train, in words: which prompt, which answers. The format is that of
+"""What an episode's rows train, in words: which prompt, which answers. The format is that of
 `runlog.rows`.
 """
 
@@ -94,7 +94,7 @@ def _parent(turns: Sequence[Record], turn: int) -> int | None:
 
 
 def _name(turns: Sequence[Record], turn: int | None) -> str:
-    """A row of a session that was logged only in part may speak of turns that nobody knows."""
+    """A row of an episode that was logged only in part may speak of turns that nobody knows."""
     return (
         names(turns)[turn]
         if turn is not None and turn < len(turns)

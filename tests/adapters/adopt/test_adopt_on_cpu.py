@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.adapters.adopt import adoption, settings
+from rltf_verl.adapters.adopt import adoption, checking, settings, sizes
 from rltf_verl.adapters.adopt.adoption import Adopted, adopt
 from rltf_verl.adapters.adopt.launch import of_script
 from rltf_verl.adapters.adopt.text import script_of
@@ -31,7 +31,7 @@ GRPO = f"python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo {COMMON}"
 def cheap(request, monkeypatch):
     """Configs are composed once per choice of groups, but for the test of Hydra itself."""
     if "as_hydra" not in request.node.name:
-        for module in (adoption, settings):
+        for module in (adoption, checking, settings, sizes):
             monkeypatch.setattr(
                 module, "composed", lambda name, words: configs.composed(name, *words)
             )

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from tests.adapters.training.test_logit_engine_e2e import ACTOR, POLICY, run
-from tests.support.engine.engine_rank import NUM_SESSIONS, TEMPERATURE
+from tests.support.engine.engine_rank import NUM_EPISODES, TEMPERATURE
 
 pytestmark = pytest.mark.e2e
 LAYOUTS = {
@@ -57,7 +57,7 @@ def test_log_probs_and_gradient_equal_plain_pytorch(tmp_path, layout):
         assert (found["log_probs"][i][start:end] - log_probs).abs().max() < far
         assert (found["entropy"][i][start:end] - entropy).abs().max() < far
         loss = loss - (row["advantage"] * (log_probs + 1).exp()).sum()  # old log-probs are -1
-    (loss / NUM_SESSIONS).backward()
+    (loss / NUM_EPISODES).backward()
     scale = max(parameter.grad.abs().max() for parameter in model.parameters())
     for name, parameter in model.named_parameters():
         assert (record["grads"][name] - parameter.grad).abs().max() < far * scale, name

@@ -1,4 +1,4 @@
-"""Columns and metrics on sessions whose numbers are plain to see."""
+"""Columns and metrics on episodes whose numbers are plain to see."""
 
 import math
 import re
@@ -9,7 +9,7 @@ import pytest
 import torch
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 
-from rltf_verl.adapters.metrics.episodes import session_metrics
+from rltf_verl.adapters.metrics.episodes import episode_metrics
 from rltf_verl.adapters.metrics.roles import (
     FORBIDDEN_SUBSTRINGS,
     role_metrics,
@@ -18,20 +18,20 @@ from rltf_verl.adapters.metrics.roles import (
 )
 from rltf_verl.adapters.metrics.validation import averaged_info
 from rltf_verl.adapters.queue.columns import (
+    EPISODE_FACTS,
     FACTS,
     ROLE,
-    SESSION_FACTS,
     TURN,
     RowOutput,
+    episode_batch,
+    episode_facts,
+    episode_of,
     ragged,
     row_columns,
-    session_facts,
-    session_of,
-    sessions_of,
     stale_turns,
     token_roles,
 )
-from rltf_verl.algos.pack import pack_rows, pack_sessions
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback import provider_names
@@ -79,18 +79,18 @@ SESSIONS = [
 
 
 def facts_of(sessions, horizon):
-    return torch.stack([session_facts(s, horizon) for s in sessions])
+    return torch.stack([episode_facts(s, horizon) for s in sessions])
 
 
 def metrics_of(sessions, horizon, num_nodes=None):
-    return session_metrics(facts_of(sessions, num_nodes or horizon), horizon)
+    return episode_metrics(facts_of(sessions, num_nodes or horizon), horizon)
 
 
-def test_facts_come_back_as_the_sessions_that_they_were_made_of():
+def test_facts_come_back_as_the_episodes_that_they_were_made_of():
     episodes = [*SESSIONS, tree(turn(False), turn(True), turn(False))]
     ours, theirs = (
-        sessions_of(facts_of(episodes, 3), torch.zeros(5).long()),
-        pack_sessions(episodes, [0] * 5),
+        episode_batch(facts_of(episodes, 3), torch.zeros(5).long()),
+        pack_episodes(episodes, [0] * 5),
     )
     for name in ("valid", "parent", "correct", "group", "cut", "ungraded"):
         assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
@@ -100,13 +100,13 @@ def test_facts_come_back_as_the_sessions_that_they_were_made_of():
 
 
 def test_facts_are_nan_where_nothing_was_played():
-    facts = session_facts(SESSIONS[0], 3)
-    assert facts.shape == (3, len(SESSION_FACTS))
+    facts = episode_facts(SESSIONS[0], 3)
+    assert facts.shape == (3, len(EPISODE_FACTS))
     assert not torch.isnan(facts[0]).any()
     assert torch.isnan(facts[1:]).all()
 
 
-def test_session_metrics_with_known_answers():
+def test_episode_metrics_with_known_answers():
     metrics = metrics_of(SESSIONS, 2)
     assert metrics == pytest.approx(
         {
@@ -151,7 +151,7 @@ def test_session_metrics_with_known_answers():
     )
 
 
-def test_a_session_that_was_not_asked_for_is_no_failure():
+def test_an_episode_that_was_not_asked_for_is_no_failure():
     given = session(turn(False, feedback=SAYS), turn(False, stop="horizon"))
     metrics = metrics_of(
         [session(turn(False, stop="not_asked")), session(turn(True, stop="solved")), given, given],
@@ -195,7 +195,7 @@ def test_names_of_our_providers_may_stand_in_metric_names():
     ]
 
 
-def test_session_metrics_over_three_turns_count_those_who_got_there():
+def test_episode_metrics_over_three_turns_count_those_who_got_there():
     sessions = [
         session(turn(False, feedback=SAYS), turn(False, feedback=SAYS), turn(True)),
         session(turn(False, feedback=SAYS), turn(True)),
@@ -208,7 +208,7 @@ def test_session_metrics_over_three_turns_count_those_who_got_there():
     assert metrics["rltf/session/turns"] == pytest.approx(2.0)
 
 
-def test_session_metrics_when_everyone_stopped_early_or_failed():
+def test_episode_metrics_when_everyone_stopped_early_or_failed():
     solved = metrics_of([session(turn(True))] * 3, 2)
     assert (solved["rltf/turn_1/acc"], solved["rltf/turn_2/share"]) == (1.0, 0.0)
     assert not any(name.startswith(("rltf/turn_2/acc", "rltf/feedback")) for name in solved)
@@ -270,7 +270,7 @@ def packed(sessions, group, student=-3.0):
             old.append(
                 [student] * len(row.role) if row.role[0] == Role.DISTILL else list(row.log_probs)
             )
-    return pack_rows(rows, index, pack_sessions(sessions, group), old)
+    return pack_rows(rows, index, pack_episodes(sessions, group), old)
 
 
 def metrics_of_roles(batch, gamma=0.1, weight=0.1):
@@ -353,7 +353,7 @@ def test_every_metric_is_explained():
 
 
 def outputs(episode):
-    facts = session_facts(episode, 2)
+    facts = episode_facts(episode, 2)
     return [
         RowOutput(
             prompt_ids=list(row.prompt_ids),
@@ -383,7 +383,7 @@ def test_rows_keep_their_own_rewards_when_verl_copies_the_last_ones_over_them():
     assert distill["rm_scores"].tolist() == last["rm_scores"].tolist() == [0.0, 0.0, 1.0]
     assert [f[TURN].tolist() for f in fields] == [[0, 0], [1, 1, 1], [1, 1, 1]]
     for f in fields:
-        torch.testing.assert_close(f[FACTS], session_facts(merged, 2), equal_nan=True)
+        torch.testing.assert_close(f[FACTS], episode_facts(merged, 2), equal_nan=True)
         assert "columns" not in f
         assert (
             f["responses"].shape
@@ -397,8 +397,8 @@ def test_rows_keep_their_own_rewards_when_verl_copies_the_last_ones_over_them():
 
 
 def test_keys_of_the_transfer_queue():
-    assert session_of("u1_3_0") == ("u1", "u1_3")
-    assert session_of("with_underscores_12_4") == ("with_underscores", "with_underscores_12")
+    assert episode_of("u1_3_0") == ("u1", "u1_3")
+    assert episode_of("with_underscores_12_4") == ("with_underscores", "with_underscores_12")
 
 
 def test_a_padding_row_trains_nothing_although_it_copies_the_roles_of_the_first_row():
@@ -437,7 +437,7 @@ def test_gradient_shares():
 
 
 def test_the_floor_in_tokens_of_right_answers():
-    """Two sessions: of the right answer's four distilled tokens one is below the floor, of the
+    """Two episodes: of the right answer's four distilled tokens one is below the floor, of the
     wrong one's two both.
     """
     batch = packed(

@@ -1,4 +1,4 @@
-"""What the trainer writes of a session's rows, on rows whose numbers are plain to see."""
+"""What the trainer writes of an episode's rows, on rows whose numbers are plain to see."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import SESSION_FACTS, ragged
+from rltf_verl.adapters.queue.columns import EPISODE_FACTS, ragged
 from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import EpisodeLogConfig
 from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
@@ -24,7 +24,7 @@ from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Tur
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
 
-# Three sessions, the first with an appended row (two attempts, context between) and a distillation
+# Three episodes, the first with an appended row (two attempts, context between) and a distillation
 # row; padding.
 KEYS = ["a_0_1", "pad_0_0", "a_0_0", "b_0_0", "b_1_0"]
 REAL = [0, 2, 3, 4]
@@ -45,13 +45,13 @@ def flat(rows):
 
 @pytest.fixture
 def step(batch):
-    sessions = in_line(
+    episodes = in_line(
         torch.zeros(3, 2), torch.ones(3, 2, dtype=torch.bool), torch.tensor([0, 1, 1])
     )
-    session = torch.tensor([0] * 6 + [1] + [2] * 3)
+    episode = torch.tensor([0] * 6 + [1] + [2] * 3)
     lengths = torch.tensor([2, 4, 1, 3])
-    tokens = flat(ROLES), flat(TURNS), session, lengths, sessions, flat(OLD), flat(SAMPLER)
-    facts = torch.zeros(3, 2, len(SESSION_FACTS))
+    tokens = flat(ROLES), flat(TURNS), episode, lengths, episodes, flat(OLD), flat(SAMPLER)
+    facts = torch.zeros(3, 2, len(EPISODE_FACTS))
     targets = RowTargets(flat(ADVANTAGE), flat(OLD), (flat(OLD) < -5) & (flat(ROLES) == DISTILL))
     return StepRows(batch, REAL, RowBatch(*tokens), facts, -flat(OLD)), targets
 
@@ -129,7 +129,7 @@ def test_the_rows_are_written_whatever_the_workers_compute_in(tmp_path, step, dt
     assert found["a", 0][1]["parts"][0]["gap"] == 3.0
 
 
-def test_tokens_of_the_first_sessions_with_their_text(tmp_path, step):
+def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step):
     found = write(tmp_path, step, token_sessions=1)
     attempts, distilled = (row["tokens"] for row in found["a", 0])
     assert attempts == {
@@ -149,7 +149,7 @@ def test_tokens_of_the_first_sessions_with_their_text(tmp_path, step):
     assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in found[key])
 
 
-def test_only_of_the_problems_whose_sessions_are_written_too(tmp_path, step):
+def test_only_of_the_problems_whose_episodes_are_written_too(tmp_path, step):
     share = next(
         s / 100 for s in range(100) if is_written("a", s / 100) != is_written("b", s / 100)
     )
@@ -159,7 +159,7 @@ def test_only_of_the_problems_whose_sessions_are_written_too(tmp_path, step):
     assert all("tokens" in row for rows in found.values() for row in rows)
 
 
-def test_steps_before_are_packed_and_the_rows_join_their_sessions(tmp_path, step):
+def test_steps_before_are_packed_and_the_rows_join_their_episodes(tmp_path, step):
     log = EpisodeLog(tmp_path, "w")
     turn = Turn(Attempt((1,), (2,), None, "a", ended=True), Grade(True, True), 1.0, stop="solved")
     for number in (3, 4):

@@ -6,16 +6,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.adapters.metrics.episodes import session_metrics
+from rltf_verl.adapters.metrics.episodes import episode_metrics
 from rltf_verl.adapters.metrics.validation import (
     averaged_info,
     first_answers_only,
-    sampled_sessions,
+    sampled_episodes,
     told_info,
     validation_lost_shares,
     validation_metrics,
 )
-from rltf_verl.adapters.queue.columns import session_facts
+from rltf_verl.adapters.queue.columns import episode_facts
 from rltf_verl.report.compare.log_steps import flat
 from rltf_verl.report.stats import by_steps
 from rltf_verl.runlog.record import episode_record
@@ -61,8 +61,8 @@ def trees(draw):
 
 
 def metrics_of(episodes, nodes=NODES):
-    facts = torch.stack([session_facts(episode, nodes) for episode in episodes])
-    return session_metrics(facts, HORIZON)
+    facts = torch.stack([episode_facts(episode, nodes) for episode in episodes])
+    return episode_metrics(facts, HORIZON)
 
 
 def records_of(episodes):
@@ -152,7 +152,7 @@ def test_first_answers_say_the_same_in_both_kinds_of_validation(episodes):
     assert [i["acc"] for i in infos] == [averaged_info(e, HORIZON)["acc"] for e in episodes]
 
 
-def test_sessions_that_never_came_back_are_counted():
+def test_episodes_that_never_came_back_are_counted():
     expected = {("a", "u1"): 4, ("a", "u2"): 4, ("b", "u3"): 2}
     assert validation_lost_shares(["a"] * 6 + ["b"] * 2, expected) == {
         "rltf_val/a/session/lost_share": 0.25,
@@ -161,7 +161,7 @@ def test_sessions_that_never_came_back_are_counted():
     assert validation_lost_shares([], {("a", "u1"): 2}) == {"rltf_val/a/session/lost_share": 1.0}
 
 
-def test_the_table_shows_whole_sessions_and_the_same_problems_every_time():
+def test_the_table_shows_whole_episodes_and_the_same_problems_every_time():
     def told(k, said):
         first = Turn(
             Attempt((1,), (2,), None, f"I say {said}", True),
@@ -184,7 +184,7 @@ def test_the_table_shows_whole_sessions_and_the_same_problems_every_time():
     def infos(said):
         return {"rltf_session": [*(told(k, said) for k in range(9)), None], "acc": [0.0] * 10}
 
-    rows = sampled_sessions(infos("1"), 3)
+    rows = sampled_episodes(infos("1"), 3)
     assert len(rows) == 3
     for question, session, score in rows:
         assert question.startswith("question ")
@@ -193,4 +193,4 @@ def test_the_table_shows_whole_sessions_and_the_same_problems_every_time():
             == "[attempt 1 ✗]\nI say 1\n\n[feedback of judge]\nlook again\n\n[attempt 2 ✓]\nthen 42"
         )
         assert score == 0.0
-    assert [row[0] for row in sampled_sessions(infos("7"), 3)] == [row[0] for row in rows]
+    assert [row[0] for row in sampled_episodes(infos("7"), 3)] == [row[0] for row in rows]

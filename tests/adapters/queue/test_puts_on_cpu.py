@@ -1,4 +1,4 @@
-"""Entries of many sessions in one put."""
+"""Entries of many episodes in one put."""
 
 import asyncio
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ class Queue(SimpleNamespace):
 
 
 def together(work: Any) -> Queue:
-    """Run what the sessions do at the same time."""
+    """Run what the episodes do at the same time."""
     queue = Queue()
 
     async def all_of_them() -> None:
@@ -85,7 +85,7 @@ def test_an_entry_fails_by_its_own_fault_only():
     assert together(work).stored == {"a": {"n": 1}}
 
 
-def test_a_session_that_is_cancelled_keeps_no_other_from_being_stored():
+def test_an_episode_that_is_cancelled_keeps_no_other_from_being_stored():
     async def work(puts: BatchedPuts) -> None:
         one = asyncio.create_task(puts.async_kv_put("a", "train", {}))
         other = asyncio.create_task(puts.async_kv_put("b", "train", {}))

@@ -14,9 +14,9 @@ from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, SESSION_FACTS, TURN, ragged
-from rltf_verl.adapters.queue.step_rows import StepRows, session_numbers
-from rltf_verl.adapters.training.teacher import Lesson, Taught
+from rltf_verl.adapters.queue.columns import EPISODE_FACTS, FACTS, ROLE, TURN, ragged
+from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
+from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
 from rltf_verl.adapters.training.trained import LIVE, Trained, rows_of_update
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
@@ -27,7 +27,7 @@ from rltf_verl.types import CONTEXT, Role
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
 
-# Two groups; in the first a session of two turns and one of one; in between a row that only fills
+# Two groups; in the first an episode of two turns and one of one; in between a row that only fills
 # the batch up.
 KEYS = ["a_0_0", "pad_0_0", "a_1_0", "a_0_1", "b_0_0", "a_0_2"]
 ROLES = [
@@ -44,12 +44,12 @@ REWARDS = {"a_0": [0.0, 1.0], "a_1": [0.5], "b_0": [1.0]}
 CONFIG = RLTFConfig(distill=DistillConfig(weight=0.5))
 
 
-def facts_of(session):
-    facts = torch.full((2, len(SESSION_FACTS)), float("nan"))
-    for k, reward in enumerate(REWARDS[session]):
+def facts_of(episode):
+    facts = torch.full((2, len(EPISODE_FACTS)), float("nan"))
+    for k, reward in enumerate(REWARDS[episode]):
         facts[k] = 0.0
         for name, value in (("parent", k - 1), ("reward", reward), ("graded", reward)):
-            facts[k, SESSION_FACTS.index(name)] = value
+            facts[k, EPISODE_FACTS.index(name)] = value
     return facts
 
 
@@ -91,9 +91,9 @@ def queue(monkeypatch):
 OWNERS = token_objectives(CONFIG)
 
 
-def test_sessions_and_groups_are_numbered_in_order_of_appearance():
-    session, group = session_numbers(["x_y_1_0", "u_0_0", "x_y_1_1", "x_y_0_0"])
-    assert session.tolist() == [0, 1, 0, 2]
+def test_episodes_and_groups_are_numbered_in_order_of_appearance():
+    episode, group = episode_numbers(["x_y_1_0", "u_0_0", "x_y_1_1", "x_y_0_0"])
+    assert episode.tolist() == [0, 1, 0, 2]
     assert group.tolist() == [0, 1, 0]
 
 
@@ -101,12 +101,12 @@ def test_rows_are_read_one_after_the_other_without_padding_rows(queue):
     batch, *_ = queue
     step = StepRows.read(batch)
     assert step.keys == [key for key in KEYS if not key.startswith("pad")]
-    assert step.batch.sessions.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
-    assert step.batch.sessions.group.tolist() == [0, 0, 1]
+    assert step.batch.episodes.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
+    assert step.batch.episodes.group.tolist() == [0, 0, 1]
     for values, column in ((step.batch.role, ROLES), (step.batch.turn, TURNS)):
         assert [row.tolist() for row in step.batch.by_row(values)] == [column[i] for i in step.at]
-    sessions = [row.unique().tolist() for row in step.batch.by_row(step.batch.session)]
-    assert sessions == [[0], [1], [0], [2], [0]]
+    episodes = [row.unique().tolist() for row in step.batch.by_row(step.batch.episode)]
+    assert episodes == [[0], [1], [0], [2], [0]]
 
 
 def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(queue, tmp_path):
@@ -161,20 +161,20 @@ def test_without_padding_rows_nothing_is_moved(queue):
     assert [row.tolist() for row in written["x"].unbind()] == [[1.0, 2.0], [3.0]]
 
 
-def test_the_update_needs_rows_with_an_advantage_or_a_lesson(queue):
+def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):
     step = StepRows.read(queue[0])
     rows = step.batch.by_row(torch.zeros_like(step.batch.old_log_probs))
     rows[2][-1] = -0.5
     zeros = torch.zeros_like(step.batch.old_log_probs)
     targets = RowTargets(torch.cat(rows), step.batch.old_log_probs, zeros.bool())
-    lessons = [
-        Lesson(row, 0, torch.tensor([1]), torch.ones(2, dtype=torch.int64), torch.zeros(2))
+    inputs = [
+        TeacherInput(row, 0, torch.tensor([1]), torch.ones(2, dtype=torch.int64), torch.zeros(2))
         for row in (0, 3)
     ]
-    taught = Taught(lessons, torch.zeros(4))
+    output = TeacherOutput(inputs, torch.zeros(4))
     trained = Trained(targets, {}, None, None, {}, None, torch.zeros(0))
     assert trained.live_rows(step.batch).tolist() == [False, False, True, False, False]
-    trained = replace(trained, taught=taught, lesson_weights=torch.tensor([0.0, 0.0, 0.0, 1.0]))
+    trained = replace(trained, teacher=output, teacher_weights=torch.tensor([0.0, 0.0, 0.0, 1.0]))
     assert trained.live_rows(step.batch).tolist() == [False, False, True, True, False]
 
 

@@ -14,7 +14,7 @@ from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.metrics.episodes import lost_share
-from rltf_verl.adapters.rollout.agent_loop import SessionsOfWorker
+from rltf_verl.adapters.rollout.agent_loop import EpisodesOfWorker
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
 from rltf_verl.episode import lost
 from rltf_verl.feedback.group import Groups
@@ -28,7 +28,7 @@ TRAJECTORY = {"step": 3, "sample_index": 7, "rollout_n": 0, "validate": False}
 
 @pytest.fixture
 def worker(monkeypatch):
-    """verl's part of it raises, as it does when anything of a session raises."""
+    """verl's part of it raises, as it does when anything of an episode raises."""
 
     async def broken(self, sampling_params, trajectory, *, agent_name, **kwargs):
         raise TypeError(f"session {kwargs['session_id']}")
@@ -41,7 +41,7 @@ def worker(monkeypatch):
 
 
 def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker, caplog):
-    async def sessions():
+    async def episodes():
         runs = (
             worker._run_agent_loop({}, TRAJECTORY, agent_name="rltf", session_id=i)
             for i in range(4)
@@ -49,7 +49,7 @@ def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker, capl
         return await asyncio.gather(*runs, return_exceptions=True)
 
     with caplog.at_level(logging.WARNING):
-        outcomes = asyncio.run(sessions())
+        outcomes = asyncio.run(episodes())
     assert [str(e) for e in outcomes] == [f"session {i}" for i in range(4)]
     (record,) = caplog.records
     assert (
@@ -62,17 +62,17 @@ def test_the_log_names_the_data_source(tmp_path):
     shared = SimpleNamespace(log=EpisodeLog(tmp_path, "w"), config=SimpleNamespace(seed=3))
     row = {"uid": "u", "global_steps": 4, "rltf_validate": True, "data_source": "mine/sums"}
     said = [{"role": "user", "content": "Q?"}]
-    SessionsOfWorker.write(shared, Episode(PROBLEM, 0, line("1")), said, row)
+    EpisodesOfWorker.write(shared, Episode(PROBLEM, 0, line("1")), said, row)
     (record,) = read_episodes(tmp_path)
     assert (record["source"], record["step"], record["split"]) == ("mine/sums", 4, "val")
 
 
-def test_the_share_of_lost_sessions():
+def test_the_share_of_lost_episodes():
     assert [lost_share(n, 8) for n in (8, 6, 0)] == [0.0, 0.25, 1.0]
     assert lost_share(9, 8) == 0.0, "a dataset's own number of sessions may be larger"
 
 
-def test_the_problems_of_a_call_are_a_cohort_before_any_session_starts(worker, monkeypatch):
+def test_the_problems_of_a_call_are_a_cohort_before_any_episode_starts(worker, monkeypatch):
     """As verl sends them: one tensordict, `validate` only in validations."""
     announced, started = [], []
 
@@ -133,7 +133,7 @@ class Hydra:
         return self
 
 
-def test_a_worker_makes_our_loop_once_and_every_other_for_its_session():
+def test_a_worker_makes_our_loop_once_and_every_other_for_its_episode():
     hydra, ours, other = Hydra(), {"_target_": "ours"}, {"_target_": "ours"}
     module = SimpleNamespace(hydra=hydra, _agent_loop_registry={"rltf": ours, "other": other})
     loops = OneLoop(module).utils

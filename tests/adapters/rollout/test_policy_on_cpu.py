@@ -105,7 +105,7 @@ def asked_of_engine(tokenizer, **settings):
     return engine.asked
 
 
-def test_all_requests_of_a_session_go_to_the_replica_that_has_its_prefix(tokenizer):
+def test_all_requests_of_an_episode_go_to_the_replica_that_has_its_prefix(tokenizer):
     """verl routes by request id, and gives the engine's own requests ids of their own, but with
     full determinism.
     """
@@ -171,7 +171,7 @@ def test_pieces_are_the_text_of_each_token(tokenizer):
     run(work, tokenizer)
 
 
-def test_sessions_encode_at_the_same_time(tokenizer):
+def test_episodes_encode_at_the_same_time(tokenizer):
     """A tokenizer that changes its settings under another thread's feet raises "Already
     borrowed".
     """
@@ -316,7 +316,7 @@ def test_innocent_text_is_quoted_as_it_is(tokenizer):
     assert defused(text, _special_tokens(tokenizer)) == text
 
 
-async def test_a_judge_that_sends_half_a_pair_loses_no_session(tokenizer, monkeypatch):
+async def test_a_judge_that_sends_half_a_pair_loses_no_episode(tokenizer, monkeypatch):
     """From the endpoint's bytes to the ids of the second prompt: real HTTP, real tokenizer, real
     episode.
     """

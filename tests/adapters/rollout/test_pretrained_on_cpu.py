@@ -17,7 +17,7 @@ from rltf_verl.config.objectives import DistillConfig
 from rltf_verl.envs import make_env
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
-from rltf_verl.objectives.rows import session_rows
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Role
 from tests.adapters.rollout.test_policy_on_cpu import Engine, run
 from tests.support.episode_fakes import parts_with, seed_of_place
@@ -38,7 +38,7 @@ class Scripted(Engine):
         return await super().generate(request_id, prompt_ids, sampling_params)
 
 
-def test_a_session_becomes_rows_of_its_real_tokens() -> None:
+def test_an_episode_becomes_rows_of_its_real_tokens() -> None:
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     assert (tokenizer.eos_token_id, tokenizer.eos_token) == (IM_END, "<|im_end|>")
     env = make_env("house_style")
@@ -63,7 +63,7 @@ def test_a_session_becomes_rows_of_its_real_tokens() -> None:
             validate=False,
             seed_of=seed_of_place,
         )
-        return episode, await session_rows(policy, question, episode, config)
+        return episode, await episode_rows(policy, question, episode, config)
 
     model = OmegaConf.create(
         {"actor_rollout_ref": {"model": {"path": str(FOLDER), "hf_config_path": None}}}

@@ -273,14 +273,14 @@ def test_an_objective_that_a_method_names_has_a_column(presets):
 
 
 def test_the_releases_presets_have_its_adam(presets):
-    """Its epsilon of 1e-8 goes with token sums; ours are divided by sessions x response budget."""
+    """Its epsilon of 1e-8 goes with token sums; ours are divided by episodes x response budget."""
     release = [preset.config for preset in presets if preset.name.startswith("release/")]
     assert len(release) >= 7
     for config in release:
-        sessions = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+        episodes = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
         eps = (
             config.actor_rollout_ref.actor.optim.override_optimizer_config.eps
-            * sessions
+            * episodes
             * config.data.max_response_length
         )
         assert eps == pytest.approx(1e-8, rel=1e-3)

@@ -13,7 +13,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.queue.columns import DRAW, FACTS, ROLE, SESSION_FACTS, TURN, ragged
+from rltf_verl.adapters.queue.columns import DRAW, EPISODE_FACTS, FACTS, ROLE, TURN, ragged
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.config import (
     AttemptConfig,
@@ -29,13 +29,13 @@ from rltf_verl.objectives.targets import live_groups
 from rltf_verl.types import Role
 
 GRPO = RLTFConfig(gamma=1.0)
-TAUGHT = replace(GRPO, logit_distill=LogitDistillConfig(weight=0.5))
-PER_SESSION = 2
+WITH_TEACHER = replace(GRPO, logit_distill=LogitDistillConfig(weight=0.5))
+PER_EPISODE = 2
 """Tokens of an attempt."""
 
 
 def facts_of(rewards):
-    facts = torch.full((2, len(SESSION_FACTS)), float("nan"))
+    facts = torch.full((2, len(EPISODE_FACTS)), float("nan"))
     for k, reward in enumerate(rewards):
         facts[k] = 0.0
         values = {
@@ -43,20 +43,20 @@ def facts_of(rewards):
             "reward": reward,
             "graded": reward,
             "correct": reward == 1,
-            "response_tokens": PER_SESSION,
+            "response_tokens": PER_EPISODE,
             "feedback": k + 1 < len(rewards),
-            "taught": k + 1 < len(rewards),
+            "has_teacher": k + 1 < len(rewards),
         }
         for name, value in values.items():
-            facts[k, SESSION_FACTS.index(name)] = float(value)
+            facts[k, EPISODE_FACTS.index(name)] = float(value)
     return facts
 
 
 class Queue:
-    """Plays what it is told: `problems` is a list of groups, a group a list of sessions, a session
+    """Plays what it is told: `problems` is a list of groups, a group a list of episodes, an episode
     its rewards.
 
-    None in the place of a group: all of its sessions raise.
+    None in the place of a group: all of its episodes raise.
     """
 
     def __init__(self, problems, roles=((Role.ATTEMPT, 0), (Role.ATTEMPT, 1))):
@@ -91,10 +91,10 @@ class Queue:
 
     def get(self, keys, partition_id, select_fields):
         column = {
-            ROLE: lambda r: torch.full((PER_SESSION,), int(r[0])),
+            ROLE: lambda r: torch.full((PER_EPISODE,), int(r[0])),
             FACTS: lambda r: r[2],
-            TURN: lambda r: torch.full((PER_SESSION,), r[1]),
-            "rollout_log_probs": lambda r: torch.full((PER_SESSION,), -9.0),
+            TURN: lambda r: torch.full((PER_EPISODE,), r[1]),
+            "rollout_log_probs": lambda r: torch.full((PER_EPISODE,), -9.0),
         }
         return {f: ragged([column[f](self.rows[key]) for key in keys]) for f in select_fields}
 
@@ -162,7 +162,7 @@ def test_what_is_dropped_leaves_the_queue_and_is_counted_as_spent(sampled):
     )
     assert len(batch.keys) == len(batch.tags)
     assert queue.prompts == {}
-    assert (metrics["session/total"], metrics["session/tokens/total"]) == (4, 4 * PER_SESSION)
+    assert (metrics["session/total"], metrics["session/tokens/total"]) == (4, 4 * PER_EPISODE)
 
 
 def test_the_bound_leaves_dead_groups_in_the_batch_and_says_so(sampled, caplog):
@@ -275,9 +275,9 @@ def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
     weights |= {"logit_distill": 0.5}
     assert live_groups(step.batch, GRPO, weights).tolist() == [True, False]
     for gate, live in (("route", True), ("sigmoid", True), ("magnitude", False)):
-        config = replace(TAUGHT, teacher=TeacherConfig(gate=gate))
+        config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=gate))
         assert live_groups(step.batch, config, weights).tolist() == [live, False]
-    config = replace(TAUGHT, teacher=TeacherConfig(gate="variance"))
+    config = replace(WITH_TEACHER, teacher=TeacherConfig(gate="variance"))
     assert not live_groups(step.batch, config, weights).any(), "no answer is right"
 
 

@@ -131,7 +131,7 @@ def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
             divergence + jsd.item(),
             tokens + len(ids),
         )
-    (loss / engine_rank.NUM_SESSIONS).backward()
+    (loss / engine_rank.NUM_EPISODES).backward()
     for name, parameter in model.named_parameters():
         assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
     reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / len(
@@ -179,7 +179,7 @@ def test_sampled_tokens_need_log_probs_only(tmp_path, layout):
         weight = engine_rank.LOGIT_WEIGHT * weight_of(i)
         loss = loss + weight * (ratio * gap * own).sum()
         gaps, tokens = gaps + gap.sum().item(), tokens + len(said)
-    (loss / engine_rank.NUM_SESSIONS).backward()
+    (loss / engine_rank.NUM_EPISODES).backward()
     for name, parameter in model.named_parameters():
         assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
     reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / world

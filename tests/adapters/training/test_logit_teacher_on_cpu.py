@@ -15,9 +15,9 @@ from verl.trainer.ppo.v1.agent_loop_tq import list_of_dict_to_tensordict
 
 from rltf_verl.adapters.queue.columns import (
     TEACHERS,
+    episode_facts,
     ragged,
     row_columns,
-    session_facts,
     teacher_column,
     teacher_spans,
 )
@@ -28,15 +28,15 @@ from rltf_verl.adapters.training.logit_loss import (
     TEACHER_CALL,
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
-    response_positions,
+    logit_positions,
     whole_responses,
 )
 from rltf_verl.adapters.training.teacher import (
-    Lesson,
+    TeacherInput,
     ask_teacher,
     by_row,
     kept_share,
-    read_lessons,
+    read_teacher_inputs,
     teacher_batch,
     token_places,
     voices,
@@ -161,12 +161,12 @@ def test_what_is_said_of_several_attempts_of_a_row_stands_in_one_line_of_the_col
 
 def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_the_shortest():
     ids = lambda start, n: torch.arange(start, start + n)  # noqa: E731
-    lessons = [
-        Lesson(0, 0, ids(10, 4), ids(50, 3), torch.zeros(3)),
-        Lesson(2, 5, ids(20, 1), ids(60, 2), torch.zeros(2)),
+    inputs = [
+        TeacherInput(0, 0, ids(10, 4), ids(50, 3), torch.zeros(3)),
+        TeacherInput(2, 5, ids(20, 1), ids(60, 2), torch.zeros(2)),
     ]
     asked = LogitDistillConfig(weight=1.0)
-    batch = teacher_batch(lessons, multiple=4, temperature=0.7, asked=asked)
+    batch = teacher_batch(inputs, multiple=4, temperature=0.7, asked=asked)
     rows = [[10, 11, 12, 13, 50, 51, 52], [20, 60, 61], [20, 60, 61], [20, 60, 61]]
     assert [row.tolist() for row in batch["input_ids"].unbind()] == rows
     assert [row.tolist() for row in batch["position_ids"].unbind()] == [
@@ -176,7 +176,7 @@ def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_th
     assert batch[TEACHER_CALL] is True
     assert batch["temperature"] == 0.7
     only = LogitDistillConfig(weight=1.0, divergence="sampled_token", entropy_decay=1.0)
-    batch = teacher_batch(lessons, multiple=1, temperature=0.7, asked=only)
+    batch = teacher_batch(inputs, multiple=1, temperature=0.7, asked=only)
     assert TEACHER_CALL not in batch
     assert not batch["compute_loss"]
     assert not batch["distillation_use_topk"]
@@ -207,27 +207,27 @@ def test_who_is_asked(kind):
 
 def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
     """Of outcomes it is the mixture of the whole distributions, seen through the same outcomes."""
-    lessons = [Lesson(0, 0, torch.arange(2), torch.tensor([3, 1, 0]), torch.zeros(3))]
+    inputs = [TeacherInput(0, 0, torch.arange(2), torch.tensor([3, 1, 0]), torch.zeros(3))]
     logits = [torch.randn(3, 8, generator=torch.Generator().manual_seed(s)) for s in (0, 1)]
 
     def call(ids, settings):
         own = logits[KEPT_WEIGHTS in settings]
         chosen = top_k_ids(own, 4) if ids is None else ids[0]
         said = torch.nn.functional.pad(
-            own.log_softmax(-1).gather(-1, lessons[0].response[:, None])[:, 0], (1, 1)
+            own.log_softmax(-1).gather(-1, inputs[0].response[:, None])[:, 0], (1, 1)
         )
         names = {TEACHER_IDS: chosen, TEACHER_LOG_PROBS: outcome_log_probs(own, chosen)}
         return TensorDict({k: ragged([v]) for k, v in {**names, "log_probs": said}.items()}, 1)
 
-    taught = ask_teacher(
-        lessons, voices(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call
+    output = ask_teacher(
+        inputs, voices(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call
     )
     mixture = 0.3 * logits[0].softmax(-1) + 0.7 * logits[1].softmax(-1)
-    assert torch.equal(taught.ids, top_k_ids(logits[0], 4))
-    torch.testing.assert_close(taught.outcomes, outcome_log_probs(mixture.log(), taught.ids))
-    expected = mixture.log().gather(-1, lessons[0].response[:, None])[:, 0]
-    torch.testing.assert_close(taught.log_probs, expected)
-    torch.testing.assert_close(taught.gap, expected)
+    assert torch.equal(output.ids, top_k_ids(logits[0], 4))
+    torch.testing.assert_close(output.outcomes, outcome_log_probs(mixture.log(), output.ids))
+    expected = mixture.log().gather(-1, inputs[0].response[:, None])[:, 0]
+    torch.testing.assert_close(output.log_probs, expected)
+    torch.testing.assert_close(output.gap, expected)
 
 
 def test_the_logits_that_predict_a_token_stand_one_place_before_it():
@@ -242,36 +242,38 @@ def test_the_logits_that_predict_a_token_stand_one_place_before_it():
         "responses": ragged([ids[p:] for ids, (p, _) in zip(whole, lengths, strict=True)]),
     }
     data = TensorDict(fields, batch_size=3)
-    every = response_positions(data, whole_responses(data))
+    every = logit_positions(data, whole_responses(data))
     assert (every + 1).tolist() == data["responses"].values().tolist()
     places = ragged([torch.tensor(at, dtype=torch.int32) for at in ([], [1, 3], [0])])
     expected = [whole[1][3], whole[1][5], whole[2][5]]
-    assert (response_positions(data, places) + 1).tolist() == expected
+    assert (logit_positions(data, places) + 1).tolist() == expected
 
 
-def test_where_the_lessons_tokens_are_among_all_rows_tokens():
+def test_where_the_teachers_tokens_are_among_all_rows_tokens():
     two, three = torch.zeros(2), torch.zeros(3)
-    lessons = [
-        Lesson(0, 1, two, two, two),
-        Lesson(2, 0, two, two, two),
-        Lesson(2, 2, two, three, two),
+    inputs = [
+        TeacherInput(0, 1, two, two, two),
+        TeacherInput(2, 0, two, two, two),
+        TeacherInput(2, 2, two, three, two),
     ]
-    place = token_places(lessons, SimpleNamespace(lengths=torch.tensor([4, 3, 5])))
+    place = token_places(inputs, SimpleNamespace(lengths=torch.tensor([4, 3, 5])))
     assert place.tolist() == [1, 2, 7, 8, 9, 10, 11]
 
 
-def test_lessons_of_an_appended_conversation_are_the_attempts_as_they_were_sampled(monkeypatch):
+def test_teacher_inputs_of_an_appended_conversation_are_the_attempts_as_they_were_sampled(
+    monkeypatch,
+):
     """From the episode through verl's columns to the trainer."""
     parts = parts_of(horizon=3, context="append", turns="all")
     episode, rows = play(parts, ["no", "nope", "yes"])
     assert len(rows) == 1, "one growing row"
-    facts = session_facts(episode, 3)
+    facts = episode_facts(episode, 3)
     fields = [
         {
             "responses": torch.tensor(row.response_ids),
             "old_log_probs": torch.tensor(row.log_probs),
             "rollout_log_probs": torch.tensor(row.log_probs),
-            **row_columns(row, facts, taught=True),
+            **row_columns(row, facts, teaches=True),
         }
         for row in (rows[0], dataclasses.replace(rows[0], teachers=()))
     ]
@@ -280,12 +282,12 @@ def test_lessons_of_an_appended_conversation_are_the_attempts_as_they_were_sampl
         tq, "kv_batch_get", lambda select_fields, **_: stored.select(*select_fields)
     )
     batch = KVBatchMeta(partition_id="train", keys=["p_0_0", "p_1_0"], tags=[{}, {}])
-    lessons, turns = read_lessons(StepRows.read(batch, scored=False)), episode.turns[:2]
-    assert [(lesson.row, lesson.start) for lesson in lessons] == [
+    inputs, turns = read_teacher_inputs(StepRows.read(batch, scored=False)), episode.turns[:2]
+    assert [(one.row, one.start) for one in inputs] == [
         (0, 0),
         (0, len(turns[1].attempt.prompt_ids) - len(rows[0].prompt_ids)),
     ]
-    for lesson, turn in zip(lessons, turns, strict=True):
-        assert tuple(lesson.response.tolist()) == turn.attempt.response_ids
-        assert tuple(lesson.prompt.tolist()) == turn.teacher.ids
-        assert lesson.log_probs.tolist() == pytest.approx(turn.attempt.log_probs)
+    for one, turn in zip(inputs, turns, strict=True):
+        assert tuple(one.response.tolist()) == turn.attempt.response_ids
+        assert tuple(one.prompt.tolist()) == turn.teacher.ids
+        assert one.log_probs.tolist() == pytest.approx(turn.attempt.log_probs)

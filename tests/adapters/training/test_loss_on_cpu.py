@@ -10,7 +10,7 @@ from rltf_verl.adapters.metrics.roles import FORBIDDEN_SUBSTRINGS, with_grad_sha
 from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.training.trained import BEYOND_ADVANTAGES, skips_idle_rows
-from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
 from rltf_verl.objectives import objective_shares, objective_weights
@@ -228,13 +228,13 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
     rewards = torch.tensor(
         [[0.0, 1.0], [0.5, 0.25], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0], [0.0, 1.0]]
     )
-    sessions = in_line(rewards, played, torch.zeros(len(ROWS), dtype=torch.int64))
+    episodes = in_line(rewards, played, torch.zeros(len(ROWS), dtype=torch.int64))
     rows = RowBatch(
         roles,
         torch.ones_like(roles),
         torch.tensor(index),
         torch.tensor([len(values) for values in old]),
-        sessions,
+        episodes,
         torch.cat(old),
         torch.cat(old) - 0.05,
     )

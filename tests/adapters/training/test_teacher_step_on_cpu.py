@@ -13,9 +13,9 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.queue.columns import (
+    EPISODE_FACTS,
     FACTS,
     ROLE,
-    SESSION_FACTS,
     TEACHERS,
     TURN,
     ragged,
@@ -29,16 +29,16 @@ from rltf_verl.types import Role, TeacherSpan
 KEYS = ["a_0_0", "pad_0_0", "a_1_0", "b_0_0"]
 SAID = {"a_0_0": [5, 6, 7], "pad_0_0": [5], "a_1_0": [8, 9], "b_0_0": [5, 5]}
 RIGHT = {"a_0": False, "a_1": True, "b_0": False}
-TAUGHT = {"a_0_0": (TeacherSpan(1, 3, (2, 3)),), "a_1_0": (TeacherSpan(0, 2, (4,)),)}
+SPANS = {"a_0_0": (TeacherSpan(1, 3, (2, 3)),), "a_1_0": (TeacherSpan(0, 2, (4,)),)}
 OLD = -1.0
 
 
 def facts_of(key):
-    facts = torch.full((1, len(SESSION_FACTS)), float("nan"))
+    facts = torch.full((1, len(EPISODE_FACTS)), float("nan"))
     facts[0] = 0.0
     right = float(RIGHT[key.rpartition("_")[0].replace("pad", "a")])
     for name, value in (("parent", -1), ("reward", right), ("graded", right), ("correct", right)):
-        facts[0, SESSION_FACTS.index(name)] = value
+        facts[0, EPISODE_FACTS.index(name)] = value
     return facts
 
 
@@ -63,7 +63,7 @@ def step(monkeypatch):
         "entropy": {k: [1.0] * len(v) for k, v in SAID.items()},
         "responses": SAID,
         FACTS: {k: facts_of(k) for k in KEYS},
-        TEACHERS: {k: teacher_column(TAUGHT.get(k, ())) for k in KEYS},
+        TEACHERS: {k: teacher_column(SPANS.get(k, ())) for k in KEYS},
     }
 
     def run(config, loss="rltf_ppo", **before):
@@ -125,7 +125,7 @@ def config(attempt=None, **teacher):
     )
 
 
-def test_each_taught_token_has_its_teachers_log_prob(step):
+def test_each_token_with_a_teacher_has_its_teachers_log_prob(step):
     batch, written, metrics = step(config())
     # token + tokens before it: (6 + 2, 7 + 3) behind x_T = (2, 3), (8 + 1, 9 + 2) behind (4,)
     assert written["rltf_teacher_places"] == [[1, 2], [], [0, 1], []]
@@ -166,7 +166,7 @@ def test_the_mean_divergence_is_of_the_rows_that_are_updated(step):
 
 
 @pytest.mark.parametrize(("dropped", "share"), [(0, 1 / 4), (1, 3 / 6)])
-def test_sessions_of_a_group_that_verl_drops_are_lost(step, dropped, share):
-    """Of two groups of two, three sessions are there."""
+def test_episodes_of_a_group_that_verl_drops_are_lost(step, dropped, share):
+    """Of two groups of two, three episodes are there."""
     _, _, metrics = step(config(), **{"rollout_failure/evicted_samples": dropped})
     assert metrics["rltf/session/lost_share"] == pytest.approx(share)

@@ -1,4 +1,4 @@
-"""One judge runtime for a whole job: four worker processes, 1000 sessions, a judge of which a fifth
+"""One judge runtime for a whole job: four worker processes, 1000 episodes, a judge of which a fifth
 goes wrong.
 """
 
@@ -51,7 +51,7 @@ def _cluster():
 
 
 class Worker:
-    """Plays sessions as an agent-loop worker does: all at once."""
+    """Plays episodes as an agent-loop worker does: all at once."""
 
     def __init__(self, options: dict) -> None:
         provider = make_provider("judge", **options)
@@ -59,7 +59,7 @@ class Worker:
         self._parts = parts_with(EchoEnv(), provider, feedback).open(JobGateway)
 
     async def play(self, sessions: range) -> Counter[str]:
-        """How the sessions went."""
+        """How the episodes went."""
         return Counter(await asyncio.gather(*(self._play(i) for i in sessions)))
 
     async def _play(self, session: int) -> str:
@@ -76,7 +76,7 @@ class Worker:
         return episode.turns[0].feedback.provider
 
 
-def test_no_session_is_lost_and_the_budget_holds_across_workers() -> None:
+def test_no_episode_is_lost_and_the_budget_holds_across_workers() -> None:
     server = JudgeServer(
         latency=lambda rng: rng.uniform(0, 0.1),
         fault_share=FAULT_SHARE,

@@ -22,7 +22,7 @@ SETTINGS = [
     "rltf.feedback.provider=flaky",
     "rltf.feedback.guard.action=none",
     "rltf.feedback.acknowledge_leaks=true",
-    # so that the policy gradient is not 0 where all sessions fare alike
+    # so that the policy gradient is not 0 where all episodes fare alike
     "rltf.attempt.estimator=none",
     f"trainer.total_training_steps={STEPS}",
     "trainer.save_freq=1",
@@ -63,9 +63,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
 def test_the_teacher_is_the_policy_before_the_update_given_the_feedback(
     run: runs.Run, step: int
 ) -> None:
-    lessons, model = _lessons(run, step), _model(run, step - 1)
-    assert lessons
-    for x1, row in lessons:
+    inputs, model = _teacher_inputs(run, step), _model(run, step - 1)
+    assert inputs
+    for x1, row in inputs:
         with torch.no_grad():
             teacher = _log_probs(model, x1, row["responses"])
         ids, said = row["rltf_teacher_ids"].long(), row["rltf_teacher_log_probs"]
@@ -78,23 +78,23 @@ def test_the_teacher_is_the_policy_before_the_update_given_the_feedback(
 def test_only_first_attempts_with_feedback_have_a_teacher(run: runs.Run, step: int) -> None:
     record = _record(run, step)
     assert any(record["padding"])
-    taught = {id(row) for _, row in _lessons(run, step, record)}
+    taught = {id(row) for _, row in _teacher_inputs(run, step, record)}
     for row in record["rows"]:
         expected = len(row["responses"]) if id(row) in taught else 0
         assert row["rltf_teacher_ids"].shape == (expected, TOP_K)
         assert row["rltf_teacher_log_probs"].shape == (expected, TOP_K + 1)
         assert row["rltf_teacher_places"].tolist() == list(range(expected))
-    sessions = {
+    episodes = {
         key.rsplit("_", 1)[0]
         for key, padding in zip(record["keys"], record["padding"], strict=True)
         if not padding
     }
-    assert 0 < len(taught) < len(sessions), "feedback for some sessions, not for others"
+    assert 0 < len(taught) < len(episodes), "feedback for some sessions, not for others"
     assert run.metrics()[step - 1]["data"]["rltf/logit_distill/session_share"] == len(taught) / len(
-        sessions
+        episodes
     )
     assert record["settings"]["rltf_logit_tokens"] == sum(
-        len(row["responses"]) for _, row in _lessons(run, step)
+        len(row["responses"]) for _, row in _teacher_inputs(run, step)
     )
 
 
@@ -128,7 +128,7 @@ def test_the_step_of_the_weights_is_the_gradient_of_the_written_out_loss(
             loss = loss - (row["advantages"] * own.squeeze(-1)).sum()
     assert loss != 0
     divergence, tokens = 0.0, 0
-    for x1, row in _lessons(run, step, record) if step > 1 else []:
+    for x1, row in _teacher_inputs(run, step, record) if step > 1 else []:
         with torch.no_grad():
             teacher = _log_probs(before, x1, row["responses"])
         student = _log_probs(before, row["prompts"], row["responses"])
@@ -171,10 +171,10 @@ def _record(run: runs.Run, step: int) -> dict[str, Any]:
     return record
 
 
-def _lessons(
+def _teacher_inputs(
     run: runs.Run, step: int, record: dict[str, Any] | None = None
 ) -> list[tuple[torch.Tensor, dict]]:
-    """(x_1, row of the first attempt) of every session that has both, found without the code under
+    """(x_1, row of the first attempt) of every episode that has both, found without the code under
     test.
     """
     record = record or _record(run, step)

@@ -15,9 +15,9 @@ from tests.e2e.teacher.test_sd_logit_e2e import (
     SETTINGS,
     TEMPERATURE,
     TOP_K,
-    _lessons,
     _model,
     _record,
+    _teacher_inputs,
 )
 from tests.e2e.teacher.test_sd_logit_e2e import _log_probs as log_probs
 from tests.e2e.teacher.test_sd_logit_e2e import _outcomes as outcomes
@@ -90,9 +90,9 @@ def test_it_speaks_with_its_own_weights_at_the_teachers_prompt(run: tuple[str, r
     kind, made = run
     for step in range(2, STEPS + 1):
         record = _record(made, step)
-        lessons = _lessons(made, step, record)
-        assert lessons
-        for x1, row in lessons[:6]:
+        inputs = _teacher_inputs(made, step, record)
+        assert inputs
+        for x1, row in inputs[:6]:
             expected = teacher(made, kind, step, x1, row["responses"])
             live = teacher(made, "policy", step, x1, row["responses"])
             assert (expected - live).abs().max() > 1e-3, "the weights have moved"
@@ -110,24 +110,24 @@ def test_it_speaks_with_its_own_weights_at_the_teachers_prompt(run: tuple[str, r
 def test_gate_and_brakes_weigh_the_tokens(run: tuple[str, runs.Run]) -> None:
     kind, made = run
     for step in range(2, STEPS + 1):
-        lessons = _lessons(made, step)
-        weights = torch.cat([row["rltf_teacher_weights"] for _, row in lessons])
+        inputs = _teacher_inputs(made, step)
+        weights = torch.cat([row["rltf_teacher_weights"] for _, row in inputs])
         if kind == "ema":
             assert torch.equal(weights, torch.ones_like(weights))
             continue
         told = made.metrics()[step - 1]["data"]
         assert told["rltf/logit_distill/token_weight"] == pytest.approx(float(weights.mean()))
         if kind == "base":  # the provider tells wrong answers, and some right ones, of it
-            taught = [row for _, row in lessons if row["rltf_teacher_weights"].any()]
+            taught = [row for _, row in inputs if row["rltf_teacher_weights"].any()]
             assert taught
             assert all(not row["advantages"].any() for row in taught)
         else:
             gaps = []
-            for x1, row in lessons:
+            for x1, row in inputs:
                 at = row["responses"][:, None]
                 said = teacher(made, kind, step, x1, row["responses"]).gather(-1, at)[:, 0]
                 gaps.append(said - row["old_log_probs"])
-            entropy = torch.cat([_entropy(made, step, *lesson) for lesson in lessons])
+            entropy = torch.cat([_entropy(made, step, *one) for one in inputs])
             sure = (-entropy).exp()
             expected = torch.cat(gaps).sigmoid() * sure / sure.mean()
             torch.testing.assert_close(weights, expected, rtol=1e-3, atol=1e-4)

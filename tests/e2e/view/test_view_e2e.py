@@ -1,4 +1,4 @@
-"""The viewer in a real browser: light and dark, desktop and phone, 10 and 10 000 sessions, hostile
+"""The viewer in a real browser: light and dark, desktop and phone, 10 and 10 000 episodes, hostile
 text, keyboard.
 """
 
@@ -17,18 +17,18 @@ from tests.support.log_records import HINT, HOSTILE, LEAKY, line, records, turn
 pytestmark = pytest.mark.e2e
 
 
-def session(said: str) -> tuple:
+def episode(said: str) -> tuple:
     hint = type(HINT)(said, "judge", leak=said, original=said)
     return turn("1", hint, text=said), turn("42", parent=0, text=f"{said}!", stop="solved")
 
 
 TEXTS = [text[:20_000] for text in HOSTILE]
 """Hostile texts that the page holds in full."""
-SESSIONS = [
+EPISODES = [
     (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon")),
     (turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="the guard"),),
     line("42", "1"),
-    *map(session, TEXTS),
+    *map(episode, TEXTS),
 ]
 """At positions 0, 1, 2; the hostile ones from 3 on."""
 DIFFERENCE = "modules['session/diff'].difference"
@@ -36,9 +36,9 @@ DIFFERENCE = "modules['session/diff'].difference"
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """Number of ordinary sessions -> page."""
+    """Number of ordinary episodes -> page."""
     folder = tmp_path_factory.mktemp("pages")
-    few = records(folder / "log", SESSIONS, question=HOSTILE[0])
+    few = records(folder / "log", EPISODES, question=HOSTILE[0])
     for record, text in zip(few[3:], TEXTS, strict=True):  # as logs of old versions have it
         record["turns"][0]["feedback"] |= {"text": text, "leak": text, "original": text}
     few += records(folder / "val", [line("1", "42")], validate=True)
@@ -51,7 +51,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 
 def ordinary(num: int, model: dict) -> list[dict]:
-    """Sessions of a kilobyte or two; one in a hundred says `needle`."""
+    """Episodes of a kilobyte or two; one in a hundred says `needle`."""
     rng, made = random.Random(0), []
     for i in range(num):
         record = copy.deepcopy(model) | {"step": 2 + i // 48, "index": i, "uid": f"u{i}"}
@@ -87,9 +87,9 @@ def test_it_fits(tab, num: int, size: str, scheme: str) -> None:
         one.show(place)
         assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
     one.show("list")
-    assert one.count() == num + len(SESSIONS) + 1
+    assert one.count() == num + len(EPISODES) + 1
     one.filter("outcome", "fixed")
-    assert one.count() == num + len(SESSIONS) + 1 - 2
+    assert one.count() == num + len(EPISODES) + 1 - 2
     one.filter("text", "NEEDLE")
     assert one.count() == (100 if num == 10_000 else 1)
     assert one.page.locator(".row").count() < 40
@@ -166,7 +166,7 @@ def test_the_keyboard(tab) -> None:
     assert one.page.locator("#filters [name=text]").input_value() == "j/k"
     assert one.count() == 0
     one.page.get_by_role("button", name="Clear").click()
-    one.until(f"modules.state.state.listed.length === {10 + len(SESSIONS) + 1}")
+    one.until(f"modules.state.state.listed.length === {10 + len(EPISODES) + 1}")
     keys.press("Escape")
     assert one.page.evaluate(focused) == "rows"
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
@@ -203,11 +203,11 @@ def test_order_and_filters_of_the_list(tab) -> None:
     assert one.count() == 10
     one.filter("from", "")
     one.filter("to", "1")
-    assert one.count() == len(SESSIONS) + 1
+    assert one.count() == len(EPISODES) + 1
     one.filter("event", "withheld")
     assert one.count() == 1
     one.page.get_by_role("button", name="Clear").click()
-    one.until(f"modules.state.state.listed.length === {10 + len(SESSIONS) + 1}")
+    one.until(f"modules.state.state.listed.length === {10 + len(EPISODES) + 1}")
 
 
 def test_a_tree_and_what_was_withheld(tab) -> None:
@@ -235,7 +235,7 @@ def test_a_screen_reader_finds_its_way(tab) -> None:
     for role in ("banner", "navigation", "main", "search", "listbox"):
         assert one.page.get_by_role(role).count() == 1, role
     assert one.page.locator("#rows [role=option]").first.get_attribute("aria-setsize") == str(
-        10 + len(SESSIONS) + 1
+        10 + len(EPISODES) + 1
     )
     assert "branches:" in one.page.locator("#rows [role=option]").first.get_attribute("aria-label")
     names = (
@@ -249,7 +249,7 @@ def test_a_screen_reader_finds_its_way(tab) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_click_on_a_curve_lists_the_sessions_of_that_step(tab, size: str) -> None:
+def test_a_click_on_a_curve_lists_the_episodes_of_that_step(tab, size: str) -> None:
     one = tab(size=size)
     box = one.page.locator("figure svg").first.bounding_box()
     one.page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 50)

@@ -26,11 +26,11 @@ class Run:
         self.folder, self.log = folder, folder / "checkpoints" / "episodes"
         self.steps: list[tuple[int, dict]] = []
 
-    def play(self, step: int, *sessions, **metrics: float) -> None:
+    def play(self, step: int, *episodes, **metrics: float) -> None:
         """Metrics first: a page that finds a log without them looks for them again 30 s later."""
         self.steps.append((step, trained() | {"actor/loss": -0.1 * step} | metrics))
         write_metrics(self.folder / "metrics.jsonl", self.steps)
-        write(self.log, sessions, step=step)
+        write(self.log, episodes, step=step)
 
 
 @pytest.fixture
@@ -107,11 +107,11 @@ def test_a_resumed_run_takes_back_what_it_plays_again(opened) -> None:
 def test_hostile_texts_show_as_text(opened) -> None:
     (run,), tab = opened("sd")
     hint = [type(HINT)(text, "judge", leak=text, original=text) for text in TEXTS]
-    sessions = [
+    episodes = [
         (turn("1", own, text=text), turn("42", parent=0, text=text))
         for own, text in zip(hint, TEXTS, strict=True)
     ]
-    write(run.log, sessions, question=TEXTS[0], env=TEXTS[1])
+    write(run.log, episodes, question=TEXTS[0], env=TEXTS[1])
     rows = [row("attempt", 0, 1.0, TEXTS[0])]
     write_rows(run.log, 1, [{"step": 1, "uid": "u1-0", "session_id": 0, "rows": rows}])
     tab.until(f"modules.state.state.index?.step.length === {len(TEXTS)}")

@@ -1,4 +1,4 @@
-"""What sessions train, in a real browser: rows, tokens, their colours, the keyboard among them,
+"""What episodes train, in a real browser: rows, tokens, their colours, the keyboard among them,
 hostile token text.
 """
 
@@ -19,7 +19,7 @@ LEFT_OUT = "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Sessions: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6
+    """Episodes: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6
     odd numbers, 7 too long.
     """
     folder = tmp_path_factory.mktemp("tokens")
@@ -161,7 +161,7 @@ def test_colours_follow_the_chosen_number_and_have_a_legend(tab) -> None:
     one.until("document.querySelector('.scale') !== null")
     assert one.page.get_by_label(
         "log\u2011prob", exact=True
-    ).is_checked()  # kept from session to session
+    ).is_checked()  # kept from episode to episode
     assert one.page.evaluate(levels)[0][3:5] == ["t context", "t context"]
 
 
@@ -207,7 +207,7 @@ def test_hostile_tokens_show_as_text(tab) -> None:
     assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_rows_without_tokens_sessions_without_rows_and_odd_numbers(tab) -> None:
+def test_rows_without_tokens_episodes_without_rows_and_odd_numbers(tab) -> None:
     one = tab("session-2")
     assert texts(one, ".role") == ["attempt", "imitate"]
     assert "only means" in one.page.locator(".trains").inner_text()

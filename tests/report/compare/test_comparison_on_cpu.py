@@ -232,11 +232,11 @@ def test_sums_are_not_made_up_where_the_first_steps_were_erased(tmp_path):
     assert f"first_turn of {tmp_path / 'a.jsonl'} before step 2" in found.left_out
 
 
-def with_log(folder, accuracies, sessions, **place):
-    """A run with metrics and an episode log of as many training sessions per step."""
+def with_log(folder, accuracies, episodes, **place):
+    """A run with metrics and an episode log of as many training episodes per step."""
     run(folder / "metrics.jsonl", accuracies)
     for number in range(1, len(accuracies)):
-        write(folder / "checkpoints" / "episodes", sessions, step=number, **place)
+        write(folder / "checkpoints" / "episodes", episodes, step=number, **place)
     return folder
 
 

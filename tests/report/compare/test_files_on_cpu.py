@@ -39,7 +39,7 @@ def test_the_folder_of_a_run(tmp_path):
     (tmp_path / "sd" / "notes.jsonl").write_text('{"step": 3, "input": "x"}\n')
     found = one(tmp_path / "sd")
     assert found.series(ACC) == {0: 0.1, 1: 0.2}
-    assert found.log[1].sessions == 1
+    assert found.log[1].episodes == 1
 
 
 def test_verls_own_places(tmp_path, monkeypatch):

@@ -58,7 +58,7 @@ def test_everything_but_the_environment_s_fields_is_in_it(tmp_path):
     assert index["step"] == [1] * len(found)
 
 
-def test_blocks_are_found_by_their_first_session(tmp_path, monkeypatch):
+def test_blocks_are_found_by_their_first_episode(tmp_path, monkeypatch):
     found = records(tmp_path, [line(str(i)) for i in range(7)])
     monkeypatch.setattr(view, "BLOCK", 1 + len(json.dumps(found[0])))
     index, blocks = unpacked(page(found, "t"))
@@ -79,7 +79,7 @@ def test_problems_of_concatenated_datasets_are_told_apart(tmp_path):
 
 
 def test_what_the_list_is_filtered_by(tmp_path):
-    sessions = {
+    episodes = {
         "✗✓": (line("1", "42"), {"fixed"}),
         "✓": (line("42", stop="solved"), {"right at first"}),
         "✓✗": (line("42", "1"), {"right at first", "broken"}),
@@ -96,10 +96,10 @@ def test_what_the_list_is_filtered_by(tmp_path):
         "?": (line("?", stop="ungraded"), {"not graded"}),
         "✗?": (line("1", "?", stop="ungraded"), {"unsolved", "not graded"}),
     }
-    index, _ = unpacked(page(records(tmp_path, [turns for turns, _ in sessions.values()]), "t"))
-    assert index["verdicts"] == list(sessions)
+    index, _ = unpacked(page(records(tmp_path, [turns for turns, _ in episodes.values()]), "t"))
+    assert index["verdicts"] == list(episodes)
     names = [{name for k, name in enumerate(FLAGS) if bits >> k & 1} for bits in index["set"]]
-    assert names == [flags for _, flags in sessions.values()]
+    assert names == [flags for _, flags in episodes.values()]
 
 
 def test_what_is_trained_and_its_tokens_are_apart_from_what_was_said(tmp_path):
@@ -179,9 +179,9 @@ def test_a_number_that_a_browser_cannot_read(tmp_path):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_nowhere_in_the_markup(tmp_path, text):
     hint = type(HINT)(text, text, leak=text, original=text)
-    session = (turn(text, hint), turn(text, parent=0, stop="horizon", prompt=text))
+    episode = (turn(text, hint), turn(text, parent=0, stop="horizon", prompt=text))
     found, other = (
-        records(tmp_path, [session], question=text, env=text),
+        records(tmp_path, [episode], question=text, env=text),
         records(tmp_path / "plain", [line("1", "2")]),
     )
     with_rows(found[0], row("attempt", 0, 1.0, text))
@@ -245,8 +245,8 @@ def test_what_a_user_can_mend_is_one_line(tmp_path, log, out, told):
 @pytest.mark.parametrize(
     "lengths", [(5_000_000,), (1_000_000, 4_000_000), (250_000,) * 20, (40,) * 300, (100_000,) * 3]
 )
-def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
-    """5 MB in one session is what a browser does not lay out in minutes."""
+def test_what_the_page_holds_of_an_episode_is_bounded(lengths, tmp_path):
+    """5 MB in one episode is what a browser does not lay out in minutes."""
     said = [
         turn("1", parent=k - 1 if k else None, text=f"<{k}{'x' * n}{k}>")
         for k, n in enumerate(lengths)
@@ -254,7 +254,7 @@ def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
     found = records(tmp_path, [said], question="q" * 500)
     (shown,) = unpacked(page(found, "t"))[1]["block-0"]
     texts = [one["text"] for one in shown["turns"]]
-    assert sum(map(len, texts)) <= limits.MOST_SESSION + 300 * len(texts)
+    assert sum(map(len, texts)) <= limits.MOST_EPISODE + 300 * len(texts)
     for k, (length, text) in enumerate(zip(lengths, texts, strict=True)):
         assert text.startswith(f"<{k}")
         assert text.endswith(f"{k}>")
@@ -263,7 +263,7 @@ def test_what_the_page_holds_of_a_session_is_bounded(lengths, tmp_path):
             len(text) == whole
             or f"characters are not on this page: rltf inspect LOG --step {shown['step']}" in text
         )
-    if sum(lengths) < limits.MOST_SESSION - 10_000:
+    if sum(lengths) < limits.MOST_EPISODE - 10_000:
         assert "not on this page" not in "".join(texts)
     assert shown["question"] == "q" * 500
 
@@ -276,7 +276,7 @@ def test_what_the_page_holds_of_the_tokens_is_bounded(lengths, tmp_path):
     record["rows"].append({"parts": []})
     shown = unpacked(page([record], "t"))[1]["tokens-0"]
     assert shown.pop() is columns.pop() is None
-    assert sum(len(own["text"]) for own in shown) <= limits.MOST_SESSION_TOKENS
+    assert sum(len(own["text"]) for own in shown) <= limits.MOST_EPISODE_TOKENS
     for own, whole in zip(shown, columns, strict=True):
         gap = own.pop("left_out", {"at": len(own["text"]), "number": 0})
         at, number = gap["at"], gap["number"]
@@ -286,7 +286,7 @@ def test_what_the_page_holds_of_the_tokens_is_bounded(lengths, tmp_path):
             assert gap["note"] == (
                 f"[… {number} tokens are not on this page: rltf inspect LOG --step 3 prints them …]"
             )
-    if sum(lengths) <= limits.MOST_SESSION_TOKENS and max(lengths) <= limits.MOST_TOKENS:
+    if sum(lengths) <= limits.MOST_EPISODE_TOKENS and max(lengths) <= limits.MOST_TOKENS:
         assert shown == columns
 
 

@@ -31,12 +31,12 @@ from rltf_verl.adapters.training.logit_loss import (
     loss_with_logits,
 )
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
-from rltf_verl.adapters.training.teacher import Lesson, teacher_batch
+from rltf_verl.adapters.training.teacher import TeacherInput, teacher_batch
 from rltf_verl.config import RLTFConfig
 
 LENGTHS = [(5, 2, 7), (17, 7, 1), (0, 6, 12), (9, 3, 4), (0, 5, 8), (4, 4, 6)]
 """Lengths of (x_1, x_0, y) of each row; rows without x_1 have no teacher."""
-TEMPERATURE, LOGIT_WEIGHT, NUM_SESSIONS = 0.7, 2.5, 10.0
+TEMPERATURE, LOGIT_WEIGHT, NUM_EPISODES = 0.7, 2.5, 10.0
 
 
 def make_rows():
@@ -82,19 +82,19 @@ def ask(worker, rows, asked, **settings):
     """Every row's teacher columns, as the trainer would get them from all ranks; empty without a
     teacher.
     """
-    world, taught = dist.get_world_size(), [i for i, row in enumerate(rows) if len(row["x1"])]
-    lessons = [Lesson(i, 0, rows[i]["x1"], rows[i]["y"], torch.zeros(0)) for i in taught]
-    batch = teacher_batch(lessons, multiple=2 * world, temperature=TEMPERATURE, asked=asked)
+    world, asked_of = dist.get_world_size(), [i for i, row in enumerate(rows) if len(row["x1"])]
+    inputs = [TeacherInput(i, 0, rows[i]["x1"], rows[i]["y"], torch.zeros(0)) for i in asked_of]
+    batch = teacher_batch(inputs, multiple=2 * world, temperature=TEMPERATURE, asked=asked)
     tu.assign_non_tensor(batch, **settings)
     mine = worker.infer_batch(tu.chunk_tensordict(batch, world)[dist.get_rank()])
     parts = [None] * world
     names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else ("log_probs",)
     answers = zip(*(mine[name].unbind() for name in names), strict=True)
     dist.all_gather_object(parts, list(answers))
-    said = dict(zip(taught, [answer for part in parts for answer in part], strict=False))
+    said = dict(zip(asked_of, [answer for part in parts for answer in part], strict=False))
     if not asked.reads_logits:
         said = {i: (own[len(rows[i]["x1"]) - 1 : -1],) for i, (own,) in said.items()}
-    empty = tuple(column[:0] for column in said[taught[0]])
+    empty = tuple(column[:0] for column in said[asked_of[0]])
     return [said.get(i, empty) for i in range(len(rows))]
 
 
@@ -116,17 +116,17 @@ def update_batch(rows, said, asked):
         "temperature": TEMPERATURE,
         "distillation_use_topk": asked.reads_logits,
         "calculate_entropy": not asked.enabled,
-        DENOMINATOR: NUM_SESSIONS,
+        DENOMINATOR: NUM_EPISODES,
     }
     if asked.enabled:
         names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else (TEACHER_SAID,)
         tensors |= dict(zip(names, map(list, zip(*said, strict=True)), strict=True))
-        taught = [len(first) for first, *_ in said]
-        tensors[TEACHER_PLACES] = [torch.arange(n) for n in taught]
+        lengths = [len(first) for first, *_ in said]
+        tensors[TEACHER_PLACES] = [torch.arange(n) for n in lengths]
         tensors[TEACHER_WEIGHTS] = [
-            torch.full((n,), float(1 + i % 2)) for i, n in enumerate(taught)
+            torch.full((n,), float(1 + i % 2)) for i, n in enumerate(lengths)
         ]
-        settings |= {WEIGHT: LOGIT_WEIGHT, NUM_TOKENS: float(sum(taught))}
+        settings |= {WEIGHT: LOGIT_WEIGHT, NUM_TOKENS: float(sum(lengths))}
     columns = {name: ragged(values) for name, values in tensors.items()}
     images = [{} for _ in rows]  # as verl's own agent loops put beside text
     return tu.get_tensordict(columns | {"multi_modal_inputs": images}, settings)

@@ -3,20 +3,20 @@
 import pytest
 import torch
 
-from rltf_verl.algos.sessions import in_line
+from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, NamedOptions, RLTFConfig, TeacherConfig
-from rltf_verl.objectives.teacher import weigh_lessons
+from rltf_verl.objectives.teacher import weigh_teacher_tokens
 from rltf_verl.types import Role
 
-# Two groups of two sessions; in the first one is right at once, in the second none. Tokens of two
-# turns of each session, and of a row that no teacher sees.
-SESSIONS = in_line(
+# Two groups of two episodes; in the first one is right at once, in the second none. Tokens of two
+# turns of each episode, and of a row that no teacher sees.
+EPISODES = in_line(
     torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]),
     torch.tensor([[True, False], [True, True], [True, True], [True, True]]),
     torch.tensor([0, 0, 1, 1]),
 )
-SESSION = torch.tensor([0, 1, 1, 2, 2, 3, 3])
+EPISODE = torch.tensor([0, 1, 1, 2, 2, 3, 3])
 TURN = torch.tensor([0, 0, 1, 0, 1, 0, 1])
 PLACE = torch.tensor([0, 1, 2, 3, 4])
 GAP = torch.log(torch.tensor([2.0, 0.5, 3.0, 0.9, 1.0]))
@@ -28,9 +28,9 @@ def weighed(teacher, entropy=None, weight=1.0, **logit):
     batch = RowBatch(
         role=torch.full((7,), int(Role.ATTEMPT)),
         turn=TURN,
-        session=SESSION,
+        episode=EPISODE,
         lengths=torch.ones(7, dtype=torch.int64),
-        sessions=SESSIONS,
+        episodes=EPISODES,
         old_log_probs=tokens,
         sampler_log_probs=tokens,
     )
@@ -41,7 +41,9 @@ def weighed(teacher, entropy=None, weight=1.0, **logit):
         logit_distill=LogitDistillConfig(weight=weight, **logit),
     )
     coefficients = {"logit_distill": weight}
-    targets, weights = weigh_lessons(config, batch, targets, PLACE, GAP, entropy, coefficients)
+    targets, weights = weigh_teacher_tokens(
+        config, batch, targets, PLACE, GAP, entropy, coefficients
+    )
     return targets.advantages, weights
 
 
@@ -59,7 +61,7 @@ def test_routing_leaves_answers_without_a_teacher_alone():
 
 def test_the_solve_rate_is_that_of_the_group_at_the_turn():
     _, weights = weighed({"gate": "variance"})
-    # turn 0: 1/2 and 0; turn 1: only one session of the first group has one, and all are right
+    # turn 0: 1/2 and 0; turn 1: only one episode of the first group has one, and all are right
     assert weights.tolist() == [0.5, 0.5, 0.0, 0.0, 0.0]
 
 

@@ -1,4 +1,4 @@
-"""The sessions of a batch as they were played: lines or trees of turns, all of them in a few
+"""The episodes of a batch as they were played: lines or trees of turns, all of them in a few
 tensors.
 """
 
@@ -12,8 +12,8 @@ from rltf_verl.algos.shapes import require_shape
 
 
 @dataclass(frozen=True)
-class Sessions:
-    """S sessions of up to M turns each. In a line, turn m revises turn m − 1; in a tree, an earlier
+class EpisodeBatch:
+    """S episodes of up to M turns each. In a line, turn m revises turn m − 1; in a tree, an earlier
     one.
     """
 
@@ -26,7 +26,7 @@ class Sessions:
     parent: torch.Tensor
     """[S, M] int64: the turn that turn m revises, below m; −1 for a first turn."""
     group: torch.Tensor
-    """[S] int64 group of each session, 0..G−1."""
+    """[S] int64 group of each episode, 0..G−1."""
     graded: torch.Tensor = None  # type: ignore[assignment]
     """[S, M] R(x_0, y): rewards before shaping; left out, they are the rewards."""
     cut: torch.Tensor = None  # type: ignore[assignment]
@@ -35,13 +35,13 @@ class Sessions:
     """
     ungraded: torch.Tensor = None  # type: ignore[assignment]
     """[S, M] bool: turns without a verdict (`advantages.with_neutral_rewards`); left out, none."""
-    taught: torch.Tensor = None  # type: ignore[assignment]
+    has_teacher: torch.Tensor = None  # type: ignore[assignment]
     """[S, M] bool: turns whose attempt has a teacher; left out, none."""
 
     def __post_init__(self) -> None:
         s, m = self.rewards.shape
         nowhere = torch.zeros_like(self.valid)
-        flags = ("cut", "ungraded", "taught")
+        flags = ("cut", "ungraded", "has_teacher")
         for name, default in (("graded", self.rewards), *((flag, nowhere) for flag in flags)):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
@@ -60,8 +60,8 @@ def in_line(
     valid: torch.Tensor,
     group: torch.Tensor,
     correct: torch.Tensor | None = None,
-) -> Sessions:
-    """Sessions without branches.
+) -> EpisodeBatch:
+    """Episodes without branches.
 
     Args:
         rewards: [S, K] reward of each turn.
@@ -70,42 +70,44 @@ def in_line(
         correct: [S, K] bool; None is "reward above one half".
     """
     parent = torch.arange(-1, rewards.shape[1] - 1).expand(rewards.shape)
-    return Sessions(rewards, rewards > 0.5 if correct is None else correct, valid, parent, group)
+    return EpisodeBatch(
+        rewards, rewards > 0.5 if correct is None else correct, valid, parent, group
+    )
 
 
-def by_graded_rewards(sessions: Sessions) -> Sessions:
-    """The same sessions, rewarded by R(x_0, y) alone: what an answer is worth to the first
+def by_graded_rewards(episodes: EpisodeBatch) -> EpisodeBatch:
+    """The same episodes, rewarded by R(x_0, y) alone: what an answer is worth to the first
     prompt.
     """
-    return replace(sessions, rewards=sessions.graded)
+    return replace(episodes, rewards=episodes.graded)
 
 
-def depth(sessions: Sessions) -> torch.Tensor:
+def depth(episodes: EpisodeBatch) -> torch.Tensor:
     """[S, M] int64: 0-based number of the turn in its line (0 where not valid)."""
-    depths = torch.zeros_like(sessions.parent)
+    depths = torch.zeros_like(episodes.parent)
     for m in range(1, depths.shape[1]):
-        above = depths.gather(1, sessions.parent[:, m : m + 1].clamp(min=0)).squeeze(1)
-        depths[:, m] = torch.where(sessions.parent[:, m] >= 0, above + 1, 0)
-    return torch.where(sessions.valid, depths, 0)
+        above = depths.gather(1, episodes.parent[:, m : m + 1].clamp(min=0)).squeeze(1)
+        depths[:, m] = torch.where(episodes.parent[:, m] >= 0, above + 1, 0)
+    return torch.where(episodes.valid, depths, 0)
 
 
-def on_line(sessions: Sessions) -> torch.Tensor:
+def on_line(episodes: EpisodeBatch) -> torch.Tensor:
     """[S, M, M] bool: whether turn m (last) stands on the line from the first turn to turn n
     (middle).
     """
-    found = torch.eye(sessions.valid.shape[1], dtype=torch.bool) & sessions.valid.unsqueeze(2)
+    found = torch.eye(episodes.valid.shape[1], dtype=torch.bool) & episodes.valid.unsqueeze(2)
     for n in range(1, found.shape[1]):  # parents stand before their children
-        up, follows = sessions.parent[:, n].clamp(min=0), sessions.parent[:, n] >= 0
+        up, follows = episodes.parent[:, n].clamp(min=0), episodes.parent[:, n] >= 0
         above = found[torch.arange(found.shape[0]), up]
         found[:, n] |= above & follows.unsqueeze(1)
     return found
 
 
-def num_revisions(sessions: Sessions) -> torch.Tensor:
+def num_revisions(episodes: EpisodeBatch) -> torch.Tensor:
     """[S, M] int64: how many turns revise this one."""
-    has_parent = sessions.valid & (sessions.parent >= 0)
-    return torch.zeros_like(sessions.parent).scatter_add_(
-        1, sessions.parent.clamp(min=0), has_parent.long()
+    has_parent = episodes.valid & (episodes.parent >= 0)
+    return torch.zeros_like(episodes.parent).scatter_add_(
+        1, episodes.parent.clamp(min=0), has_parent.long()
     )
 
 
@@ -119,26 +121,26 @@ class Cohorts:
     """C."""
     lines: torch.Tensor
     """[S, M] int64: lines that could have reached this turn, whether or not they did: the group's
-    sessions, or the revisions of the attempt at which the tree branched."""
+    episodes, or the revisions of the attempt at which the tree branched."""
 
 
-def cohorts(sessions: Sessions) -> Cohorts:
+def cohorts(episodes: EpisodeBatch) -> Cohorts:
     """Turns of the same number, of the same group; below a branch, of the same branched attempt.
 
-    So every turn is compared with its siblings: the group's other sessions at the same turn, or, in
+    So every turn is compared with its siblings: the group's other episodes at the same turn, or, in
     a tree, the other revisions of the attempt that they share.
     """
-    num_sessions, num_turns = sessions.valid.shape
-    group_size = torch.bincount(sessions.group, minlength=sessions.num_groups)
-    anchor = sessions.group.unsqueeze(1).repeat(1, num_turns)
-    lines = group_size[sessions.group].unsqueeze(1).repeat(1, num_turns)
-    num_anchors = sessions.num_groups
-    children = num_revisions(sessions)
+    num_episodes, num_turns = episodes.valid.shape
+    group_size = torch.bincount(episodes.group, minlength=episodes.num_groups)
+    anchor = episodes.group.unsqueeze(1).repeat(1, num_turns)
+    lines = group_size[episodes.group].unsqueeze(1).repeat(1, num_turns)
+    num_anchors = episodes.num_groups
+    children = num_revisions(episodes)
     if bool((children > 1).any()):
-        _anchor_below_branches(sessions, children, anchor, lines)
-        num_anchors += num_sessions * num_turns
+        _anchor_below_branches(episodes, children, anchor, lines)
+        num_anchors += num_episodes * num_turns
     # Anchor and depth (0..M−1) as one number.
-    return Cohorts(anchor * num_turns + depth(sessions), num_anchors * num_turns, lines)
+    return Cohorts(anchor * num_turns + depth(episodes), num_anchors * num_turns, lines)
 
 
 def cohort_sums(
@@ -146,7 +148,7 @@ def cohort_sums(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Sum of the values of each turn's cohort, and how many there are; [S, M] float64 each.
 
-    In double precision, so that the order of sessions does not matter.
+    In double precision, so that the order of episodes does not matter.
     """
     require_shape(label=(where.label, tuple(values.shape)), valid=(valid, tuple(values.shape)))
     label, weight = where.label.reshape(-1), valid.reshape(-1).double()
@@ -164,34 +166,34 @@ def cohort_mean(values: torch.Tensor, where: Cohorts, members: torch.Tensor) -> 
     return (sums / counts.clamp(min=1)).to(values.dtype)
 
 
-def joined(sessions: Sessions) -> tuple[Cohorts, torch.Tensor]:
+def joined(episodes: EpisodeBatch) -> tuple[Cohorts, torch.Tensor]:
     """The group as one cohort, and [S, M] bool, which turns are in it: its first attempts and its
     refined answers.
 
     A refined answer is the last turn of a line of two or more; what stands between is compared with
     them, but moves no mean.
     """
-    num_turns = sessions.valid.shape[1]
-    size = torch.bincount(sessions.group, minlength=sessions.num_groups)[sessions.group]
-    label, lines = (each.unsqueeze(1).repeat(1, num_turns) for each in (sessions.group, size))
-    is_first = sessions.parent < 0
-    members = sessions.valid & (is_first | (num_revisions(sessions) == 0))
-    return Cohorts(label, sessions.num_groups, lines), members
+    num_turns = episodes.valid.shape[1]
+    size = torch.bincount(episodes.group, minlength=episodes.num_groups)[episodes.group]
+    label, lines = (each.unsqueeze(1).repeat(1, num_turns) for each in (episodes.group, size))
+    is_first = episodes.parent < 0
+    members = episodes.valid & (is_first | (num_revisions(episodes) == 0))
+    return Cohorts(label, episodes.num_groups, lines), members
 
 
 def _anchor_below_branches(
-    sessions: Sessions, children: torch.Tensor, anchor: torch.Tensor, lines: torch.Tensor
+    episodes: EpisodeBatch, children: torch.Tensor, anchor: torch.Tensor, lines: torch.Tensor
 ) -> None:
     """Below an attempt with several revisions, turns have that attempt in common and not the group;
     in place.
     """
-    row, num_turns = torch.arange(sessions.valid.shape[0]), sessions.valid.shape[1]
+    row, num_turns = torch.arange(episodes.valid.shape[0]), episodes.valid.shape[1]
     for m in range(1, num_turns):  # parents stand before their children
-        up, follows = sessions.parent[:, m].clamp(min=0), sessions.parent[:, m] >= 0
+        up, follows = episodes.parent[:, m].clamp(min=0), episodes.parent[:, m] >= 0
         branched = children[row, up] > 1
-        # Numbers of branched attempts follow those of the groups: one for each (session, turn).
+        # Numbers of branched attempts follow those of the groups: one for each (episode, turn).
         own_anchor = torch.where(
-            branched, sessions.num_groups + row * num_turns + up, anchor[row, up]
+            branched, episodes.num_groups + row * num_turns + up, anchor[row, up]
         )
         own_lines = torch.where(branched, children[row, up], lines[row, up])
         anchor[:, m] = torch.where(follows, own_anchor, anchor[:, m])

@@ -3,22 +3,22 @@
 import pytest
 import torch
 
-from rltf_verl.algos.sessions import Sessions, cohorts, depth, in_line, num_revisions
+from rltf_verl.algos.episodes import EpisodeBatch, cohorts, depth, in_line, num_revisions
 from tests.support.hand_cases import GROUP, HAND, REWARDS, TREES, VALID, line
 
 
-def compared(sessions):
-    """The cohorts as sets of (session, turn), without their labels."""
-    label, members = cohorts(sessions).label, {}
-    for s, m in sessions.valid.nonzero().tolist():
+def compared(episodes):
+    """The cohorts as sets of (episode, turn), without their labels."""
+    label, members = cohorts(episodes).label, {}
+    for s, m in episodes.valid.nonzero().tolist():
         members.setdefault(int(label[s, m]), set()).add((s, m))
     return sorted(members.values(), key=sorted)
 
 
 def test_a_line_counts_its_turns():
-    sessions = line([[0, 0, 0], [0], [0, 0]])
-    assert depth(sessions).tolist() == [[0, 1, 2], [0, 0, 0], [0, 1, 0]]
-    assert num_revisions(sessions).tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
+    episodes = line([[0, 0, 0], [0], [0, 0]])
+    assert depth(episodes).tolist() == [[0, 1, 2], [0, 0, 0], [0, 1, 0]]
+    assert num_revisions(episodes).tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
 
 
 def test_a_tree_counts_from_the_root_to_each_attempt():
@@ -50,11 +50,11 @@ def test_below_a_branch_a_turn_is_compared_with_its_siblings_only():
 
 
 def test_above_a_late_branch_turns_are_compared_across_the_group():
-    """Two sessions of 0 → 1 → (2, 3): the branch is at turn 1."""
+    """Two episodes of 0 → 1 → (2, 3): the branch is at turn 1."""
     parent = torch.tensor([[-1, 0, 1, 1], [-1, 0, 1, 1]])
     valid = torch.ones(2, 4, dtype=torch.bool)
-    sessions = Sessions(torch.zeros(2, 4), ~valid, valid, parent, torch.tensor([0, 0]))
-    assert compared(sessions) == [
+    episodes = EpisodeBatch(torch.zeros(2, 4), ~valid, valid, parent, torch.tensor([0, 0]))
+    assert compared(episodes) == [
         {(0, 0), (1, 0)},
         {(0, 1), (1, 1)},
         {(0, 2), (0, 3)},
@@ -64,7 +64,7 @@ def test_above_a_late_branch_turns_are_compared_across_the_group():
 
 def test_labels_of_different_groups_and_branches_never_meet():
     where = cohorts(
-        Sessions(
+        EpisodeBatch(
             *(
                 torch.cat([getattr(TREES, f)] * 2)
                 for f in ("rewards", "correct", "valid", "parent")
@@ -93,6 +93,6 @@ def test_correct_is_read_from_the_reward_unless_it_is_given():
     ],
 )
 def test_a_wrong_shape_names_the_argument_and_both_shapes(change, message):
-    fields = {name: getattr(HAND, name) for name in Sessions.__dataclass_fields__}
+    fields = {name: getattr(HAND, name) for name in EpisodeBatch.__dataclass_fields__}
     with pytest.raises(ValueError, match=message):
-        Sessions(**{**fields, **change})
+        EpisodeBatch(**{**fields, **change})

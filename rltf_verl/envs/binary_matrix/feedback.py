@@ -1,0 +1,77 @@
+"""What a program can say about a wrong grid of distances: which cells, in which direction, or what
+they should be.
+"""
+
+from __future__ import annotations
+
+from rltf_verl.envs.base import FeedbackLevel
+from rltf_verl.envs.binary_matrix.text import Cells, is_square
+
+NO_ANSWER = "No matrix was found in \\boxed{}."
+BAD_FORM = "All values are right, but write one row per line, with spaces between the numbers."
+NUMBERING = "Cells are named (row,column), counted from 1."
+
+
+def diagnosis(
+    cells: Cells | None, solution: list[list[int]], level: FeedbackLevel, compact: bool
+) -> str:
+    """What is wrong with an answer, in a line; see `BinaryMatrix.explain`.
+
+    Args:
+        cells: the answer as it was read; None: nobody can read it.
+        solution: the right one.
+        level: above `verdict`.
+        compact: a sign per cell, no words.
+    """
+    n, told = len(solution), _marks if compact else _sentences
+    if cells is not None and is_square(cells, n):
+        return told(cells, solution, level)
+    trouble = NO_ANSWER if cells is None else f"The answer is not a {n} by {n} matrix."
+    if level != "full":
+        return trouble
+    unread = told([[None] * n] * n, solution, level)
+    return unread if compact else f"{trouble} {unread}"
+
+
+def _sentences(cells: Cells, solution: list[list[int]], level: FeedbackLevel) -> str:
+    wrong = [
+        _say(f"({r},{c})", given, wanted, level)
+        for r, (given_row, wanted_row) in enumerate(zip(cells, solution, strict=True), start=1)
+        for c, (given, wanted) in enumerate(zip(given_row, wanted_row, strict=True), start=1)
+        if given != wanted
+    ]
+    if not wrong:  # the release refuses some forms of a right answer
+        return BAD_FORM
+    return f"{NUMBERING} Wrong cells: {'; '.join(wrong)}."
+
+
+def _say(cell: str, given: int | None, wanted: int, level: FeedbackLevel) -> str:
+    if level == "location":
+        return cell
+    if level == "full":
+        return f"{cell} should be {wanted}"
+    if given is None:
+        return f"{cell} is not a whole number"
+    return f"{cell} is too {'small' if given < wanted else 'large'}"
+
+
+def _marks(cells: Cells, solution: list[list[int]], level: FeedbackLevel) -> str:
+    rows = [
+        "".join(
+            _mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True)
+        )
+        for given_row, wanted_row in zip(cells, solution, strict=True)
+    ]
+    return "/".join(rows)
+
+
+def _mark(given: int | None, wanted: int, level: FeedbackLevel) -> str:
+    if level == "location":
+        return "=" if given == wanted else "x"
+    if given is None:
+        sign = "?"
+    elif given == wanted:
+        sign = "="
+    else:
+        sign = "<" if given < wanted else ">"
+    return f"{sign}{wanted}" if level == "full" else sign

@@ -1,0 +1,40 @@
+"""What a program can say about a wrong answer, whatever the task."""
+
+from __future__ import annotations
+
+import re
+
+from rltf_verl.types import Grade
+
+NO_ANSWER = "No answer was found in \\boxed{}."
+SHOWN = 200
+"""Characters of an attempt's answer that are quoted back to it."""
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+
+
+def reading(grade: Grade) -> str:
+    """How the answer was read, and what it scores."""
+    if not grade.parsed:
+        return NO_ANSWER
+    if grade.error is not None:
+        return "Your answer could not be scored."
+    shown = grade.parsed if len(grade.parsed) <= SHOWN else f"{grade.parsed[:SHOWN]}…"
+    told = f"Your answer was read as {shown!r} and scores {grade.score or 0.0:.2g} of 1."
+    return told if grade.format_ok else f"Put the final answer in \\boxed{{}}. {told}"
+
+
+def shape(answer: str) -> str:
+    """What an answer looks like, without a word of it."""
+    number = _NUMBER.fullmatch(answer.strip())
+    if number:
+        return "a number that is not whole" if number[1] else "a whole number"
+    lines = answer.strip().splitlines()
+    if len(lines) > 1:
+        return f"{len(lines)} lines long"
+    words = len(answer.split())
+    return (
+        "one word or expression without blanks"
+        if words == 1
+        else f"one line of {words} words or symbols"
+    )

@@ -1,0 +1,35 @@
+"""Find the answer in a text: in a box, in a tag, else the last line."""
+
+from __future__ import annotations
+
+import re
+
+from rltf_verl.envs.text.boxed import last_box
+
+_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
+_TEXT = re.compile(r"\s*\\(?:text|mathrm|mathtt|texttt)\s*\{(.*)\}\s*", re.DOTALL)
+
+
+def said_answer(text: str) -> tuple[str, bool]:
+    """The answer, empty if there is none, and whether it stands where it should."""
+    box = last_box(text)
+    if box is not None:
+        wrapped = _TEXT.fullmatch(box)
+        return (wrapped[1] if wrapped else box).strip(), True
+    tagged = _last_tagged(text)
+    if tagged is not None:
+        return tagged.strip(), True
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (lines[-1] if lines else ""), False
+
+
+def _last_tagged(text: str) -> str | None:
+    """What stands in the last `<answer>…</answer>`; None if no such tag is closed."""
+    start: int | None = None
+    found: slice | None = None
+    for tag in _TAG.finditer(text):
+        if not tag[1] and start is None:
+            start = tag.end()
+        elif tag[1] and start is not None:
+            start, found = None, slice(start, tag.start())
+    return None if found is None else text[found]
