@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import NoReturn, TypeVar
+
+T = TypeVar("T")
 
 MODULES = (
     ("adapters.", "adapters.doctor.", "judge_probe>judge probes>process"),
@@ -109,6 +111,13 @@ ADVICE = {
 }
 """What to do where a name has more than moved."""
 
+FIELDS = {
+    "RowBatch.session": "episode",
+    "RowBatch.sessions": "episodes",
+    "EpisodeBatch.taught": "has_teacher",
+}
+"""What objectives and baselines of users read of a batch, and its name now."""
+
 
 def moved() -> Iterator[tuple[str, str]]:
     """Old and new path of every module and name, without `rltf_verl.`."""
@@ -137,3 +146,15 @@ def tell_lost_names(module: str) -> None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     vars(sys.modules[module])["__getattr__"] = lost
+
+
+def tell_lost_fields(owner: type[T]) -> type[T]:
+    """Let a class that lost fields (`FIELDS`) say so; a decorator."""
+
+    def lost(_: object, name: str) -> NoReturn:
+        path = f"{owner.__name__}.{name}"
+        now = f"is now {owner.__name__}.{FIELDS[path]}" if path in FIELDS else "does not exist"
+        raise AttributeError(f"{path} {now}")
+
+    owner.__getattr__ = lost  # type: ignore[attr-defined]
+    return owner

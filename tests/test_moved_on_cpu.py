@@ -1,12 +1,15 @@
 """Every module and name of an earlier version says what it is called now."""
 
+import copy
 import importlib
 import importlib.util
+import pickle
 import re
 
 import pytest
 
-from rltf_verl.moved import MODULES, NAMES, moved
+from rltf_verl.moved import FIELDS, MODULES, NAMES, moved
+from tests.support.golden_batch import batch
 
 TABLE = dict(moved())
 OLD_MODULES = {
@@ -52,3 +55,14 @@ def test_other_names_fail_as_ever() -> None:
     with pytest.raises(AttributeError, match="no attribute 'rowz'"):
         imported("rltf_verl.episode.rows", "rowz")
     assert importlib.util.find_spec("rltf_verl.envs.boxes") is None
+
+
+@pytest.mark.parametrize("old", FIELDS)
+def test_a_field_that_moved_says_so(old: str) -> None:
+    name, _, field = old.partition(".")
+    rows = copy.deepcopy(pickle.loads(pickle.dumps(batch())))
+    owner = {"RowBatch": rows, "EpisodeBatch": rows.episodes}[name]
+    with pytest.raises(AttributeError, match=f"^{old} is now {name}.{FIELDS[old]}$"):
+        getattr(owner, field)
+    assert hasattr(owner, FIELDS[old])
+    assert not hasattr(owner, "sezzions")

@@ -10,13 +10,14 @@ import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.shapes import require_shape
-from rltf_verl.moved import tell_lost_names
+from rltf_verl.moved import tell_lost_fields, tell_lost_names
 from rltf_verl.types import SAMPLED
 
 BLOCK = 1 << 16
 """Tokens that are looked up at a time."""
 
 
+@tell_lost_fields
 @dataclass(frozen=True)
 class RowBatch:
     """L tokens: the responses of N rows of S episodes, one row after the other. Padding rows of the
