@@ -24,6 +24,7 @@ from benchmarks.leak_texts.files import read_folder
 from benchmarks.leak_texts.hard import hard_rows
 from benchmarks.leak_texts.sets import all_sets
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.code import Code
 from rltf_verl.feedback.guard import find_leaks
 
 HEADER = ("environment", "texts", *LEAKS, "precision", "false positives", "ms/text")
@@ -101,9 +102,19 @@ def _measured(args: argparse.Namespace) -> Iterator[tuple[list[str], Sequence[La
         return
     some = hard_rows(args.seed) if args.hard else read_folder(args.folder)
     rows = [row for row in some if row.env_name.startswith(args.only)]
+    envs = {row.env_name: row.env for row in rows}
+    broken = {name: why for name, env in envs.items() if (why := trouble(env))}
+    for name, why in broken.items():
+        print(f"left out: {name}: {why}", file=sys.stderr)
+    rows = [row for row in rows if row.env_name not in broken]
     for name in (*dict.fromkeys(row.env_name for row in rows), "all"):
         scores = measure([(row.env, row.item) for row in rows if name in (row.env_name, "all")])
         yield folder_line(name, scores), [] if name == "all" else scores.wrong
+
+
+def trouble(env: Env) -> str | None:
+    """Why it cannot grade on this machine: `code` needs a sandbox."""
+    return env.trouble() if isinstance(env, Code) else None
 
 
 def main() -> None:

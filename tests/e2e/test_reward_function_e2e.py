@@ -153,10 +153,9 @@ def test_the_environment_and_the_template_of_the_docs(
     episodes = list(read_episodes(run.episodes))
     seconds = [turn["prompt"] for record in episodes for turn in record["turns"][1:]]
     assert seconds
+    pattern = r"3 times .*You said: .*\n(Too (small|large)|Write a number .*)\. Try again\."
     for prompt in seconds:
-        assert re.fullmatch(
-            r"3 times .*You said: .*\nYour product is wrong. Try again.", prompt, re.S
-        )
+        assert re.fullmatch(pattern, prompt, re.S)
     log = str(run.checkpoints)
     probed = json.loads(command("probe", "--log", log, "--json"))
     assert (probed["run"]["answer_tokens"], probed["run"]["sessions"]) == (runs.RESPONSE_LENGTH, 3)
