@@ -188,7 +188,13 @@ def test_the_reference_is_correct(reference: str) -> None:
             "x+1",
             "\\boxed{6}",
             "read as 6.",
-            "should be an expression in x, and yours is a whole number",
+            "should be an expression with letters, and yours is a whole number",
+        ),
+        (  # the B is the answer
+            "\\textbf{(B)}\\ 5",
+            "\\boxed{6}",
+            "read as 6.",
+            "should be an expression with letters, and yours is a whole number",
         ),
         (
             "\\text{Yes}",
