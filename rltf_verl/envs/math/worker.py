@@ -27,7 +27,7 @@ from sympy import (
 from sympy.core.relational import Equality, Relational
 
 _WORDS = re.compile(
-    r"\\?\$?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?"
+    r"(?:\\?\$)?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?"
 )
 
 

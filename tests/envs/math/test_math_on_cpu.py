@@ -203,6 +203,12 @@ def test_the_reference_is_correct(reference: str) -> None:
             "should be a word, and yours is a whole number",
         ),
         (
+            "2\\pi",
+            "\\boxed{\\pi}",
+            "read as \\pi.",
+            "It is an expression of numbers, as it should be",
+        ),
+        (
             "7",
             "\\boxed{\\sqrt{2}}",
             "read as \\sqrt{2}.",
