@@ -63,6 +63,7 @@ EXAMPLES = {
         "_ALONE": f"⟦only⟧ {A}",
         "_GROUP": f"the ⟦team⟧ of {A}",
     },
+    "envs.math.env": {"_WHOLE": "⟦-1\\,234⟧"},
     "envs.math.leaks": {
         "_NUMBER": "that is ⟦3 / 4⟧",
         "_CUE": "the ⟦answer is ⟧",

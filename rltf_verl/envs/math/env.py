@@ -7,9 +7,9 @@ GSM8K problems is left out here. `mode="strict"` (default) does what a human wou
 counts whatever braces stand elsewhere; without one, what follows the last "answer is" or "answer:";
 of a wrapped row whose prompt asks for `####` and for no box, what follows the last `####` counts
 before all of these; an answer that equals the reference letter for letter is right, also where
-math-verify cannot parse it; whole numbers are compared as numbers. `\text{}`, units and thousands
-separators are math-verify's business. And a training problem that is also a test problem is
-dropped.
+math-verify cannot parse it; whole numbers are compared as numbers, with separators of thousands or
+without. `\text{}` and units are math-verify's business. And a training problem that is also a test
+problem is dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ WHOLE = "a whole number"
 _TOLD = re.compile(r"\banswer(?:\s+is\b(?:\s*:)?|\s*[:=])\s*([^\n]+)", re.IGNORECASE)
 _BLANKS = re.compile(r"(?<!\w)\s+|\s+(?!\w)|(?<=\d)\s+(?=\d{3}(?!\d))")
 """Those that say nothing: at the edges of signs, and before thousands."""
-_WHOLE = re.compile(r"[+-]?(?:[0-9]{1,30}|[0-9]{1,3}(?:,[0-9]{3}){1,9})")
+_THOUSANDS = r"(?:,(?:\\!)?|\{,\}|\\[,;: ]|~)"
+r"""What math-verify takes for a product: `1\,234`."""
+_WHOLE = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:{_THOUSANDS}[0-9]{{3}}){{1,9}}|[0-9]{{1,30}})")
 
 
 class Math:
@@ -224,7 +226,7 @@ def _plainly(answer: str, reference: str) -> bool | None:
 
 def _whole(text: str) -> int | None:
     found = _WHOLE.fullmatch(text.strip().strip("$").strip())
-    return int(found[0].replace(",", "")) if found else None
+    return int(re.sub(r"[^0-9+-]", "", found[0])) if found else None
 
 
 def _place(problem: Problem) -> str:

@@ -81,6 +81,9 @@ def test_verdicts_of_the_release(case: dict) -> None:
         ("1 1/2", "\\boxed{11/2}", False, False),
         ("12", "\\boxed{1 2}", False, False),
         ("10000", "\\boxed{10 000}", True, False),
+        ("1234567", "\\boxed{1\\,234\\,567}", True, False),
+        ("1,\\!234", "\\boxed{1{,}234}", True, True),
+        ("1234", "\\boxed{12\\,34}", False, False),
         ("x + 1", "\\boxed{x+1}", True, True),
     ],
 )
