@@ -92,6 +92,13 @@ _PLAIN_SIGNS = {
 }
 MIN_PLAIN = 3
 """Characters from which on a reference that is no number counts wherever it stands."""
+_CHOICE = re.compile(r"\(?([A-HJ-Z])\)?\.?")
+"""A reference that names one of the choices in the question."""
+_CHOSEN = (
+    r"(?i:\b(?:(?:choose|pick|select)(?:\s+the)?|(?:answer|choice|option|it|that)(?:['’]s|\s+is|\s+(?:should|must)\s+be))"
+    r"\s+(?:(?:option|choice|answer|letter)\s+)?)[($*]{0,3}(LETTER)[)$*]{0,3}(?![\w'’-]|\s*[,/]|\s+or\b)"
+    r"|(?<!\w)(LETTER)[)$*]{0,3}\s+(?i:is|was)\s+(?i:the\s+)?(?i:right|correct|answer)(?![\w-])"
+)
 _DRESS = re.compile(r"\\[$!,;:]|\^\s*\{?\s*\\circ\s*\}?")
 _WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
 _UNIT = re.compile(rf"\s*{_WRAPPED.pattern}(?:\s*\^\s*\{{?\s*\d\s*\}}?)?\s*$")
@@ -207,6 +214,9 @@ def _expressions(question: str, reference: str, text: str) -> Iterator[Passage]:
         if fits and passage not in seen and (passage == words or passage not in question):
             seen.add(passage)
             yield start, end, passage
+    if choice := _CHOICE.fullmatch(words):
+        for found in re.finditer(_CHOSEN.replace("LETTER", choice[1]), text):
+            yield *found.span(found.lastindex or 0), words
     plain_question, _ = _plain_math(question)
     wanted, (plain, places) = _plain_math(words)[0], _plain_math(text)
     at = -1

@@ -274,6 +274,10 @@ def test_a_right_answer_is_told_so_at_every_level() -> None:
         ("\\text{Evelyn}", "The student with the greatest speed is EVELYN.", True),
         ("\\text{Evelyn}", "The student with the greatest speed is another.", False),
         ("10,\\!236", "The total should be 10236.", True),
+        ("C", "The correct option is (C).", True),
+        ("\\text{(C)}", "Choose option **C** instead.", True),
+        ("C", "C) is the right one, I think.", True),
+        ("C", "Choose A, B or C by what you found. Option B is too small; it is Carl's.", False),
     ],
 )
 @pytest.mark.parametrize("env", [STRICT, OFFICIAL], ids=["strict", "official"])
