@@ -63,8 +63,10 @@ EXAMPLES = {
         "_ALONE": f"⟦only⟧ {A}",
         "_GROUP": f"the ⟦team⟧ of {A}",
     },
+    "envs.math.env": {"_WHOLE": "⟦-1\\,234⟧"},
     "envs.math.leaks": {
         "_NUMBER": "that is ⟦3 / 4⟧",
+        "_IN_PARTS": "⟦3 sevenths⟧ of it",
         "_CUE": "the ⟦answer is ⟧",
         "_STOP": "12⟦. ⟧Then",
         "_IS_IT": "12⟦ is the correct⟧ one",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.envs.base import Env, FindsCandidates
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
+from rltf_verl.envs.knights_knaves.leaks_readings import assignments
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
@@ -312,6 +313,12 @@ def check_candidates(text: str) -> None:
             assert 0 <= candidate.start < candidate.end <= len(text)
 
 
+def test_a_text_with_many_lists_of_roles_takes_no_long_time() -> None:
+    start = time.process_time()
+    assert len(list(assignments("+" * 8_000, 3))) == 8_000 // 3  # `+++`: three who tell the truth
+    assert time.process_time() - start < 0.5  # 3 s if each list had the whole text searched again
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "hostile",
@@ -327,6 +334,8 @@ def check_candidates(text: str) -> None:
                 "knight: ",
                 "right ",
                 "1. ",
+                "+",
+                "hundred ",
             )
         ),
         *(word * 50_000 for word in (" ", "no ", "not ", "RD", ": ", "is ", "1. ", "3 steps ")),

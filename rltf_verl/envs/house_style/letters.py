@@ -7,14 +7,17 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from rltf_verl.envs.house_style.conventions import (
     AMOUNT,
     DATE,
+    KINDS,
     NAME,
     Conventions,
     Item,
+    Kind,
     Rule,
     holds,
 )
@@ -101,13 +104,26 @@ def broken_rules(text: str, item: Item, rule: Rule, house: str) -> list[str]:
     parts = own_parts(item, rule, house)
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     body = " ".join(lines[1:-1])
-    others = _WORD.findall(body.replace(parts["date"], " ").replace(parts["amount"], " "))
+    rest = body.replace(parts["date"], " ").replace(parts["amount"], " ")
     used = {word.lower() for word in _WORD.findall(text)} & set(rule["forbidden"])
     kept: Mapping[str, bool] = {
         "opening": lines[:1] == [parts["opening"]],
-        "date": holds(body, parts["date"]),
-        "amount": holds(body, parts["amount"]),
-        "words": not used and len(others) >= MIN_OTHER_WORDS,
+        "date": holds(body, parts["date"]) and not _holds_any(rest, DATE, item["date"]),
+        "amount": holds(body, parts["amount"]) and not _holds_any(rest, AMOUNT, item["amount"]),
+        "words": not used and len(_WORD.findall(rest)) >= MIN_OTHER_WORDS,
         "closing": len(lines) > 1 and lines[-1] == parts["closing"],
     }
     return [name for name, holds in kept.items() if not holds]
+
+
+def _holds_any(text: str, kind: Kind, item: Item) -> bool:
+    """Whether the item is there as somebody writes it: who tries several ways knows none."""
+    return any(form in text for form in _forms(kind.noun, tuple(item.items())))
+
+
+@lru_cache(maxsize=1024)  # a problem is graded for each attempt
+def _forms(noun: str, item: tuple[tuple[str, Any], ...]) -> frozenset[str]:
+    """All ways to write an item."""
+    kind = KINDS[noun]
+    rules = kind.rules("house") + kind.rules("practice")
+    return frozenset(kind.written(dict(item), rule) for rule in rules)

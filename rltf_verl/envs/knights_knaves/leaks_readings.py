@@ -94,9 +94,10 @@ _GROUP = re.compile(
 def assignments(text: str, num: int) -> Iterator[Assignment]:
     """Every reading of the encoded text that gives each of `num` people a role."""
     paired = (one for one in _paired(text, num) if not _NOT_TOLD.search(text, one.start, one.end))
+    backwards = BACKWARDS.search(text) is not None
     for found in (*_in_order(text, num), *paired):
         yield found
-        if BACKWARDS.search(text):
+        if backwards:
             yield found._replace(roles=found.roles[::-1])
     yield from _by_groups(text, num)
 

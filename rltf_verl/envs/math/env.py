@@ -7,9 +7,9 @@ GSM8K problems is left out here. `mode="strict"` (default) does what a human wou
 counts whatever braces stand elsewhere; without one, what follows the last "answer is" or "answer:";
 of a wrapped row whose prompt asks for `####` and for no box, what follows the last `####` counts
 before all of these; an answer that equals the reference letter for letter is right, also where
-math-verify cannot parse it; whole numbers are compared as numbers. `\text{}`, units and thousands
-separators are math-verify's business. And a training problem that is also a test problem is
-dropped.
+math-verify cannot parse it; whole numbers are compared as numbers, with separators of thousands or
+without, and words of four letters and more as words. `\text{}` and units are math-verify's
+business. And a training problem that is also a test problem is dropped.
 """
 
 from __future__ import annotations

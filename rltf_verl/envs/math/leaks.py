@@ -30,12 +30,25 @@ they do.
 """
 
 _NUMBER = re.compile(
-    r"(?<![\w.,^/])-?\s?(?:\d[\d,]*\d|\d)(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?(?![\w^]|[.,/]\d)"
-    r"|-?\\[dt]?frac\s*\{\s*-?\d+\s*\}\s*\{\s*\d+\s*\}|(?<![\w.,])\d+\s+over\s+\d+(?![\w])",
+    r"(?<![\w.,])-?\s?\d+\s+over\s+\d+(?![\w])"
+    r"|(?<![\w.,^/])-?\s?(?:\d[\d,]*\d|\d)(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?(?![\w^]|[.,/]\d)"
+    r"|-?\\[dt]?frac\s*\{\s*-?\d+\s*\}\s*\{\s*\d+\s*\}",
     re.ASCII,
 )
 _MINUS = re.compile(r"\b(?:minus|negative)(?=\s+\d)", re.IGNORECASE)
 _THOUSANDS = re.compile(r"\b(\d{1,3})\s+thousand(?:\s+(?:and\s+)?(\d{1,3}))?\b", re.IGNORECASE)
+_PARTS = {
+    **dict.fromkeys(("half", "halve"), 2),
+    "third": 3,
+    **dict.fromkeys(("quarter", "fourth"), 4),
+    "fifth": 5,
+    "sixth": 6,
+    "seventh": 7,
+    "eighth": 8,
+    "ninth": 9,
+    "tenth": 10,
+}
+_IN_PARTS = re.compile(rf"\b(\d{{1,3}})[\s-]+({'|'.join(_PARTS)})s?(?![\w-])", re.I | re.A)
 _FRACTION = re.compile(r"(-?)\\[dt]?frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(\d+)\s*\}", re.ASCII)
 _CUE = re.compile(
     r"(?:\b(?:answer|result|solution|value|total|sum|should|equals?|gets?|gives?|yields?|obtain|exactly|correct|actually"
@@ -79,6 +92,13 @@ _PLAIN_SIGNS = {
 }
 MIN_PLAIN = 3
 """Characters from which on a reference that is no number counts wherever it stands."""
+_CHOICE = re.compile(r"\(?([A-HJ-Z])\)?\.?")
+"""A reference that names one of the choices in the question."""
+_CHOSEN = (
+    r"(?i:\b(?:(?:choose|pick|select)(?:\s+the)?|(?:answer|choice|option|it|that)(?:['’]s|\s+is|\s+(?:should|must)\s+be))"
+    r"\s+(?:(?:option|choice|answer|letter)\s+)?)[($*]{0,3}(LETTER)[)$*]{0,3}(?![\w'’-]|\s*[,/]|\s+or\b)"
+    r"|(?<!\w)(LETTER)[)$*]{0,3}\s+(?i:is|was)\s+(?i:the\s+)?(?i:right|correct|answer)(?![\w-])"
+)
 _DRESS = re.compile(r"\\[$!,;:]|\^\s*\{?\s*\\circ\s*\}?")
 _WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
 _UNIT = re.compile(rf"\s*{_WRAPPED.pattern}(?:\s*\^\s*\{{?\s*\d\s*\}}?)?\s*$")
@@ -127,8 +147,9 @@ def undressed(reference: str) -> str:
 
 def _numbers(question: str, wanted: Fraction, text: str) -> Iterator[Passage]:
     shown = _in_digits(text)
-    ends = dict(number_spans(text))
-    known = {_value(m[0]) for m in _NUMBER.finditer(spell_digits(question))}
+    parts = _IN_PARTS.finditer(spell_digits(text))
+    ends = dict(number_spans(text)) | dict(m.span() for m in parts)
+    known = {_value(m[0]) for m in _NUMBER.finditer(_in_digits(question))}
     tells = wanted not in known and (abs(wanted) >= TELLING or wanted.denominator > 1)
     for found in _NUMBER.finditer(shown):
         start, end = found.span()
@@ -137,7 +158,7 @@ def _numbers(question: str, wanted: Fraction, text: str) -> Iterator[Passage]:
         if tells or _told(shown, start, end):
             yield (
                 start,
-                max(end, ends.get(start, end)),
+                max(end, ends.get(end - len(found[0].lstrip("- ")), end)),
                 re.sub(r"\s+over\s+", "/", found[0].strip()),
             )
 
@@ -167,6 +188,7 @@ def _worked_out(
 def _in_digits(text: str) -> str:
     """`text` of the same length with digits for numbers in words."""
     shown = spell_digits(text.replace("\N{MINUS SIGN}", "-"))
+    shown = _IN_PARTS.sub(lambda m: f"{m[1]}/{_PARTS[m[2].lower()]}".ljust(len(m[0])), shown)
     shown = _THOUSANDS.sub(lambda m: f"{m[1]}{m[2] or '0':0>3}".ljust(len(m[0])), shown)
     return _MINUS.sub(lambda m: "-".rjust(len(m[0])), shown)
 
@@ -192,9 +214,15 @@ def _expressions(question: str, reference: str, text: str) -> Iterator[Passage]:
         if fits and passage not in seen and (passage == words or passage not in question):
             seen.add(passage)
             yield start, end, passage
+    if choice := _CHOICE.fullmatch(words):
+        for found in re.finditer(_CHOSEN.replace("LETTER", choice[1]), text):
+            yield *found.span(found.lastindex or 0), words
     plain_question, _ = _plain_math(question)
     wanted, (plain, places) = _plain_math(words)[0], _plain_math(text)
-    at = plain.find(wanted) if len(wanted) >= MIN_PLAIN and wanted not in plain_question else -1
+    at = -1
+    if len(wanted) >= MIN_PLAIN and wanted not in plain_question:
+        forms = (wanted, wanted.upper(), wanted.capitalize()) if wanted.isalpha() else (wanted,)
+        at = max(map(plain.find, forms))
     if at >= 0 and words not in seen:
         start, end = places[at], places[at + len(wanted) - 1] + 1
         if not _goes_on(text[max(0, start - 1) : start + 1]) and not _goes_on(

@@ -9,7 +9,11 @@ from rltf_verl.envs.text.boxed import last_box
 _TOLD = re.compile(r"\banswer(?:\s+is\b(?:\s*:)?|\s*[:=])\s*([^\n]+)", re.IGNORECASE)
 _BLANKS = re.compile(r"(?<!\w)\s+|\s+(?!\w)|(?<=\d)\s+(?=\d{3}(?!\d))")
 """Those that say nothing: at the edges of signs, and before thousands."""
-_WHOLE = re.compile(r"[+-]?(?:[0-9]{1,30}|[0-9]{1,3}(?:,[0-9]{3}){1,9})")
+_THOUSANDS = r"(?:,(?:\\!)?|\{,\}|\\[,;: ]|~)"
+r"""What math-verify takes for a product: `1\,234`."""
+_WORD = re.compile(r"[^\W\d_]{4,}")
+"""Shorter ones may be products; to math-verify all are, so that Alice is Celia."""
+_WHOLE = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:{_THOUSANDS}[0-9]{{3}}){{1,9}}|[0-9]{{1,30}})")
 
 
 def said_answer(text: str) -> str | None:
@@ -22,13 +26,17 @@ def said_answer(text: str) -> str | None:
 
 
 def plainly_equal(answer: str, reference: str) -> bool | None:
-    """The verdict where it needs no algebra: the same text, or two whole numbers; else None."""
+    """The verdict where it needs no algebra: the same text, two words, or two whole numbers; else
+    None.
+    """
     if _BLANKS.sub("", answer) == _BLANKS.sub("", reference):
         return bool(answer.strip())
+    if _WORD.fullmatch(answer) and _WORD.fullmatch(reference):
+        return answer.casefold() == reference.casefold()
     ours, theirs = _whole(answer), _whole(reference)
     return None if ours is None or theirs is None else ours == theirs
 
 
 def _whole(text: str) -> int | None:
     found = _WHOLE.fullmatch(text.strip().strip("$").strip())
-    return int(found[0].replace(",", "")) if found else None
+    return int(re.sub(r"[^0-9+-]", "", found[0])) if found else None

@@ -27,7 +27,7 @@ from sympy import (
 from sympy.core.relational import Equality, Relational
 
 _WORDS = re.compile(
-    r"\\?\$?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?"
+    r"(?:\\?\$)?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?"
 )
 
 
@@ -96,4 +96,4 @@ def _kind_of_expression(found: Basic) -> str:
         return "a whole number" if whole else "a number that is not whole"
     if not found.free_symbols:
         return "an expression of numbers"
-    return f"an expression in {', '.join(sorted(str(symbol) for symbol in found.free_symbols))}"
+    return "an expression with letters"  # which ones would spell `June 20`, or the B of `(B) 5`

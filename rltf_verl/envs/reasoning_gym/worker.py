@@ -105,7 +105,7 @@ def score(task: str, params: str, entry: Any, answer: str) -> float:
         return 0.0
     if task in EXACT:
         return float(value >= 1.0)
-    return min(max(value, 0.0), 1.0)
+    return round(min(max(value, 0.0), 1.0), 9)  # of a sum of six sixths as well
 
 
 def holds(task: str, entry: dict[str, Any], answer: str) -> bool:

@@ -7,6 +7,7 @@ import re
 _BRACE = re.compile(r"[{}]")
 _BARE = re.compile(r"\\boxed\s+([a-zA-Z0-9]+)")
 _OPEN = re.compile(r"\\boxed\s*\{")
+_FILLED = re.compile(rf"{_OPEN.pattern}(?!\s*\}})")
 
 
 def extract_boxed(text: str) -> str:
@@ -44,14 +45,16 @@ def last_box(text: str) -> str | None:
     r"""What stands in the last `\boxed{`, up to its closing brace or the end of the text; None
     without a box.
 
-    Braces elsewhere in the text do not matter.
+    Braces elsewhere in the text do not matter. An empty box counts only where there is no other: an
+    answer may end with words of the prompt, "the final answer is within \boxed{}".
 
     >>> last_box(r"} is odd, so \boxed{\frac{1}{2}} }")
     '\\frac{1}{2}'
     """
-    start = max((box.end() for box in _OPEN.finditer(text)), default=None)
-    if start is None:
+    boxes = list(_FILLED.finditer(text)) or list(_OPEN.finditer(text))
+    if not boxes:
         return None
+    start = boxes[-1].end()
     depth = 1
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1

@@ -13,6 +13,7 @@ from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.judge.wire import Call, JudgeUnavailable
 from rltf_verl.prompts import render
 from rltf_verl.prompts.quote import defused, fence_around
+from rltf_verl.texts import without_thoughts
 
 WORDS = 150
 """Limit of a critique that the judge is told."""
@@ -88,9 +89,10 @@ class ScoringJudge:
                 reply = await self.judge.complete(Call(messages, seed + again))
             except JudgeUnavailable as error:
                 raise GradeUnavailable(error.cause) from None
-            score = read_score(reply.text, self._scale)
+            said = without_thoughts(reply.text)
+            score = read_score(said, self._scale)
             if score is not None:
-                before = reply.text[: list(_SCORE.finditer(reply.text))[-1].start()]
+                before = said[: list(_SCORE.finditer(said))[-1].start()]
                 return Scored(
                     score, parse_reply(before, marker="Critique:", words=WORDS, complete=True).text
                 )

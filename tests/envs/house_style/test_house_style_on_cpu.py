@@ -240,6 +240,8 @@ def test_the_guard_finds_answers_and_parts() -> None:
         (REPLY.replace("MAY.07", "MAY.071"), ["date"]),
         (REPLY.replace("1'249,50", "11'249,50"), ["amount"]),
         (REPLY.replace("50 USD", "50 USDs"), ["amount"]),
+        (REPLY.replace("MAY.07", "MAY.07, or 07-MAY-1998,"), ["date"]),
+        (REPLY.replace("50 USD", "50 USD ($1,249.50)"), ["amount"]),
         (REPLY.replace("1'249,50", "1249.50"), ["amount"]),
         (REPLY.replace("To Dana", "Dear Dana"), ["opening"]),
         (REPLY.rpartition("\n")[0], ["date", "amount", "words", "closing"]),

@@ -81,7 +81,13 @@ def test_verdicts_of_the_release(case: dict) -> None:
         ("1 1/2", "\\boxed{11/2}", False, False),
         ("12", "\\boxed{1 2}", False, False),
         ("10000", "\\boxed{10 000}", True, False),
+        ("1234567", "\\boxed{1\\,234\\,567}", True, False),
+        ("1,\\!234", "\\boxed{1{,}234}", True, True),
+        ("1234", "\\boxed{12\\,34}", False, False),
         ("x + 1", "\\boxed{x+1}", True, True),
+        ("Celia", "\\boxed{Alice}", False, True),  # a product of the same letters
+        ("Alice", "\\boxed{alice}", True, False),
+        ("ba", "\\boxed{ab}", True, True),
     ],
 )
 def test_what_a_human_would_say(reference: str, answer: str, strict: bool, official: bool) -> None:
@@ -188,13 +194,25 @@ def test_the_reference_is_correct(reference: str) -> None:
             "x+1",
             "\\boxed{6}",
             "read as 6.",
-            "should be an expression in x, and yours is a whole number",
+            "should be an expression with letters, and yours is a whole number",
+        ),
+        (  # the B is the answer
+            "\\textbf{(B)}\\ 5",
+            "\\boxed{6}",
+            "read as 6.",
+            "should be an expression with letters, and yours is a whole number",
         ),
         (
             "\\text{Yes}",
             "\\boxed{6}",
             "read as 6.",
             "should be a word, and yours is a whole number",
+        ),
+        (
+            "2\\pi",
+            "\\boxed{\\pi}",
+            "read as \\pi.",
+            "It is an expression of numbers, as it should be",
         ),
         (
             "7",
@@ -237,6 +255,9 @@ def test_a_right_answer_is_told_so_at_every_level() -> None:
         ("12", "You started with 12 apples. Recount.", False),
         ("12", "You started with 12 apples, and the result is 12.", True),
         ("\\frac{1}{2}", "You forgot to halve: it equals 0.5 here.", True),
+        ("\\frac{3}{7}", "The answer is 3 over 7.", True),
+        ("-\\frac{3}{7}", "You want minus three sevenths.", True),
+        ("\\frac{3}{7}", "You want 7 over 3, or three sevens.", False),
         ("-3", "The sum should be $-3$.", True),
         ("-3", "The sum should be \N{MINUS SIGN}3.", True),
         ("-3", "The sum should be $3$.", False),
@@ -253,8 +274,13 @@ def test_a_right_answer_is_told_so_at_every_level() -> None:
         ("15\\text{ cm}", "The side should be 15 cm long.", True),
         ("15\\text{ cm}^2", "The area should be $15$.", True),
         ("\\text{Evelyn}", "The student with the greatest speed is Evelyn.", True),
+        ("\\text{Evelyn}", "The student with the greatest speed is EVELYN.", True),
         ("\\text{Evelyn}", "The student with the greatest speed is another.", False),
         ("10,\\!236", "The total should be 10236.", True),
+        ("C", "The correct option is (C).", True),
+        ("\\text{(C)}", "Choose option **C** instead.", True),
+        ("C", "C) is the right one, I think.", True),
+        ("C", "Choose A, B or C by what you found. Option B is too small; it is Carl's.", False),
     ],
 )
 @pytest.mark.parametrize("env", [STRICT, OFFICIAL], ids=["strict", "official"])

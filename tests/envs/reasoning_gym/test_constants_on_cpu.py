@@ -59,3 +59,8 @@ def test_the_right_number_is_still_right():
 
 def test_a_task_whose_items_hold_fractions_is_kept():
     assert len(worker.generate("gsm_symbolic", "{}", 20, 12345, 0, 20)) == 20
+
+
+def test_a_right_answer_scores_one_whatever_its_parts_add_up_to() -> None:
+    entry = {"question": "", "answer": "a b c d e f", "metadata": {}}
+    assert worker.score("letter_jumble", "{}", entry, "a b c\nd e f") == 1.0  # 6 * (1 / 6) is less

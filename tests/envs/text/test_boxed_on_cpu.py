@@ -33,6 +33,8 @@ def test_extract_boxed_bare_word() -> None:
         ("\\boxed{1} then \\boxed {a{b}c} }", "a{b}c"),
         ("\\boxed{cut off", "cut off"),
         ("\\boxed{}", ""),
+        ("\\boxed{1}, which is within \\boxed{ }", "1"),
+        ("\\boxed{1} or \\boxed{", ""),
     ],
 )
 def test_last_box(text: str, inside: str | None) -> None:

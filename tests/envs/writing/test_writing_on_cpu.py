@@ -77,6 +77,9 @@ def test_an_empty_text_is_worth_nothing_and_asks_nobody() -> None:
 def test_a_reply_without_a_score_is_asked_for_again_and_then_there_is_no_verdict() -> None:
     with InThread(saying("great", "8")) as thread:
         assert env_of(thread.server.url).grade(PROBLEM, "Rain.").parsed == "8.00"
+    replies = ["<think>Say so:\nScore: 2\nOr was", "Score: 3</think>\nScore: 8"]
+    with InThread(JudgeServer(reply=lambda body: replies.pop(0))) as thread:  # thoughts score not
+        assert env_of(thread.server.url).grade(PROBLEM, "Rain.").parsed == "8.00"
     with (
         InThread(saying("11", "none")) as thread,
         pytest.raises(GradeUnavailable, match="no score in the reply, twice"),
