@@ -123,7 +123,7 @@ def _holds_any(text: str, kind: Kind, item: Item) -> bool:
 
 @lru_cache(maxsize=1024)  # a problem is graded for each attempt
 def _forms(noun: str, item: tuple[tuple[str, Any], ...]) -> frozenset[str]:
-    """All ways to write an item."""
+    """All ways to write an item, that of the question too."""
     kind = KINDS[noun]
     rules = kind.rules("house") + kind.rules("practice")
-    return frozenset(kind.written(dict(item), rule) for rule in rules)
+    return frozenset(kind.written(dict(item), rule) for rule in rules) | {kind.plain(dict(item))}
