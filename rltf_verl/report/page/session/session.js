@@ -79,6 +79,7 @@ function factsOf(record) {
   return el(
     "dl",
     { class: "facts" },
+    ...(record.context ?? []).flatMap((said) => fact(visible(said.role), textBox(said.content))),
     ...fact("question", textBox(record.question)),
     ...fact("reference", textBox(record.reference)),
     ...fact("uid", visible(record.uid)),
