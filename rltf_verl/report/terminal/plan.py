@@ -113,7 +113,7 @@ def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
 
 
 def _grade(out: Console, turn: Json) -> None:
-    read = "" if turn["parsed"] is None else f", read as {turn['parsed']}"
+    read = "" if turn["parsed"] is None else f", read as {_one(turn['parsed'])}"
     verdict = ("right" if turn["correct"] else "wrong") + read
     if turn["stop"] == "ungraded":
         verdict = "not graded"
