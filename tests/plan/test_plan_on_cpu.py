@@ -220,8 +220,10 @@ def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
 
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
     out = io.StringIO()
-    show_plan(planned(run("trainer.save_freq=-1")), Console(file=out, width=80))
+    words = ("trainer.save_freq=-1", "trainer.test_freq=1")
+    show_plan(planned(run(*words)), Console(file=out, width=80))
     lines = out.getvalue().splitlines()
+    assert "before the first step, every step and at the end: " in out.getvalue()
     assert max(map(len, lines)) <= 80
     assert lines[-1] == "this run can start; 1 warning"
     assert [line.split()[0] for line in lines if "trainer.save_freq=-1" in line] == ["warning"]
