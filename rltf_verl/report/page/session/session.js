@@ -24,7 +24,7 @@ function drawSession(record, id) {
   const title = el(
     "h2",
     { id: "episode-title", tabindex: -1 },
-    `${place} · session ${record.session_id}`,
+    `${place} · episode ${record.session_id}`,
   );
   state.shownId = id;
   document
