@@ -292,16 +292,16 @@ def test_the_list_by_what_is_trained(tab) -> None:
     options = one.page.locator("#filters [name=trains] option").all_text_contents()
     assert options == [
         "whatever it trains",
-        "tokens known (6)",
+        "tokens known (7)",
         "trains attempt (7)",
         "trains distill (2)",
         "trains imitate (1)",
     ]
     for value, number in (
         ("trains distill", 2),
-        ("tokens known", 6),
+        ("tokens known", 7),
         ("trains imitate", 1),
-        ("", 8),
+        ("", 9),
     ):
         one.filter("trains", value)
         assert one.count() == number
