@@ -86,7 +86,10 @@ class JudgeClient:
         key = endpoint.api_key()
         self._secrets = secrets_here([key])
         for name in LOGGERS:
-            logging.getLogger(name).addFilter(clean_log(self._secrets))
+            library = logging.getLogger(name)
+            library.addFilter(clean_log(self._secrets))
+            if library.level == logging.NOTSET:  # a line per request is for whoever asks for it
+                library.setLevel(logging.WARNING)
         self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
         self._base_url, self._may_say_nothing = endpoint.base_url, endpoint.may_say_nothing
         self._reply_bytes = reply_bytes
@@ -135,7 +138,8 @@ class JudgeClient:
         except BodyError as error:
             return Fault("bad_reply", self._secrets.quote(str(error)))
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
-            return Fault("connection", self._secrets.quote(f"{type(error).__name__}: {error}"))
+            what = f"{type(error).__name__}: {error}".rstrip(": ")
+            return Fault("connection", self._secrets.quote(what))
         if response.status_code >= 400:
             return self._status_fault(response.status_code, response.headers, text)
         return self._read(text)

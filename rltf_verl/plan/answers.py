@@ -70,9 +70,9 @@ def _candidates(env: Env, case: Case) -> Iterator[tuple[str, str]]:
     if solution.strip():
         yield "the dataset's worked solution", solution
     if reference.strip():
-        for form in FORMS:
-            if form not in asked:
-                yield form, _written(form, reference)
+        others = [form for form in FORMS if form not in asked]
+        for form in others if asked else reversed(others):  # asked for none: the plainest first
+            yield form, _written(form, reference)
 
 
 def _written(form: str, reference: str) -> str:

@@ -149,7 +149,12 @@ def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:
     rows = []
     for row in play.rows:
         parts = [
-            {"role": role, "turn": turn, "tokens": tokens, "advantage": advantage_of(role, config)}
+            {
+                "role": role,
+                "turn": turn,
+                "tokens": tokens,
+                "advantage": advantage_of(role, config, taught=bool(row.teachers)),
+            }
             for role, turn, tokens in parts_of_row(row, config)
         ]
         rows.append({"title": title({"parts": parts}, records), "parts": parts})

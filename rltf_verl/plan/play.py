@@ -97,7 +97,7 @@ async def played(
         session_id=0,
         validate=False,
         seed_of=lambda place: seeds.setdefault(place, len(seeds)),
-        group=_sibling(parts.config),
+        group=_sibling(parts.config, LATER["peer"] if right is None else right.text),
     )
     rows = await episode_rows(policy, case.messages, episode, parts.config)
     critics = [policy.asked[seeds[p]] for p in seeds if "/" in p and seeds[p] in policy.asked]
@@ -105,13 +105,13 @@ async def played(
     return Played(case, right, tried, episode, rows, critics, copies)
 
 
-def _sibling(config: RLTFConfig) -> Group | None:
+def _sibling(config: RLTFConfig, answer: str) -> Group | None:
     """Another episode that has solved the problem, where a teacher reads of it."""
     if not config.teaches or "sibling" not in config.teacher.sources:
         return None
     group = Group(2)
     group.ended(1)
-    group.graded(1, 1, LATER["peer"], correct=True)  # not by turn 1: feedback is asked for
+    group.graded(1, 1, answer, correct=True)  # not by turn 1: feedback is asked for
     return group
 
 

@@ -25,8 +25,21 @@ OF_LAST = {
 """`rltf.distill.baseline` -> what is subtracted from the distilled answer's reward."""
 
 
-def advantage_of(role: str, config: RLTFConfig) -> str:
-    """What a token of the role weighs."""
+NOTHING = ": these tokens train nothing"
+
+
+def advantage_of(role: str, config: RLTFConfig, *, taught: bool = False) -> str:
+    """What a token of the role weighs; `taught`: a teacher scores it too."""
+    own = _advantage(role, config)
+    if not taught:
+        return own
+    if config.teacher.gate == "magnitude":
+        return f"{own}, scaled by the teacher"
+    pull = f"{weight_of(config.logit_distill)} × {config.logit_distill.divergence} to the teacher"
+    return f"{own.removesuffix(NOTHING)}; logit_distill: {pull}"
+
+
+def _advantage(role: str, config: RLTFConfig) -> str:
     weight = {
         "attempt": config.attempt,
         "critique": config.critique,
@@ -36,7 +49,7 @@ def advantage_of(role: str, config: RLTFConfig) -> str:
     }.get(role)
     coefficient = None if weight is None else weight_of(weight)
     if coefficient in ("0", "0.0"):
-        return "0: these tokens train nothing"
+        return f"0{NOTHING}"
     rule = _rule(role, config)
     return rule if coefficient is None else f"{coefficient} × {rule}"
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rltf_verl.texts import printable
-from rltf_verl.types import Role
 
 MOST_TURNS, MOST_DEPTH = 4096, 400
 """An episode's; more would cost readers, which look at pairs of turns and go down branches, too
@@ -36,7 +35,6 @@ _INT = Kind("a whole number", lambda v: type(v) is int and -_WHOLE <= v < _WHOLE
 _NUMBER = Kind("a number", lambda v: type(v) is float or _INT.fits(v))
 _OBJECT = Kind("an object", lambda v: isinstance(v, dict))
 _SPLIT = Kind("train or val", lambda v: v in ("train", "val"))
-_ROLE = Kind("a role", lambda v: v in {role.name.lower() for role in Role})
 
 
 def _or_null(kind: Kind) -> Kind:
@@ -99,7 +97,7 @@ _FEEDBACK_TOO = {
 }
 _ROWS = {"step": _COUNT, "uid": _TEXT, "session_id": _INT, "rows": _list_of(_OBJECT)}
 _NUMBERS = ("advantage", "masked", "log_prob", "gap")
-_PART = {"role": _ROLE, "turn": _COUNT, "tokens": _COUNT} | dict.fromkeys(_NUMBERS, _NUMBER)
+_PART = {"role": _TEXT, "turn": _COUNT, "tokens": _COUNT} | dict.fromkeys(_NUMBERS, _NUMBER)
 _COLUMNS = {
     **dict.fromkeys(_NUMBERS, _list_of(_NUMBER)),
     "text": _list_of(_TEXT),

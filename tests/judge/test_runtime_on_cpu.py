@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rltf_verl.judge.client import LOGGERS
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.settings import JudgeSettings, Price
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
@@ -79,17 +80,25 @@ async def test_after_the_last_attempt_the_cause_says_what_to_change() -> None:
 async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog) -> None:
     monkeypatch.setenv("MY_KEY", "sk-mine-123")
     server = JudgeServer(key="sk-another")
-    with caplog.at_level(logging.DEBUG):
-        async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
-            with pytest.raises(
-                JudgeUnavailable, match=r"1 tries, lastly refused: HTTP 401.*correct the key in"
-            ) as info:
-                await runtime.complete(call())
+    for name in ("", *LOGGERS):
+        caplog.set_level(logging.DEBUG, name)
+    async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
+        with pytest.raises(
+            JudgeUnavailable, match=r"1 tries, lastly refused: HTTP 401.*correct the key in"
+        ) as info:
+            await runtime.complete(call())
     assert "sk-mine" not in str(info.value)
     assert info.value.__cause__ is None
     assert not [r for r in caplog.records if "sk-mine" in r.getMessage()]
     assert "sk-mine" not in repr(runtime.settings)
     assert len(server.bodies) == 1
+
+
+async def test_the_http_library_logs_no_line_per_request(caplog) -> None:
+    caplog.set_level(logging.INFO)
+    async with serving(JudgeServer()) as runtime:
+        await runtime.complete(call())
+    assert caplog.messages == []
 
 
 async def test_retry_after_is_honoured_by_all_calls() -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
 from rltf_verl.feedback.record import RecordedProvider
+from rltf_verl.judge.client import LOGGERS
 from rltf_verl.judge.pace import Pace
 from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
 from rltf_verl.judge.tokens import LONGEST_REPLY_TOKENS, TEMPLATE_TOKENS, guessed_tokens, possible
@@ -65,7 +66,8 @@ def written_in(folder: Path) -> str:
 
 
 async def test_a_storm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    for name in ("", *LOGGERS):
+        caplog.set_level(logging.DEBUG, name)
     with InThread(
         StormServer(latency=lambda rng: rng.uniform(0, 0.01), keep_bodies=False)
     ) as thread:

@@ -166,7 +166,8 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "reward function misspelt": (
         ["custom_reward_function.name=score"],
-        "reward.py has no 'score'; known: broken, compute_score, generous",
+        "reward.py has no 'score'; known: broken, compute_score, generous. (custom_reward_function."
+        "path and .name set it)",
     ),
     "reward file that is not there": (
         ["custom_reward_function.path=rewards.py"],

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 from rich.console import Console
@@ -16,10 +18,9 @@ from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
 from rltf_verl.plan.looking import look
 from rltf_verl.plan.making import make_plan
 from rltf_verl.plan.rules import advantage_of
-from rltf_verl.plan.stand_ins import LATER
 from rltf_verl.report.terminal.plan import show_plan
 from tests.support.commands import rltf
-from tests.support.plan_runs import GOOD, GROUPS
+from tests.support.plan_runs import GOOD, GROUPS, rows
 
 JUDGE = (
     "rltf/feedback=judge",
@@ -129,7 +130,8 @@ def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> No
     assert plan["refusals"] == []
     (turn,) = plan["problems"][0]["turns"]
     assert (turn["correct"], turn["stop"]) == (False, "horizon")
-    parts = [turn["prompt"].removesuffix("<assistant>"), "0 + 1 = 1\n", LATER["peer"]]
+    sibling = "A correct solution:\n#### 1"
+    parts = [turn["prompt"].removesuffix("<assistant>"), "0 + 1 = 1\n", sibling]
     places = [turn["teacher"].index(part) for part in [*parts, turn["feedback"]]]
     assert places == sorted(places)
     out = Console(file=io.StringIO(), width=200)
@@ -137,6 +139,10 @@ def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> No
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     assert f"what the teacher of answer 1 reads ({turn['teacher_tokens']} tokens):" in shown
     assert "of first answers; reads reference, sibling, feedback, by template teacher/priv" in shown
+    assert "0; logit_distill: 1.0 × jsd to the teacher" in shown
+    assert "train nothing" not in shown
+    scaled = planned(run("rltf/method=teacher/rlsd", *fits))["problems"][0]["rows"][0]["parts"][0]
+    assert scaled["advantage"].endswith("mean of the group at this turn), scaled by the teacher")
     (refusal,) = planned(run("rltf/method=teacher/sdft", *fits))["refusals"]
     assert refusal.startswith(
         "rltf.teacher.reads=demonstration: none of the first 12 problems of the training data has"
@@ -151,11 +157,31 @@ def test_a_guards_judge_is_counted_and_lets_pass(run: Run) -> None:
     assert plan["step"]["most_judge_calls"] == 64
 
 
-def test_a_checkpoint_that_the_run_goes_on_from_is_named(run: Run, tmp_path: Path) -> None:
+def test_a_checkpoint_that_the_run_goes_on_from_is_named(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "global_step_3").mkdir()
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("3")
     plan = planned(run(f"trainer.default_local_dir={tmp_path}"))
     assert plan["schedule"]["resumes"] == str(tmp_path / "global_step_3")
+    assert "Found checkpoint" not in capsys.readouterr().out  # of verl; --json is JSON alone
+
+
+def test_a_grader_that_reads_an_answer_without_a_mark_asks_for_none(run: Run, home: Path) -> None:
+    plain = pa.Table.from_pylist(rows(asks="Be brief."))
+    pq.write_table(plain, home / "plain.parquet")
+    plan = planned(run("data.train_files=plain.parquet"))
+    assert plan["problems"][0]["right"] == {"text": "1", "form": "the answer alone"}
+    assert plan["warnings"] == []
+
+
+def test_a_long_answer_that_was_read_stays_in_its_line(run: Run) -> None:
+    plan = planned(run(), "3\n4")
+    assert plan["problems"][0]["turns"][0]["parsed"] is None
+    plan["problems"][0]["turns"][0]["parsed"] = "3\n4"
+    out = io.StringIO()
+    show_plan(plan, Console(file=out, width=200))
+    assert "grade wrong, read as 3 4, reward" in out.getvalue()
 
 
 def test_a_critique_of_the_policy_is_shown_with_its_prompt(run: Run) -> None:
@@ -194,8 +220,10 @@ def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
 
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
     out = io.StringIO()
-    show_plan(planned(run("trainer.save_freq=-1")), Console(file=out, width=80))
+    words = ("trainer.save_freq=-1", "trainer.test_freq=1")
+    show_plan(planned(run(*words)), Console(file=out, width=80))
     lines = out.getvalue().splitlines()
+    assert "before the first step, every step and at the end: " in out.getvalue()
     assert max(map(len, lines)) <= 80
     assert lines[-1] == "this run can start; 1 warning"
     assert [line.split()[0] for line in lines if "trainer.save_freq=-1" in line] == ["warning"]

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from rltf_verl.report.terminal.console import show_episode
 from rltf_verl.report.terminal.rows import KEY, coloured
+from rltf_verl.runlog.rows import read_rows, write_rows
 from rltf_verl.types import TeacherPrompt
 from tests.support.log_records import line, records, row, turn, with_rows
 
@@ -58,6 +59,24 @@ def test_a_line_for_each_part(tmp_path):
             " +0.25"
         ),
     ]
+
+
+def test_rows_of_an_objective_of_ones_own_are_read_and_shown(tmp_path):
+    (record,) = records(tmp_path, [line("1", "42")])
+    own = row("distill", 1, 0.25, "so", " 42")
+    own["parts"][0]["role"], own["tokens"]["role"] = "gain", [5, 5]
+    write_rows(tmp_path, 1, [{**record, "rows": [own]}])
+    record["rows"] = read_rows(tmp_path)[record["uid"], record["session_id"]]
+    told = shown(record, terminal=False)
+    assert "row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens" in told
+
+
+def test_messages_before_the_question_are_shown(tmp_path):
+    (record,) = records(tmp_path, [line("1")])
+    assert "system" not in shown(record, terminal=False)
+    before = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+    told = shown(record | {"context": before}, terminal=False)
+    assert "system     Be brief.\nuser       Hello\nquestion   " in told
 
 
 def test_what_a_teacher_reads_is_shown(tmp_path):

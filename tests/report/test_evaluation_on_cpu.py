@@ -145,6 +145,7 @@ def test_problems_weigh_the_same_with_fewer_samples() -> None:
         3: (0, 1),
     }
     assert "1 to 3 episodes each" in notes(found)[0]
+    assert "1 problems, 1 episode each, 1 in all" in notes(evaluate([episode(0, "1")]))[0]
 
 
 def test_rows_of_one_problem_are_one_problem() -> None:

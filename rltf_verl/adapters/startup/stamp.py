@@ -4,8 +4,10 @@ resumed silently.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+import io
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -33,9 +35,12 @@ VERL_KEYS = (
     "data.seed",
     "data.train_batch_size",
 )
-"""Settings of verl that decide what is trained. Learning rate, number of steps, logging and
-validation may change.
+"""Settings of verl that decide what is trained. Number of steps, logging and validation may
+change.
 """
+
+OPTIMISER = tuple(f"actor_rollout_ref.actor.optim.{key}" for key in ("lr", "weight_decay", "betas"))
+"""Settings that verl's FSDP engines read from the checkpoint, whatever the config says."""
 
 MAY_CHANGE = frozenset(
     {
@@ -68,7 +73,7 @@ NUM_SHOWN = 5
 def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
     """Dotted key -> value, as JSON knows it, of everything that decides what the run trains."""
     stamp = dict(_flat("rltf", dataclasses.asdict(rltf)))
-    stamp |= {key: OmegaConf.select(config, key) for key in VERL_KEYS}
+    stamp |= {key: OmegaConf.select(config, key) for key in (*VERL_KEYS, *OPTIMISER)}
     stamp["data.train_files"] = [_content(Path(path)) for path in files_of(config.data.train_files)]
     plain: dict[str, Any] = json.loads(json.dumps(stamp, default=str))
     return plain
@@ -89,11 +94,8 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
             "%s has no %s: nothing shows that it belongs to this experiment", folder, STAMP
         )
         return
-    trouble = (
-        _differences(old, experiment_stamp(config, rltf))
-        if isinstance(old, dict)
-        else ["unreadable"]
-    )
+    new = experiment_stamp(config, rltf)
+    trouble = _differences(old, new) if isinstance(old, dict) else ["unreadable"]
     if trouble:
         more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
         raise ConfigError(
@@ -102,6 +104,22 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
             " trainer.experiment_name, or trainer.resume_mode=disable to start anew, or delete"
             f" {path} to resume all the same"
         )
+    _check_optimiser(config, old, new)
+
+
+def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raise ConfigError about a setting that the checkpoint's optimiser would override."""
+    actor = config.actor_rollout_ref.actor
+    restored = {"optimizer", "extra"} & set(actor.checkpoint.load_contents)
+    if not (restored and str(actor.strategy).startswith("fsdp")):
+        return
+    for key in OPTIMISER:
+        if old.get(key, new[key]) != new[key]:
+            raise ConfigError(
+                f"{key}={new[key]}: the checkpoint's optimiser would go on with {old[key]}; set it"
+                " to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] to start"
+                " the optimiser anew"
+            )
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
@@ -119,7 +137,8 @@ def resumed_folder(config: DictConfig) -> Path | None:
     if config.trainer.resume_mode != "auto":
         return None
     folder = Path(config.trainer.default_local_dir).absolute()
-    latest = find_latest_ckpt_path(str(folder)) if folder.is_dir() else None
+    with contextlib.redirect_stdout(io.StringIO()):  # verl prints, and a plan may be JSON
+        latest = find_latest_ckpt_path(str(folder)) if folder.is_dir() else None
     return None if latest is None else Path(latest)
 
 
@@ -128,7 +147,9 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     more is.
     """
     keys = sorted(
-        key for key in old.keys() | new.keys() if (key in old and key in new) or ".options." in key
+        key
+        for key in old.keys() | new.keys()
+        if key not in OPTIMISER and ((key in old and key in new) or ".options." in key)
     )
     return [
         f"{key}: {old.get(key)} there, {new.get(key)} here"

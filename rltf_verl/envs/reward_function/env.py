@@ -29,6 +29,7 @@ VERL_SCORER = "verl.utils.reward_score:default_compute_score"
 """verl's own: it knows GSM8K, MATH and more by their `data_source`."""
 
 SAID = "rltf.env.function: "
+SET_BY = "(custom_reward_function.path and .name set it)"
 """Before every cause in `Grade.error`."""
 
 
@@ -61,7 +62,10 @@ class RewardFunction:
         feedback_key: str = "feedback",
         timeout_s: Annotated[float, Within(above=0, most=3600)] = 60.0,
     ) -> None:
-        found = load("rltf.env.function", function)
+        try:
+            found = load("rltf.env.function", function)
+        except ValueError as error:
+            raise ValueError(f"{error} {SET_BY}") from error
         if not callable(found) or isinstance(found, type):
             kind = type(found).__name__
             raise ValueError(f"rltf.env.function={function}: is a {kind}; name a function")
@@ -145,7 +149,7 @@ class RewardFunction:
         source, cause = problem.data["data_source"], error.removeprefix(SAID)
         if self._own:
             return (
-                f"rltf.env.function={self._named} (custom_reward_function.path and .name set it):"
+                f"rltf.env.function={self._named} {SET_BY}:"
                 f" {cause} (the reference as the answer, data_source={source}); fix the function"
             )
         return (

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from rltf_verl.envs.waiting import call_env
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.registry import require_choice
@@ -65,7 +65,7 @@ class GuardedProvider:
         """The inner provider's feedback, with a verdict. Raises FeedbackUnavailable, also for what
         is dropped.
         """
-        said = await self.inner.feedback(request)
+        said = await ask(self.inner, request)
         if not self._must_look(request, said):
             return said
         leaks = await self._leaks(request, said.text)
@@ -99,7 +99,7 @@ class GuardedProvider:
 
     async def _again(self, request: FeedbackRequest, first: Feedback, k: int) -> Feedback:
         try:
-            return await self.inner.feedback(replace(request, seed=_next_seed(request.seed, k)))
+            return await ask(self.inner, replace(request, seed=_next_seed(request.seed, k)))
         except FeedbackUnavailable as error:
             raise FeedbackUnavailable(error.provider, error.cause, withheld=first) from error
 

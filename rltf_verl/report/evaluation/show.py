@@ -61,8 +61,9 @@ def notes(results: Results) -> list[str]:
     """What a reader of the tables must know."""
     fewest, most = results.samples
     each = str(most) if fewest == most else f"{fewest} to {most}"
+    each += " episode each" if each == "1" else " episodes each"
     said = [
-        f"{results.problems} problems, {each} episodes each, {results.sessions} in all; per cent, "
+        f"{results.problems} problems, {each}, {results.sessions} in all; per cent, "
         "in brackets: 95 % intervals by bootstrap over problems"
     ]
     if results.ungraded:

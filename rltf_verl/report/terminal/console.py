@@ -98,6 +98,8 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
             )
         )
     )
+    for message in record.get("context", []):
+        say(out, f"{message['role']:<11}", message["content"], "dim")
     say(out, "question   ", record["question"], "bold")
     say(out, "reference  ", record["reference"], "bold")
     for k, turn in enumerate(record["turns"], start=1):

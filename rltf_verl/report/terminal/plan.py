@@ -113,7 +113,7 @@ def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
 
 
 def _grade(out: Console, turn: Json) -> None:
-    read = "" if turn["parsed"] is None else f", read as {turn['parsed']}"
+    read = "" if turn["parsed"] is None else f", read as {_one(turn['parsed'])}"
     verdict = ("right" if turn["correct"] else "wrong") + read
     if turn["stop"] == "ungraded":
         verdict = "not graded"
@@ -166,7 +166,7 @@ def _schedule(out: Console, schedule: Json) -> None:
     table.add_row("steps", f"{_n(steps)} ({_n(per_epoch)} an epoch)" if steps else "not known")
     table.add_row("validates", _validates(schedule))
     every = schedule["save_every"]
-    saved = f"every {every} steps and at the end, in" if every > 0 else "never; folder"
+    saved = f"{_every(every)} and at the end, in" if every > 0 else "never; folder"
     table.add_row("saves", f"{saved} {_one(schedule['folder'])}")
     if schedule["resumes"]:
         table.add_row("resumes", Text(f"from {_one(schedule['resumes'])}", "yellow"))
@@ -180,11 +180,15 @@ def _schedule(out: Console, schedule: Json) -> None:
 def _validates(schedule: Json) -> str:
     when = ["before the first step"] if schedule["validate_before"] else []
     if schedule["validate_every"] > 0:
-        when.append(f"every {schedule['validate_every']} steps and at the end")
+        when.append(f"{_every(schedule['validate_every'])} and at the end")
     if not when:
         return "never"
     num, size = schedule["validations"], schedule["validation_episodes"]
     return f"{', '.join(when)}: {num} × {_n(size)} episodes"
+
+
+def _every(steps: int) -> str:
+    return "every step" if steps == 1 else f"every {steps} steps"
 
 
 def _verdict(out: Console, refusals: Sequence[str], warnings: Sequence[str]) -> None:

@@ -20,11 +20,11 @@ LEFT_OUT = "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]"
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     """Episodes: 0 two rows, 1 with context, 2 without tokens, 3 nobody knows, 4 hostile, 5 long, 6
-    odd numbers, 7 too long.
+    odd numbers, 7 too long, 8 an objective of one's own.
     """
     folder = tmp_path_factory.mktemp("tokens")
     revised = (turn("1"), turn("42", parent=0, stop="solved", prompt="<b>Try</b> again: so 1"))
-    found = records(folder / "log", [revised, *([line("1", "42")] * 7)])
+    found = records(folder / "log", [revised, *([line("1", "42")] * 8)])
     with_rows(
         found[0], row("attempt", 0, -0.5, *SAID), row("distill", 1, 0.25, *SAID, masked=(1, 4))
     )
@@ -43,6 +43,11 @@ def path(tmp_path_factory):
     odd["tokens"] |= {"gap": ["nan", 1.0], "log_prob": ["-inf", -1.0], "advantage": ["nan", "nan"]}
     with_rows(found[6], odd)
     with_rows(found[7], row("attempt", 0, 1.0, *(f" {k}" for k in range(30_000))))
+    own = row("attempt", 0, 1.0, "a")
+    own["parts"][0]["role"], own["tokens"]["role"] = "gain", [5]
+    with_rows(found[8], own)
+    found[8]["context"] = [{"role": "system", "content": "Be brief."}]
+    found[8]["turns"][0]["reward"] = 5 / 9
     written = folder / "page.html"
     written.write_text(written_page(found, "a run"), encoding="utf-8")
     return written
@@ -103,6 +108,17 @@ def test_rows_and_the_text_of_their_tokens(tab, scheme: str, size: str) -> None:
             (node.matches('.zero') ||
             style.backgroundColor !== getComputedStyle(document.body).backgroundColor)})"""
     assert one.page.evaluate(seen), "line ends, tabs and empty tokens too have a colour to be seen"
+
+
+def test_an_objective_of_ones_own_and_the_messages_before_the_question(tab) -> None:
+    one = tab("session-8")
+    assert texts(one, ".role") == ["gain"]
+    assert texts(one, ".line")[1] == "trains: row 1, gain +1"
+    one.page.locator(".tokens .t").hover()
+    assert " · an objective of your own · advantage +1 · " in texts(one, ".readout")[0]
+    assert texts(one, ".facts dt")[:2] == ["system", "question"]
+    assert texts(one, ".facts dd")[0] == "Be brief."
+    assert any(said.startswith("reward 0.556 · ") for said in texts(one, ".soft"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -276,16 +292,16 @@ def test_the_list_by_what_is_trained(tab) -> None:
     options = one.page.locator("#filters [name=trains] option").all_text_contents()
     assert options == [
         "whatever it trains",
-        "tokens known (6)",
+        "tokens known (7)",
         "trains attempt (7)",
         "trains distill (2)",
         "trains imitate (1)",
     ]
     for value, number in (
         ("trains distill", 2),
-        ("tokens known", 6),
+        ("tokens known", 7),
         ("trains imitate", 1),
-        ("", 8),
+        ("", 9),
     ):
         one.filter("trains", value)
         assert one.count() == number

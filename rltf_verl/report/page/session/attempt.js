@@ -3,7 +3,7 @@
 
 import { difference } from "./diff.js";
 import { el, textBox, visible } from "../elements.js";
-import { counted } from "../numbers.js";
+import { counted, decimal } from "../numbers.js";
 import { trainedBy } from "../tokens/training_rows.js";
 
 // The attempt of turn k and the feedback on it.
@@ -48,7 +48,7 @@ function attemptHead(turn, name) {
     el(
       "span",
       { class: "soft" },
-      `reward ${turn.reward} · ${counted(turn.num_tokens, "token")}${end}`,
+      `reward ${decimal(turn.reward)} · ${counted(turn.num_tokens, "token")}${end}`,
     ),
   );
 }

@@ -24,7 +24,7 @@ function drawSession(record, id) {
   const title = el(
     "h2",
     { id: "episode-title", tabindex: -1 },
-    `${place} · session ${record.session_id}`,
+    `${place} · episode ${record.session_id}`,
   );
   state.shownId = id;
   document
@@ -79,6 +79,7 @@ function factsOf(record) {
   return el(
     "dl",
     { class: "facts" },
+    ...(record.context ?? []).flatMap((said) => fact(visible(said.role), textBox(said.content))),
     ...fact("question", textBox(record.question)),
     ...fact("reference", textBox(record.reference)),
     ...fact("uid", visible(record.uid)),

@@ -6,7 +6,7 @@ import { counted, decimal, percent, signed } from "../numbers.js";
 import { state } from "../state.js";
 import { showTokens } from "./tokens.js";
 
-const OF_TURN = ["attempt", "distill", "imitate"]; // roles whose tokens are an attempt's own
+const OF_FEEDBACK = ["critique", "feedback"]; // roles whose tokens are not an attempt's own
 
 export function trainingRows(record, id) {
   if (!record.rows) return "";
@@ -82,7 +82,7 @@ function direction(advantage) {
 
 // In one line, which rows an attempt's tokens are trained in.
 export function trainedBy(record, k) {
-  const own = (part) => part.turn === k && OF_TURN.includes(part.role);
+  const own = (part) => part.turn === k && !OF_FEEDBACK.includes(part.role);
   const inRow = (row, i) =>
     row.parts
       .filter(own)
