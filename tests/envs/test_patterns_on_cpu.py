@@ -63,7 +63,6 @@ EXAMPLES = {
         "_ALONE": f"⟦only⟧ {A}",
         "_GROUP": f"the ⟦team⟧ of {A}",
     },
-    "envs.math.env": {"_WHOLE": "⟦-1\\,234⟧"},
     "envs.math.leaks": {
         "_NUMBER": "that is ⟦3 / 4⟧",
         "_IN_PARTS": "⟦3 sevenths⟧ of it",
@@ -75,6 +74,7 @@ EXAMPLES = {
         "_SIGN": "⟦\\dfrac⟧{1}{2}",
         "_UNIT": "5⟦\\text{ cm}^2⟧",
     },
+    "envs.math.text": {"_WHOLE": "⟦-1\\,234⟧"},
     "envs.math.leaks_readings": {
         "_DIGIT_BY_DIGIT": "it is ⟦1 - 4 - 4⟧",
         "_OF_DIGITS": "the ⟦digits⟧ 1 and 4",
