@@ -49,3 +49,8 @@ def pytest_collection_finish() -> None:
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("torch") and isinstance(logger, logging.Logger):
             logger.propagate = True
+
+
+def pytest_sessionfinish() -> None:
+    """pytest then looks for garbage several times, half a second each."""
+    gc.freeze()

@@ -35,7 +35,9 @@ def test_the_losses_say_when_trl_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
         peers.main(["losses"])
 
 
-@pytest.mark.parametrize("key", VERL)
+@pytest.mark.parametrize(
+    "key", [VERL[0], *(pytest.param(key, marks=pytest.mark.nightly) for key in VERL[1:])]
+)
 def test_the_trainers_share_batch_answers_and_optimiser(
     key: str, files: dict[str, problems.Files]
 ) -> None:
@@ -71,6 +73,7 @@ def test_all_are_asked_the_same_problems_and_given_the_same_grade(
     assert problems.scores(ours[:1], [none]) == [{"score": -problems.FORMAT_COEF, "acc": 0.0}]
 
 
+@pytest.mark.nightly
 def test_problems_whose_answer_is_the_question_can_be_left_out(tmp_path: Path) -> None:
     kept = problems.read(problems.save(tmp_path, copies=False)["ours"].test)
     assert 0 < len(kept) < problems.NUM_TEST

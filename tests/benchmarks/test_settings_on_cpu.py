@@ -64,7 +64,14 @@ def _module(path: str) -> Any:
         return importlib.import_module(name)
 
 
-@pytest.mark.parametrize("commands", [soak, demo, scale, logging_cost, notebook])
+@pytest.mark.parametrize(
+    "commands",
+    [
+        demo,
+        notebook,
+        *(pytest.param(c, marks=pytest.mark.nightly) for c in (soak, scale, logging_cost)),
+    ],
+)
 def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:
     for name, *words in commands():
         check_config(composed(name.removeprefix("--config-name="), *words))

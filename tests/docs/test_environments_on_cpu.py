@@ -31,6 +31,7 @@ def test_an_example_is_what_the_command_prints(
     assert result.stdout.strip() == shown, f"write it anew: {command}"
 
 
+@pytest.mark.nightly
 def test_every_environment_has_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = {shlex.split(command)[3] for command, _ in EXAMPLES}
     assert shown

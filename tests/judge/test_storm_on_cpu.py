@@ -35,7 +35,7 @@ from tests.support.judge.storm import BIG, KEY, KINDS, RESPONSES, StormServer
 SECRETS = Secrets([KEY])
 LIMITS = {
     **QUICK,
-    "request_timeout_s": 1.0,
+    "request_timeout_s": 0.5,
     "max_attempts": 6,
     "max_reply_bytes": 500_000,
     "retry_after_cap_s": 0.2,

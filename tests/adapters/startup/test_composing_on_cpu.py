@@ -17,7 +17,7 @@ from rltf_verl.config.methods import method_titles
 from tests.support import configs
 
 RECIPES = Path(__file__).parents[3] / "recipes"
-QUICK = {"sd_reject", "a judge"}
+QUICK = {"a judge"}
 OTHERS = {
     "another environment and hardware": ("rltf", ["rltf/env=math", "rltf/hardware=gpu"], None),
     "a judge": ("rltf", ["rltf/feedback=judge", "rltf.gamma=0.5", "+data.x=[1,{a: b}]"], None),

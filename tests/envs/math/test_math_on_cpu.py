@@ -95,16 +95,17 @@ def test_what_a_human_would_say(reference: str, answer: str, strict: bool, offic
     assert verdicts == [strict, official]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "hostile",
     [
-        pytest.param("9^{9^{9^{9}}}", marks=pytest.mark.nightly),
-        pytest.param("10000000000!", marks=pytest.mark.nightly),
-        pytest.param("\\frac{1}{" * 3000 + "2" + "}" * 3000, marks=pytest.mark.nightly),
-        pytest.param("{" * 100_000 + "}" * 100_000, marks=pytest.mark.nightly),
+        "9^{9^{9^{9}}}",
+        "10000000000!",
+        "\\frac{1}{" * 3000 + "2" + "}" * 3000,
+        "{" * 100_000 + "}" * 100_000,
         "(" * 3000 + "1" + ")" * 3000,
-        pytest.param("\\int_0^1 e^{x^{x^{x}}}dx", marks=pytest.mark.nightly),
-        pytest.param("__import__('os').abort()", marks=pytest.mark.nightly),
+        "\\int_0^1 e^{x^{x^{x}}}dx",
+        "__import__('os').abort()",
     ],
     ids=lambda text: text[:20],
 )

@@ -128,6 +128,7 @@ def test_what_is_no_plain_expression(text: str) -> None:
     assert not plain_expression(text)
 
 
+@pytest.mark.nightly
 def test_a_runaway_answer_ends_at_the_deadline() -> None:
     problem = one("countdown")
     grade = ReasoningGym(timeout_s=0.2, num_workers=1).grade(problem, "\\boxed{9**9**9**9}")
