@@ -175,7 +175,12 @@ def _existing(path: Path) -> Path:
 
 @cache
 def _module_of_file(path: Path) -> ModuleType:
-    """A user's own file as a module, loaded once per process."""
+    """A user's own file as a module, loaded once per process. It finds the files beside it, behind
+    everything that is installed.
+    """
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     name = f"_rltf_file_{path.stem}_{abs(hash(path))}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
