@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
@@ -21,6 +22,8 @@ from rltf_verl.kinds import hints_of, plain, shown, trouble
 T = TypeVar("T")
 MAX_CAUSE = 500
 """Characters of somebody else's error that a message quotes."""
+MAX_SAID = 400
+"""The same, where the line of code follows."""
 
 
 class UnknownOptionError(ValueError):
@@ -152,6 +155,19 @@ def load(key: str, where: str) -> Any:
             f"{key}={shown(where)}: {source} has no {attribute!r}; {_known(attribute, own)}"
         )
     return getattr(module, attribute)
+
+
+def raised_by(own: Any, error: BaseException) -> str:
+    """What a user's own class or function raised, and the last line of its file that was running;
+    None in its place: without the line.
+    """
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_SAID]
+    try:
+        file = inspect.getfile(inspect.unwrap(own))
+    except TypeError:  # None, or an object that can be called
+        return said
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f"{said} ({Path(file).name}:{lines[-1]})" if lines else said
 
 
 def _installed(block: str) -> dict[str, str]:
