@@ -4,6 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
@@ -64,6 +65,28 @@ class Sum(Objective):
 
     def loss(self, log_prob, ref_log_probs, weights, mask):
         return -log_prob * weights
+
+
+def flat(episodes):
+    return episodes.rewards.mean(1)
+
+
+def nothing(episodes):
+    episodes.rewards.mean(1)
+
+
+def by_std(episodes):
+    size = len(episodes.rewards) // episodes.num_groups
+    first = episodes.rewards[:, 0].view(-1, size)
+    return (first / (first.std(1, keepdim=True))).view(-1, 1)
+
+
+def by_name(episodes):
+    return {}["returns"]
+
+
+def array(episodes):
+    return np.zeros((len(episodes.rewards), 1))
 
 
 def read(**blocks):
@@ -183,3 +206,36 @@ def test_what_fails_on_a_batch_is_found_before_the_run(name, message):
 @pytest.mark.parametrize("num_episodes", [1, 2, 8])
 def test_an_objective_that_works_is_found_to(num_episodes):
     assert own_failures(read(**UNLEARN, unlearn={"grad_share": 0.5}), num_episodes) == []
+    own = read(distill={"weight": 1.0, "baseline": f"{FILE}:best_first_answer"})
+    (distill,) = [o for o in objectives_of(own) if o.name == "distill"]
+    assert distill.refusals(lambda key: num_episodes, None) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "flat",
+            " returned a tensor of shape [6]; return a tensor of [S, 1] or [S, M], here [6, 1] or"
+            " [6, 2]",
+        ),
+        ("nothing", " returned None; return a tensor of [S, 1] or [S, M], here [6, 1] or [6, 2]"),
+        (
+            "by_std",
+            " returned nan for turn 1 of an episode of a group with the rewards [0.0, 0.0]; return"
+            " finite numbers",
+        ),
+        (
+            "by_name",
+            " raised KeyError: 'returns' (test_own_on_cpu.py:",
+        ),
+        ("array", None),
+        ("HERE", ": must be a function of `rltf_verl.algos.EpisodeBatch`"),
+    ],
+)
+def test_a_baseline_is_tried_before_the_run(name, message):
+    config = read(distill={"weight": 1.0, "baseline": f"{HERE}:{name}"})
+    (distill,) = [o for o in objectives_of(config) if o.name == "distill"]
+    said = [line for _, line in distill.refusals(lambda key: 2, None)]
+    assert len(said) == (message is not None)
+    assert all(line.startswith(f"rltf.distill.baseline={HERE}:{name}{message}") for line in said)
