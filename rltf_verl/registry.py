@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
@@ -21,6 +22,8 @@ from rltf_verl.kinds import hints_of, plain, shown, trouble
 T = TypeVar("T")
 MAX_CAUSE = 500
 """Characters of somebody else's error that a message quotes."""
+MAX_SAID = 400
+"""The same, where the line of code follows."""
 
 
 class UnknownOptionError(ValueError):
@@ -154,6 +157,19 @@ def load(key: str, where: str) -> Any:
     return getattr(module, attribute)
 
 
+def raised_by(own: Any, error: BaseException) -> str:
+    """What a user's own class or function raised, and the last line of its file that was running;
+    None in its place: without the line.
+    """
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_SAID]
+    try:
+        file = inspect.getfile(inspect.unwrap(own))
+    except TypeError:  # None, or an object that can be called
+        return said
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f"{said} ({Path(file).name}:{lines[-1]})" if lines else said
+
+
 def _installed(block: str) -> dict[str, str]:
     """Name -> `module:Class` of other packages."""
     return _read_once(entry_points, f"rltf_verl.{block.rpartition('.')[2]}")
@@ -175,7 +191,12 @@ def _existing(path: Path) -> Path:
 
 @cache
 def _module_of_file(path: Path) -> ModuleType:
-    """A user's own file as a module, loaded once per process."""
+    """A user's own file as a module, loaded once per process. It finds the files beside it, behind
+    everything that is installed.
+    """
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     name = f"_rltf_file_{path.stem}_{abs(hash(path))}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

@@ -19,7 +19,7 @@ def name(what: str, where: str, error: BaseException) -> None:
         where: which episode.
         error: the cause.
     """
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
     kind = (what, type(error).__name__, place)
     if kind in _named:

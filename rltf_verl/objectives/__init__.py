@@ -15,6 +15,7 @@ from rltf_verl.objectives.base import VERL_REDUCES, Now, Objective
 from rltf_verl.objectives.critique import Critique
 from rltf_verl.objectives.distill import Distill
 from rltf_verl.objectives.feedback_modeling import FeedbackModeling
+from rltf_verl.objectives.own import name_failures, named
 from rltf_verl.objectives.sft import Imitate
 from rltf_verl.objectives.teacher import LogitDistill
 from rltf_verl.registry import load
@@ -25,6 +26,7 @@ __all__ = [
     "objective_shares",
     "objective_weights",
     "objectives_of",
+    "own_objectives",
     "role_names",
     "token_objectives",
 ]
@@ -75,10 +77,19 @@ def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Obje
             f"{key}={chosen.name}: sampled=True is for attempts and critiques; leave it out, and"
             " let the class's `loss` train its tokens"
         )
-    settings = build(kind.Settings, f"{name}.", chosen.options)
-    settings.check(f"{name}.")
-    settings.check_beside(config)
-    return kind(name, role, settings, config)
+    where = f"{key}={chosen.name}"
+    with named(where, kind):
+        settings = build(kind.Settings, f"{name}.", chosen.options)
+        settings.check(f"{name}.")
+        settings.check_beside(config)
+        own = kind(name, role, settings, config)
+    name_failures(own, where)
+    return own
+
+
+def own_objectives(config: RLTFConfig) -> list[Objective[Any]]:
+    """Those of a user's own that are enabled."""
+    return [own for own in objectives_of(config)[len(BUILT_IN) :] if own.enabled]
 
 
 def token_objectives(config: RLTFConfig) -> list[Objective[Any]]:

@@ -18,6 +18,7 @@ from rltf_verl.config.objectives import Baseline, is_own
 from rltf_verl.episode.rows import first_prompt_row, last_turns
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.objectives.base import Objective
+from rltf_verl.objectives.own import MADE_UP, OwnCodeError, made_up, named, turn_numbers
 from rltf_verl.policy import Policy
 from rltf_verl.registry import load
 from rltf_verl.types import Episode, Message, Role, Row
@@ -55,23 +56,28 @@ class Distill(Objective[DistillConfig]):
         return distill_advantages(returns, unshaped, baseline, by_std)
 
     def _own_baseline(self, episodes: EpisodeBatch) -> torch.Tensor:
-        """[S, M] or [S, 1], from a user's function of the episodes with rewards before shaping."""
+        """[S, M], from a user's function of the episodes with rewards before shaping."""
         key, where = "rltf.distill.baseline", self.settings.baseline
-        values = load(key, where)(episodes)
-        try:
-            return torch.as_tensor(values).expand_as(episodes.rewards)
-        except RuntimeError as error:
-            shape = tuple(episodes.rewards.shape)
-            raise ConfigError(f"{key}={where}: must return [S, 1] or [S, M] = {shape}") from error
+        function, what = load(key, where), f"{key}={where}"
+        if not callable(function):
+            raise ConfigError(f"{what}: must be a function of `rltf_verl.algos.EpisodeBatch`")
+        with named(what, function):
+            values = function(episodes)
+        return turn_numbers(what, values, episodes)
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> list[tuple[bool, str]]:
-        """An own baseline must be a function."""
-        where = self.settings.baseline
-        ok = not is_own(where) or callable(load("rltf.distill.baseline", where))
-        fix = "must be a function of `rltf_verl.algos.EpisodeBatch`"
-        return [(ok, f"rltf.distill.baseline={where}: {fix}")]
+        """An own baseline must be a function that has a number for each turn."""
+        if is_own(self.settings.baseline):
+            episodes = made_up(self.config, int(setting("actor_rollout_ref.rollout.n") or 2))
+            try:
+                self._own_baseline(episodes)
+            except OwnCodeError as error:
+                return [(False, f"{error} {MADE_UP}")]
+            except ValueError as error:
+                return [(False, str(error))]
+        return []
 
     def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
         """What has no ratio is held by no trust region."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of
 from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.stand_ins import CRITIQUE, LATER
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.plan.answers import NO_IDEA, Tried, forms_asked
@@ -15,7 +16,6 @@ from rltf_verl.plan.inputs import Inputs
 from rltf_verl.plan.measure import Lengths
 from rltf_verl.plan.play import Played
 from rltf_verl.plan.sizes import epochs_end_first, steps_of
-from rltf_verl.plan.stand_ins import CRITIQUE, LATER
 from rltf_verl.types import Turn
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())

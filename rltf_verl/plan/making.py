@@ -12,12 +12,14 @@ from typing import Any
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.trials import OutOfTimeError
+from rltf_verl.episode.stand_ins import ahead
 from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.plan.advice import advice
 from rltf_verl.plan.answers import NO_IDEA, Tried, tried_answer
 from rltf_verl.plan.inputs import Case, Inputs
 from rltf_verl.plan.measure import Lengths, measure
-from rltf_verl.plan.play import Played, ahead, parts_of_row, played
+from rltf_verl.plan.play import Played, parts_of_row, played
 from rltf_verl.plan.rules import advantage_of, weight_of
 from rltf_verl.plan.sizes import step_sizes, steps_of, validations_of
 from rltf_verl.report.view.row_words import title
@@ -70,7 +72,7 @@ async def _look(
         except OutOfTimeError:
             trials.left_out.append(f"{len(cases[i:num])} of the {num} problems to show")
             break
-        if failure is not None:
+        if failure is not None and failure not in inputs.refusals:
             trouble.append(f"problem {case.problem.index}: {failure}")
     answer = int(inputs.setting("data.max_response_length"))
     return plays, no_idea, await measure(parts, policy, cases, plays, answer), trouble
@@ -84,6 +86,8 @@ async def _failure(play: Coroutine[None, None, None]) -> str | None:
         raise
     except GradeUnavailable as error:
         return f"could not be graded ({error.cause})"
+    except OwnCodeError as error:
+        return str(error)
     except Exception as error:  # environments, providers and templates are user code
         return " ".join(f"could not be played ({type(error).__name__}: {error})".split())[:300]
     return None

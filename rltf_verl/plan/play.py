@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from rltf_verl.config import RLTFConfig
@@ -11,13 +11,13 @@ from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import place_of
+from rltf_verl.episode.stand_ins import CRITIQUE, LATER, Asked
 from rltf_verl.feedback.group import Group
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.plan.answers import Tried, right_answer, wrong_answer
 from rltf_verl.plan.inputs import Case, Teller
-from rltf_verl.plan.stand_ins import CRITIQUE, LATER, Ahead, Asked
 from rltf_verl.types import CONTEXT, Episode, Row
 
 
@@ -45,17 +45,6 @@ class Played:
             for judge in self.asked
             for call in judge.calls
         ]
-
-
-def ahead(parts: Parts) -> tuple[Parts, list[Asked]]:
-    """The parts with stand-ins for whoever is not to be asked, and the judges among them."""
-    asked: list[Asked] = []
-
-    def opened(settings: JudgeSettings) -> Asked:
-        asked.append(Asked(settings))
-        return asked[-1]
-
-    return replace(parts.open(opened), provider=Ahead(parts.provider)), asked
 
 
 async def played(

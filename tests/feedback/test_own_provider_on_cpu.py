@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,20 @@ def test_its_options_are_checked_like_ours(mine: Path) -> None:
         ValueError, match=r"rltf\.feedback\.limt=3: .*has no option 'limt'; .*Did you mean 'limit'"
     ):
         make_provider("./mine.py:Mine", limt=3)
+
+
+async def test_a_file_that_imports_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = list(sys.path)
+    monkeypatch.setattr(sys, "path", list(before))
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "mine.py").write_text(f"from own_words import LIMIT\n{MINE}".replace("10", "LIMIT"))
+    (folder / "own_words.py").write_text("LIMIT = 7\n")
+    for _ in range(2):
+        assert make_provider(f"{folder}/mine.py:Mine").limit == 7
+    assert sys.path == [*before, str(folder)], "once, and behind all that is installed"
 
 
 async def test_a_module(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

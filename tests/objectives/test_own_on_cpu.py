@@ -1,8 +1,10 @@
 """A user's own objective and baseline, `docs/examples/unlearn.py`, by what training calls."""
 
 import math
+import re
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,8 +13,10 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.config.reading import require
 from rltf_verl.objectives import Objective, objective_weights, objectives_of, role_names
 from rltf_verl.objectives.base import Settings
+from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
+from rltf_verl.objectives.trial import own_failures
 from tests.support.episode_rows import episode, turn
 
 FILE = "docs/examples/unlearn.py"
@@ -40,6 +44,49 @@ class Late(Objective):
     """It trains third attempts."""
 
     Settings = LateSettings
+
+
+class Raises(Objective):
+    """What fails where a run asks."""
+
+    async def rows(self, policy, messages, episode):
+        return {}[episode.session_id]
+
+
+class Table(Objective):
+    """It has numbers of another form."""
+
+    def turn_weights(self, episodes):
+        return episodes.rewards[:, 0]
+
+
+class Sum(Objective):
+    """A loss of each token."""
+
+    def loss(self, log_prob, ref_log_probs, weights, mask):
+        return -log_prob * weights
+
+
+def flat(episodes):
+    return episodes.rewards.mean(1)
+
+
+def nothing(episodes):
+    episodes.rewards.mean(1)
+
+
+def by_std(episodes):
+    size = len(episodes.rewards) // episodes.num_groups
+    first = episodes.rewards[:, 0].view(-1, size)
+    return (first / (first.std(1, keepdim=True))).view(-1, 1)
+
+
+def by_name(episodes):
+    return {}["returns"]
+
+
+def array(episodes):
+    return np.zeros((len(episodes.rewards), 1))
 
 
 def read(**blocks):
@@ -124,3 +171,71 @@ async def test_its_baseline():
 def test_what_cannot_be_is_refused(blocks, message):
     with pytest.raises((ConfigError, ValueError), match=message):
         objectives_of(read(**blocks))
+
+
+HERE = "tests.objectives.test_own_on_cpu"
+MADE_UP = " (tried before the run, on episodes that are made up)"
+
+
+async def test_rows_that_raise_name_the_objective_and_the_line():
+    config = read(objectives={"u": f"{HERE}:Raises"})
+    with pytest.raises(OwnCodeError) as failed:
+        await episode_rows(None, (), RIGHT, config)
+    line = rf"rltf.objectives.u={HERE}:Raises: rows\(\) raised KeyError: 0 \(\w+.py:\d+\)"
+    assert re.fullmatch(line, str(failed.value))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "Table",
+            "turn_weights() returned a tensor of shape [6]; return a tensor of [S, 1] or [S, M],"
+            " here [6, 1] or [6, 2]",
+        ),
+        ("Sum", "loss() returned a tensor of shape [6, 4]; return a scalar tensor"),
+    ],
+)
+def test_what_fails_on_a_batch_is_found_before_the_run(name, message):
+    config = read(objectives={"u": f"{HERE}:{name}"})
+    said = f"rltf.objectives.u={HERE}:{name}: {message}{MADE_UP}"
+    assert own_failures(config, 2) == [said]
+    assert own_failures(read(objectives={"u": f"{HERE}:{name}"}, u={"weight": 0}), 2) == []
+
+
+@pytest.mark.parametrize("num_episodes", [1, 2, 8])
+def test_an_objective_that_works_is_found_to(num_episodes):
+    assert own_failures(read(**UNLEARN, unlearn={"grad_share": 0.5}), num_episodes) == []
+    own = read(distill={"weight": 1.0, "baseline": f"{FILE}:best_first_answer"})
+    (distill,) = [o for o in objectives_of(own) if o.name == "distill"]
+    assert distill.refusals(lambda key: num_episodes, None) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "flat",
+            " returned a tensor of shape [6]; return a tensor of [S, 1] or [S, M], here [6, 1] or"
+            " [6, 2]",
+        ),
+        ("nothing", " returned None; return a tensor of [S, 1] or [S, M], here [6, 1] or [6, 2]"),
+        (
+            "by_std",
+            " returned nan for turn 1 of an episode of a group with the rewards [0.0, 0.0]; return"
+            " finite numbers",
+        ),
+        (
+            "by_name",
+            " raised KeyError: 'returns' (test_own_on_cpu.py:",
+        ),
+        ("array", None),
+        ("HERE", ": must be a function of `rltf_verl.algos.EpisodeBatch`"),
+    ],
+)
+def test_a_baseline_is_tried_before_the_run(name, message):
+    config = read(distill={"weight": 1.0, "baseline": f"{HERE}:{name}"})
+    (distill,) = [o for o in objectives_of(config) if o.name == "distill"]
+    said = [line for _, line in distill.refusals(lambda key: 2, None)]
+    assert len(said) == (message is not None)
+    assert all(line.startswith(f"rltf.distill.baseline={HERE}:{name}{message}") for line in said)

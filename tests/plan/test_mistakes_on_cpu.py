@@ -185,6 +185,16 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         [*MATRIX, "~rltf.env", "+rltf.env.name=./mine.py:Mien"],
         "mine.py has no 'Mien'; known: Mine. Did you mean 'Mine'?",
     ),
+    "own objective whose rows raise": (
+        ["+rltf.objectives.own=./objectives.py:NoRows"],
+        "objectives.py:NoRows: rows() raised AttributeError: 'Episode' object has no attribute"
+        " 'scores' (objectives.py:7)",
+    ),
+    "own objective whose loss raises": (
+        ["+rltf.objectives.own=./objectives.py:NoLoss"],
+        "objectives.py:NoLoss: loss() raised AttributeError: 'Settings' object has no attribute"
+        " 'scale' (objectives.py:11) (tried before the run, on episodes that are made up)",
+    ),
     "no training file": (["data.train_files=null"], "data.train_files=None: no file is named"),
     "missing parquet": (
         ["data.train_files=trian.parquet"],

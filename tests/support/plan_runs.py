@@ -31,6 +31,20 @@ def broken(data_source, solution_str, ground_truth, extra_info, **kwargs):
 """
 
 
+OBJECTIVES = """
+from rltf_verl.episode.rows import first_prompt_row
+from rltf_verl.objectives.base import Objective
+
+class NoRows(Objective):
+    async def rows(self, policy, messages, episode):
+        return [first_prompt_row(episode, 0, self.role)] if episode.scores else []
+
+class NoLoss(Objective):
+    def loss(self, log_prob, ref_log_probs, weights, mask):
+        return (log_prob * self.settings.scale).sum()
+"""
+
+
 def rows(asks: str = SAYS, role: str = "user", first: int = 0) -> list[dict[str, Any]]:
     return [
         {
@@ -56,6 +70,7 @@ def fill(folder: Path) -> Path:
     (folder / "train.csv").write_text("question,answer\n")
     (folder / "reward.py").write_text(SCORER)
     (folder / "mine.py").write_text("class Mine:\n    pass\n")
+    (folder / "objectives.py").write_text(OBJECTIVES)
     build_parquet("binary_matrix", folder / "matrix", 0, 12, 4, n_min=3, n_max=3, style="compact")
     tiny_model(folder / "model")
     tiny_model(folder / "short", context=1000)

@@ -55,9 +55,10 @@ class ToldPolicy(VerlPolicy):
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
-        """The answer of that seed."""
+        """The answer of that seed, with all that an engine reports."""
         self.asked[seed] = prompt_ids
         text = self.answers[seed]
         ids = await self.encode_answer(text)
         ended = ids[-1] == self._tokenizer.eos_token_id
-        return Attempt(prompt_ids, ids, None, text, ended)
+        steps = dict.fromkeys(("min_global_steps", "max_global_steps"), 0)
+        return Attempt(prompt_ids, ids, (0.0,) * len(ids), text, ended, steps)

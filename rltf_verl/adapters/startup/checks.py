@@ -37,6 +37,7 @@ from rltf_verl.adapters.startup.model import (
     load_model,
 )
 from rltf_verl.adapters.startup.modes import mode_combinations
+from rltf_verl.adapters.startup.own import check_own_rows
 from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
@@ -44,6 +45,7 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives.trial import own_failures
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +131,7 @@ def refused_model(
     yield from _told(check_attention, config, model)
     if parts is not None:
         yield from _told(check_budget, config, parts, model.tokenizer, warn, trials=trials)
+        yield from _told(check_own_rows, config, parts, model, trials)
 
 
 def _told(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[str]:
@@ -189,6 +192,8 @@ def refused_combinations(config: DictConfig, parts: Parts) -> Iterator[str]:
     combinations = (
         verl_combinations(config) + mode_combinations(config) + own_combinations(config, parts)
     )
+    group_size = int(config.actor_rollout_ref.rollout.n)
+    combinations += [(False, line) for line in own_failures(parts.config, group_size)]
     for objective in objectives_of(parts.config):
         combinations += objective.refusals(partial(OmegaConf.select, config), parts.provider)
     return (message for ok, message in combinations if not ok)

@@ -14,15 +14,13 @@ import inspect
 import json
 import math
 import threading
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
 from rltf_verl.kinds import Within
-from rltf_verl.registry import load
+from rltf_verl.registry import load, raised_by
 from rltf_verl.types import Grade, Problem
 
 VERL_SCORER = "verl.utils.reward_score:default_compute_score"
@@ -127,7 +125,7 @@ class RewardFunction:
                     return self._grade(returned)
             except Exception as no_score:  # a value of user code
                 raised = no_score
-            error = self._cause(raised)
+            error = raised_by(self._function if self._own else None, raised)
         return Grade(correct=False, format_ok=True, error=f"{SAID}{error[:500]}")
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
@@ -171,14 +169,6 @@ class RewardFunction:
             except (Exception, SystemExit) as raised:  # user code
                 return None, raised
         return await _in_a_thread(lambda: self._function(**arguments))
-
-    def _cause(self, raised: BaseException) -> str:
-        """What the function raised and where; the last line of its own file that was running."""
-        said = " ".join(f"{type(raised).__name__}: {raised}".split())
-        code = getattr(inspect.unwrap(self._function), "__code__", None)
-        frames = traceback.extract_tb(raised.__traceback__)
-        own = [f for f in frames if self._own and code and f.filename == code.co_filename]
-        return f"{said[:400]} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else said
 
     def _grade(self, returned: Any) -> Grade:
         """Raises ValueError: it is no score."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.judge.settings import JudgeSettings
@@ -65,3 +66,14 @@ class Ahead:
         except asyncio.TimeoutError:
             cause = f"nothing within {PATIENCE_S:g} s"
         raise FeedbackUnavailable(self.name, cause)
+
+
+def ahead(parts: Parts) -> tuple[Parts, list[Asked]]:
+    """The parts with stand-ins for whoever is not to be asked, and the judges among them."""
+    asked: list[Asked] = []
+
+    def opened(settings: JudgeSettings) -> Asked:
+        asked.append(Asked(settings))
+        return asked[-1]
+
+    return replace(parts.open(opened), provider=Ahead(parts.provider)), asked

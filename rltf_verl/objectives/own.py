@@ -1,0 +1,125 @@
+"""A user's own objective or baseline: where it fails, the error names its key, its file and the
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from rltf_verl.algos.episodes import EpisodeBatch, in_line
+from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.kinds import shown
+from rltf_verl.objectives.base import Objective
+from rltf_verl.registry import raised_by
+from rltf_verl.types import Row
+
+CALLED = (
+    *("weight", "share", "marked", "turn_weights", "damped", "reference", "loss", "lives"),
+    *("refusals", "warnings", "metrics", "look", "pull"),
+)
+"""What a run calls of an objective, beside `rows`."""
+MADE_UP = "(tried before the run, on episodes that are made up)"
+
+
+class OwnCodeError(ConfigError):
+    """A user's own code raised, or returned what is not asked for."""
+
+
+@contextmanager
+def named(what: str, own: Any) -> Iterator[None]:
+    """Around a call of a user's class or function: raises OwnCodeError, which says `what` it was.
+    What the code refuses by a ConfigError of its own stays as it is.
+    """
+    try:
+        yield
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise OwnCodeError(f"{what} raised {raised_by(own, error)}") from error
+
+
+def name_failures(own: Objective[Any], where: str) -> None:
+    """Let all that a run calls of the objective name it where it fails.
+
+    Args:
+        own: the objective.
+        where: its key and value.
+    """
+    for method in CALLED:
+        setattr(own, method, _named(own, method, f"{where}: {method}()"))
+    make, what = own.rows, f"{where}: rows()"
+
+    async def rows(*args: Any, **options: Any) -> list[Row]:
+        with named(what, type(own)):
+            made = await make(*args, **options)
+        if not (isinstance(made, list) and all(isinstance(row, Row) for row in made)):
+            raise OwnCodeError(f"{what} returned {shown(made)}; return a list of rows")
+        return made
+
+    setattr(own, "rows", rows)  # noqa: B010  mypy takes no method for a value
+
+
+def _named(own: Objective[Any], method: str, what: str) -> Callable[..., Any]:
+    call = getattr(own, method)
+
+    def called(*args: Any, **options: Any) -> Any:
+        with named(what, type(own)):
+            returned = call(*args, **options)
+        if method == "turn_weights":
+            (episodes,) = (*args, *options.values())
+            return turn_numbers(what, returned, episodes)
+        if method == "loss" and not (isinstance(returned, torch.Tensor) and returned.dim() == 0):
+            raise OwnCodeError(f"{what} returned {_seen(returned)}; return a scalar tensor")
+        return returned
+
+    return called
+
+
+def turn_numbers(what: str, returned: Any, episodes: EpisodeBatch) -> torch.Tensor:
+    """[S, M] numbers of turns that a user's code returned as [S, 1] or [S, M].
+
+    Args:
+        what: whose they are.
+        returned: tensor, array or lists.
+        episodes: the S episodes.
+
+    Raises:
+        OwnCodeError: it is no such table, or has no number for a turn that was played.
+    """
+    size, shape = len(episodes.rewards), tuple(episodes.rewards.shape)
+    wanted = f"return a tensor of [S, 1] or [S, M], here [{size}, 1] or {list(shape)}"
+    try:
+        values = torch.as_tensor(returned, dtype=episodes.rewards.dtype)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise OwnCodeError(f"{what} returned {shown(returned)}; {wanted}") from error
+    if tuple(values.shape) not in ((size, 1), shape):
+        raise OwnCodeError(f"{what} returned {_seen(values)}; {wanted}")
+    values = values.expand(shape)
+    missing = (episodes.valid & ~values.isfinite()).nonzero().tolist()
+    if missing:
+        s, m = missing[0]
+        group = episodes.rewards[episodes.group == episodes.group[s], m]
+        raise OwnCodeError(
+            f"{what} returned {float(values[s, m])} for turn {m + 1} of an episode of a group with"
+            f" the rewards {group.tolist()}; return finite numbers"
+        )
+    return values
+
+
+def _seen(returned: Any) -> str:
+    is_tensor = isinstance(returned, torch.Tensor)
+    return f"a tensor of shape {list(returned.shape)}" if is_tensor else shown(returned)
+
+
+def made_up(config: RLTFConfig, group_size: int) -> EpisodeBatch:
+    """Three groups of ragged episodes: one all wrong, one mixed, one all right."""
+    group = torch.arange(3).repeat_interleave(max(1, group_size))
+    num_turns = config.episode.num_nodes
+    episode, turn = torch.arange(len(group)).unsqueeze(1), torch.arange(num_turns)
+    mixed = (group == 1).unsqueeze(1) & ((episode + turn) % 2 == 1)
+    rewards = (mixed | (group == 2).unsqueeze(1)).float()
+    return in_line(rewards, turn <= episode % num_turns, group)
