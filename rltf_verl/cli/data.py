@@ -78,8 +78,12 @@ def data_check(
         int | None, typer.Option(min=1, help="data.max_prompt_length.")
     ] = None,
     revise: Annotated[
-        str, typer.Option(help="Template of the revise prompt, rltf.episode.revise.")
-    ] = "critique",
+        str | None,
+        typer.Option(
+            help="Template of the revise prompt, rltf.episode.revise; if not given, the one that a"
+            " run with the file's environment uses."
+        ),
+    ] = None,
     feedback_tokens: Annotated[
         int, typer.Option(min=0, help="Tokens allowed for the feedback.")
     ] = 256,
@@ -87,19 +91,24 @@ def data_check(
     """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something
     must be fixed.
     """
-    from rltf_verl.data.budget import load_tokenizer, prompt_lengths
+    from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
     from rltf_verl.data.check import check_files
     from rltf_verl.prompts import require_template
     from rltf_verl.report.terminal.dataset import show_check
 
-    require_template("--revise", "revise", revise)
+    if revise is not None:
+        require_template("--revise", "revise", revise)
     if max_prompt_length is not None and tokenizer is None:
         raise ValueError("--max-prompt-length counts tokens: give --tokenizer, a local folder")
     report = check_files(files)
     loaded = load_tokenizer(tokenizer) if tokenizer is not None else None
     lengths = {
         str(file.path): prompt_lengths(
-            file.messages, loaded, max_prompt_length, revise, feedback_tokens
+            file.messages,
+            loaded,
+            max_prompt_length,
+            revise or template_of_file(file.path),
+            feedback_tokens,
         )
         for file in report.files
         if loaded is not None and file.messages
@@ -112,9 +121,9 @@ def data_check(
     ]
     over = [
         f"{path}: {n.num_over} of its rows have a {n.what} of more than {max_prompt_length} tokens"
-        f" (the longest: {n.longest}): raise data.max_prompt_length or drop these rows"
+        f" (the longest: {n.longest}): raise data.max_prompt_length or drop these rows{less}"
         for path, found in lengths.items()
-        for n in found
+        for n, less in zip(found, ("", ", or lower --feedback-tokens"), strict=True)
         if n.num_over
     ]
     errors = [*report.errors, *over]

@@ -13,7 +13,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rltf_verl.data.budget import load_tokenizer, prompt_lengths
+from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files
 from rltf_verl.data.questions import read_questions
@@ -168,6 +168,14 @@ def test_tokens_of_first_and_revise_prompts(files: tuple[Path, Path], tokenizer:
         assert lengths.num_over == 0
 
 
+def test_revise_prompts_have_the_template_of_the_files_environment(tmp_path: Path) -> None:
+    usual = build_parquet("binary_matrix", tmp_path / "a", 0, 1, 1)
+    short = build_parquet("binary_matrix", tmp_path / "b", 0, 1, 1, style="compact")
+    unknown = one_row(tmp_path / "c.parquet", TEXT, extra_info={**INFO, "env": "no_such"})
+    found = [template_of_file(path) for path in (usual.train, short.train, unknown)]
+    assert found == ["critique", "compact", "critique"]
+
+
 def test_rows_over_the_limit(files: tuple[Path, Path], tokenizer: Path) -> None:
     fits = rltf("data", "check", files[1], "--tokenizer", tokenizer, "--max-prompt-length", 5000)
     assert fits.exit_code == 0, fits.stdout
@@ -238,14 +246,16 @@ WITH_IMAGE = [
 ]
 
 
+INFO = {"split": "train", "index": 0, "env": "math", "task": "{}"}
+
+
 def one_row(path: Path, prompt: list[dict[str, object]], **columns: object) -> Path:
-    info = {"split": "train", "index": 0, "env": "math", "task": "{}"}
     reward = {"style": "rule", "ground_truth": "2"}
     row = {
         "data_source": "x",
         "prompt": prompt,
         "reward_model": reward,
-        "extra_info": info,
+        "extra_info": INFO,
         "agent_name": "rltf",
     }
     pq.write_table(pa.Table.from_pylist([{**row, **columns}]), path)
