@@ -92,7 +92,7 @@ class Trying:
             return (
                 f"waited {limits.deadline_s:g} s for its turn at {url}; raise"
                 f" limits.max_concurrency={limits.max_concurrency}, its rates or deadline_s, or"
-                " serve a faster judge"
+                f" serve a faster {self._runtime.settings.endpoint.whose}"
             )
         last, fix = "", "raise limits.deadline_s, or look at the endpoint"
         if self._last is not None:

@@ -138,7 +138,7 @@ class JudgeRuntime:
             Exception
         ) as error:  # a call ends with a reply or as JudgeUnavailable, whatever breaks in here
             raise self._gives_up(
-                "internal", f"{type(error).__name__} in the judge's runtime"
+                "internal", f"{type(error).__name__} in the endpoint's runtime"
             ) from None
         if self._cache is not None:
             self._cache.put(key, reply)
