@@ -35,10 +35,12 @@ def data_build(
 ) -> None:
     """Write the problems of an environment as parquet files for verl."""
     from rltf_verl.data.build import build_parquet, refuse_existing
+    from rltf_verl.texts import counted
 
     refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
     built = build_parquet(env, out, seed, num_train, num_test, **parse_options(options or []))
-    typer.echo(f"{built.num_train} rows: {built.train}\n{built.num_test} rows: {built.test}")
+    typer.echo(f"{counted(built.num_train, 'row')}: {built.train}")
+    typer.echo(f"{counted(built.num_test, 'row')}: {built.test}")
     for note in built.notes:
         typer.echo(note)
 
@@ -57,10 +59,11 @@ def data_wrap(
     from rltf_verl.data.build import refuse_existing
     from rltf_verl.data.check import check_files
     from rltf_verl.data.wrap import wrap_parquet
+    from rltf_verl.texts import counted
 
     refuse_existing([out], overwrite)
     num = wrap_parquet(file, env, out, **parse_options(options or []))
-    typer.echo(f"{num} rows: {out}")
+    typer.echo(f"{counted(num, 'row')}: {out}")
     for note in check_files([out]).notes:
         typer.echo(f"warning: {note}", err=True)
 

@@ -36,11 +36,12 @@ def view(
         raise ValueError(f"{len(runs)} runs: one page shows one run; add --follow, or name one")
     from rltf_verl.report.view.build import page
     from rltf_verl.report.view.training import history_of
+    from rltf_verl.texts import counted
 
     records = episodes_of(runs[0], None)
     text = page(records, title or str(runs[0].resolve()), history_of(runs[0]))
     out.write_text(text, encoding="utf-8")
-    typer.echo(f"{len(records)} episodes, {len(text) / 1e6:.1f} MB: {out}")
+    typer.echo(f"{counted(len(records), 'episode')}, {len(text) / 1e6:.1f} MB: {out}")
 
 
 def _follow(paths: list[Path], title: str | None, host: str, port: int) -> None:

@@ -26,6 +26,7 @@ from rltf_verl.data.schema import (
 from rltf_verl.data.wrap import question_of
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.text.boxed import asks_for_hashes
+from rltf_verl.texts import counted
 
 MAX_TOLD = 5
 """Bad rows of a file that are named."""
@@ -91,7 +92,7 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
             shared = len(one.questions.keys() & other.questions.keys())
             if not shared:
                 continue
-            told = f"{one.path} and {other.path} share {shared} questions"
+            told = f"{one.path} and {other.path} share {counted(shared, 'question')}"
             if one.splits == other.splits:
                 report.notes.append(told)
             else:
@@ -118,7 +119,7 @@ def _check(path: Path) -> CheckedFile:
             messages.append(row["prompt"])
             splits.add(str((row["extra_info"] or {}).get("split")))
     if num_bad > MAX_TOLD:
-        errors.append(f"{path}: {num_bad - MAX_TOLD} more bad rows")
+        errors.append(f"{path}: {counted(num_bad - MAX_TOLD, 'more bad row')}")
     indices = [(row["extra_info"] or {}).get("index") for row in rows]
     if same_everywhere(indices):
         errors.append(

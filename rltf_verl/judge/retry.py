@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rltf_verl.judge.client import TRANSIENT, Fault
 from rltf_verl.judge.news import fix_of
 from rltf_verl.judge.wire import Reply
+from rltf_verl.texts import counted
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -99,6 +100,6 @@ class Trying:
             last = f", lastly {self._last}"
             fix = fix if self._last.kind == "timeout" else fix_of(self._last)
         return (
-            f"{url} gave no reply within deadline_s={limits.deadline_s:g} in {self.num_requests}"
-            f" tries{last}; {fix}"
+            f"{url} gave no reply within deadline_s={limits.deadline_s:g} in"
+            f" {counted(self.num_requests, 'try', 'tries')}{last}; {fix}"
         )

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rltf_verl.report.terminal.rows import show_rows
 from rltf_verl.runlog.turns import answer, graded, right, verdicts
-from rltf_verl.texts import printable
+from rltf_verl.texts import counted, printable
 
 if TYPE_CHECKING:
     from rltf_verl.parity import Report
@@ -41,9 +41,9 @@ def show_parity(report: Report, console: Console | None = None) -> None:
     for line in report.differences:
         say(out, "DIFFERS ", line, "red")
     for reason, count in report.mended.items():
-        say(out, f"{count} numbers differ on purpose: ", reason, "yellow")
+        say(out, f"{counted(count, 'difference')} on purpose: ", reason, "yellow")
     for what, count in report.not_covered.items():
-        say(out, "not compared: ", f"{what} ({count} times)", "yellow")
+        say(out, "not compared: ", f"{what} ({counted(count, 'time')})", "yellow")
     verdict = f"{len(report.differences)} of {report.num_compared} numbers differ"
     say(out, "", verdict, "red" if report.differences else "green")
 

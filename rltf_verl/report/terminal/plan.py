@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rltf_verl.report.view.row_words import TRAINS
-from rltf_verl.texts import printable
+from rltf_verl.texts import counted, printable
 
 Json = Mapping[str, Any]
 HEAD, TAIL = 14, 8
@@ -67,7 +67,7 @@ def _run(out: Console, run: Json) -> None:
         turns = f"up to {run['turns']} answers{appended}{later}" if several else "one answer"
         table.add_row("environment", _one(run["environment"]))
         table.add_row("feedback", f"{_one(run['feedback'])}; leak guard {run['guard']}")
-        table.add_row("an episode", f"{turns}; {n} episodes a problem")
+        table.add_row("an episode", f"{turns}; {counted(n, 'episode')} a problem")
         if run["teacher"] is not None:
             table.add_row("teacher", _teacher(run["teacher"]))
         for own in run["trains"]:
@@ -135,7 +135,9 @@ def _step(out: Console, step: Json, lengths: Json | None, run: Json) -> None:
     _rule(out, "each training step")
     table = _pairs()
     n = run["episodes_per_problem"]
-    table.add_row("episodes", f"{step['problems']} problems × {n} = {_n(step['episodes'])}")
+    table.add_row(
+        "episodes", f"{counted(step['problems'], 'problem')} × {n} = {_n(step['episodes'])}"
+    )
     table.add_row("answers", f"at most {_n(step['most_answers'])}")
     if step["most_rows"] is not None:
         few, most = _n(step["fewest_rows"]), _n(step["most_rows"])
@@ -197,9 +199,9 @@ def _verdict(out: Console, refusals: Sequence[str], warnings: Sequence[str]) -> 
         _point(out, "refused", line, "red")
     for line in warnings:
         _point(out, "warning", line, "yellow")
-    told = f"{len(warnings)} warning{'s' if len(warnings) != 1 else ''}"
+    told = counted(len(warnings), "warning")
     if refusals:
-        count = f"{len(refusals)} thing{'s' if len(refusals) != 1 else ''}"
+        count = counted(len(refusals), "thing")
         out.print(Text(f"this run would be refused for {count}; {told}", "red"))
     else:
         out.print(Text(f"this run can start; {told}", "green"))
