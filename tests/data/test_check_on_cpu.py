@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
 from rltf_verl.data.build import build_parquet
-from rltf_verl.data.check import check_files
+from rltf_verl.data.check import check_files, shared_questions
 from rltf_verl.data.questions import read_questions
 from rltf_verl.data.schema import check_parquet, read_provenance
 from rltf_verl.prompts import render
@@ -133,6 +133,14 @@ def test_conversations_that_end_alike_are_others(files: tuple[Path, Path]) -> No
 
 
 GO_ON = [{"role": "user", "content": "Go on."}]
+
+
+def test_files_that_share_a_question_are_told_as_a_plan_does_it(tmp_path: Path) -> None:
+    one = one_row(tmp_path / "a.parquet", TEXT)
+    other = one_row(tmp_path / "b.parquet", IN_PARTS, extra_info={**INFO, "split": "test"})
+    line = f"{one} and {other} share 1 question: what is tested was trained on"
+    assert check_files([one, other]).overlaps == [line]
+    assert shared_questions([str(one)], [str(one), str(other)]) == [line]
 
 
 def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
