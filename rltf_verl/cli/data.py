@@ -9,7 +9,7 @@ import typer
 
 from rltf_verl.cli.common import parse_options
 
-data = typer.Typer(no_args_is_help=True, help="Datasets.")
+data = typer.Typer(no_args_is_help=True, help="Build, wrap, check and show datasets.")
 
 Options = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
@@ -136,14 +136,19 @@ def data_check(
 
 @data.command("show")
 def data_show(
-    file: Annotated[Path, typer.Argument(help="Dataset of ours, or in verl's form.")],
+    file: Annotated[
+        Path, typer.Argument(help="Dataset that `rltf data` wrote, or in verl's form.")
+    ],
     num: Annotated[int, typer.Option("-n", min=0, help="Rows.")] = 3,
     env_feedback: Annotated[
         bool, typer.Option(help="What the environment says of an attempt, at every level.")
     ] = False,
-    attempt: Annotated[str, typer.Option(help="The attempt.")] = "I do not know: \\boxed{?}",
+    attempt: Annotated[
+        str, typer.Option(help="With --env-feedback: the attempt.")
+    ] = "I do not know: \\boxed{?}",
     env: Annotated[
-        str | None, typer.Option(help="Environment of the rows; the one that the file names.")
+        str | None,
+        typer.Option(help="Environment of the rows; if not given, the one that the file names."),
     ] = None,
     options: Options = None,
 ) -> None:

@@ -14,7 +14,9 @@ def view(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN", help="Folder of a run, or its episode log.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("view.html"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="HTML file to write.")] = Path(
+        "view.html"
+    ),
     title: Annotated[
         str | None, typer.Option(help="Title of the page; the run's folder if not given.")
     ] = None,
