@@ -83,7 +83,7 @@ def test_what_a_teacher_reads_is_shown(tmp_path):
     read = TeacherPrompt((1, 2), "What? The answer is 42.")
     (record,) = records(tmp_path, [(turn("1", stop="horizon", teacher=read),)])
     assert record["turns"][0]["teacher"] == {"prompt": read.text, "prompt_tokens": 2}
-    assert f"teacher    {read.text}" in shown(record, terminal=False)
+    assert f"teacher reads  {read.text}" in shown(record, terminal=False)
 
 
 def test_tokens_are_coloured_on_a_terminal_only(tmp_path):

@@ -87,6 +87,17 @@ def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = N
     say(out, "", verdict, "red" if num_failed else "green")
 
 
+ENDS = {
+    "solved": "solved",
+    "horizon": "its last turn",
+    "not_asked": "no feedback is asked for",
+    "feedback_unavailable": "no feedback",
+    "prompt_too_long": "the next prompt does not fit data.max_prompt_length",
+    "ungraded": "no grade",
+}
+"""Why an episode ends at a turn (`stop`), in words."""
+
+
 def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
     """One episode: each attempt, its verdict, the feedback that followed; what it trains."""
     out = console or Console()
@@ -104,7 +115,9 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     say(out, "reference  ", record["reference"], "bold")
     for k, turn in enumerate(record["turns"], start=1):
         grade, parent, (verdict, style) = turn["grade"], turn["parent"], _verdict(turn)
-        revises = f", of attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
+        revises = (
+            f", revises attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
+        )
         say(out, f"attempt {k}{revises}  ", turn["text"], "bold")
         cut = "" if turn["ended"] else ", cut off at the token limit"
         say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
@@ -115,9 +128,10 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
         if turn.get("withheld"):
             _feedback(out, "withheld   ", turn["withheld"], "yellow")
         if turn.get("teacher"):
-            say(out, "teacher    ", turn["teacher"]["prompt"], "magenta")
+            say(out, "teacher reads  ", turn["teacher"]["prompt"], "magenta")
         if turn["stop"]:
-            say(out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim")
+            why = ENDS.get(turn["stop"], turn["stop"])
+            say(out, "end        ", " · ".join(filter(None, [why, turn["error"]])), "dim")
     show_rows(record, out)
 
 
