@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rltf_verl.report.terminal.rows import show_rows
+from rltf_verl.report.view.row_words import names
 from rltf_verl.runlog.turns import answer, graded, right, verdicts
 from rltf_verl.texts import counted, printable
 
@@ -113,12 +114,9 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
         say(out, f"{message['role']:<11}", message["content"], "dim")
     say(out, "question   ", record["question"], "bold")
     say(out, "reference  ", record["reference"], "bold")
-    for k, turn in enumerate(record["turns"], start=1):
-        grade, parent, (verdict, style) = turn["grade"], turn["parent"], _verdict(turn)
-        revises = (
-            f", revises attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
-        )
-        say(out, f"attempt {k}{revises}  ", turn["text"], "bold")
+    for name, turn in zip(names(record["turns"]), record["turns"], strict=True):
+        grade, (verdict, style) = turn["grade"], _verdict(turn)
+        say(out, f"{name}  ", turn["text"], "bold")
         cut = "" if turn["ended"] else ", cut off at the token limit"
         say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
         if grade["error"]:
