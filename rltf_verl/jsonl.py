@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.redaction import cleaned, secrets_here
+from rltf_verl.texts import counted
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class PatientWriter:
 
     def _say_that_it_is_over(self) -> None:
         if self._refused:
-            logger.warning("%s: written again; %d records were lost", self._name, self._lost)
+            logger.warning("%s: written again; records lost: %d", self._name, self._lost)
         self._refused, self._lost = False, 0
 
 
@@ -169,9 +170,9 @@ def parse(
     if bad:
         more = f"; and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
         logger.warning(
-            "%s: skipped %d unreadable lines of %d (%s%s)",
+            "%s: skipped %s of %d (%s%s)",
             path,
-            len(bad),
+            counted(len(bad), "unreadable line"),
             len(lines),
             "; ".join(bad[:MOST_NAMED]),
             more,

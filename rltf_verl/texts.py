@@ -55,6 +55,15 @@ def clean_text(text: str, longest: int = LONGEST) -> str:
     return _UNSEEN.sub("", plain)
 
 
+def counted(num: int, one: str, several: str = "") -> str:
+    """A number with its noun.
+
+    >>> counted(1, "line"), counted(2, "line"), counted(3, "try", "tries")
+    ('1 line', '2 lines', '3 tries')
+    """
+    return f"{num} {one if num == 1 else several or f'{one}s'}"
+
+
 def one_line(text: str, longest: int) -> str:
     """The beginning of a text as one line, for causes and logs."""
     line = " ".join(clean_text(text, 20 * longest).split())

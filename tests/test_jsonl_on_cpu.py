@@ -40,7 +40,7 @@ def test_half_a_line_costs_that_line_only(tmp_path, caplog, half):
     append_line(path, {"n": 2})  # not glued to the half line
     append_line(path, {"n": 3})
     assert read_lines(path) == [{"n": 1}, {"n": 2}, {"n": 3}]
-    assert "skipped 1 unreadable lines of 4" in caplog.text
+    assert "skipped 1 unreadable line of 4" in caplog.text
 
 
 def test_nothing_to_read(tmp_path):
@@ -69,7 +69,7 @@ def test_a_patient_writer_loses_the_oldest_and_says_how_many(tmp_path, caplog):
     writer.append(path, [{"n": 4}])
     assert read_lines(path) == [{"n": 3}, {"n": 4}]
     assert [r.message.split(":")[0] for r in caplog.records] == ["a log", "a log"]
-    assert "3 records were lost" in caplog.records[-1].message
+    assert "records lost: 3" in caplog.records[-1].message
 
 
 WRITER = """

@@ -25,7 +25,9 @@ def adopt(
     ] = None,
     var: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A variable of the script that a program sets."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Value of a variable that the script gets from a program."
+        ),
     ] = None,
 ) -> None:
     """Print the command that adds text feedback to your verl run, and why settings change.

@@ -94,10 +94,10 @@ app.command()(model)
 
 @app.command()
 def parity(
-    file: Annotated[Path, typer.Argument(help="JSON with meta, cases, rl_coef_schedule.")],
+    file: Annotated[Path, typer.Argument(help="JSON file with the released numbers.")],
 ) -> None:
-    """Compare our rows, advantages and losses with numbers of the released code; exit 1 if any
-    differs.
+    """Compare this package's rows, advantages and losses with those of the released code; exit 1
+    if any number differs.
     """
     from rltf_verl.parity import run_parity
     from rltf_verl.report.terminal.console import show_parity
@@ -122,8 +122,13 @@ def doctor(
     config_name: Annotated[
         str, typer.Option("--config-name", "-cn", help="Config to check.")
     ] = "rltf_sd",
-    config_path: Annotated[str | None, typer.Option("--config-path", "-cp")] = None,
-    config_dir: Annotated[Path | None, typer.Option("--config-dir", "-cd")] = None,
+    config_path: Annotated[
+        str | None, typer.Option("--config-path", "-cp", help="Folder of that config, as of Hydra.")
+    ] = None,
+    config_dir: Annotated[
+        Path | None,
+        typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")
     ] = False,

@@ -145,10 +145,12 @@ def questions_of(
 
 def require_all(missing: int, failures: list[str]) -> None:
     """Raise ValueError if episodes have no result."""
+    from rltf_verl.texts import counted
+
     if missing:
         why = f", e.g. because {failures[0]}" if failures else ""
         raise ValueError(
-            f"{missing} episodes have no result{why}. The same command asks for them again"
+            f"no result of {counted(missing, 'episode')}{why}. The same command asks again"
         )
 
 

@@ -82,9 +82,9 @@ def compare(
         typer.echo("\noutside training")
         show_table(elsewhere_table(scores))
         typer.echo(MEANING)
-    for what, why in found.left_out.items():
-        typer.echo(f"left out: {what}: {why}")
-    write(out, found.wholes, found.panels, found.left_out, scores)
+    for line in found.remarks:
+        typer.echo(line)
+    write(out, found, scores)
     for panel, name in zip(found.panels, file_names(found.panels), strict=True):
         draw(panel, out / name)
     typer.echo(f"written to {out}")

@@ -9,7 +9,7 @@ import typer
 
 from rltf_verl.cli.common import parse_options
 
-data = typer.Typer(no_args_is_help=True, help="Datasets.")
+data = typer.Typer(no_args_is_help=True, help="Build, wrap, check and show datasets.")
 
 Options = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
@@ -35,10 +35,12 @@ def data_build(
 ) -> None:
     """Write the problems of an environment as parquet files for verl."""
     from rltf_verl.data.build import build_parquet, refuse_existing
+    from rltf_verl.texts import counted
 
     refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
     built = build_parquet(env, out, seed, num_train, num_test, **parse_options(options or []))
-    typer.echo(f"{built.num_train} rows: {built.train}\n{built.num_test} rows: {built.test}")
+    typer.echo(f"{counted(built.num_train, 'row')}: {built.train}")
+    typer.echo(f"{counted(built.num_test, 'row')}: {built.test}")
     for note in built.notes:
         typer.echo(note)
 
@@ -57,10 +59,11 @@ def data_wrap(
     from rltf_verl.data.build import refuse_existing
     from rltf_verl.data.check import check_files
     from rltf_verl.data.wrap import wrap_parquet
+    from rltf_verl.texts import counted
 
     refuse_existing([out], overwrite)
     num = wrap_parquet(file, env, out, **parse_options(options or []))
-    typer.echo(f"{num} rows: {out}")
+    typer.echo(f"{counted(num, 'row')}: {out}")
     for note in check_files([out]).notes:
         typer.echo(f"warning: {note}", err=True)
 
@@ -78,8 +81,12 @@ def data_check(
         int | None, typer.Option(min=1, help="data.max_prompt_length.")
     ] = None,
     revise: Annotated[
-        str, typer.Option(help="Template of the revise prompt, rltf.episode.revise.")
-    ] = "critique",
+        str | None,
+        typer.Option(
+            help="Template of the revise prompt, rltf.episode.revise; if not given, the one that a"
+            " run with the file's environment uses."
+        ),
+    ] = None,
     feedback_tokens: Annotated[
         int, typer.Option(min=0, help="Tokens allowed for the feedback.")
     ] = 256,
@@ -87,19 +94,24 @@ def data_check(
     """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something
     must be fixed.
     """
-    from rltf_verl.data.budget import load_tokenizer, prompt_lengths
+    from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
     from rltf_verl.data.check import check_files
     from rltf_verl.prompts import require_template
     from rltf_verl.report.terminal.dataset import show_check
 
-    require_template("--revise", "revise", revise)
+    if revise is not None:
+        require_template("--revise", "revise", revise)
     if max_prompt_length is not None and tokenizer is None:
         raise ValueError("--max-prompt-length counts tokens: give --tokenizer, a local folder")
     report = check_files(files)
     loaded = load_tokenizer(tokenizer) if tokenizer is not None else None
     lengths = {
         str(file.path): prompt_lengths(
-            file.messages, loaded, max_prompt_length, revise, feedback_tokens
+            file.messages,
+            loaded,
+            max_prompt_length,
+            revise or template_of_file(file.path),
+            feedback_tokens,
         )
         for file in report.files
         if loaded is not None and file.messages
@@ -112,9 +124,9 @@ def data_check(
     ]
     over = [
         f"{path}: {n.num_over} of its rows have a {n.what} of more than {max_prompt_length} tokens"
-        f" (the longest: {n.longest}): raise data.max_prompt_length or drop these rows"
+        f" (the longest: {n.longest}): raise data.max_prompt_length or drop these rows{less}"
         for path, found in lengths.items()
-        for n in found
+        for n, less in zip(found, ("", ", or lower --feedback-tokens"), strict=True)
         if n.num_over
     ]
     errors = [*report.errors, *over]
@@ -124,14 +136,19 @@ def data_check(
 
 @data.command("show")
 def data_show(
-    file: Annotated[Path, typer.Argument(help="Dataset of ours, or in verl's form.")],
+    file: Annotated[
+        Path, typer.Argument(help="Dataset that `rltf data` wrote, or in verl's form.")
+    ],
     num: Annotated[int, typer.Option("-n", min=0, help="Rows.")] = 3,
     env_feedback: Annotated[
         bool, typer.Option(help="What the environment says of an attempt, at every level.")
     ] = False,
-    attempt: Annotated[str, typer.Option(help="The attempt.")] = "I do not know: \\boxed{?}",
+    attempt: Annotated[
+        str, typer.Option(help="With --env-feedback: the attempt.")
+    ] = "I do not know: \\boxed{?}",
     env: Annotated[
-        str | None, typer.Option(help="Environment of the rows; the one that the file names.")
+        str | None,
+        typer.Option(help="Environment of the rows; if not given, the one that the file names."),
     ] = None,
     options: Options = None,
 ) -> None:

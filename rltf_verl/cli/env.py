@@ -8,7 +8,7 @@ import typer
 
 from rltf_verl.cli.common import nested, parse_options
 
-env = typer.Typer(no_args_is_help=True, help="Environments.")
+env = typer.Typer(no_args_is_help=True, help="List, check and show environments.")
 
 Name = Annotated[str, typer.Argument(help="Environment: a name, module:Class, or ./file.py:Class.")]
 Options = Annotated[

@@ -45,7 +45,8 @@ def evaluate(
         int, typer.Option(min=0, help="Rounds of feedback; one answer more is given.")
     ] = 1,
     config: Annotated[
-        Path | None, typer.Option(help="A run's config.yaml, whose block rltf counts here too.")
+        Path | None,
+        typer.Option(help="A run's config.yaml; its block rltf holds where no key says otherwise."),
     ] = None,
     problems: Annotated[
         int | None, typer.Option(min=1, help="Only the first rows of the dataset.")
@@ -100,7 +101,7 @@ def results(
     log: Annotated[
         Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
     ],
-    out: Out,
+    out: Annotated[Path, typer.Option(help="Folder for results.json and results.png.")],
     step: Annotated[
         int | None, typer.Option(help="Step of the validation; the last one if not given.")
     ] = None,

@@ -15,7 +15,9 @@ from rltf_verl.cli.common import episodes_of
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
 
-log = typer.Typer(no_args_is_help=True, help="Episode logs.")
+log = typer.Typer(
+    no_args_is_help=True, help="Export, follow, search and count the episodes of a run."
+)
 
 
 @log.callback()

@@ -21,9 +21,16 @@ def plan(
         list[str] | None,
         typer.Argument(metavar="OVERRIDES...", help="As for python -m verl.trainer.main_ppo."),
     ] = None,
-    config_name: Annotated[str, typer.Option("--config-name", "-cn")] = "rltf",
-    config_path: Annotated[str | None, typer.Option("--config-path", "-cp")] = None,
-    config_dir: Annotated[Path | None, typer.Option("--config-dir", "-cd")] = None,
+    config_name: Annotated[
+        str, typer.Option("--config-name", "-cn", help="Primary config, as of Hydra.")
+    ] = "rltf",
+    config_path: Annotated[
+        str | None, typer.Option("--config-path", "-cp", help="Folder of that config, as of Hydra.")
+    ] = None,
+    config_dir: Annotated[
+        Path | None,
+        typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
+    ] = None,
     problems: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
     attempt: Annotated[
         str | None, typer.Option(help="First answer to each; a wrong one is made up if not given.")

@@ -168,7 +168,7 @@ def _numbers(text: str) -> list[int]:
 def seeds(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="-- WORDS...", help="Of every run's command line, behind --."),
+        typer.Argument(metavar="-- WORDS...", help="Words of every run's command line, after --."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the runs' folders, and of the comparison.")],
     seeds: Annotated[
@@ -188,7 +188,9 @@ def seeds(
     ] = None,
     x: Annotated[str, typer.Option("--x", help="Axes of `rltf compare`.")] = AXES,
     metric: Annotated[list[str] | None, typer.Option(help="Metrics of `rltf compare`.")] = None,
-    program: Annotated[str, typer.Option(help="What is run.")] = PROGRAM,
+    program: Annotated[
+        str, typer.Option(help="Command that trains; the words of a run follow it.")
+    ] = PROGRAM,
 ) -> None:
     """Train with several seeds, one after the other, then compare. A second call skips what is
     finished.

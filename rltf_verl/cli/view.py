@@ -14,7 +14,9 @@ def view(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN", help="Folder of a run, or its episode log.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("view.html"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="HTML file to write.")] = Path(
+        "view.html"
+    ),
     title: Annotated[
         str | None, typer.Option(help="Title of the page; the run's folder if not given.")
     ] = None,
@@ -36,11 +38,12 @@ def view(
         raise ValueError(f"{len(runs)} runs: one page shows one run; add --follow, or name one")
     from rltf_verl.report.view.build import page
     from rltf_verl.report.view.training import history_of
+    from rltf_verl.texts import counted
 
     records = episodes_of(runs[0], None)
     text = page(records, title or str(runs[0].resolve()), history_of(runs[0]))
     out.write_text(text, encoding="utf-8")
-    typer.echo(f"{len(records)} episodes, {len(text) / 1e6:.1f} MB: {out}")
+    typer.echo(f"{counted(len(records), 'episode')}, {len(text) / 1e6:.1f} MB: {out}")
 
 
 def _follow(paths: list[Path], title: str | None, host: str, port: int) -> None:

@@ -32,6 +32,7 @@ from rltf_verl.config.reading import (
 )
 from rltf_verl.config.teacher import SOURCES, LogitDistillConfig, TeacherConfig
 from rltf_verl.kinds import Within, type_hints
+from rltf_verl.texts import counted
 
 __all__ = [
     "SOURCES",
@@ -256,9 +257,9 @@ class RLTFConfig:
                 num == 0 or len(levels) <= num,
                 key,
                 list(levels),
-                f"rltf.episode.horizon={horizon} gives feedback on {num} attempts, so only"
-                f" the first {num} would be used; shorten it, or raise the horizon to"
-                f" {horizon + len(levels) - num}",
+                f"rltf.episode.horizon={horizon} gives feedback on"
+                f" {counted(num, 'attempt')}, so only the first {num} would be used; shorten"
+                f" it, or raise the horizon to {horizon + len(levels) - num}",
             )
 
     @classmethod

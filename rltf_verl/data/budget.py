@@ -14,7 +14,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
+from rltf_verl.data.made_for import AS_IT_IS, made_for, make, takes_rows_of
+from rltf_verl.data.schema import environments_of
 from rltf_verl.data.wrap import question_of
+from rltf_verl.episode.templates import TEMPLATES, template_for
 from rltf_verl.prompts import render, template_of
 
 BATCH = 512
@@ -53,6 +56,17 @@ def load_tokenizer(path: str | Path) -> Any:
     return tokenizer
 
 
+def template_of_file(path: str | Path) -> str:
+    """The template of revise prompts in a run with the environment that a checked file names; the
+    usual one if that environment cannot be made here.
+    """
+    env = takes_rows_of(path, AS_IT_IS, {})
+    try:
+        return template_for(env or make(path, made_for(path, min(environments_of(path)))))
+    except ValueError:
+        return TEMPLATES["attempt"]
+
+
 def prompt_lengths(
     messages: Sequence[list[dict[str, Any]]],
     tokenizer: Any,
@@ -77,7 +91,9 @@ def prompt_lengths(
     return [
         _lengths("first prompt", first, limit),
         _lengths(
-            "revise prompt, without the attempt", [n + feedback_tokens for n in second], limit
+            f"revise prompt (template {revise}, {feedback_tokens} for the feedback)",
+            [n + feedback_tokens for n in second],
+            limit,
         ),
     ]
 

@@ -5,8 +5,9 @@ are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from rltf_verl.data.schema import (
 from rltf_verl.data.wrap import question_of
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.text.boxed import asks_for_hashes
+from rltf_verl.texts import counted
 
 MAX_TOLD = 5
 """Bad rows of a file that are named."""
+TRAINED_ON = ": what is tested was trained on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +91,33 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
                 " \\boxed{} nor for ####, so a right answer may be graded as none"
             )
         for other in report.files[i + 1 :]:
-            shared = len(one.questions.keys() & other.questions.keys())
-            if not shared:
-                continue
-            told = f"{one.path} and {other.path} share {shared} questions"
-            if one.splits == other.splits:
+            told = _shared(one.path, one.questions.keys(), other.path, other.questions.keys())
+            if told is not None and one.splits == other.splits:
                 report.notes.append(told)
-            else:
-                report.overlaps.append(f"{told}: what is tested was trained on")
+            elif told is not None:
+                report.overlaps.append(told + TRAINED_ON)
     return report
+
+
+def shared_questions(train: Sequence[str], test: Sequence[str]) -> list[str]:
+    """A line for each two different files of them that share questions. Their rows are those of
+    checked files.
+    """
+    asked = {path: _questions_in(path) for path in {*train, *test}}
+    told = [_shared(a, asked[a], b, asked[b]) for a in train for b in test if a != b]
+    return [line + TRAINED_ON for line in told if line is not None]
+
+
+def _shared(one: object, asked: Set[Any], other: object, also: Set[Any]) -> str | None:
+    num = len(asked & also)
+    return f"{one} and {other} share {counted(num, 'question')}" if num else None
+
+
+def _questions_in(path: str) -> set[int]:
+    """Hashes of them: a file may have a million."""
+    with pq.ParquetFile(path) as file:
+        prompts = (batch.column(0).to_pylist() for batch in file.iter_batches(columns=["prompt"]))
+        return {hash(_normalised(_asked(p))) for p in chain.from_iterable(prompts) if p}
 
 
 def _check(path: Path) -> CheckedFile:
@@ -118,7 +139,7 @@ def _check(path: Path) -> CheckedFile:
             messages.append(row["prompt"])
             splits.add(str((row["extra_info"] or {}).get("split")))
     if num_bad > MAX_TOLD:
-        errors.append(f"{path}: {num_bad - MAX_TOLD} more bad rows")
+        errors.append(f"{path}: {counted(num_bad - MAX_TOLD, 'more bad row')}")
     indices = [(row["extra_info"] or {}).get("index") for row in rows]
     if same_everywhere(indices):
         errors.append(

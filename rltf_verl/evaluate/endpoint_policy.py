@@ -26,6 +26,7 @@ class PolicyEndpoint(Endpoint):
     """What is evaluated; samples as verl's validation does unless told otherwise."""
 
     may_say_nothing: ClassVar[bool] = True
+    whose: ClassVar[str] = "policy"
 
     temperature: float | None = 1.0
     """null leaves it to the endpoint; 0 gives all episodes of a problem one answer."""

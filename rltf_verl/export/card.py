@@ -9,6 +9,7 @@ from typing import Any
 
 from rltf_verl.report.compare.quantity import first_turn_series
 from rltf_verl.report.compare.run import Series, read_run
+from rltf_verl.texts import counted
 
 BASE = "actor_rollout_ref.model.path"
 SHOWN = {
@@ -47,7 +48,7 @@ def _front(base: object) -> str:
 
 def _origin(base: object, step: int, settings: Mapping[str, Any]) -> str:
     start = f"`{base}`" if base else "a policy"
-    said = f"{start}, trained for {step} steps with verl"
+    said = f"{start}, trained for {counted(step, 'step')} with verl"
     if not settings:
         return f"{said}."
     rows = [("objectives", ", ".join(_objectives(settings)))]

@@ -13,6 +13,7 @@ from rltf_verl.feedback.calls import call_key
 from rltf_verl.feedback.record import FILES
 from rltf_verl.jsonl import read_lines
 from rltf_verl.judge.gateway import judges_of
+from rltf_verl.texts import counted
 from rltf_verl.types import Feedback
 
 NEEDED = {"key", "settings", "seed", "time", "provider"}
@@ -101,7 +102,8 @@ def _chosen(
         )
     found = Counter((str(r["settings"]), str(r["provider"])) for r in records)
     shown = "; ".join(
-        f"{key} ({provider}, {num} calls)" for (key, provider), num in sorted(found.items())
+        f"{key} ({provider}, {counted(num, 'call')})"
+        for (key, provider), num in sorted(found.items())
     )
     keys = {key for key, _ in found}
     if settings is None and len(keys) > 1:

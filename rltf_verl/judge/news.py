@@ -54,7 +54,7 @@ class News:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._url = endpoint.base_url
+        self._whose, self._url = endpoint.whose, endpoint.base_url
         self._secrets = secrets_here([endpoint.api_key()])
         self._told: set[str] = set()
         self.last = ""
@@ -72,13 +72,15 @@ class News:
 
     def went_away(self, cause: str) -> None:
         """The breaker opened."""
-        logger.warning("judge: %s (lastly %s)", self._secrets.clean(cause), self.last)
+        cause = self._secrets.clean(cause)
+        logger.warning("%s: %s (lastly %s)", self._whose, cause, self.last)
 
     def came_back(self, seconds: float) -> None:
         """The breaker closed."""
-        logger.warning("judge: %s answers again, after %.0f s", self._url, seconds)
+        logger.warning("%s: %s answers again, after %.0f s", self._whose, self._url, seconds)
 
     def _once(self, kind: str, line: str) -> None:
         if kind not in self._told and len(self._told) < MOST_KINDS:
             self._told.add(kind)
-            logger.warning("judge: %s. Later failures of this kind are counted, not logged", line)
+            more = "Later failures of this kind are counted, not logged"
+            logger.warning("%s: %s. %s", self._whose, line, more)

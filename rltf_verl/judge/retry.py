@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rltf_verl.judge.client import TRANSIENT, Fault
 from rltf_verl.judge.news import fix_of
 from rltf_verl.judge.wire import Reply
+from rltf_verl.texts import counted
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -92,13 +93,13 @@ class Trying:
             return (
                 f"waited {limits.deadline_s:g} s for its turn at {url}; raise"
                 f" limits.max_concurrency={limits.max_concurrency}, its rates or deadline_s, or"
-                " serve a faster judge"
+                f" serve a faster {self._runtime.settings.endpoint.whose}"
             )
         last, fix = "", "raise limits.deadline_s, or look at the endpoint"
         if self._last is not None:
             last = f", lastly {self._last}"
             fix = fix if self._last.kind == "timeout" else fix_of(self._last)
         return (
-            f"{url} gave no reply within deadline_s={limits.deadline_s:g} in {self.num_requests}"
-            f" tries{last}; {fix}"
+            f"{url} gave no reply within deadline_s={limits.deadline_s:g} in"
+            f" {counted(self.num_requests, 'try', 'tries')}{last}; {fix}"
         )

@@ -25,6 +25,7 @@ from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.stats import Stats
 from rltf_verl.judge.tokens import guessed_tokens, possible
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
+from rltf_verl.texts import counted
 
 LIFTED_S = 1.0
 """What is left of a pause when another request is answered: the endpoint is not closed."""
@@ -138,7 +139,7 @@ class JudgeRuntime:
             Exception
         ) as error:  # a call ends with a reply or as JudgeUnavailable, whatever breaks in here
             raise self._gives_up(
-                "internal", f"{type(error).__name__} in the judge's runtime"
+                "internal", f"{type(error).__name__} in the endpoint's runtime"
             ) from None
         if self._cache is not None:
             self._cache.put(key, reply)
@@ -157,8 +158,8 @@ class JudgeRuntime:
 
     def _after_all(self, fault: Fault, num_requests: int) -> str:
         return (
-            f"{self.settings.endpoint.base_url} gave no reply in {num_requests} tries, lastly"
-            f" {fault}; {fix_of(fault)}"
+            f"{self.settings.endpoint.base_url} gave no reply in"
+            f" {counted(num_requests, 'try', 'tries')}, lastly {fault}; {fix_of(fault)}"
         )
 
     async def in_turn(self, body: dict[str, Any], send: Callable[[], Any]) -> Reply:

@@ -31,6 +31,9 @@ class Endpoint:
     may_say_nothing: ClassVar[bool] = False
     """A reply without text is an answer, and not a fault that is asked about again."""
 
+    whose: ClassVar[str] = "judge"
+    """Who answers there, in the log."""
+
     base_url: str = ""
     """Up to and without `/chat/completions`, e.g. `http://127.0.0.1:8000/v1`."""
     model: str = ""

@@ -16,6 +16,7 @@ from rltf_verl.plan.inputs import Inputs
 from rltf_verl.plan.measure import Lengths
 from rltf_verl.plan.play import Played
 from rltf_verl.plan.sizes import epochs_end_first, steps_of
+from rltf_verl.texts import counted
 from rltf_verl.types import Turn
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
@@ -55,7 +56,7 @@ def _settings(inputs: Inputs) -> Iterator[str]:
     if epochs_end_first(inputs):
         yield (
             f"trainer.total_training_steps={get('trainer.total_training_steps')}: the run ends"
-            f" after {steps_of(inputs)} steps, with its trainer.total_epochs="
+            f" after {counted(steps_of(inputs), 'step')}, with its trainer.total_epochs="
             f"{get('trainer.total_epochs')}, and does not validate or save its last step; raise"
             " trainer.total_epochs"
         )

@@ -16,6 +16,7 @@ from rltf_verl.adapters.startup.model import load_model
 from rltf_verl.adapters.startup.stamp import resumed_folder
 from rltf_verl.adapters.startup.values import ROLLOUT, wrong_values
 from rltf_verl.config import ConfigError
+from rltf_verl.data.check import shared_questions
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
 from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
@@ -60,6 +61,9 @@ def look(config: DictConfig, trials: Trials | None = None) -> Inputs:
         if cause not in refused:
             warned.append(f"no prompts can be shown here ({cause})")
     train, val = (_rows_in(config, key) for key in DATA)
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # refused above
+        files = [files_of(OmegaConf.select(config, key) or []) for key in DATA]
+        warned += [f"{DATA[1]}: {line}" for line in shared_questions(*files)]
     resumes = resumed_folder(config)
     return Inputs(
         setting=partial(OmegaConf.select, config),

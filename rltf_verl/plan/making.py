@@ -15,7 +15,7 @@ from rltf_verl.envs.trials import OutOfTimeError
 from rltf_verl.episode.stand_ins import ahead
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.own import OwnCodeError
-from rltf_verl.plan.advice import advice
+from rltf_verl.plan.advice import PLACEHOLDERS, advice
 from rltf_verl.plan.answers import NO_IDEA, Tried, tried_answer
 from rltf_verl.plan.inputs import Case, Inputs
 from rltf_verl.plan.measure import Lengths, measure
@@ -118,6 +118,7 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
         "context": episode.context,
         "revise": episode.revise if episode.horizon > 1 else None,
         "feedback": feedback.provider.name + (f", {level}" if level else ""),
+        "most_words": None if inputs.parts is None else inputs.parts.words_of_judge or None,
         "guard": feedback.guard.action,
         "teacher": _teacher(config),
         "trains": [
@@ -192,6 +193,7 @@ def _turn(text: Any, turn: Turn) -> dict[str, Any]:
         "grader_error": turn.grade.error,
         "provider": said.provider if said else None,
         "feedback": said.text if said else None,
+        "placeholder": said is not None and any(text in said.text for text in PLACEHOLDERS),
         "leak": said.leak if said else None,
         "withheld": turn.withheld is not None,
         "stop": turn.stop,

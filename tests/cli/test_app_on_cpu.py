@@ -118,7 +118,7 @@ def test_parity_with_the_released_code() -> None:
     result = rltf("parity", GOLDEN)
     assert result.exit_code == 0, result.stdout
     assert "DIFFERS" not in result.stdout
-    assert "numbers differ on purpose: fixed defect: with horizon > 2" in result.stdout
+    assert "differences on purpose: fixed defect: with horizon > 2" in result.stdout
     assert "not compared: env_checks" in result.stdout
 
 

@@ -13,9 +13,9 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rltf_verl.data.budget import load_tokenizer, prompt_lengths
+from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
 from rltf_verl.data.build import build_parquet
-from rltf_verl.data.check import check_files
+from rltf_verl.data.check import check_files, shared_questions
 from rltf_verl.data.questions import read_questions
 from rltf_verl.data.schema import check_parquet, read_provenance
 from rltf_verl.prompts import render
@@ -135,6 +135,14 @@ def test_conversations_that_end_alike_are_others(files: tuple[Path, Path]) -> No
 GO_ON = [{"role": "user", "content": "Go on."}]
 
 
+def test_files_that_share_a_question_are_told_as_a_plan_does_it(tmp_path: Path) -> None:
+    one = one_row(tmp_path / "a.parquet", TEXT)
+    other = one_row(tmp_path / "b.parquet", IN_PARTS, extra_info={**INFO, "split": "test"})
+    line = f"{one} and {other} share 1 question: what is tested was trained on"
+    assert check_files([one, other]).overlaps == [line]
+    assert shared_questions([str(one)], [str(one), str(other)]) == [line]
+
+
 def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
     def change(rows: list) -> None:
         for row in rows:
@@ -166,6 +174,14 @@ def test_tokens_of_first_and_revise_prompts(files: tuple[Path, Path], tokenizer:
             counts[-1],
         )
         assert lengths.num_over == 0
+
+
+def test_revise_prompts_have_the_template_of_the_files_environment(tmp_path: Path) -> None:
+    usual = build_parquet("binary_matrix", tmp_path / "a", 0, 1, 1)
+    short = build_parquet("binary_matrix", tmp_path / "b", 0, 1, 1, style="compact")
+    unknown = one_row(tmp_path / "c.parquet", TEXT, extra_info={**INFO, "env": "no_such"})
+    found = [template_of_file(path) for path in (usual.train, short.train, unknown)]
+    assert found == ["critique", "compact", "critique"]
 
 
 def test_rows_over_the_limit(files: tuple[Path, Path], tokenizer: Path) -> None:
@@ -238,14 +254,16 @@ WITH_IMAGE = [
 ]
 
 
+INFO = {"split": "train", "index": 0, "env": "math", "task": "{}"}
+
+
 def one_row(path: Path, prompt: list[dict[str, object]], **columns: object) -> Path:
-    info = {"split": "train", "index": 0, "env": "math", "task": "{}"}
     reward = {"style": "rule", "ground_truth": "2"}
     row = {
         "data_source": "x",
         "prompt": prompt,
         "reward_model": reward,
-        "extra_info": info,
+        "extra_info": INFO,
         "agent_name": "rltf",
     }
     pq.write_table(pa.Table.from_pylist([{**row, **columns}]), path)

@@ -213,13 +213,14 @@ def test_a_folder_is_of_one_evaluation(server: JudgeServer, data: Path, tmp_path
 
 
 def test_an_endpoint_that_is_silent_is_no_wrong_answer(
-    server: JudgeServer, data: Path, tmp_path: Path
+    server: JudgeServer, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.script = ["500"] * 4
     first = evaluated(server, data, tmp_path, "limits.max_concurrency=1")
     assert first.exit_code == 1
-    assert "2 episodes have no result, e.g. because http" in first.stderr
+    assert "no result of 2 episodes, e.g. because http" in first.stderr
     assert "rltf.feedback" not in first.stderr
+    assert caplog.messages[0].startswith(f"policy: {server.url}: server_error: HTTP 500")
     assert told(tmp_path)["sessions"] == NUM - 2
     assert evaluated(server, data, tmp_path).exit_code == 0
     assert told(tmp_path)["sessions"] == NUM
@@ -253,7 +254,7 @@ def test_an_episode_without_feedback_has_no_result_if_that_is_asked_for(
     assert told(tmp_path / "lenient")["stops"] == {"feedback_unavailable": 1}
     server.script = ["ok", "500"]
     strict = evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise")
-    assert (strict.exit_code, "1 episodes have no result" in strict.stderr) == (
+    assert (strict.exit_code, "no result of 1 episode, e.g." in strict.stderr) == (
         1,
         True,
     ), strict.output

@@ -395,4 +395,4 @@ def test_an_endpoint_that_is_silent_is_no_advice(base, judge, data) -> None:
     base.script = ["500"] * 100
     result = probed(base, judge, data, "--problems", 1)
     assert result.exit_code == 1
-    assert f"{N} episodes have no result" in result.stderr
+    assert f"no result of {N} episodes" in result.stderr

@@ -125,7 +125,7 @@ async def test_answers_of_differently_set_providers_are_not_mixed(tmp_path):
         await make_provider("replay", folder=str(tmp_path), settings=key).feedback(asked())
     ).text == "harsh"
     with pytest.raises(
-        ValueError, match=r"rltf\.feedback\.settings=abc: not in .*\(scripted, 1 calls\)"
+        ValueError, match=r"rltf\.feedback\.settings=abc: not in .*\(scripted, 1 call\)"
     ):
         make_provider("replay", folder=str(tmp_path), settings="abc")
 

@@ -84,7 +84,7 @@ async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog
         caplog.set_level(logging.DEBUG, name)
     async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
         with pytest.raises(
-            JudgeUnavailable, match=r"1 tries, lastly refused: HTTP 401.*correct the key in"
+            JudgeUnavailable, match=r"1 try, lastly refused: HTTP 401.*correct the key in"
         ) as info:
             await runtime.complete(call())
     assert "sk-mine" not in str(info.value)
@@ -139,7 +139,7 @@ async def test_the_deadline_holds_in_the_queue_and_on_the_way() -> None:
             *(runtime.complete(call(i)) for i in range(3)), return_exceptions=True
         )
         assert time.monotonic() - start < 20
-        assert "gave no reply within deadline_s=0.5 in 1 tries" in str(outcomes[0])
+        assert "gave no reply within deadline_s=0.5 in 1 try" in str(outcomes[0])
         assert "waited 0.5 s for its turn" in str(outcomes[2])
         assert runtime.stats.since_start["failed/deadline"] == 3
         assert (runtime.stats.in_flight, runtime.stats.waiting) == (0, 0)
@@ -235,7 +235,7 @@ async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
         await runtime.complete(call(1))
     assert runtime.snapshot()["breaker"] == 1.0
     ten_minutes_later(runtime)
-    with pytest.raises(JudgeUnavailable, match="in 1 tries"):
+    with pytest.raises(JudgeUnavailable, match="in 1 try"):
         await runtime.complete(call(2))
     assert runtime.breaker.state == "open", "a probe that fails is tried once"
     await server.start()

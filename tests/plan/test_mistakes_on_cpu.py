@@ -399,6 +399,10 @@ WARNED = {
         ["data.val_files=train.parquet"],
         "data.val_files=train.parquet: is trained on",
     ),
+    "validation with questions of the training file": (
+        ["data.val_files=half.parquet"],
+        "data.val_files: train.parquet and half.parquet share 6 questions",
+    ),
     "no validation": (["trainer.test_freq=-1"], "trainer.test_freq=-1: only the untrained model"),
     "epochs that end before the steps": (
         ["trainer.total_training_steps=100", "trainer.total_epochs=2"],

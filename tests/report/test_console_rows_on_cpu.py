@@ -83,7 +83,7 @@ def test_what_a_teacher_reads_is_shown(tmp_path):
     read = TeacherPrompt((1, 2), "What? The answer is 42.")
     (record,) = records(tmp_path, [(turn("1", stop="horizon", teacher=read),)])
     assert record["turns"][0]["teacher"] == {"prompt": read.text, "prompt_tokens": 2}
-    assert f"teacher    {read.text}" in shown(record, terminal=False)
+    assert f"teacher reads  {read.text}" in shown(record, terminal=False)
 
 
 def test_tokens_are_coloured_on_a_terminal_only(tmp_path):
@@ -122,3 +122,11 @@ def test_what_a_model_wrote_does_not_act(tmp_path):
 def test_an_episode_of_which_nobody_knows_what_it_trains(tmp_path):
     (record,) = records(tmp_path, [line("1")])
     assert "row 1" not in shown(record, terminal=True)
+
+
+def test_attempts_of_a_tree_are_named_as_its_rows_are(tmp_path):
+    tree = (turn("1"), turn("2", parent=0, stop="horizon"), turn("42", parent=0, stop="solved"))
+    (record,) = records(tmp_path, [tree])
+    said = shown(record, terminal=False)
+    assert "attempt 2, branch 2 of 2  so 42" in said
+    assert ["its last turn" in said, "horizon" in said] == [True, False]

@@ -101,7 +101,7 @@ def test_solved_episodes_stay_in_later_turns() -> None:
 def test_an_episode_without_feedback_keeps_its_last_answer() -> None:
     found = evaluate([episode(0, "1", stop="feedback_unavailable"), episode(1, RIGHT, "3", RIGHT)])
     assert accuracies(found) == [1 / 2, 0, 1 / 2]
-    assert "1 episodes ended early for want of feedback" in " ".join(notes(found))
+    assert "1 episode ended early for want of feedback" in " ".join(notes(found))
 
 
 def test_what_nobody_graded_counts_in_nothing() -> None:
@@ -145,7 +145,7 @@ def test_problems_weigh_the_same_with_fewer_samples() -> None:
         3: (0, 1),
     }
     assert "1 to 3 episodes each" in notes(found)[0]
-    assert "1 problems, 1 episode each, 1 in all" in notes(evaluate([episode(0, "1")]))[0]
+    assert "1 problem, 1 episode each, 1 in all" in notes(evaluate([episode(0, "1")]))[0]
 
 
 def test_rows_of_one_problem_are_one_problem() -> None:

@@ -163,7 +163,7 @@ def test_a_turn_that_is_its_own_parent_or_a_later_one_s_ends_nobody(
     append_lines(folder / "00000001.train.x.jsonl", records[:1])
     assert run(folder, reader, tmp_path / "out").exit_code == 0
     assert (
-        "00000001.train.x.jsonl: skipped 1 unreadable lines of 1 (line 1: turns[0].parent="
+        "00000001.train.x.jsonl: skipped 1 unreadable line of 1 (line 1: turns[0].parent="
         in caplog.text
     )
 

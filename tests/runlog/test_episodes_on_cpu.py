@@ -144,7 +144,7 @@ def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, caplo
     assert [record["uid"] for record in read_episodes(tmp_path)] == ["u1", "u2", "u3"]
     first, last = (record.message for record in caplog.records)
     assert "waits in memory" in first
-    assert "0 records were lost" in last
+    assert "records lost: 0" in last
 
 
 def test_what_a_grader_found_is_written_whatever_it_is(tmp_path):

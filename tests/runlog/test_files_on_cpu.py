@@ -97,7 +97,7 @@ def test_half_a_line_of_a_killed_worker_is_skipped_when_packed_too(tmp_path, cap
     play(tmp_path, (1,), "x")
     pack(tmp_path, 2)
     assert len(uids(tmp_path)) == 6
-    assert "skipped 1 unreadable lines of 7" in caplog.text
+    assert "skipped 1 unreadable line of 7" in caplog.text
 
 
 def write_many(folder, worker, num):

@@ -62,6 +62,7 @@ def fill(folder: Path) -> Path:
     """Data, models, a reward function."""
     pq.write_table(pa.Table.from_pylist(rows()), folder / "train.parquet")
     pq.write_table(pa.Table.from_pylist(rows(first=100)), folder / "test.parquet")
+    pq.write_table(pa.Table.from_pylist(rows()[:6]), folder / "half.parquet")
     boxed = rows("Put the answer in \\boxed{}.")
     pq.write_table(pa.Table.from_pylist(boxed), folder / "boxed.parquet")
     odd = rows(role="judge")

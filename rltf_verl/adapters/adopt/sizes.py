@@ -88,9 +88,12 @@ def make_room(
     while extra.get(PROMPT) is None and (found := _too_long(messages)) is not None:
         needed = int(found[2]) + answer
         OmegaConf.update(seen, PROMPT, needed)
+        for key in TOKEN_LIMITS:
+            if (limit := OmegaConf.select(seen, key)) is not None:
+                OmegaConf.update(seen, key, max(int(limit), needed + answer))
         before, messages = messages, list(checks.refused_model(seen, parts, trials))
         if messages and _too_long(messages) is None:  # the model cannot read that much
-            messages = before
+            messages = [*before, *(f"that limit is refused too: {message}" for message in messages)]
             break
         settings.change(PROMPT, needed, f"{found[1]}, and the attempt up to {answer}{found[3]}")
         _widen(settings, theirs, needed + answer)

@@ -24,6 +24,7 @@ from rltf_verl.data.schema import (
 from rltf_verl.envs.base import Env, KnowsTrouble
 from rltf_verl.envs.trials import OutOfTimeError, Trials
 from rltf_verl.prompts import is_file
+from rltf_verl.texts import counted
 
 TEMPLATES = ("rltf.episode.revise", "rltf.teacher.prompt", "rltf.feedback_modeling.critic")
 """Settings that can name a template file; so can `critic` of every provider."""
@@ -136,7 +137,8 @@ def check_datasets(config: DictConfig, env: Env, trials: Trials | None = None) -
         of_which = f", of which data.train_max_samples={most} are taken" if taken < num_rows else ""
         yield (
             f"data.train_batch_size={config.data.train_batch_size}: the training files hold"
-            f" {num_rows} rows{of_which}, so there is no whole batch; lower it, or add rows"
+            f" {counted(num_rows, 'row')}{of_which}, so there is no whole batch;"
+            " lower it, or add rows"
         )
 
 

@@ -23,6 +23,7 @@ from verl.utils import tensordict_utils as tu
 from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics
 from rltf_verl.adapters.queue.columns import DRAW, episode_of, real_rows
 from rltf_verl.adapters.queue.step_rows import StepRows
+from rltf_verl.texts import counted
 
 logger = logging.getLogger(__name__)
 
@@ -82,12 +83,12 @@ class LiveGroups:
             refilled += len(gone)
         if dead:
             logger.warning(
-                "step %d: %d of %d groups train nothing after %d rounds of further problems"
+                "step %d: %d of %d groups train nothing after %s of further problems"
                 " (rltf.refill_rounds=%d); they stay in the batch",
                 global_steps,
                 len(dead),
                 batch_size,
-                num_round,
+                counted(num_round, "round"),
                 self._num_rounds,
             )
         counts = {"refilled": refilled, "refill_rounds": num_round, "left_dead": len(dead)}

@@ -88,6 +88,7 @@ from rltf_verl.objectives.teacher import uses_lora, weigh_teacher_tokens
 from rltf_verl.runlog.about import SIZES, write_about
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.health import Watch, log_changes
+from rltf_verl.texts import counted
 
 logger = logging.getLogger(__name__)
 
@@ -193,8 +194,8 @@ class RLTFTrainerMixin(_Trainer):
             moved = set_aside_after(Path(folder), self.global_steps, validates=validates)
             if moved:
                 logger.info(
-                    "episode log: moved %d files of steps after %d to superseded/",
-                    moved,
+                    "episode log: moved %s of steps after %d to superseded/",
+                    counted(moved, "file"),
                     self.global_steps,
                 )
         if self.resumed_at > 0:

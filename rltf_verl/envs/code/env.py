@@ -25,6 +25,7 @@ from rltf_verl.envs.sandbox import Backend, make_sandbox
 from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, Run, SandboxError
 from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.kinds import Url, Within
+from rltf_verl.texts import counted
 from rltf_verl.types import Grade, Problem
 
 Source = Literal["arithmetic", "apps", "taco", "livecodebench"]
@@ -257,7 +258,6 @@ def _made_up(rng: random.Random, num_train: int, num_test: int) -> tuple[list[Ta
 
 def _take(key: str, tasks: Sequence[Task], num: int) -> list[Task]:
     if len(tasks) < num:
-        raise ValueError(
-            f"{key}={num}: only {len(tasks)} problems with private tests are left; lower it"
-        )
+        there = counted(len(tasks), "problem")
+        raise ValueError(f"{key}={num}: the data has {there} with private tests; lower it")
     return list(tasks[:num])

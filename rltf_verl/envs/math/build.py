@@ -17,6 +17,7 @@ from rltf_verl.envs.math.sources import (
     read_items,
 )
 from rltf_verl.registry import require_choice
+from rltf_verl.texts import counted
 from rltf_verl.types import Problem
 
 
@@ -66,7 +67,7 @@ class MathData:
         problems = [_problem(env, i, subset, item) for i, item in enumerate(kept)]
         tests = [_problem(env, i, name, item) for i, (name, item) in enumerate(test)]
         notes = (
-            (f"{dropped} training problems left out because they are test problems",)
+            (f"left out because the test sets have them: {counted(dropped, 'training problem')}",)
             if dropped
             else ()
         )

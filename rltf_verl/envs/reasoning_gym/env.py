@@ -23,6 +23,7 @@ from rltf_verl.envs.reasoning_gym.feedback import reading, shape
 from rltf_verl.envs.reasoning_gym.text import said_answer
 from rltf_verl.kinds import Within
 from rltf_verl.registry import require_choice, unknown
+from rltf_verl.texts import counted
 from rltf_verl.types import Grade, Problem
 
 SUFFIX = "\n\nLet's think step by step and output the final answer within \\boxed{}."
@@ -109,8 +110,9 @@ class ReasoningGym:
                     test[item[0]] = self._problem(task, len(test), item)
                 else:
                     train.append(self._problem(task, len(train), item))
+        left_out = counted(num_unsolved, "item")
         notes = (
-            (f"{num_unsolved} items left out: reasoning-gym does not take its own answer",)
+            (f"{left_out} left out: reasoning-gym does not take its own answer",)
             if num_unsolved
             else ()
         )

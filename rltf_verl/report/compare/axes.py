@@ -217,7 +217,7 @@ def _told(name: str, measure: Measure, run: Run) -> Iterator[tuple[str, str]]:
     if gone:
         yield (
             f"step {', '.join(map(str, gone))} of {run.name} in --x {name}",
-            f"no {measure.source} of it, so it counts as much as the steps beside it",
+            f"the run logged no {measure.source} there; the mean of the steps beside it is taken",
         )
 
 

@@ -22,6 +22,17 @@ class Comparison:
     panels: list[Panel] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     """What is not shown -> why."""
+    filled: dict[str, str] = field(default_factory=dict)
+    """Steps that an axis has no number of -> what is taken instead."""
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader of the tables must know, a line each."""
+        return [
+            f"{what}: {of}: {why}"
+            for what, told in (("left out", self.left_out), ("filled in", self.filled))
+            for of, why in told.items()
+        ]
 
 
 def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) -> Comparison:
@@ -43,7 +54,7 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
             found.panels.append(drawn)
             found.left_out |= {f"{arm} in --x {name}": why for arm, why in drawn.without.items()}
             found.left_out |= _apart_in_steps(drawn)
-            found.left_out |= {} if isinstance(axis, str) else axis.filled
+            found.filled |= {} if isinstance(axis, str) else axis.filled
     return found
 
 

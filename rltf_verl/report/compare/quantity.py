@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from rltf_verl.report.compare.log_steps import PREFIX
 from rltf_verl.report.compare.run import Arm, Run, Series
+from rltf_verl.texts import counted
 
 FIRST_TURN = "first_turn"
 LOGGED = "log/val/turn_1/acc"
@@ -135,5 +136,5 @@ def _close(name: str, known: set[str]) -> str:
     return (
         f"names like it: {', '.join(near)}"
         if near
-        else f"it has {len(known)} metrics, none with a name like it"
+        else f"it has {counted(len(known), 'metric')}, none with a name like it"
     )

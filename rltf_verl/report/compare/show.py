@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from rltf_verl.report.compare.comparison import Comparison
 from rltf_verl.report.compare.elsewhere import MEANING, Score, elsewhere_table
 from rltf_verl.report.compare.numbers import AtBudget, Panel, Spread, Whole
 
@@ -86,18 +87,17 @@ def amount(value: float) -> str:
 
 def write(
     out: Path,
-    wholes: Mapping[str, Sequence[Whole]],
-    panels: Sequence[Panel],
-    left_out: Mapping[str, str],
+    found: Comparison,
     scores: Sequence[Score] = (),
 ) -> None:
     """compare.json with every point of every seed, compare.csv with the numbers of the tables,
     compare.md with the tables.
     """
     facts = {
-        "whole": {name: [asdict(w) for w in lines] for name, lines in wholes.items()},
-        "panels": [asdict(p) for p in panels],
-        "left_out": dict(left_out),
+        "whole": {name: [asdict(w) for w in lines] for name, lines in found.wholes.items()},
+        "panels": [asdict(p) for p in found.panels],
+        "left_out": found.left_out,
+        "filled_in": found.filled,
         "elsewhere": [asdict(score) for score in scores],
     }
     (out / "compare.json").write_text(
@@ -106,29 +106,23 @@ def write(
     with (out / "compare.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
-        writer.writerows(_rows(wholes, panels))
-    (out / "compare.md").write_text(_page(wholes, panels, left_out, scores), encoding="utf-8")
+        writer.writerows(_rows(found.wholes, found.panels))
+    (out / "compare.md").write_text(_page(found, scores), encoding="utf-8")
 
 
-def _page(
-    wholes: Mapping[str, Sequence[Whole]],
-    panels: Sequence[Panel],
-    left_out: Mapping[str, str],
-    scores: Sequence[Score],
-) -> str:
+def _page(found: Comparison, scores: Sequence[Score]) -> str:
     """The tables in Markdown, for a README or an issue."""
     parts = []
-    for name, lines in wholes.items():
+    for name, lines in found.wholes.items():
         parts += [
             f"**{name}**: mean ± standard deviation of the seeds",
             _marked(whole_table(lines)),
         ]
-        own = [panel for panel in panels if panel.quantity == name]
+        own = [panel for panel in found.panels if panel.quantity == name]
         parts += [_marked(budget_table(own)), BELOW] if own else []
     if scores:
         parts += ["**outside training**", _marked(elsewhere_table(scores)), MEANING]
-    parts += [f"left out: {what}: {why}" for what, why in left_out.items()]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *found.remarks]) + "\n"
 
 
 def _marked(table: Table) -> str:

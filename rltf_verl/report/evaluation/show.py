@@ -8,6 +8,7 @@ from typing import Any
 
 from rltf_verl.report.evaluation.bootstrap import Estimate
 from rltf_verl.report.evaluation.results import Results
+from rltf_verl.texts import counted
 
 BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by the colour-blind
 
@@ -60,28 +61,28 @@ def pass_table(results: Results) -> list[tuple[str, ...]]:
 def notes(results: Results) -> list[str]:
     """What a reader of the tables must know."""
     fewest, most = results.samples
-    each = str(most) if fewest == most else f"{fewest} to {most}"
-    each += " episode each" if each == "1" else " episodes each"
+    each = "" if fewest == most else f"{fewest} to "
     said = [
-        f"{results.problems} problems, {each}, {results.sessions} in all; per cent, "
-        "in brackets: 95 % intervals by bootstrap over problems"
+        f"{counted(results.problems, 'problem')}, {each}{counted(most, 'episode')} each,"
+        f" {results.sessions} in all; per cent, in brackets: 95 % intervals by bootstrap over"
+        " problems"
     ]
     if results.ungraded:
-        said.append(f"{results.ungraded} answers could not be graded and count in nothing")
+        num = counted(results.ungraded, "answer")
+        said.append(f"{num} could not be graded, and no number counts them")
     if results.grader_trouble:
         said.append(results.grader_trouble)
     if results.truncated:
-        said.append(f"{results.truncated} answers were cut off at the token limit")
+        said.append(f"cut off at the token limit: {counted(results.truncated, 'answer')}")
     unavailable = results.stops.get("feedback_unavailable", 0)
     if unavailable:
-        said.append(
-            f"{unavailable} episodes ended early for want of feedback; their last answer counts"
-        )
+        num = counted(unavailable, "episode")
+        said.append(f"{num} ended early for want of feedback; the last answer counts")
     too_long = results.stops.get("prompt_too_long", 0)
     if too_long:
+        num = counted(too_long, "episode")
         said.append(
-            f"{too_long} episodes ended early because the next prompt was too long; their last"
-            " answer counts"
+            f"{num} ended early because the next prompt was too long; the last answer counts"
         )
     return said
 
@@ -136,7 +137,7 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
                 xlabel="rounds of feedback",
                 xticks=rounds,
                 ylim=(-0.03, 1.03),
-                title=f"{name}, {result.problems} problems",
+                title=f"{name}, {counted(result.problems, 'problem')}",
             )
             axes.grid(alpha=0.3)
         panels[0].set_ylabel("accuracy, mean over problems (95 % interval)")

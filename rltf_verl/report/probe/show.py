@@ -15,7 +15,7 @@ from rltf_verl.report.probe.advice import Verdict
 from rltf_verl.report.probe.finding import Advice, Probe, Undecided, bounds
 from rltf_verl.report.probe.judge import JudgeLoad
 from rltf_verl.report.terminal.console import show_table
-from rltf_verl.texts import printable
+from rltf_verl.texts import counted, printable
 
 LABELS = {
     "first_right": "first answers right",
@@ -101,7 +101,7 @@ def judge_table(load: JudgeLoad) -> list[tuple[str, ...]]:
         ),
         "cost per step": price if load.cost_per_step is None else f"{load.cost_per_step:.4f}",
     }
-    return [("judge", f"of {load.texts} texts"), *numbers.items()]
+    return [("judge", f"of {counted(load.texts, 'text')}"), *numbers.items()]
 
 
 def distance_line(probe: Probe, not_known: str) -> str:
@@ -130,7 +130,8 @@ def show(
     out = console or Console()
     episodes, problems = probe.measured.sessions, probe.measured.problems
     out.print(
-        f"{episodes} episodes at {problems} problems; intervals by bootstrap over problems",
+        f"{counted(episodes, 'episode')} at {counted(problems, 'problem')}; intervals by bootstrap"
+        " over problems",
         soft_wrap=True,
     )
     show_table(share_table(probe), out)

@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from rltf_verl.report.terminal.rows import show_rows
+from rltf_verl.report.view.row_words import names
 from rltf_verl.runlog.turns import answer, graded, right, verdicts
-from rltf_verl.texts import printable
+from rltf_verl.texts import counted, printable
 
 if TYPE_CHECKING:
     from rltf_verl.parity import Report
@@ -41,9 +42,9 @@ def show_parity(report: Report, console: Console | None = None) -> None:
     for line in report.differences:
         say(out, "DIFFERS ", line, "red")
     for reason, count in report.mended.items():
-        say(out, f"{count} numbers differ on purpose: ", reason, "yellow")
+        say(out, f"{counted(count, 'difference')} on purpose: ", reason, "yellow")
     for what, count in report.not_covered.items():
-        say(out, "not compared: ", f"{what} ({count} times)", "yellow")
+        say(out, "not compared: ", f"{what} ({counted(count, 'time')})", "yellow")
     verdict = f"{len(report.differences)} of {report.num_compared} numbers differ"
     say(out, "", verdict, "red" if report.differences else "green")
 
@@ -87,6 +88,17 @@ def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = N
     say(out, "", verdict, "red" if num_failed else "green")
 
 
+ENDS = {
+    "solved": "solved",
+    "horizon": "its last turn",
+    "not_asked": "no feedback is asked for",
+    "feedback_unavailable": "no feedback",
+    "prompt_too_long": "the next prompt does not fit data.max_prompt_length",
+    "ungraded": "no grade",
+}
+"""Why an episode ends at a turn (`stop`), in words."""
+
+
 def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
     """One episode: each attempt, its verdict, the feedback that followed; what it trains."""
     out = console or Console()
@@ -102,10 +114,9 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
         say(out, f"{message['role']:<11}", message["content"], "dim")
     say(out, "question   ", record["question"], "bold")
     say(out, "reference  ", record["reference"], "bold")
-    for k, turn in enumerate(record["turns"], start=1):
-        grade, parent, (verdict, style) = turn["grade"], turn["parent"], _verdict(turn)
-        revises = f", of attempt {parent + 1}" if parent is not None and parent != k - 2 else ""
-        say(out, f"attempt {k}{revises}  ", turn["text"], "bold")
+    for name, turn in zip(names(record["turns"]), record["turns"], strict=True):
+        grade, (verdict, style) = turn["grade"], _verdict(turn)
+        say(out, f"{name}  ", turn["text"], "bold")
         cut = "" if turn["ended"] else ", cut off at the token limit"
         say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
         if grade["error"]:
@@ -115,9 +126,10 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
         if turn.get("withheld"):
             _feedback(out, "withheld   ", turn["withheld"], "yellow")
         if turn.get("teacher"):
-            say(out, "teacher    ", turn["teacher"]["prompt"], "magenta")
+            say(out, "teacher reads  ", turn["teacher"]["prompt"], "magenta")
         if turn["stop"]:
-            say(out, "end        ", " · ".join(filter(None, [turn["stop"], turn["error"]])), "dim")
+            why = ENDS.get(turn["stop"], turn["stop"])
+            say(out, "end        ", " · ".join(filter(None, [why, turn["error"]])), "dim")
     show_rows(record, out)
 
 

@@ -5,13 +5,10 @@ every level.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from rltf_verl.config import RLTFConfig
 from rltf_verl.contract import wrapping_of
 from rltf_verl.envs.base import LEVELS, Env, GradesAsync
-from rltf_verl.episode.provider import build_provider
-from rltf_verl.episode.templates import with_template
+from rltf_verl.episode.templates import template_for
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Problem
 
@@ -73,11 +70,7 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
     Raises:
         ValueError: a template that does not fit.
     """
-    config = RLTFConfig.from_mapping(
-        {"env": {"name": env.name}, "feedback": {"provider": "verifier", "level": "hint"}}
-    )
-    config = replace(config, episode=replace(config.episode, revise=revise))
-    template = with_template(config, env, build_provider(config.feedback)).episode.revise or ""
+    template = template_for(env, revise)
     problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
     problem, attempt, said = problems[0], "(the attempt)", "(the feedback)"
     if not isinstance(env, GradesAsync):

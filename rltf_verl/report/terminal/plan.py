@@ -10,8 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rltf_verl.report.terminal.console import ENDS
 from rltf_verl.report.view.row_words import TRAINS
-from rltf_verl.texts import printable
+from rltf_verl.texts import counted, printable
 
 Json = Mapping[str, Any]
 HEAD, TAIL = 14, 8
@@ -19,14 +20,6 @@ HEAD, TAIL = 14, 8
 WHAT = {
     **TRAINS,
     "logit_distill": "answers, towards what the teacher says there",
-}
-STOPS = {
-    "solved": "ends here: solved",
-    "horizon": "ends here: its last turn",
-    "not_asked": "ends here: no feedback is asked for",
-    "feedback_unavailable": "ends here: no feedback",
-    "prompt_too_long": "ends here: the second prompt does not fit data.max_prompt_length",
-    "ungraded": "ends here: no grade",
 }
 
 
@@ -41,7 +34,7 @@ def show_plan(plan: Json, console: Console | None = None, *, whole: bool = False
     out = console or Console(highlight=False)
     _run(out, plan["run"])
     for k, problem in enumerate(plan["problems"]):
-        _problem(out, problem, whole, brief=k > 0 and not whole)
+        _problem(out, problem, plan["run"], whole, brief=k > 0 and not whole)
     if plan["problems"]:
         _rows(out, plan["problems"][0])
     if plan["step"] is not None:
@@ -67,7 +60,7 @@ def _run(out: Console, run: Json) -> None:
         turns = f"up to {run['turns']} answers{appended}{later}" if several else "one answer"
         table.add_row("environment", _one(run["environment"]))
         table.add_row("feedback", f"{_one(run['feedback'])}; leak guard {run['guard']}")
-        table.add_row("an episode", f"{turns}; {n} episodes a problem")
+        table.add_row("an episode", f"{turns}; {counted(n, 'episode')} a problem")
         if run["teacher"] is not None:
             table.add_row("teacher", _teacher(run["teacher"]))
         for own in run["trains"]:
@@ -83,7 +76,7 @@ def _teacher(teacher: Json) -> str:
     return _one(f"of {which}{only}; reads {reads}, by template {teacher['template']}")
 
 
-def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
+def _problem(out: Console, problem: Json, run: Json, whole: bool, *, brief: bool) -> None:
     """One episode; `brief` leaves out what differs in the question alone."""
     _rule(out, f"problem {problem['index']}" + (", in brief" if brief else ""))
     right = problem["right"]
@@ -98,7 +91,8 @@ def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
         _grade(out, turn)
         if turn["feedback"] is not None:
             what = "feedback that the leak guard withholds" if turn["withheld"] else "feedback"
-            _block(out, f"{what} [{turn['provider']}]", turn["feedback"], "cyan", whole)
+            instead = _placeholder(run) if turn["placeholder"] else ""
+            _block(out, f"{what} [{turn['provider']}]{instead}", turn["feedback"], "cyan", whole)
         if turn["leak"]:
             _line(out, "  tells the answer: ", turn["leak"], "red")
         if turn["teacher"] is not None:
@@ -112,13 +106,19 @@ def _problem(out: Console, problem: Json, whole: bool, *, brief: bool) -> None:
         _block(out, "critic prompt", text, "magenta", whole)
 
 
+def _placeholder(run: Json) -> str:
+    most = run["most_words"]
+    words = f"; the judge may write up to {most} words" if most else ""
+    return f", a placeholder: a plan asks no one{words}"
+
+
 def _grade(out: Console, turn: Json) -> None:
     read = "" if turn["parsed"] is None else f", read as {_one(turn['parsed'])}"
     verdict = ("right" if turn["correct"] else "wrong") + read
     if turn["stop"] == "ungraded":
         verdict = "not graded"
     broken = f"; the grader failed: {turn['grader_error']}" if turn["grader_error"] else ""
-    end = f"; {STOPS.get(turn['stop'], turn['stop'])}" if turn["stop"] else ""
+    end = f"; ends here: {ENDS.get(turn['stop'], turn['stop'])}" if turn["stop"] else ""
     style = "green" if turn["correct"] else "red"
     _line(out, "  grade ", f"{verdict}, reward {turn['reward']:g}{broken}{end}", style)
 
@@ -135,7 +135,9 @@ def _step(out: Console, step: Json, lengths: Json | None, run: Json) -> None:
     _rule(out, "each training step")
     table = _pairs()
     n = run["episodes_per_problem"]
-    table.add_row("episodes", f"{step['problems']} problems × {n} = {_n(step['episodes'])}")
+    table.add_row(
+        "episodes", f"{counted(step['problems'], 'problem')} × {n} = {_n(step['episodes'])}"
+    )
     table.add_row("answers", f"at most {_n(step['most_answers'])}")
     if step["most_rows"] is not None:
         few, most = _n(step["fewest_rows"]), _n(step["most_rows"])
@@ -197,9 +199,9 @@ def _verdict(out: Console, refusals: Sequence[str], warnings: Sequence[str]) -> 
         _point(out, "refused", line, "red")
     for line in warnings:
         _point(out, "warning", line, "yellow")
-    told = f"{len(warnings)} warning{'s' if len(warnings) != 1 else ''}"
+    told = counted(len(warnings), "warning")
     if refusals:
-        count = f"{len(refusals)} thing{'s' if len(refusals) != 1 else ''}"
+        count = counted(len(refusals), "thing")
         out.print(Text(f"this run would be refused for {count}; {told}", "red"))
     else:
         out.print(Text(f"this run can start; {told}", "green"))

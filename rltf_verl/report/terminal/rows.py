@@ -60,9 +60,9 @@ def _line(part: Mapping[str, Any]) -> Text:
     role, what = printable(part["role"]), part["what"]
     numbers = (
         f"{part['tokens']} tokens",
-        f"advantage {part['advantage']:+.4g}",
+        f"advantage {part['advantage'] + 0.0:+.4g}",
         f"masked {part['masked']:.1%}",
         f"log-prob {part['log_prob']:.4g}",
-        f"gap {part['gap']:+.4g}",
+        f"gap {part['gap'] + 0.0:+.4g}",
     )
     return Text.assemble((f"  {role:<9}", "bold"), f"{what} · {' · '.join(numbers)}")

@@ -127,18 +127,36 @@ def test_what_a_chosen_hardware_sets_is_left_to_it(tmp_path):
     assert "rollout.name=vllm dropped: rltf/hardware=cpu sets it" in "\n".join(found.changes)
 
 
-def test_what_a_cpu_refuses_is_dropped_and_prompts_get_room(tmp_path, monkeypatch):
-    monkeypatch.setenv("WANDB_MODE", "offline")
+def files_of_one_row(folder: Path) -> str:
     row = {
         "data_source": "openai/gsm8k",
         "prompt": [{"role": "user", "content": "1 + 1?"}],
         "reward_model": {"style": "rule", "ground_truth": "2"},
         "extra_info": {"split": "train", "index": 0},
     }
-    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "rows.parquet")
-    files = f"data.train_files={tmp_path}/rows.parquet data.val_files={tmp_path}/rows.parquet"
+    pq.write_table(pa.Table.from_pylist([row]), folder / "rows.parquet")
+    return f"data.train_files={folder}/rows.parquet data.val_files={folder}/rows.parquet"
+
+
+def test_a_model_that_reads_too_little_is_told_beside_the_limit_that_the_prompts_need(tmp_path):
     script = (
-        f"{GRPO} {files} data.max_prompt_length=64 data.max_response_length=16"
+        f"{GRPO} {files_of_one_row(tmp_path)} data.max_prompt_length=64 data.max_response_length=8"
+        f" actor_rollout_ref.model.path={POLICY} actor_rollout_ref.actor.use_dynamic_bsz=True"
+        " actor_rollout_ref.actor.ppo_max_token_len_per_gpu=100"
+    )
+    reads = "+actor_rollout_ref.model.override_config.max_position_embeddings=90"
+    found = adopted(tmp_path, script, "rltf.episode.revise=note", reads)
+    assert "data.max_prompt_length=72" in found.overrides
+    first, second = [note for note in found.notes if note.startswith("a start would be refused")]
+    assert "data.max_prompt_length=72: the revise prompt of template note needs" in first
+    assert "that limit is refused too: data.max_prompt_length=" in second
+    assert "reads 90" in second, "and not that a limit of tokens, which grows with it, is too low"
+
+
+def test_what_a_cpu_refuses_is_dropped_and_prompts_get_room(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    script = (
+        f"{GRPO} {files_of_one_row(tmp_path)} data.max_prompt_length=64 data.max_response_length=16"
         f" actor_rollout_ref.model.path={POLICY} actor_rollout_ref.actor.use_kl_loss=True"
         " actor_rollout_ref.rollout.tensor_model_parallel_size=2 trainer.logger=[console,nope]"
     )

@@ -154,7 +154,7 @@ def test_no_test_problem_is_trained_on(mode: str, kept: int, noted: int, tmp_pat
     assert len(splits.train) == kept
     assert len(splits.notes) == noted
     if noted:
-        assert splits.notes == ("2 training problems left out because they are test problems",)
+        assert splits.notes == ("left out because the test sets have them: 2 training problems",)
 
 
 def test_hendrycks_math_is_what_is_not_in_math500(tmp_path: Path) -> None:

@@ -168,8 +168,9 @@ def test_a_step_that_a_killed_process_left_without_a_line_counts_as_those_beside
         (2, 2.0),
         (4, 5.5),
     ]
-    told = "no timing_s/step of it, so it counts as much as the steps beside it"
-    assert found.left_out[f"step 3 of {path} in --x hours"] == told
+    assert f"filled in: step 3 of {path} in --x hours: the run logged no timing_s" in "\n".join(
+        found.remarks
+    )
     write_metrics(path, [(0, evaluated(0.0)), records[0], (9, step() | evaluated(0.9))])
     assert "no timing_s/step of steps 2 to 8" in compared(path).left_out["--x hours"]
 
