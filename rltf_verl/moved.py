@@ -54,6 +54,7 @@ MODULES = (
     ),
     ("envs.", "envs.writing.", "scoring"),
     ("episode.", "parity.", "release_fm"),
+    ("plan.", "episode.", "stand_ins"),
     ("feedback.", "cli.", "judge_trial"),
     ("feedback.", "feedback.", "inbox>human"),
     ("report.", "", "printable>texts"),
