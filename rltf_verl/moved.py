@@ -157,5 +157,5 @@ def tell_lost_fields(owner: type[T]) -> type[T]:
         now = f"is now {owner.__name__}.{FIELDS[path]}" if path in FIELDS else "does not exist"
         raise AttributeError(f"{path} {now}")
 
-    owner.__getattr__ = lost  # type: ignore[attr-defined]
+    owner.__getattr__ = lost  # type: ignore[attr-defined]  # a type has none
     return owner

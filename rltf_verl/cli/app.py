@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from rltf_verl.cli.adopt import adopt
-from rltf_verl.cli.common import episodes_of, quiet
+from rltf_verl.cli.common import ConfigDir, ConfigPath, episodes_of, quiet
 from rltf_verl.cli.compare import compare
 from rltf_verl.cli.data import data
 from rltf_verl.cli.env import env
@@ -122,13 +122,8 @@ def doctor(
     config_name: Annotated[
         str, typer.Option("--config-name", "-cn", help="Config to check.")
     ] = "rltf_sd",
-    config_path: Annotated[
-        str | None, typer.Option("--config-path", "-cp", help="Folder of that config, as of Hydra.")
-    ] = None,
-    config_dir: Annotated[
-        Path | None,
-        typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
-    ] = None,
+    config_path: ConfigPath = None,
+    config_dir: ConfigDir = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")
     ] = False,

@@ -20,6 +20,13 @@ BLOCKS = {
 }
 """Blocks of settings, and what is meant by a value of one."""
 
+ConfigPath = Annotated[
+    str | None, typer.Option("--config-path", "-cp", help="Folder of that config, as of Hydra.")
+]
+ConfigDir = Annotated[
+    Path | None,
+    typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
+]
 BootstrapSeed = Annotated[int, typer.Option(help="Seed of the confidence intervals.")]
 
 

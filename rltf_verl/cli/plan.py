@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rltf_verl.cli.common import quiet
+from rltf_verl.cli.common import ConfigDir, ConfigPath, quiet
 
 MAIN = "verl.trainer.main_ppo"
 PASSED_ON = {"ignore_unknown_options": True}
@@ -24,13 +23,8 @@ def plan(
     config_name: Annotated[
         str, typer.Option("--config-name", "-cn", help="Primary config, as of Hydra.")
     ] = "rltf",
-    config_path: Annotated[
-        str | None, typer.Option("--config-path", "-cp", help="Folder of that config, as of Hydra.")
-    ] = None,
-    config_dir: Annotated[
-        Path | None,
-        typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
-    ] = None,
+    config_path: ConfigPath = None,
+    config_dir: ConfigDir = None,
     problems: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
     attempt: Annotated[
         str | None, typer.Option(help="First answer to each; a wrong one is made up if not given.")

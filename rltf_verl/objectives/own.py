@@ -4,6 +4,7 @@ line.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,10 +18,11 @@ from rltf_verl.objectives.base import Objective
 from rltf_verl.registry import raised_by
 from rltf_verl.types import Row
 
-CALLED = (
-    *("weight", "share", "marked", "turn_weights", "damped", "reference", "loss", "lives"),
-    *("refusals", "warnings", "metrics", "look", "pull"),
-)
+CALLED = [
+    name
+    for name, own in vars(Objective).items()
+    if inspect.isfunction(own) and not name.startswith("_") and name != "rows"
+]
 """What a run calls of an objective, beside `rows`."""
 MADE_UP = "(tried before the run, on episodes that are made up)"
 

@@ -134,7 +134,7 @@ def test_environments_share_a_pool() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [pytest.param(("sleep", "[60]", 0.5), marks=pytest.mark.nightly), ("tower", "[]", 0.5)],
+    [pytest.param(("sleep", "[60]", 1.5), marks=pytest.mark.nightly), ("tower", "[]", 1.5)],
 )
 def test_no_worker_outlives_a_killed_parent(arguments: tuple[str, str, float]) -> None:
     function, given, deadline = arguments

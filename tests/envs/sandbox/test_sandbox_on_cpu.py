@@ -148,10 +148,10 @@ def test_limits(backend):
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_a_run_has_a_deadline_of_its_own(backend):
-    limits = Limits(time_s=1, total_s=1)
+    limits = Limits(time_s=2, total_s=2)
     start = time.monotonic()
     with sandbox(backend, limits).start(
-        Program("import time; time.sleep(0.2); print(input())")
+        Program("import time; time.sleep(0.5); print(input())")
     ) as run:
         endings = [run.call("a").ending for _ in range(20)]
     assert endings[0] == "ok"

@@ -237,7 +237,7 @@ def test_a_slow_reader_gets_all_of_it(served, monkeypatch):
     """The limit is shorter than the whole takes, and longer than a piece of it."""
     port, root, runs = served
     body = bytes(20_000_000)  # more than the machine holds for a connection
-    monkeypatch.setattr(server._Handler, "timeout", 0.25)
+    monkeypatch.setattr(server._Handler, "timeout", 0.5)
     monkeypatch.setattr(runs.runs[0], "block", lambda name: body)
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         words = f"GET {root}0/block/1.train HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n"
@@ -245,7 +245,7 @@ def test_a_slow_reader_gets_all_of_it(served, monkeypatch):
         num = 0
         while piece := connection.recv(1_000_000):
             num += len(piece)
-            time.sleep(0.02)
+            time.sleep(0.04)
     assert num > len(body)
 
 
