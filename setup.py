@@ -46,7 +46,7 @@ setup(
         include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]
     ),
     package_data={
-        "rltf_verl": ["py.typed", "prompts/**/*.j2", "report/page/**/*"],
+        "rltf_verl": ["py.typed", "prompts/**/*.j2", "tools/report/page/**/*"],
         "hydra_configs.rltf_verl": ["**/*.yaml"],
     },
     install_requires=[
@@ -70,7 +70,7 @@ setup(
     entry_points={
         "verl.plugins": ["rltf = rltf_verl.plugin"],
         "hydra.plugins": ["rltf = rltf_verl.searchpath:RLTFSearchPath"],
-        "console_scripts": ["rltf = rltf_verl.cli.app:main"],
+        "console_scripts": ["rltf = rltf_verl.tools.cli.app:main"],
     },
     classifiers=[
         "Programming Language :: Python :: 3",

@@ -83,10 +83,9 @@ def _adapter(module: ModuleType) -> None:
 
 @wrapt.when_imported("hydra.core.plugins")
 def _search_path(module: ModuleType) -> None:
-    from rltf_verl.searchpath import OldNames, RLTFSearchPath
+    from rltf_verl.searchpath import RLTFSearchPath
 
-    for plugin in (RLTFSearchPath, OldNames):
-        module.Plugins.instance().register(plugin)
+    module.Plugins.instance().register(RLTFSearchPath)
 
 
 @wrapt.when_imported("verl.trainer.ppo.core_algos")

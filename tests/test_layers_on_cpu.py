@@ -2,7 +2,6 @@
 
 import ast
 import sys
-from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -11,7 +10,6 @@ ROOT = Path(__file__).parents[1] / "rltf_verl"
 FRAMEWORKS = {"verl", "ray", "tensordict", "transfer_queue", "hydra"}
 
 FLOORS = (
-    "moved",
     "rltf_verl",
     # words
     "texts",
@@ -38,14 +36,14 @@ FLOORS = (
     "adapters",
     "plugin",
     # the tools
-    "contract",
-    "models",
-    "parity",
-    "report",
-    "export",
-    "plan",
-    "evaluate",
-    "cli",
+    "tools",
+    "tools.contract",
+    "tools.models",
+    "tools.report",
+    "tools.export",
+    "tools.plan",
+    "tools.evaluate",
+    "tools.cli",
 )
 """Parts of the package from the ground up: one imports itself and what stands before it."""
 
@@ -57,15 +55,14 @@ THIRD_PARTY = {
     "judge": {"httpx", "tenacity"},
     "runlog": {"numpy"},
     "data": {"pyarrow", "rich", "transformers"},
-    "models": {"torch", "transformers"},
-    "parity": {"torch"},
-    "report": {"rich", "numpy", "matplotlib", "pyarrow"},
-    "export": {"torch", "peft", "transformers"},
-    "plan": {"omegaconf"},
-    "evaluate": {"omegaconf", "yaml"},
+    "tools.models": {"torch", "transformers"},
+    "tools.report": {"rich", "numpy", "matplotlib", "pyarrow"},
+    "tools.export": {"torch", "peft", "transformers"},
+    "tools.plan": {"omegaconf"},
+    "tools.evaluate": {"omegaconf", "yaml"},
     "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},
-    "cli": {"typer", "rich"},
+    "tools.cli": {"typer", "rich"},
 }
 """Packages beside the standard library that a part may import; `adapters` is free."""
 
@@ -109,7 +106,9 @@ def imports() -> dict[str, set[str]]:
 
 
 def part_of(module: str) -> str:
-    return module.split(".")[1] if "." in module else "rltf_verl"
+    """The floor that a module of the package stands on: `tools` has one per folder."""
+    _, *parts = module.split(".")
+    return ".".join(parts[: 1 + (parts[0] == "tools")]) if parts else "rltf_verl"
 
 
 def test_no_import_runs_in_a_circle() -> None:
@@ -153,21 +152,9 @@ def test_the_command_line_imports_nothing_before_it_must() -> None:
     top = {
         name
         for module, tree in trees().items()
-        if part_of(module) == "cli" and module != "rltf_verl.cli.judge_trial"
+        if part_of(module) == "tools.cli" and module != "rltf_verl.tools.cli.judge_trial"
         for name in imports_of(tree.body)
         if name.startswith("rltf_verl")
     }
-    assert {part_of(name) for name in top} == {"cli"}
-    assert "rltf_verl.cli.judge_trial" not in top
-
-
-def test_a_folder_holds_no_more_than_one_can_read() -> None:
-    written = {".py", ".yaml", ".md", ".j2", ".js", ".css", ".html", ".sh", ".txt", ".json"}
-    parts = ("rltf_verl", "hydra_configs", "docs", "recipes", "benchmarks", "tests")
-    held = Counter(
-        path.parent
-        for part in parts
-        for path in (ROOT.parent / part).rglob("*")
-        if path.suffix in written and "outputs" not in path.parts
-    )
-    assert not {folder: number for folder, number in held.items() if number > 22}
+    assert {part_of(name) for name in top} == {"tools.cli"}
+    assert "rltf_verl.tools.cli.judge_trial" not in top

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.report.evaluation.bootstrap import Estimate
-from rltf_verl.report.evaluation.show import shown
-from rltf_verl.report.terminal.console import show_table
+from rltf_verl.tools.report.evaluation.bootstrap import Estimate
+from rltf_verl.tools.report.evaluation.show import shown
+from rltf_verl.tools.report.terminal.console import show_table
 
 Results = Mapping[str, Any]
 """Of one model on one set: what `rltf eval` writes under `results`."""

@@ -44,7 +44,7 @@ def write_dialogues(
         command = [
             sys.executable,
             "-c",
-            "from rltf_verl.cli.app import main; main()",
+            "from rltf_verl.tools.cli.app import main; main()",
             *map(str, words),
         ]
         subprocess.run(command, env=env, check=True, capture_output=True, text=True)

@@ -39,7 +39,7 @@ from loopback_judge import LoopbackJudge
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.data.build import Built, build_parquet
-from rltf_verl.report.terminal.console import show_table
+from rltf_verl.tools.report.terminal.console import show_table
 
 HERE = Path(__file__).resolve().parent
 RECIPES = HERE.parent

@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from rltf_verl.algos.shapes import require_shape
-from rltf_verl.moved import tell_lost_fields
 
 
-@tell_lost_fields
 @dataclass(frozen=True)
 class EpisodeBatch:
     """S episodes of up to M turns each. In a line, turn m revises turn m − 1; in a tree, an earlier

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rltf_verl.moved import tell_lost_names
-
 
 def share_weights(
     pulls: Mapping[str, float], shares: Mapping[str, float], weights: Mapping[str, float]
@@ -41,6 +39,3 @@ def share_weights(
         if rest > 0 and pulls[name] > 0:
             used[name] = share / left * rest / pulls[name]
     return used
-
-
-tell_lost_names(__name__)

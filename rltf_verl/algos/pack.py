@@ -15,7 +15,6 @@ import torch
 from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.moved import tell_lost_names
 from rltf_verl.types import TECHNICAL_STOPS, Episode, Row
 
 
@@ -74,6 +73,3 @@ def pack_rows(
 def in_a_row(values: Iterable[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
     """Ragged lists -> [L], one after the other."""
     return torch.tensor(list(chain.from_iterable(values)), dtype=dtype)
-
-
-tell_lost_names(__name__)

@@ -10,14 +10,12 @@ import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.shapes import require_shape
-from rltf_verl.moved import tell_lost_fields, tell_lost_names
 from rltf_verl.types import SAMPLED
 
 BLOCK = 1 << 16
 """Tokens that are looked up at a time."""
 
 
-@tell_lost_fields
 @dataclass(frozen=True)
 class RowBatch:
     """L tokens: the responses of N rows of S episodes, one row after the other. Padding rows of the
@@ -101,6 +99,3 @@ def sampled_tokens(role: torch.Tensor) -> torch.Tensor:
 def of_turns(batch: RowBatch, turns: torch.Tensor) -> torch.Tensor:
     """[S, M] values of turns -> [L], that of the turn which each token is credited with."""
     return turns[batch.episode.long(), batch.turn.long()]
-
-
-tell_lost_names(__name__)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from rltf_verl.config.reading import NamedOptions, block, require, require_choices
 from rltf_verl.kinds import Form, Within, shown, trouble
-from rltf_verl.moved import tell_lost_names
 
 if TYPE_CHECKING:
     from rltf_verl.config import RLTFConfig
@@ -392,6 +391,3 @@ def own_objectives(values: dict[str, Any], taken: Collection[str]) -> dict[str, 
         require(is_path, key, shown(where), "must name a class, ./mine.py:Class")
         own[str(name)] = NamedOptions(where, block(name, values.pop(name, None)))
     return own
-
-
-tell_lost_names(__name__)

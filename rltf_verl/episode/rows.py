@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rltf_verl.moved import tell_lost_names
 from rltf_verl.types import CONTEXT, Attempt, Episode, Role, Row
 
 
@@ -87,6 +86,3 @@ def _merged(row: Row, nxt: Row, before: int) -> Row:
         log_probs=log_probs,
         rewards=(*row.rewards, *([0.0] * gap), *nxt.rewards),
     )
-
-
-tell_lost_names(__name__)

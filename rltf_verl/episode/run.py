@@ -21,7 +21,6 @@ from rltf_verl.episode.teacher import with_teachers
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.correctness import CorrectnessProvider
 from rltf_verl.feedback.group import Group
-from rltf_verl.moved import tell_lost_names
 from rltf_verl.policy import Policy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
 
@@ -269,6 +268,3 @@ def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]
         # `offset`: this turn's place in the whole list; a child follows all that is listed so far.
         turns += _flat(child, offset, offset + len(turns))
     return turns
-
-
-tell_lost_names(__name__)

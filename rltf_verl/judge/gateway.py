@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from rltf_verl.judge.settings import JudgeSettings, SettingError, judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
-from rltf_verl.moved import tell_lost_names
 
 
 class Gateway(Protocol):
@@ -97,6 +96,3 @@ def judges_of(part: object) -> tuple[Judge, ...]:
             " the run opens; call the attribute something else if it is something else"
         )
     return judges
-
-
-tell_lost_names(__name__)

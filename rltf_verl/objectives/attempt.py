@@ -12,7 +12,6 @@ from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import AttemptConfig
-from rltf_verl.moved import tell_lost_names
 from rltf_verl.objectives.base import Now, Objective
 
 
@@ -72,6 +71,3 @@ class AttemptObjective(TurnObjective):
         """How far sampler and actor differ at most."""
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         return {"sampler_log_prob_diff/max": float(gap.abs().max())}
-
-
-tell_lost_names(__name__)

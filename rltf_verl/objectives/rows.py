@@ -8,7 +8,6 @@ from dataclasses import replace
 from rltf_verl.config import MentionsConfig, RLTFConfig
 from rltf_verl.episode.mentions import mentioning_tokens, mentions
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.moved import tell_lost_names
 from rltf_verl.objectives import objectives_of
 from rltf_verl.policy import Policy
 from rltf_verl.types import CONTEXT, Episode, Message, Row
@@ -57,6 +56,3 @@ def _without_mentions(
     touched = mentioning_tokens(pieces, config.phrases)
     role = tuple(CONTEXT if t else r for r, t in zip(row.role, touched, strict=True))
     return replace(row, role=role) if any(r != CONTEXT for r in role) else None
-
-
-tell_lost_names(__name__)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rltf_verl.feedback import provider_names
-from rltf_verl.moved import tell_lost_names
 from rltf_verl.runlog.facts import TurnFacts, turn_facts
 from rltf_verl.runlog.turns import Record
 
@@ -228,6 +227,3 @@ class EpisodeTable:
     def _cases(self, values: NDArray[np.generic], where: Bools) -> Cases:
         """[T] values of these turns ([T])."""
         return Cases(values[where].astype(np.float64), self.episode[where])
-
-
-tell_lost_names(__name__)

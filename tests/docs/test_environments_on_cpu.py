@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.envs import env_names
-from rltf_verl.report.terminal.environment import fenced
+from rltf_verl.tools.report.terminal.environment import fenced
 from tests.support.commands import rltf
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.report.evaluation.results import evaluate
 from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.tools.report.evaluation.results import evaluate
 from tests.e2e import runs
 from tests.support.commands import rltf
 from tests.support.judge.policy_server import ServedPolicy

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.parity import run_parity
-from rltf_verl.parity.modes import PADDING_DEFECT
-from rltf_verl.parity.report import Check, Report
-from rltf_verl.parity.tables import EQUAL_RETURNS, LONE_TURN
+from tools.parity.modes import PADDING_DEFECT
+from tools.parity.report import Check, Report
+from tools.parity.run import run_parity
+from tools.parity.tables import EQUAL_RETURNS, LONE_TURN
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "parity_cases.json"
 

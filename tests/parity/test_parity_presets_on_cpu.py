@@ -6,8 +6,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from rltf_verl.config import RLTFConfig
-from rltf_verl.parity.modes import release_config
 from tests.support.configs import composed
+from tools.parity.modes import release_config
 
 SCRIPTS = {
     "gamma": 0.1,

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from rltf_verl.parity import run_parity
+from tools.parity.run import run_parity
 
 USER = "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n"
 ASSISTANT = "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"

@@ -12,9 +12,9 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from rltf_verl.cli.seeds import runs_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.house_style.conventions import KINDS
+from rltf_verl.tools.cli.seeds import runs_of
 from tests.recipes.composing import RECIPES, composed, rltf_of
 from tests.support.log_records import line, write
 

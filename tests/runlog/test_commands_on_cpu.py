@@ -6,11 +6,11 @@ import re
 import pytest
 from rich.console import Console
 
-from rltf_verl.report.terminal.console import show_hit
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.grep import compiled, grep
 from rltf_verl.runlog.tail import Tail
+from rltf_verl.tools.report.terminal.console import show_hit
 from tests.support.commands import rltf
 from tests.support.log_records import LEAKY, line, records, turn, write
 

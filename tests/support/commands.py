@@ -7,7 +7,7 @@ from functools import cache
 from typer import testing
 from typer.testing import Result
 
-from rltf_verl.cli.app import app
+from rltf_verl.tools.cli.app import app
 
 testing._get_command = cache(testing._get_command)
 """It makes all commands of `rltf` out of the signatures of their functions, which takes longer than

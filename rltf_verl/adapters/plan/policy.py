@@ -35,7 +35,7 @@ class _Loop:
 
 
 class ToldPolicy(VerlPolicy):
-    """`rltf_verl.plan.play.Teller`: says at each place of an episode what it was told to."""
+    """`rltf_verl.tools.plan.play.Teller`: says at each place of an episode what it was told to."""
 
     def __init__(self, config: DictConfig, model: Model) -> None:
         super().__init__(_Loop(config, model), {}, send_seeds=False)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ def doctor(folder: Path, *words: str, **env: str) -> tuple[int, list[dict[str, s
     command = [
         sys.executable,
         "-c",
-        "from rltf_verl.cli.app import main; main()",
+        "from rltf_verl.tools.cli.app import main; main()",
         "doctor",
         "--json",
         *words,

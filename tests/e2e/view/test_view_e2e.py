@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.report.view.build import page as written_page
+from rltf_verl.tools.report.view.build import page as written_page
 from tests.e2e.view.tab import SIZES, Tab
 from tests.support.log_records import HINT, HOSTILE, LEAKY, line, records, turn
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from rltf_verl.report.live.run import LiveRuns, live_runs
-from rltf_verl.report.live.server import serving
 from rltf_verl.runlog.files import pack, set_aside_after
 from rltf_verl.runlog.rows import write_rows
+from rltf_verl.tools.report.live.run import LiveRuns, live_runs
+from rltf_verl.tools.report.live.server import serving
 from tests.e2e.view.tab import LiveTab
 from tests.support.log_records import HINT, HOSTILE, line, row, turn, write
 from tests.support.run_files import step as trained

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from rltf_verl.report.view.build import page as written_page
-from rltf_verl.report.view.limits import MOST_TOKENS
+from rltf_verl.tools.report.view.build import page as written_page
+from rltf_verl.tools.report.view.limits import MOST_TOKENS
 from tests.e2e.view.tab import SIZES, Tab
 from tests.support.log_records import HOSTILE, line, records, row, turn, with_rows
 

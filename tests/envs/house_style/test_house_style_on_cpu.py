@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.contract import check_env
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.house_style import conventions, letters
 from rltf_verl.envs.house_style.conventions import KINDS, share_of
 from rltf_verl.envs.house_style.text import read_entry
 from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
 from tests.support.effort import examples, many
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.contract import check_env
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.writing.scoring import Scale, read_score, score_prompt
+from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
 from tests.support.judge.server import InThread, JudgeServer
 

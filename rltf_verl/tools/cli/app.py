@@ -1,0 +1,185 @@
+"""`rltf …`: build data, hold our numbers against the released code, find out what is wrong, read
+episodes.
+
+Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from rltf_verl.tools.cli.adopt import adopt
+from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of, quiet
+from rltf_verl.tools.cli.compare import compare
+from rltf_verl.tools.cli.data import data
+from rltf_verl.tools.cli.env import env
+from rltf_verl.tools.cli.evaluate import evaluate, results
+from rltf_verl.tools.cli.export import export
+from rltf_verl.tools.cli.judge import judge
+from rltf_verl.tools.cli.log import log
+from rltf_verl.tools.cli.model import model
+from rltf_verl.tools.cli.plan import PASSED_ON, plan
+from rltf_verl.tools.cli.probe import probe
+from rltf_verl.tools.cli.seeds import seeds
+from rltf_verl.tools.cli.view import view
+
+
+class _OneLineErrors(TyperGroup):
+    """What a user can mend (ValueError, OSError) is one line on stderr, never a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `| head` has seen enough; nobody reads what the exit would print
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        except (ValueError, OSError) as error:
+            _fail(str(error), 1)
+
+
+app = typer.Typer(
+    cls=_OneLineErrors,
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # else lines of a docstring end where they do in the source
+)
+
+
+def _version(wanted: bool) -> None:
+    from importlib.metadata import version
+
+    if wanted:
+        typer.echo(f"rltf-verl {version('rltf-verl')}, verl {version('verl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_version, help="Versions of this package and verl."
+        ),
+    ] = False,
+) -> None:
+    """Reinforcement Learning from Text Feedback on verl."""
+
+
+app.add_typer(data, name="data")
+app.add_typer(judge, name="judge")
+app.add_typer(env, name="env")
+app.add_typer(log, name="log")
+app.command("view")(view)
+app.command("eval")(evaluate)
+app.command()(adopt)
+app.command()(results)
+app.command()(compare)
+app.command()(seeds)
+app.command(context_settings=PASSED_ON)(plan)
+app.command()(probe)
+app.command()(export)
+app.command()(model)
+
+
+@app.command()
+def doctor(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Hydra overrides, e.g. rltf/hardware=cpu.")
+    ] = None,
+    config_name: Annotated[
+        str, typer.Option("--config-name", "-cn", help="Config to check.")
+    ] = "rltf_sd",
+    config_path: ConfigPath = None,
+    config_dir: ConfigDir = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")
+    ] = False,
+) -> None:
+    """Check the installation, here and in a Ray worker, and say how to fix it; exit 1 if something
+    is off.
+
+    The worker is one of the cluster that RAY_ADDRESS names, else of a Ray that is started for this
+    on one CPU.
+    """
+    from rltf_verl.adapters.doctor.doctor import examine
+    from rltf_verl.tools.report.terminal.console import show_checks
+
+    checks = [
+        asdict(check) for check in examine(config_name, overrides or [], config_path, config_dir)
+    ]
+    if as_json:
+        typer.echo(json.dumps(checks, indent=1, ensure_ascii=False))
+    else:
+        show_checks(checks)
+    raise typer.Exit(int(any(check["status"] == "failed" for check in checks)))
+
+
+@app.command()
+def presets(
+    wide: Annotated[
+        bool, typer.Option("--wide", help="With the objectives that each mixes; takes seconds.")
+    ] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="The same as docs/methods.md has it.")
+    ] = False,
+) -> None:
+    """List the methods for rltf/method, with a line on each."""
+    if not (wide or as_markdown):
+        from rltf_verl.config.methods import method_titles
+
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+        for name, title in method_titles().items():
+            typer.echo(textwrap.fill(f"{name:<23} {title}", width, subsequent_indent=" " * 24))
+        return
+    from rltf_verl.tools.report.terminal.console import show_table
+
+    with quiet():
+        from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
+
+        table = preset_table(load_presets())
+    if as_markdown:
+        typer.echo(markdown(table))
+    else:
+        show_table(table)
+
+
+@app.command()
+def inspect(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of a run, or its episode log.")
+    ],
+    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Episodes to print.")] = 3,
+) -> None:
+    """Print what was said in the episodes of a run."""
+    from rltf_verl.tools.report.terminal.console import show_episode
+
+    found = episodes_of(folder, step)
+    for record in found[:limit]:
+        show_episode(record)
+    typer.echo(f"{min(limit, len(found))} of {len(found)} episodes")
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    typer.secho(f"rltf: {' '.join(message.split())}", fg=typer.colors.RED, err=True)
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""`rltf compare`: training runs against each other, at equal steps, episodes, tokens, hours or
+judge cost.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AXES = "step,rollouts,tokens,hours,cost"
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]RUN...",
+            help=(
+                "Folder of a run, its episode log, or a file of metrics (verl's file logger; a"
+                " wandb history as csv, "
+                "jsonl or parquet). Runs of one NAME are seeds of one arm; parts of one run are"
+                " joined by commas."
+            ),
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for compare.json, compare.csv and the pictures.")
+    ],
+    x: Annotated[str, typer.Option("--x", help="Axes, joined by commas.")] = AXES,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=(
+                "first_turn (first-turn accuracy in validation, the default), a name of verl's"
+                " metrics, or log/… of "
+                "the episode log, e.g. log/val/turn_2/standing. Can be repeated."
+            )
+        ),
+    ] = None,
+    elsewhere: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help=(
+                "Scores on tasks outside training: a results_….json of lm-evaluation-harness or a"
+                " json log of Inspect. The first NAME is the model before training. Can be"
+                " repeated."
+            ),
+        ),
+    ] = None,
+) -> None:
+    """Compare runs: tables, pictures of mean and range over seeds, numbers at equal budgets.
+
+    E.g. rltf compare grpo=outputs/grpo_1 grpo=outputs/grpo_2 'sd=outputs/sd_*' --out
+    outputs/compare
+    """
+    from rltf_verl.tools.report.compare.comparison import compare as compared
+    from rltf_verl.tools.report.compare.comparison import file_names
+    from rltf_verl.tools.report.compare.draw import draw
+    from rltf_verl.tools.report.compare.elsewhere import MEANING, elsewhere_table, read_scores
+    from rltf_verl.tools.report.compare.run import read_arms
+    from rltf_verl.tools.report.compare.show import BELOW, budget_table, whole_table, write
+    from rltf_verl.tools.report.terminal.console import show_table
+
+    scores = read_scores(elsewhere or [])
+    found = compared(
+        read_arms(runs), [axis.strip() for axis in x.split(",")], metric or ["first_turn"]
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    for name, lines in found.wholes.items():
+        panels = [panel for panel in found.panels if panel.quantity == name]
+        typer.echo(
+            f"\n{panels[0].label if panels else name}: mean ± standard deviation of the seeds"
+        )
+        show_table(whole_table(lines))
+        if panels:
+            show_table(budget_table(panels))
+            typer.echo(BELOW)
+    if scores:
+        typer.echo("\noutside training")
+        show_table(elsewhere_table(scores))
+        typer.echo(MEANING)
+    for line in found.remarks:
+        typer.echo(line)
+    write(out, found, scores)
+    for panel, name in zip(found.panels, file_names(found.panels), strict=True):
+        draw(panel, out / name)
+    typer.echo(f"written to {out}")

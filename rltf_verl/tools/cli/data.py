@@ -1,0 +1,162 @@
+"""`rltf data …`: make datasets, wrap and check existing ones, look into them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rltf_verl.tools.cli.common import parse_options
+
+data = typer.Typer(no_args_is_help=True, help="Build, wrap, check and show datasets.")
+
+Options = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
+
+
+@data.command("build")
+def data_build(
+    env: Annotated[str, typer.Argument(help="Environment, e.g. binary_matrix.")],
+    options: Options = None,
+    out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")] = Path(
+        "data"
+    ),
+    overwrite: Overwrite = False,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    num_train: Annotated[
+        int, typer.Option(min=0, help="Rows of train.parquet; of math, at most.")
+    ] = 1000,
+    num_test: Annotated[
+        int, typer.Option(min=0, help="Rows of test.parquet; of math, problems per test set.")
+    ] = 200,
+) -> None:
+    """Write the problems of an environment as parquet files for verl."""
+    from rltf_verl.data.build import build_parquet, refuse_existing
+    from rltf_verl.texts import counted
+
+    refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
+    built = build_parquet(env, out, seed, num_train, num_test, **parse_options(options or []))
+    typer.echo(f"{counted(built.num_train, 'row')}: {built.train}")
+    typer.echo(f"{counted(built.num_test, 'row')}: {built.test}")
+    for note in built.notes:
+        typer.echo(note)
+
+
+@data.command("wrap")
+def data_wrap(
+    file: Annotated[Path, typer.Argument(help="Parquet, .json or .jsonl with verl's columns.")],
+    env: Annotated[str, typer.Option(help="Environment that grades the answers, e.g. math.")],
+    out: Annotated[Path, typer.Option(help="File to write.")],
+    options: Options = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make an existing dataset of verl trainable with rltf: adds what is missing, changes nothing
+    that is there.
+    """
+    from rltf_verl.data.build import refuse_existing
+    from rltf_verl.data.check import check_files
+    from rltf_verl.data.wrap import wrap_parquet
+    from rltf_verl.texts import counted
+
+    refuse_existing([out], overwrite)
+    num = wrap_parquet(file, env, out, **parse_options(options or []))
+    typer.echo(f"{counted(num, 'row')}: {out}")
+    for note in check_files([out]).notes:
+        typer.echo(f"warning: {note}", err=True)
+
+
+@data.command("check")
+def data_check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Parquet files that are used together, e.g. train and test."),
+    ],
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Local folder of a tokenizer: counts tokens.")
+    ] = None,
+    max_prompt_length: Annotated[
+        int | None, typer.Option(min=1, help="data.max_prompt_length.")
+    ] = None,
+    revise: Annotated[
+        str | None,
+        typer.Option(
+            help="Template of the revise prompt, rltf.episode.revise; if not given, the one that a"
+            " run with the file's environment uses."
+        ),
+    ] = None,
+    feedback_tokens: Annotated[
+        int, typer.Option(min=0, help="Tokens allowed for the feedback.")
+    ] = 256,
+) -> None:
+    """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something
+    must be fixed.
+    """
+    from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
+    from rltf_verl.data.check import check_files
+    from rltf_verl.prompts import require_template
+    from rltf_verl.tools.report.terminal.dataset import show_check
+
+    if revise is not None:
+        require_template("--revise", "revise", revise)
+    if max_prompt_length is not None and tokenizer is None:
+        raise ValueError("--max-prompt-length counts tokens: give --tokenizer, a local folder")
+    report = check_files(files)
+    loaded = load_tokenizer(tokenizer) if tokenizer is not None else None
+    lengths = {
+        str(file.path): prompt_lengths(
+            file.messages,
+            loaded,
+            max_prompt_length,
+            revise or template_of_file(file.path),
+            feedback_tokens,
+        )
+        for file in report.files
+        if loaded is not None and file.messages
+    }
+    table = [(str(f.path), f.num_rows, f.num_repeated) for f in report.files]
+    counts = [
+        (path, n.what, n.shortest, n.median, n.longest, n.num_over)
+        for path, found in lengths.items()
+        for n in found
+    ]
+    over = [
+        f"{path}: {n.num_over} of its rows have a {n.what} of more than {max_prompt_length} tokens"
+        f" (the longest: {n.longest}): raise data.max_prompt_length or drop these rows{less}"
+        for path, found in lengths.items()
+        for n, less in zip(found, ("", ", or lower --feedback-tokens"), strict=True)
+        if n.num_over
+    ]
+    errors = [*report.errors, *over]
+    show_check(table, counts, report.notes, errors)
+    raise typer.Exit(int(bool(errors)))
+
+
+@data.command("show")
+def data_show(
+    file: Annotated[
+        Path, typer.Argument(help="Dataset that `rltf data` wrote, or in verl's form.")
+    ],
+    num: Annotated[int, typer.Option("-n", min=0, help="Rows.")] = 3,
+    env_feedback: Annotated[
+        bool, typer.Option(help="What the environment says of an attempt, at every level.")
+    ] = False,
+    attempt: Annotated[
+        str, typer.Option(help="With --env-feedback: the attempt.")
+    ] = "I do not know: \\boxed{?}",
+    env: Annotated[
+        str | None,
+        typer.Option(help="Environment of the rows; if not given, the one that the file names."),
+    ] = None,
+    options: Options = None,
+) -> None:
+    """Print the first problems with their answers, and how the file was made."""
+    from rltf_verl.data.show import first_problems
+    from rltf_verl.tools.report.terminal.dataset import show_problems
+
+    provenance, shown = first_problems(
+        file, num, attempt if env_feedback else None, env, parse_options(options or [])
+    )
+    show_problems(provenance, shown)

@@ -1,0 +1,79 @@
+"""`rltf env …`: look at an environment, and hold one of your own against the contract."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rltf_verl.tools.cli.common import nested, parse_options
+
+env = typer.Typer(no_args_is_help=True, help="List, check and show environments.")
+
+Name = Annotated[str, typer.Argument(help="Environment: a name, module:Class, or ./file.py:Class.")]
+Options = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
+]
+
+
+def _made(name: str, options: list[str] | None) -> Any:
+    from rltf_verl.envs import make_env
+
+    return make_env(name, **nested(parse_options(options or [])))
+
+
+@env.command("list")
+def names() -> None:
+    """List the environments for rltf/env, with a line on each."""
+    from importlib.resources import files
+
+    from rltf_verl.tools.report.terminal.console import show_table
+
+    folder = files("hydra_configs.rltf_verl").joinpath("rltf", "env")
+    texts = {f.name: f.read_text("utf-8") for f in folder.iterdir() if f.name.endswith(".yaml")}
+    lines = [(n[:-5], texts[n].splitlines()[1].lstrip("# ")) for n in sorted(texts)]
+    show_table([("rltf/env", "task"), *lines])
+
+
+@env.command("check")
+def check(
+    name: Name,
+    options: Options = None,
+    seed: Annotated[int, typer.Option(help="Seed of problems and texts.")] = 0,
+    num: Annotated[int, typer.Option(min=2, help="Problems to look at.")] = 50,
+    hostile: Annotated[int, typer.Option(min=0, help="Hostile texts.")] = 1000,
+    revise: Annotated[
+        str | None, typer.Option(help="rltf.episode.revise; the template that fits if not given.")
+    ] = None,
+) -> None:
+    """Check an environment against its contract: grading, explaining, hostile texts; show the
+    second prompt; exit 1 if a promise is broken.
+    """
+    from rltf_verl.tools.contract import check_env
+    from rltf_verl.tools.report.terminal.console import show_table
+    from rltf_verl.tools.report.terminal.environment import second_prompt
+
+    made = _made(name, options)
+    verdicts = check_env(made, seed, num, hostile)
+    show_table([("promise", "kept"), *((v.promise, v.broken or "yes") for v in verdicts)])
+    broken = any(v.broken for v in verdicts)
+    if not broken:
+        typer.echo(second_prompt(made, revise, seed))
+    raise typer.Exit(int(broken))
+
+
+@env.command("show")
+def show(
+    name: Name,
+    options: Options = None,
+    seed: Annotated[int, typer.Option(help="Seed of the problem.")] = 0,
+    wrong: Annotated[
+        str | None, typer.Option(help="A wrong answer; another problem's reference if not given.")
+    ] = None,
+) -> None:
+    """Show, as Markdown, what the policy sees: a prompt, a wrong answer to it, and the feedback at
+    every level.
+    """
+    from rltf_verl.tools.report.terminal.environment import example
+
+    typer.echo(example(_made(name, options), seed, wrong))

@@ -1,0 +1,173 @@
+"""`rltf eval`: how good a policy is at first and after feedback; `rltf results`: the same of an
+episode log.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rltf_verl.tools.cli.common import (
+    BootstrapSeed,
+    episodes_of,
+    play,
+    questions_of,
+    require_all,
+    require_grades,
+    settings_of,
+)
+
+Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json and results.png.")]
+
+
+def evaluate(
+    file: Annotated[
+        Path, typer.Argument(metavar="DATA.parquet", help="Dataset that `rltf data` wrote.")
+    ],
+    options: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE...",
+            help=(
+                "endpoint.<key> and limits.<key> of the policy's endpoint; env.<key>,"
+                " episode.<key>, feedback.<key>, "
+                "reward.<key>, seed as in a run's block rltf."
+            ),
+        ),
+    ],
+    out: Out,
+    samples: Annotated[
+        int, typer.Option("-n", "--samples", min=1, help="Episodes per problem.")
+    ] = 1,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="Rounds of feedback; one answer more is given.")
+    ] = 1,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A run's config.yaml; its block rltf holds where no key says otherwise."),
+    ] = None,
+    problems: Annotated[
+        int | None, typer.Option(min=1, help="Only the first rows of the dataset.")
+    ] = None,
+    step: Annotated[
+        int, typer.Option(min=0, help="Sampling seeds of a run's validation at this step.")
+    ] = 0,
+    max_prompt_chars: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Longest prompt, in characters of its JSON; the endpoint's limit if not given.",
+        ),
+    ] = None,
+    bootstrap_seed: BootstrapSeed = 0,
+) -> None:
+    """Evaluate an OpenAI-compatible endpoint with the episodes of training; continue where an
+    earlier call ended.
+
+    E.g. rltf eval data/test.parquet endpoint.base_url=http://127.0.0.1:8000/v1
+    endpoint.model=Qwen/Qwen3-4B-Instruct-2507 feedback.provider=policy -n 4 --rounds 3
+    --out outputs/eval
+    """
+    from rltf_verl.tools.evaluate.folder import Folder
+    from rltf_verl.tools.evaluate.settings import evaluation
+
+    told = settings_of(options)
+    questions, env = questions_of(file, problems, told, config)
+    settings = evaluation(
+        told,
+        rounds,
+        env,
+        config=config,
+        step=step,
+        prompt_budget=max_prompt_chars,
+    )
+    folder = Folder(out, settings, questions, samples)
+    failures = play(folder)
+    episodes = folder.episodes()
+    if episodes:
+        _report(
+            folder.by_source(episodes),
+            {"evaluation": settings.facts(), "samples": samples},
+            out,
+            bootstrap_seed,
+        )
+    require_all(folder.num_episodes - len(episodes), failures)
+    require_grades(episodes)
+
+
+def results(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for results.json and results.png.")],
+    step: Annotated[
+        int | None, typer.Option(help="Step of the validation; the last one if not given.")
+    ] = None,
+    bootstrap_seed: BootstrapSeed = 0,
+) -> None:
+    """Print and draw the numbers of `rltf eval` for a validation of a training run."""
+    held_out = [record for record in episodes_of(log, step) if record["split"] == "val"]
+    if not held_out:
+        raise ValueError(
+            f"{log}: no validation episodes{'' if step is None else f' of step {step}'} in it"
+        )
+    last = max(record["step"] for record in held_out)
+    episodes = [record for record in held_out if record["step"] == last]
+    _report(_by_source(episodes, last), {"log": log.name, "step": last}, out, bootstrap_seed)
+
+
+def _by_source(episodes: list[dict[str, Any]], step: int) -> dict[str, list[dict[str, Any]]]:
+    """`step N` -> all episodes; with several data sources in them, `step N, source` -> its own."""
+    apart: dict[str, list[dict[str, Any]]] = {}
+    for record in episodes:
+        apart.setdefault(record.get("source") or _made_source(record), []).append(record)
+    if len(apart) == 1:
+        return {f"step {step}": episodes}
+    return {f"step {step}, {source}": found for source, found in sorted(apart.items())}
+
+
+def _made_source(record: dict[str, Any]) -> str:
+    """What a line of an older log, which does not name its source, tells of it."""
+    task = record.get("task") or {}
+    part = task.get("subset") or task.get("task")
+    made = f"rltf/{record['env']}/{part}" if part else f"rltf/{record['env']}"
+    return str(task.get("data_source") or made)
+
+
+def _report(by_source: dict[str, list[Any]], facts: dict[str, Any], out: Path, seed: int) -> None:
+    """Tables on the terminal, results.json and results.png in the folder."""
+    import json
+    from dataclasses import asdict
+
+    from rltf_verl.tools.report.evaluation.results import evaluate as evaluated
+    from rltf_verl.tools.report.evaluation.show import (
+        notes,
+        pass_table,
+        plot,
+        round_table,
+        turn_table,
+    )
+    from rltf_verl.tools.report.terminal.console import show_table
+
+    found = {name: evaluated(episodes, seed) for name, episodes in by_source.items()}
+    for name, result in found.items():
+        typer.echo(f"{name}: {'. '.join(notes(result))}")
+        for table in (turn_table(result), round_table(result), pass_table(result)):
+            if len(table) > 1:
+                show_table(table)
+    out.mkdir(parents=True, exist_ok=True)
+    written = {
+        **facts,
+        "bootstrap_seed": seed,
+        "results": {name: asdict(result) for name, result in found.items()},
+    }
+    (out / "results.json").write_text(
+        json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    try:
+        plot(found, out / "results.png")
+    except ValueError as error:
+        typer.echo(error, err=True)
+    typer.echo(f"written to {out}")

@@ -1,0 +1,101 @@
+"""`rltf judge …`: what a judge costs, says and is worth."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rltf_verl.tools.cli.common import episodes_of, settings_of
+
+judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says and is worth.")
+
+
+@judge.command("audit")
+def judge_audit(
+    folder: Annotated[
+        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
+    ],
+    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+) -> None:
+    """Per provider: leaks, length, empty talk, and how often the next attempt changed and got
+    better.
+    """
+    from rltf_verl.tools.report.audit import audit, audit_table
+    from rltf_verl.tools.report.terminal.console import show_table
+
+    show_table(audit_table(audit(episodes_of(folder, step))))
+
+
+@judge.command("try")
+def judge_try(
+    options: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")
+    ],
+    env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Episode log with real attempts, instead of made-up wrong ones."),
+    ] = None,
+    num: Annotated[int, typer.Option(min=1, help="Problems.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
+) -> None:
+    """Ask a judge about a few wrong attempts: prompt, raw reply, feedback, time and cost; exit 1 if
+    one fails.
+
+    E.g. rltf judge try style=hint endpoint.base_url=http://127.0.0.1:8000/v1
+    endpoint.model=Qwen/Qwen3-4B-Instruct-2507
+    """
+    import asyncio
+
+    from rltf_verl.tools.cli.judge_trial import try_judge
+    from rltf_verl.tools.report.terminal.judge import show_trials
+
+    provider, requests = _judge_and_requests(options, env, log, num, seed)
+    trials = [asdict(trial) for trial in asyncio.run(try_judge(provider, requests))]
+    show_trials(trials)
+    raise typer.Exit(int(any(trial["error"] for trial in trials)))
+
+
+@judge.command("bench")
+def judge_bench(
+    options: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")
+    ],
+    env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
+    num: Annotated[int, typer.Option(min=1, help="Calls, all at once.")] = 256,
+    seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
+) -> None:
+    """Measure the throughput of an endpoint under limits.max_concurrency and the other limits."""
+    import asyncio
+
+    from rltf_verl.tools.cli.judge_trial import bench_judge
+    from rltf_verl.tools.report.terminal.judge import show_bench
+
+    provider, requests = _judge_and_requests(options, env, None, min(num, 32), seed)
+    show_bench(asyncio.run(bench_judge(provider, requests, num)))
+
+
+def _judge_and_requests(
+    options: list[str], env: str, log: Path | None, num: int, seed: int
+) -> tuple[Any, Any]:
+    from rltf_verl.envs import make_env
+    from rltf_verl.feedback import make_provider
+    from rltf_verl.runlog.episodes import read_wrong_attempts
+    from rltf_verl.runlog.find import log_folder
+    from rltf_verl.tools.cli.judge_trial import request_about, wrong_attempts
+
+    told = settings_of(options, env="--env {}")
+    environment = make_env(env, **told.pop("env", {}))
+    provider = make_provider("judge", **told)
+    if log is None:
+        return provider, wrong_attempts(environment, seed, num)
+    attempts = read_wrong_attempts(log_folder(log), num)
+    for problem, *_ in attempts:
+        if problem.env != env:
+            raise ValueError(
+                f"--env {env}: the log holds problems of {problem.env}; add --env {problem.env}"
+            )
+    return provider, [request_about(environment, *attempt) for attempt in attempts]

@@ -1,0 +1,189 @@
+"""`rltf log …`: what the episodes of a run are good for afterwards."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rltf_verl.tools.cli.common import episodes_of
+
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
+
+log = typer.Typer(
+    no_args_is_help=True, help="Export, follow, search and count the episodes of a run."
+)
+
+
+@log.callback()
+def _group() -> None:
+    """Episode logs."""
+
+
+class Form(str, Enum):
+    """What `rltf log export` writes."""
+
+    dialogues = "dialogues"
+    answers = "answers"
+    preferences = "preferences"
+    turns = "turns"
+
+
+class Split(str, Enum):
+    """Which episodes `rltf log export` reads."""
+
+    train = "train"
+    val = "val"
+
+
+@log.command("export")
+def export(
+    folder: Log,
+    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    form: Annotated[
+        Form,
+        typer.Option(
+            "--as",
+            help=(
+                "dialogues: whole conversations, for verl's SFT trainer. answers: first prompt and"
+                " right answer, for "
+                "verl's SFT trainer. preferences: first prompt, right and wrong answer. turns: one"
+                " row per attempt."
+            ),
+        ),
+    ] = Form.dialogues,
+    revise: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "Dialogues: template of what follows an attempt, a name or ./mine.j2; that of the"
+                " run if its context was append, else dialogue_append."
+            )
+        ),
+    ] = None,
+    wrong_too: Annotated[
+        bool, typer.Option("--wrong-too", help="Dialogues: also those that end wrong.")
+    ] = False,
+    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+    split: Annotated[
+        Split | None,
+        typer.Option(
+            help=(
+                "Episodes of training, or of validation as `rltf eval` and `rltf probe` write them."
+                " If not given: "
+                "train, and for turns both. Do not train on problems that you test on."
+            )
+        ),
+    ] = None,
+) -> None:
+    """Write the episodes of a run as training data, or as a table."""
+    from rltf_verl.data import exports
+    from rltf_verl.data.dialogues import SCHEMA, dialogues
+
+    records = episodes_of(folder, step)
+    revise = revise or _template_of(folder)
+    usual = None if form is Form.turns else Split.train.value
+    chosen = split.value if split else usual
+    provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
+    if form is Form.dialogues:
+        provenance |= {"revise": revise, "only_solved": not wrong_too}
+        rows, schema = (
+            list(dialogues(records, revise, only_solved=not wrong_too, split=chosen)),
+            SCHEMA,
+        )
+    else:
+        made = {
+            Form.answers: (exports.answers, SCHEMA),
+            Form.preferences: (exports.preferences, exports.PREFERENCES),
+            Form.turns: (exports.turns, exports.TURNS),
+        }
+        make, schema = made[form]
+        rows = list(make(records, chosen))
+    exports.write_table(rows, schema, out, provenance)
+    typer.echo(f"{len(rows)} {form.value}: {out}")
+
+
+def _template_of(folder: Path) -> str:
+    """The one that fits a growing conversation."""
+    from rltf_verl.runlog.about import read_about
+    from rltf_verl.runlog.find import log_folder
+
+    episode = read_about(log_folder(folder)).get("rltf", {}).get("episode", {})
+    appended = episode.get("context") == "append" and episode.get("revise")
+    return str(appended or "dialogue_append")
+
+
+@log.command("tail")
+def tail(
+    folder: Log,
+    num: Annotated[int, typer.Option("-n", min=1, help="Episodes to begin with.")] = 10,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Continue with new ones until interrupted.")
+    ] = False,
+) -> None:
+    """Print the newest episodes of a run, one line each."""
+    from rltf_verl.runlog.find import log_folder
+    from rltf_verl.runlog.tail import Tail
+    from rltf_verl.tools.report.terminal.console import show_line
+
+    log_tail = Tail(log_folder(folder))
+    records = log_tail.last(num)
+    while True:
+        for record in records:
+            show_line(record)
+        if not follow:
+            return
+        time.sleep(1.0)
+        records = log_tail.new()
+
+
+@log.command("grep")
+def grep(
+    pattern: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="Regular expression, matched line by line.")
+    ],
+    folder: Log,
+    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+) -> None:
+    """Print the lines of attempts and feedback that match a pattern; exit 1 if there are none."""
+    from rltf_verl.runlog.grep import compiled
+    from rltf_verl.runlog.grep import grep as hits_in
+    from rltf_verl.tools.report.terminal.console import show_hit
+
+    found = False
+    for hit in hits_in(episodes_of(folder, step), compiled(pattern)):
+        show_hit(hit)
+        found = True
+    raise typer.Exit(int(not found))
+
+
+@log.command("stats")
+def stats(
+    folder: Log,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Steps per line; a tenth of them if not given.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A list of ranges on stdout instead of tables.")
+    ] = False,
+) -> None:
+    """Per range of steps and per turn: how often answers were right, changed, got better or worse;
+    feedback, ends.
+    """
+    from rltf_verl.tools.report.stats import by_steps
+    from rltf_verl.tools.report.terminal.console import show_table
+    from rltf_verl.tools.report.terminal.stats import tables
+
+    records = episodes_of(folder, None)
+    steps = [record["step"] for record in records]
+    ranges = by_steps(records, every or -(-(max(steps) - min(steps) + 1) // 10))
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in ranges], indent=1))
+        return
+    for table in tables(ranges):
+        show_table(table)

@@ -1,0 +1,60 @@
+"""`rltf plan`: what a run will do, before it starts."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, quiet
+
+MAIN = "verl.trainer.main_ppo"
+PASSED_ON = {"ignore_unknown_options": True}
+"""Of typer: a command line that was pasted whole has options of Python's."""
+
+
+def plan(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OVERRIDES...", help="As for python -m verl.trainer.main_ppo."),
+    ] = None,
+    config_name: Annotated[
+        str, typer.Option("--config-name", "-cn", help="Primary config, as of Hydra.")
+    ] = "rltf",
+    config_path: ConfigPath = None,
+    config_dir: ConfigDir = None,
+    problems: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
+    attempt: Annotated[
+        str | None, typer.Option(help="First answer to each; a wrong one is made up if not given.")
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Show long texts whole.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
+) -> None:
+    """Say what a run will do: its prompts, grades, feedback and rows, its size, what it keeps, and
+    what is wrong with it. Needs no GPU, starts no Ray, asks no model. Exit code 1 if the run would
+    be refused.
+
+    E.g. rltf plan --config-name=rltf rltf/method=sd actor_rollout_ref.model.path=…
+    """
+    with quiet():
+        from rltf_verl.adapters.plan.compose import compose_run
+        from rltf_verl.envs.trials import Trials
+        from rltf_verl.tools.plan.looking import look
+        from rltf_verl.tools.plan.making import make_plan
+
+        overrides = words or []
+        if MAIN in overrides:  # a pasted command
+            overrides = overrides[overrides.index(MAIN) + 1 :]
+        config = compose_run(config_name, overrides, config_path, config_dir)
+        found = make_plan(
+            look(config, Trials(tell=partial(typer.echo, err=True))), problems, attempt
+        )
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False, default=str))
+    else:
+        from rltf_verl.tools.report.terminal.plan import show_plan
+
+        show_plan(found, whole=whole)
+    raise typer.Exit(int(bool(found["refusals"])))

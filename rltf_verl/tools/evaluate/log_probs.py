@@ -1,0 +1,151 @@
+"""Log-probs of last answers under the first prompt and under their own, from an endpoint with
+`prompt_logprobs`.
+
+vLLM has it in chat completions: the answer is sent as a last message that is to be continued, and
+what comes back beside one new token are the log-probs of the whole prompt. Where the answer begins
+in it is found by its text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rltf_verl.config import EpisodeConfig
+from rltf_verl.data.questions import Question
+from rltf_verl.episode.revise import revise
+from rltf_verl.judge.runtime import JudgeRuntime
+from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply, ScoredReply
+from rltf_verl.runlog.turns import lines
+from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
+from rltf_verl.tools.evaluate.play import Record
+from rltf_verl.tools.evaluate.settings import Evaluation
+from rltf_verl.tools.report.evaluation.table import problem_key
+from rltf_verl.tools.report.probe.log_probs import Scored
+from rltf_verl.types import Attempt, Feedback, Grade, Message, Turn
+
+ASKS = {"prompt_logprobs": 0, "add_generation_prompt": False, "continue_final_message": True}
+"""More fields of the request body: of every prompt token its own log-prob and no others."""
+
+
+class NotKnownError(Exception):
+    """The log-probs cannot be had; why, in one line."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    episode: Record
+    text: str
+    first: tuple[Message, ...]
+    own: tuple[Message, ...]
+
+
+async def scored_answers(
+    evaluation: Evaluation, episodes: Sequence[Record], questions: Sequence[Question], most: int
+) -> tuple[list[Scored], int]:
+    """Log-probs of the last answers of the first `most` episodes that have a later one, and how
+    many were asked for.
+
+    Raises:
+        NotKnownError: the endpoint gives none, or there is no such episode.
+    """
+    played = ((episode, lines(episode["turns"])[-1]) for episode in episodes)
+    chosen = [
+        (episode, line) for episode, line in played if len(line) > 1 and line[-1]["text"].strip()
+    ][:most]
+    if not chosen:
+        raise NotKnownError("no episode has a second answer")
+    endpoint = evaluation.policy.endpoint
+    asks = json.dumps({**json.loads(endpoint.extra_body), **ASKS})
+    policy = replace(
+        evaluation.policy,
+        endpoint=replace(endpoint, max_tokens=1, temperature=1.0, extra_body=asks),
+    )
+    runtime = JudgeRuntime(policy)
+    encodes = EndpointPolicy(runtime, evaluation.prompt_budget)
+    config = evaluation.parts.config.episode
+    try:
+        answers = [
+            await _answer(encodes, config, s, line, questions[int(s["uid"])].messages)
+            for s, line in chosen
+        ]
+        first = await _scored(runtime, answers[0])  # one answer tells whether the endpoint can
+        rest = await asyncio.gather(*(_scored(runtime, answer) for answer in answers[1:]))
+    finally:
+        await runtime.aclose()
+    found = [scored for scored in (first, *rest) if scored is not None]
+    if not found:
+        raise NotKnownError(
+            "the answers are not found in the prompts that the endpoint's chat template made of"
+            " them"
+        )
+    return found, len(chosen)
+
+
+async def _answer(
+    policy: EndpointPolicy,
+    config: EpisodeConfig,
+    episode: Record,
+    line: Sequence[Record],
+    question: tuple[Message, ...],
+) -> _Answer:
+    """The last answer, and the prompt that it was sampled from, made again."""
+    conversation, prompt = question, question
+    for before in line[:-1]:
+        conversation, prompt = await _next(policy, config, conversation, question, before)
+    return _Answer(episode, line[-1]["text"], question, prompt)
+
+
+async def _next(
+    policy: EndpointPolicy,
+    config: EpisodeConfig,
+    conversation: tuple[Message, ...],
+    question: tuple[Message, ...],
+    before: Record,
+) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    said = before["feedback"]
+    attempt = Attempt((), (), None, before["text"], ended=before["ended"])
+    turn = Turn(attempt, Grade(correct=False, format_ok=True), 0.0)
+    revision = await revise(
+        policy, config, conversation, question, turn, Feedback(said["text"], said["provider"])
+    )
+    if revision.ids is None:  # it was played, so it did fit
+        raise NotKnownError(
+            "a later prompt does not fit any more; is --max-prompt-chars another one?"
+        )
+    return revision.messages, tuple(json.loads("".join(policy.pieces(revision.ids))))
+
+
+async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
+    """None where the answer's tokens cannot be told from the prompt's."""
+    try:
+        calls = [
+            Call((*prompt, {"role": "assistant", "content": answer.text}), 0)
+            for prompt in (answer.first, answer.own)
+        ]
+        replies = await asyncio.gather(*map(runtime.complete, calls))
+    except JudgeUnavailable as error:
+        raise NotKnownError(f"the endpoint refuses prompt_logprobs: {error.cause}") from None
+    first, own = (_of_the_answer(reply, answer.text) for reply in replies)
+    if first is None or own is None or len(first) != len(own):
+        return None
+    return Scored(problem_key(answer.episode), first, own)
+
+
+def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:
+    """Log-probs of the tokens at the prompt's end that spell `text`; None if there are none
+    such.
+    """
+    if not isinstance(reply, ScoredReply):
+        raise NotKnownError(
+            "the endpoint does not offer prompt_logprobs in chat completions (vLLM does)"
+        )
+    spelled, text = "", text.strip()
+    for k in range(len(reply.prompt) - 1, -1, -1):
+        spelled = reply.prompt[k][0] + spelled
+        if len(spelled.strip()) >= len(text):
+            found = tuple(value for _, value in reply.prompt[k:])
+            return found if spelled.strip() == text else None
+    return None

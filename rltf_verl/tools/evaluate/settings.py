@@ -1,0 +1,210 @@
+"""From the words of the command line to what an evaluation is played by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from rltf_verl.config import RLTFConfig
+from rltf_verl.episode.parts import Parts
+from rltf_verl.judge.settings import JudgeSettings, judge_settings
+from rltf_verl.registry import require_choice
+from rltf_verl.runlog.about import BLOCKS
+from rltf_verl.tools.evaluate.endpoint_policy import PolicyEndpoint
+
+OF_THE_ENDPOINT = ("endpoint", "limits")
+OF_THE_EPISODE = BLOCKS
+PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
+"""Seconds. An answer is longer than a judge's remark, and nothing waits for it but this
+evaluation.
+"""
+OURS = {"branch_turn": None, "stop_when_solved_val": False}
+"""Validation plays one line, and all of it, so that every turn's accuracy is over all problems."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything that decides what is asked and how it is graded."""
+
+    policy: JudgeSettings
+    """The endpoint that is evaluated."""
+    parts: Parts
+    step: int = 0
+    """Training step whose validation has the same sampling seeds."""
+    prompt_budget: int | None = None
+    """Longest prompt in characters; None leaves it to the endpoint."""
+
+    def facts(self) -> dict[str, Any]:
+        """What must not change between two runs that share a folder, as JSON values."""
+        endpoint = {
+            k: v
+            for k, v in asdict(self.policy.endpoint).items()
+            if k not in ("base_url", "api_key_env")
+        }
+        rltf = {k: v for k, v in asdict(self.parts.config).items() if k in OF_THE_EPISODE}
+        return {
+            "endpoint": endpoint,
+            **rltf,
+            "step": self.step,
+            "prompt_budget": self.prompt_budget,
+        }
+
+
+def evaluation(
+    told: Mapping[str, Any],
+    rounds: int,
+    env: Mapping[str, Any],
+    *,
+    config: Path | None = None,
+    step: int = 0,
+    prompt_budget: int | None = None,
+) -> Evaluation:
+    """Read the settings.
+
+    Args:
+        told: nested options of the command line: `endpoint`, `limits` of the policy's endpoint;
+            `env`, `episode`, `feedback`, `reward`, `seed` as in the block `rltf:`.
+        rounds: of feedback; one turn more is played.
+        env: `name` of the dataset's environment, and the options that it was built with.
+        config: YAML of a training run, whose block `rltf:` stands behind what is told.
+        step: training step whose sampling seeds are used.
+        prompt_budget: longest prompt in characters.
+
+    Raises:
+        ValueError: a bad key or value; names it and the fix.
+    """
+    for key in told:
+        require_choice("rltf eval", key, (*OF_THE_ENDPOINT, *OF_THE_EPISODE))
+    rltf = rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    return Evaluation(policy_endpoint(told), Parts.of(rltf), step, prompt_budget)
+
+
+def rltf_block(
+    told: Mapping[str, Any],
+    blocks: Mapping[str, Any],
+    env: Mapping[str, Any],
+    fixed: Mapping[str, Any],
+    provider: str = "verifier",
+) -> RLTFConfig:
+    """What episodes are played by.
+
+    Args:
+        told: as of `evaluation`.
+        blocks: the same of a training run, which stand behind what is told.
+        env: as of `evaluation`.
+        fixed: keys of the block `episode` that nobody else decides; with `horizon`.
+        provider: of the feedback, where nobody says.
+
+    Raises:
+        ValueError: a bad key or value; names it and the fix.
+    """
+    episode = dict(told.get("episode") or {})
+    if "horizon" in episode:
+        horizon = episode["horizon"]
+        rounds = horizon - 1 if isinstance(horizon, int) else "N"
+        raise ValueError(f"episode.horizon={horizon}: say --rounds {rounds} instead")
+    values = {
+        k: told.get(k, blocks.get(k))
+        for k in ("reward", "seed")
+        if told.get(k, blocks.get(k)) is not None
+    }
+    values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
+    values["env"] = _component("env", "name", told, blocks, env)
+    reward = values.get("reward", {})
+    if isinstance(reward, Mapping):  # else refused in a moment
+        values["reward"] = {**_of_yaml("env", values["env"]["name"]).get("reward", {}), **reward}
+    values["feedback"] = _component("feedback", "provider", told, blocks, {"provider": provider})
+    return RLTFConfig.from_mapping(values)
+
+
+def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
+    """The endpoint that is evaluated, from its blocks `endpoint` and `limits`. Raises
+    ValueError.
+    """
+    options = {key: told[key] for key in OF_THE_ENDPOINT if key in told}
+    options["limits"] = {**PATIENCE, **(options.get("limits") or {})}
+    return judge_settings(options, endpoint=PolicyEndpoint)
+
+
+def _component(
+    block: str,
+    name_key: str,
+    told: Mapping[str, Any],
+    blocks: Mapping[str, Any],
+    default: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A block that begins with a component's name: what is told, over the first of these that is
+    about the same component: the training run's block, or the default and what our YAML of the
+    component says."""
+    own, trained = dict(told.get(block) or {}), dict(blocks.get(block) or {})
+    name = str(own.get(name_key) or trained.get(name_key) or default[name_key])
+    if trained.get(name_key) == name:
+        return _merged(trained, own)
+    behind = default if default[name_key] == name else {}
+    return _merged(_merged(_yaml_defaults(block, name), behind), {**own, name_key: name})
+
+
+def _yaml_defaults(block: str, name: str) -> dict[str, Any]:
+    """What `rltf/<block>=<name>` sets of its block in a training run; nothing for components that
+    are not ours.
+    """
+    found = _of_yaml(block, name)
+    return dict(found.get(block, found))
+
+
+def _of_yaml(block: str, name: str) -> dict[str, Any]:
+    path = files("hydra_configs.rltf_verl").joinpath("rltf", block, f"{name}.yaml")
+    if not (name.isidentifier() and path.is_file()):
+        return {}
+    return dict(_container(OmegaConf.create(path.read_text(encoding="utf-8"))))
+
+
+def training_blocks(config: Path | None) -> dict[str, Any]:
+    """The blocks of a run's resolved config that an evaluation shares; those about learning are not
+    read.
+
+    Raises:
+        ValueError: not such a file.
+    """
+    if config is None:
+        return {}
+    try:
+        loaded = OmegaConf.load(config)
+        found = {key: _container(OmegaConf.select(loaded, f"rltf.{key}")) for key in OF_THE_EPISODE}
+    except OSError as error:
+        raise ValueError(
+            f"--config {config}: {error.strerror}, seen from {Path.cwd()}; a run's own is"
+            " <hydra.run.dir>/.hydra/config.yaml"
+        ) from None
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise ValueError(f"--config {config}: {error}") from None
+    if all(value is None for value in found.values()):
+        raise ValueError(
+            f"--config {config}: no `rltf:` block in it; a run's own is"
+            " <hydra.run.dir>/.hydra/config.yaml"
+        )
+    return found
+
+
+def _container(node: Any) -> Any:
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Blocks are merged key by key, anything else is replaced."""
+    both = {
+        key: (
+            _merged(under[key], value)
+            if isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
+            else value
+        )
+        for key, value in over.items()
+    }
+    return {**under, **both}

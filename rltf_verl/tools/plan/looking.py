@@ -1,0 +1,105 @@
+"""A run as the driver sees it before it starts: refusals, parts, tokenizer, the first rows."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.plan.policy import ToldPolicy
+from rltf_verl.adapters.startup.budget import first_prompt
+from rltf_verl.adapters.startup.checks import parts_of, refusals, warnings_of
+from rltf_verl.adapters.startup.files import DATA
+from rltf_verl.adapters.startup.hook import refused_by_verl
+from rltf_verl.adapters.startup.model import load_model
+from rltf_verl.adapters.startup.stamp import resumed_folder
+from rltf_verl.adapters.startup.values import ROLLOUT, wrong_values
+from rltf_verl.config import ConfigError
+from rltf_verl.data.check import shared_questions
+from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
+from rltf_verl.envs.trials import Trials
+from rltf_verl.episode.parts import Parts
+from rltf_verl.tools.plan.inputs import Case, Inputs
+
+COUNTED = (
+    *(f"data.{name}" for name in ("train_batch_size", "max_prompt_length", "max_response_length")),
+    *(f"trainer.{n}" for n in ("total_epochs", "total_training_steps", "test_freq", "save_freq")),
+    *(f"{ROLLOUT}.{name}" for name in ("n", "val_kwargs.n", "temperature")),
+    *("actor_rollout_ref.actor.ppo_epochs", "trainer.v1.separate_async.parameter_sync_step"),
+)
+"""Settings that a plan counts with."""
+NUM_MEASURED = 256
+"""Rows whose lengths are looked at."""
+
+
+def look(config: DictConfig, trials: Trials | None = None) -> Inputs:
+    """Everything that a plan is made of. What cannot be had is left out, and the refusals say
+    why.
+
+    Args:
+        config: of the run.
+        trials: counts the time for grades.
+
+    Raises:
+        ConfigError: a setting of `COUNTED` is no number that a run can have.
+    """
+    wrong = [line for line in wrong_values(config) if line.partition("=")[0] in COUNTED]
+    if wrong:
+        raise ConfigError("; ".join(wrong))
+    trials = trials or Trials()
+    warned: list[str] = []
+    refused = [*refusals(config, warned.append, trials=trials), *refused_by_verl(config)]
+    parts = policy = None
+    with contextlib.suppress(ValueError):
+        parts = _unrecorded(config)
+        warned += warnings_of(config, parts.config)
+    try:
+        policy = ToldPolicy(config, load_model(config))
+    except Exception as error:  # also of families that verl has a tokenisation of its own for
+        cause = " ".join(str(error).split())
+        if cause not in refused:
+            warned.append(f"no prompts can be shown here ({cause})")
+    train, val = (_rows_in(config, key) for key in DATA)
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # refused above
+        files = [files_of(OmegaConf.select(config, key) or []) for key in DATA]
+        warned += [f"{DATA[1]}: {line}" for line in shared_questions(*files)]
+    resumes = resumed_folder(config)
+    return Inputs(
+        setting=partial(OmegaConf.select, config),
+        refusals=list(dict.fromkeys(refused)),
+        warnings=warned,
+        parts=parts,
+        policy=policy,
+        cases=[] if parts is None else _cases(config, parts),
+        num_train=train,
+        num_val=val,
+        resumes=None if resumes is None else str(resumes),
+        trials=trials,
+    )
+
+
+def _unrecorded(config: DictConfig) -> Parts:
+    """The parts of the run, which write nothing."""
+    block = OmegaConf.to_container(config.rltf, resolve=True) if config.get("rltf") else None
+    quiet = OmegaConf.create({"rltf": block})
+    if OmegaConf.select(quiet, "rltf.feedback.record_dir") is not None:
+        quiet.rltf.feedback.record_dir = None
+    return parts_of(quiet)
+
+
+def _rows_in(config: DictConfig, key: str) -> int:
+    num = 0
+    for path in files_of(OmegaConf.select(config, key) or []):
+        with contextlib.suppress(OSError, ValueError):
+            num += rows_of(path)
+    return num
+
+
+def _cases(config: DictConfig, parts: Parts) -> list[Case]:
+    try:
+        (file, *_) = files_of(config.data.train_files)
+        rows = first_rows(file, NUM_MEASURED)
+        return [Case(problem_of(parts.env, row), tuple(first_prompt(row))) for row in rows]
+    except (OSError, ValueError, LookupError, TypeError):  # refused above
+        return []

@@ -1,0 +1,231 @@
+"""The plan as data: what `rltf plan --json` prints and the terminal shows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rltf_verl.config import RLTFConfig
+from rltf_verl.envs.base import GradeUnavailable
+from rltf_verl.envs.trials import OutOfTimeError
+from rltf_verl.episode.stand_ins import ahead
+from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives.own import OwnCodeError
+from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
+from rltf_verl.tools.plan.answers import NO_IDEA, Tried, tried_answer
+from rltf_verl.tools.plan.inputs import Case, Inputs
+from rltf_verl.tools.plan.measure import Lengths, measure
+from rltf_verl.tools.plan.play import Played, parts_of_row, played
+from rltf_verl.tools.plan.rules import advantage_of, weight_of
+from rltf_verl.tools.plan.sizes import step_sizes, steps_of, validations_of
+from rltf_verl.tools.report.view.row_words import title
+from rltf_verl.types import Turn
+
+Plan = dict[str, Any]
+
+
+def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> Plan:
+    """Play `num_problems` of the cases, and say what the run will do.
+
+    Args:
+        inputs: the run.
+        num_problems: how many to play.
+        attempt: the first answer of each; None: a wrong one that is made up.
+    """
+    plays, no_idea, measured, trouble = asyncio.run(_look(inputs, num_problems, attempt))
+    found = [*inputs.warnings, *inputs.trials.lines(), *trouble]
+    found += advice(inputs, plays, no_idea, measured)
+    config = None if inputs.parts is None else inputs.parts.config
+    return {
+        "run": _run(inputs, config),
+        "problems": [_problem(inputs, play) for play in plays],
+        "lengths": None if measured is None else asdict(measured),
+        "step": None if config is None else step_sizes(inputs, config, plays),
+        "schedule": _schedule(inputs, config),
+        "refusals": list(inputs.refusals),
+        "warnings": list(dict.fromkeys(found)),
+    }
+
+
+async def _look(
+    inputs: Inputs, num: int, attempt: str | None
+) -> tuple[list[Played], list[Tried], Lengths | None, list[str]]:
+    parts, policy, cases = inputs.parts, inputs.policy, inputs.cases
+    if parts is None or policy is None or not cases:
+        return [], [], None, []
+    plays: list[Played] = []
+    no_idea: list[Tried] = []
+    trouble: list[str] = []
+    (acting, asked), trials = ahead(parts), inputs.trials
+
+    async def one(case: Case) -> None:
+        no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", trials))
+        plays.append(await played(acting, asked, policy, case, cases, attempt, trials))
+
+    for i, case in enumerate(cases[:num]):
+        try:
+            failure = await _failure(one(case))
+        except OutOfTimeError:
+            trials.left_out.append(f"{len(cases[i:num])} of the {num} problems to show")
+            break
+        if failure is not None and failure not in inputs.refusals:
+            trouble.append(f"problem {case.problem.index}: {failure}")
+    answer = int(inputs.setting("data.max_response_length"))
+    return plays, no_idea, await measure(parts, policy, cases, plays, answer), trouble
+
+
+async def _failure(play: Coroutine[None, None, None]) -> str | None:
+    """Why a problem could not be played."""
+    try:
+        await play
+    except OutOfTimeError:
+        raise
+    except GradeUnavailable as error:
+        return f"could not be graded ({error.cause})"
+    except OwnCodeError as error:
+        return str(error)
+    except Exception as error:  # environments, providers and templates are user code
+        return " ".join(f"could not be played ({type(error).__name__}: {error})".split())[:300]
+    return None
+
+
+def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
+    get = inputs.setting
+    about: dict[str, Any] = {
+        "name": get("trainer.experiment_name"),
+        "model": get("actor_rollout_ref.model.path"),
+        "devices": f"{get('trainer.nnodes')} x {get('trainer.n_gpus_per_node')}"
+        f" {get('trainer.device')}, {get('actor_rollout_ref.rollout.name')}",
+        "train_files": get("data.train_files"),
+        "train_rows": inputs.num_train,
+        "val_files": get("data.val_files"),
+        "val_rows": inputs.num_val,
+        "max_prompt_length": get("data.max_prompt_length"),
+        "max_response_length": get("data.max_response_length"),
+        "episodes_per_problem": get("actor_rollout_ref.rollout.n"),
+    }
+    if config is None:
+        return about
+    feedback, episode = config.feedback, config.episode
+    level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
+    return about | {
+        "environment": config.env.name,
+        "turns": episode.horizon,
+        "context": episode.context,
+        "revise": episode.revise if episode.horizon > 1 else None,
+        "feedback": feedback.provider.name + (f", {level}" if level else ""),
+        "most_words": None if inputs.parts is None else inputs.parts.words_of_judge or None,
+        "guard": feedback.guard.action,
+        "teacher": _teacher(config),
+        "trains": [
+            {
+                "role": "feedback" if own.name == "feedback_modeling" else own.name,
+                "objective": own.name,
+                "weight": weight_of(own.settings),
+            }
+            for own in objectives_of(config)
+            if own.acts and own.settings.weight
+        ],
+    }
+
+
+def _teacher(config: RLTFConfig) -> dict[str, Any] | None:
+    if not config.teaches:
+        return None
+    own = config.teacher
+    return {
+        "reads": list(own.sources),
+        "turns": own.turns,
+        "right": own.right,
+        "template": own.prompt,
+    }
+
+
+def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:
+    assert inputs.policy is not None
+    assert inputs.parts is not None
+    config, text = inputs.parts.config, inputs.policy.text
+    turns = play.episode.turns
+    records = [{"parent": turn.parent} for turn in turns]
+    rows = []
+    for row in play.rows:
+        parts = [
+            {
+                "role": role,
+                "turn": turn,
+                "tokens": tokens,
+                "advantage": advantage_of(role, config, taught=bool(row.teachers)),
+            }
+            for role, turn, tokens in parts_of_row(row, config)
+        ]
+        rows.append({"title": title({"parts": parts}, records), "parts": parts})
+    critics = [*play.critics, *_critic_prompts(play)]
+    return {
+        "index": play.case.problem.index,
+        "reference": play.case.problem.reference,
+        "right": None if play.right is None else {"text": play.right.text, "form": play.right.form},
+        "turns": [_turn(text, turn) for turn in turns],
+        "judge_prompts": [prompt for _, prompt in play.calls],
+        "critic_prompts": [text(ids) for ids in dict.fromkeys(critics)],
+        "rows": rows,
+    }
+
+
+def _critic_prompts(play: Played) -> list[tuple[int, ...]]:
+    """Of rows that predict the feedback at a prompt of its own."""
+    answered = {turn.attempt.prompt_ids for turn in play.episode.turns}
+    return [row.prompt_ids for row in play.rows if row.prompt_ids not in answered]
+
+
+def _turn(text: Any, turn: Turn) -> dict[str, Any]:
+    said = turn.feedback or turn.withheld
+    return {
+        "prompt": text(turn.attempt.prompt_ids),
+        "prompt_tokens": len(turn.attempt.prompt_ids),
+        "answer": turn.attempt.text,
+        "correct": turn.grade.correct,
+        "parsed": turn.grade.parsed,
+        "reward": turn.reward,
+        "grader_error": turn.grade.error,
+        "provider": said.provider if said else None,
+        "feedback": said.text if said else None,
+        "placeholder": said is not None and any(text in said.text for text in PLACEHOLDERS),
+        "leak": said.leak if said else None,
+        "withheld": turn.withheld is not None,
+        "stop": turn.stop,
+        "error": turn.error,
+        "teacher": None if turn.teacher is None else text(turn.teacher.ids),
+        "teacher_tokens": None if turn.teacher is None else len(turn.teacher.ids),
+    }
+
+
+def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
+    get, steps = inputs.setting, steps_of(inputs)
+    every = 1 if config is None else config.episode.val_feedback_every
+    logger: str | Sequence[str] = get("trainer.logger")
+    return {
+        "steps": steps,
+        "steps_per_epoch": inputs.num_train // int(get("data.train_batch_size")),
+        "epochs": get("trainer.total_epochs"),
+        "logger": [logger] if isinstance(logger, str) else list(logger),
+        "metrics_file": _metrics_file(get("trainer.project_name"), get("trainer.experiment_name")),
+        "validations": validations_of(inputs),
+        "validate_before": bool(get("trainer.val_before_train")),
+        "validate_every": int(get("trainer.test_freq")),
+        "validation_feedback_every": every,
+        "validation_episodes": inputs.num_val * int(get("actor_rollout_ref.rollout.val_kwargs.n")),
+        "save_every": int(get("trainer.save_freq")),
+        "folder": get("trainer.default_local_dir"),
+        "resumes": inputs.resumes,
+        "episode_log": get("rltf.episode_log.dir"),
+    }
+
+
+def _metrics_file(project: Any, experiment: Any, env: Mapping[str, str] = os.environ) -> str:
+    """Where verl's logger `file` writes."""
+    root = Path(env.get("VERL_FILE_LOGGER_ROOT", "."))
+    return env.get("VERL_FILE_LOGGER_PATH") or str(root / str(project) / f"{experiment}.jsonl")

@@ -1,0 +1,135 @@
+"""The files of a run: metrics of verl's file logger or a wandb export, and the episode log."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rltf_verl.runlog.files import log_files
+from rltf_verl.runlog.find import folders_of
+from rltf_verl.runlog.metrics_file import processes_of, stem_of
+from rltf_verl.tools.report.compare.arguments import Place
+from rltf_verl.tools.report.compare.history import from_scratch
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """What was found of one run."""
+
+    metrics: tuple[Path, ...]
+    """The earliest process first."""
+    log: Path | None
+    """Folder of the episode log."""
+
+
+def run_files(place: Place) -> RunFiles:
+    """Raises ValueError: a part is not there, holds nothing to compare, or more than one run."""
+    found = [_part(path) for path in place]
+    logs = [one.log for one in found if one.log is not None]
+    if len(logs) > 1:
+        raise ValueError(f"{logs[0]} and {logs[1]}: two episode logs; a run has one")
+    return RunFiles(tuple(path for one in found for path in one.metrics), logs[0] if logs else None)
+
+
+def metrics_near(log: Path) -> tuple[Path, ...]:
+    """The metrics of the run that an episode log is of, where they are in the two folders above it
+    or where verl writes them by default; none if several runs' are there.
+    """
+    for folder in log.resolve().parents[:2]:
+        files = _metric_files(folder) or _beside(folder)
+        if files:
+            try:
+                return _one_run(folder, files)
+            except ValueError:
+                return ()
+    return ()
+
+
+def _part(path: Path) -> RunFiles:
+    if path.is_file():
+        if not _holds_metrics(path):
+            raise ValueError(
+                f"{path}: no metrics in it; neither lines of verl's file logger nor a wandb history"
+                " with a column _step"
+            )
+        return RunFiles(tuple(p for p in processes_of(path) if _holds_metrics(p)), None)
+    if not path.is_dir():
+        raise ValueError(f"{path}: no such file or folder")
+    if log_files(path):
+        return RunFiles((), path)
+    folders = list(folders_of(path))
+    logs = [folder for folder in folders if log_files(folder)]
+    if len(logs) > 1:
+        raise ValueError(
+            f"{path}: holds several runs, with episode logs in {logs[0]} and {logs[1]}; name each"
+        )
+    metrics = _one_run(
+        path, [file for folder in folders for file in _metric_files(folder)] or _beside(path)
+    )
+    if not metrics and not logs:
+        raise ValueError(
+            f"{path}: no metrics in it; neither of verl's file logger nor of wandb, and no"
+            " episode log"
+        )
+    return RunFiles(metrics, logs[0] if logs else None)
+
+
+def _metric_files(folder: Path) -> list[Path]:
+    if log_files(folder):
+        return []
+    files = sorted(
+        p for p in folder.iterdir() if p.suffix in (".jsonl", ".csv", ".parquet") and p.is_file()
+    )
+    return [path for path in files if _holds_metrics(path)]
+
+
+def _beside(folder: Path) -> list[Path]:
+    """Where verl writes by default: `checkpoints/<project>/<experiment>/` and
+    `<project>/<experiment>.jsonl`.
+    """
+    folder = folder.resolve()
+    if folder.parent.parent.name != "checkpoints":
+        return []
+    path = folder.parents[2] / folder.parent.name / f"{folder.name}.jsonl"
+    return [p for p in processes_of(path) if _holds_metrics(p)] if path.parent.is_dir() else []
+
+
+def _one_run(top: Path, files: Sequence[Path]) -> tuple[Path, ...]:
+    """Files of one name are processes in the order of their numbers; of several names, in the order
+    of writing.
+    """
+    groups: dict[tuple[Path, str], list[Path]] = {}
+    for path in files:
+        groups.setdefault((path.parent, stem_of(path) + path.suffix), []).append(path)
+    begun = [paths[0] for paths in groups.values() if any(map(from_scratch, paths))]
+    if len(begun) > 1 or len({folder for folder, _ in groups}) > 1:
+        first, second, *_ = begun if len(begun) > 1 else [paths[0] for paths in groups.values()]
+        raise ValueError(
+            f"{top}: holds several runs, or one of them twice ({first.relative_to(top)} and "
+            f"{second.relative_to(top)}); name the files"
+        )
+    in_order = sorted(groups.values(), key=lambda paths: max(p.stat().st_mtime_ns for p in paths))
+    return tuple(path for paths in in_order for path in processes_of(paths[0]))
+
+
+def _holds_metrics(path: Path) -> bool:
+    """By its first line or its columns."""
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        try:
+            return "_step" in pq.read_schema(path).names
+        except ValueError:  # pyarrow's ArrowInvalid is one
+            return False
+    with path.open("rb") as file:
+        line = file.readline()
+    if path.suffix == ".csv":
+        return "_step" in next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and ({"step", "data"} <= record.keys() or "_step" in record)

@@ -1,0 +1,181 @@
+"""The numbers of a comparison: at start, highest, at the end, and where all arms had spent the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from rltf_verl.tools.report.compare.axes import Axis
+from rltf_verl.tools.report.compare.curve import (
+    MeanPoint,
+    Seed,
+    last_within,
+    mean_curve,
+    mean_until,
+    points,
+)
+from rltf_verl.tools.report.compare.quantity import Quantity
+from rltf_verl.tools.report.compare.run import Arm
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A number of each seed."""
+
+    mean: float
+    low: float
+    high: float
+    std: float | None
+    """Sample standard deviation (n − 1); None for one seed."""
+    seeds: tuple[float, ...]
+    """In the order of the runs."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An arm over its whole length, whatever it spent."""
+
+    arm: str
+    runs: tuple[str, ...]
+    start: Spread
+    """First evaluation."""
+    highest: Spread
+    """Highest evaluation of each seed: the more evaluations, the higher by chance alone."""
+    end: Spread
+    """Last evaluation."""
+    first_steps: tuple[int, ...]
+    """Step of the first evaluation of each seed."""
+    last_steps: tuple[int, ...]
+    """Step of the last evaluation of each seed."""
+
+
+@dataclass(frozen=True)
+class AtBudget:
+    """An arm where all arms had spent the same."""
+
+    value: Spread
+    """Last evaluation within the budget."""
+    spent: tuple[float, ...]
+    """What each seed had spent by that evaluation."""
+    until: Spread | None
+    """Mean height of the curve up to the budget, from where all seeds have an evaluation; None if
+    that is later.
+    """
+    difference: float | None
+    """Its mean minus that of the first arm; None for that one."""
+    apart: bool | None
+    """Whether the ranges of the seeds do not touch those of the first arm; None with one seed on
+    either side.
+    """
+
+
+@dataclass(frozen=True)
+class ArmCurve:
+    """An arm on one axis."""
+
+    arm: str
+    place: int
+    """Among all arms of the comparison: it looks the same in every picture."""
+    seeds: tuple[Seed, ...]
+    mean: tuple[MeanPoint, ...]
+    at_budget: AtBudget | None
+    """None if a seed has no evaluation within the budget."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One quantity against one axis: a picture."""
+
+    quantity: str
+    label: str
+    axis: str
+    axis_label: str
+    budget: float
+    """The largest amount that every seed of every arm had spent at its last evaluation."""
+    arms: tuple[ArmCurve, ...]
+    without: dict[str, str]
+    """Arm that is left out -> why."""
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Of one seed or more."""
+    return Spread(
+        fmean(values),
+        min(values),
+        max(values),
+        stdev(values) if len(values) > 1 else None,
+        tuple(values),
+    )
+
+
+def whole(quantity: Quantity, arm: Arm) -> Whole:
+    """An arm over its whole length."""
+    series = [quantity.of[run.name] for run in arm.runs]
+    return Whole(
+        arm=arm.name,
+        runs=tuple(run.name for run in arm.runs),
+        start=spread([of[min(of)] for of in series]),
+        highest=spread([max(of.values()) for of in series]),
+        end=spread([of[max(of)] for of in series]),
+        first_steps=tuple(min(of) for of in series),
+        last_steps=tuple(max(of) for of in series),
+    )
+
+
+def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
+    """The quantity against the axis, or why there is nothing to draw."""
+    seeds: dict[str, list[Seed]] = {}
+    without = dict(axis.without)
+    for arm in (arm for arm in arms if arm.name not in without):
+        found = [points(axis.of[run.name], quantity.of[run.name]) for run in arm.runs]
+        if all(found):
+            seeds[arm.name] = list(found)
+        else:
+            without[arm.name] = "what was spent is not known at any evaluation"
+    if not seeds:
+        return "; ".join(dict.fromkeys(without.values()))
+    budget = min(seed[-1].x for of in seeds.values() for seed in of)
+    start = max(seed[0].x for of in seeds.values() for seed in of)
+    baseline = next(iter(seeds.values()))
+    curves = (
+        ArmCurve(
+            arm.name,
+            place,
+            tuple(of),
+            tuple(mean_curve(of)),
+            _at(of, start, budget, None if of is baseline else baseline),
+        )
+        for place, arm in enumerate(arms)
+        if (of := seeds.get(arm.name))
+    )
+    return Panel(
+        quantity.name, quantity.label, axis.name, axis.label, budget, tuple(curves), without
+    )
+
+
+def _at(
+    seeds: Sequence[Seed], start: float, budget: float, baseline: Sequence[Seed] | None
+) -> AtBudget | None:
+    last = [last_within(seed, budget) for seed in seeds]
+    reached = [point for point in last if point is not None]
+    if len(reached) < len(last):
+        return None
+    value = spread([point.y for point in reached])
+    areas = [area for seed in seeds if (area := mean_until(seed, start, budget)) is not None]
+    before = _at(baseline, start, budget, None) if baseline is not None else None
+    return AtBudget(
+        value=value,
+        spent=tuple(point.x for point in reached),
+        until=spread(areas) if len(areas) == len(seeds) else None,
+        difference=None if before is None else value.mean - before.value.mean,
+        apart=None if before is None else _apart(value, before.value),
+    )
+
+
+def _apart(one: Spread, other: Spread) -> bool | None:
+    if one.std is None or other.std is None:
+        return None
+    return one.low > other.high or other.low > one.high

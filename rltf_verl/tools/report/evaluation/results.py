@@ -1,0 +1,149 @@
+"""How good a policy is at first and after k rounds of feedback, from the validation episodes of an
+episode log.
+
+Turns that nobody could grade (`stop` is `ungraded`) count in nothing, nor does what would stand on
+them; they are reported. Definitions with their denominators: docs/evaluation.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rltf_verl.runlog.numbers import EpisodeTable
+from rltf_verl.runlog.turns import Record, grader_trouble
+from rltf_verl.tools.report.evaluation.bootstrap import Estimate, estimates
+from rltf_verl.tools.report.evaluation.table import (
+    OF_ROUNDS,
+    OF_TURNS,
+    pass_ratios,
+    problem_numbers,
+    round_ratios,
+    turn_ratios,
+)
+
+Found = Mapping[tuple[str, int], Estimate]
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """After `turn` answers (from 1). Means over problems."""
+
+    turn: int
+    standing: Estimate
+    """Of the answer that stands: an episode that ended earlier keeps its last one."""
+    solved: Estimate
+    """Some answer so far was right."""
+    improvement: Estimate
+    """`standing` minus that of the first answer, in the same episodes."""
+    format: Estimate
+    """Of the answers given in this turn: one could be extracted, and the policy ended it itself."""
+    played: int
+    """Episodes that gave and graded an answer in this turn."""
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What feedback did: pairs of a graded answer and the graded answer after it. Shares of
+    pairs.
+    """
+
+    round: int | None
+    """From 1; None: all together."""
+    plasticity: Estimate
+    """Of all pairs: another answer."""
+    corrected: Estimate
+    """Of pairs whose first answer was wrong: the second was right."""
+    spoiled: Estimate
+    """Of pairs whose first answer was right: the second was wrong."""
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """Of one set of episodes."""
+
+    problems: int
+    sessions: int
+    samples: tuple[int, int]
+    """Fewest and most episodes of a problem."""
+    ungraded: int
+    """Answers without a verdict, because the grader was out of reach."""
+    grader_trouble: str | None
+    """Of answers whose grader failed, which count as wrong."""
+    truncated: int
+    """Answers cut off at the token limit."""
+    stops: dict[str, int]
+    """Why episodes ended."""
+    turns: tuple[TurnResult, ...]
+    rounds: tuple[RoundResult, ...]
+    """All together first, then one by one; empty if no answer followed another."""
+    pass_at: dict[int, Estimate]
+    """k -> some of k first answers is right, over problems that have k graded ones; pass@1 is
+    mean@n.
+    """
+
+
+def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
+    """All numbers of some episodes.
+
+    Args:
+        records: of an episode log (`runlog.episodes.read_episodes`), episodes of one policy that
+            play one line of turns.
+        seed: of the resamples.
+
+    Raises:
+        ValueError: no episodes, or one that branches.
+    """
+    if not records:
+        raise ValueError("no episodes to evaluate")
+    for record in records:
+        if any(turn["parent"] not in (None, k - 1) for k, turn in enumerate(record["turns"])):
+            raise ValueError(
+                f"episode {record['session_id']} of problem {record['index']} branches; choose"
+                " validation"
+            )
+    table, problem = EpisodeTable.of(records), problem_numbers(records)
+    ratios = turn_ratios(table, problem) | round_ratios(table, problem)
+    ratios |= pass_ratios(table.answers(0)["acc"], problem)
+    found = dict(zip(ratios, estimates(list(ratios.values()), seed), strict=True))
+    per_problem = np.bincount(problem)
+    return Results(
+        problems=len(per_problem),
+        sessions=len(records),
+        samples=(int(per_problem.min()), int(per_problem.max())),
+        ungraded=sum(turn["stop"] == "ungraded" for record in records for turn in record["turns"]),
+        grader_trouble=grader_trouble(records)[0],
+        truncated=sum(not turn["ended"] for record in records for turn in record["turns"]),
+        stops=dict(sorted(Counter(str(record["turns"][-1]["stop"]) for record in records).items())),
+        turns=_turns(table, found),
+        rounds=_rounds(table, found),
+        pass_at={int(key[1]): value for key, value in found.items() if key[0] == "pass"},
+    )
+
+
+def _turns(table: EpisodeTable, found: Found) -> tuple[TurnResult, ...]:
+    return tuple(
+        TurnResult(
+            turn=k + 1,
+            played=len(table.answers(k)["acc"].values),
+            **{name: found[name, k] for name in OF_TURNS},
+        )
+        for k in range(table.num_turns)
+    )
+
+
+def _rounds(table: EpisodeTable, found: Found) -> tuple[RoundResult, ...]:
+    """All together, then those that were played."""
+    results = (
+        RoundResult(
+            round=k or None,
+            pairs=len(table.revisions(k or None)["gain"].values),
+            **{name: found[name, k] for name in OF_ROUNDS},
+        )
+        for k in range(table.num_turns)
+    )
+    return tuple(result for result in results if result.pairs)

@@ -1,0 +1,115 @@
+"""What a judge costs a training step: calls, seconds, money, by the episodes of an episode log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from rltf_verl.runlog.turns import Record
+from rltf_verl.tools.report.probe.measures import TrainingRun
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How much of a judge may be used, and its price; as `rltf.feedback.limits` and `.price`."""
+
+    max_concurrency: int
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    prompt_price: float
+    """Per million tokens."""
+    completion_price: float
+
+
+@dataclass(frozen=True)
+class JudgeLoad:
+    """Of the texts that a judge gave. Calls that brought none are in `calls_per_episode` only."""
+
+    texts: int
+    calls_per_session: float
+    calls_per_step: float
+    latency_p50_s: float | None
+    """Of texts that were not paid for earlier: queue, requests, waits and the guard's look."""
+    latency_p90_s: float | None
+    latency_p99_s: float | None
+    prompt_tokens: float
+    """Mean."""
+    completion_tokens: float
+    cost_per_session: float | None
+    """None: no price was told, or the endpoint counts no tokens."""
+    cost_per_step: float | None
+    seconds_per_step: float | None
+    """At the limit that binds."""
+    bound_by: str | None
+    """That limit."""
+
+
+def judge_load(records: Sequence[Record], run: TrainingRun, terms: Terms) -> JudgeLoad | None:
+    """None if nobody was asked."""
+    turns = [turn for record in records for turn in record["turns"]]
+    said = [
+        s
+        for turn in turns
+        for s in (turn["feedback"], turn.get("withheld"))
+        if s and not s["fallback"]
+    ]
+    failed = sum(_without_text(turn) for turn in turns)
+    if not said and not failed:
+        return None
+    calls = (len(said) + failed) / len(records)
+    fresh = sorted(s["latency_s"] for s in said if not s.get("cached"))
+    prompt, completion = (
+        fmean(s.get(f"{part}_tokens", 0) for s in said) if said else 0.0
+        for part in ("prompt", "completion")
+    )
+    cost = _cost(prompt, completion, calls, terms)
+    per_step = calls * run.problems * run.sessions
+    seconds, bound_by = _seconds(per_step, fresh, prompt + completion, terms)
+    return JudgeLoad(
+        texts=len(said),
+        calls_per_session=calls,
+        calls_per_step=per_step,
+        latency_p50_s=_quantile(fresh, 50),
+        latency_p90_s=_quantile(fresh, 90),
+        latency_p99_s=_quantile(fresh, 99),
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cost_per_session=cost,
+        cost_per_step=None if cost is None else cost * run.problems * run.sessions,
+        seconds_per_step=seconds,
+        bound_by=bound_by,
+    )
+
+
+def _without_text(turn: Record) -> bool:
+    fell_back = bool(turn["feedback"]) and bool(turn["feedback"]["fallback"])
+    return not turn.get("withheld") and (fell_back or turn["stop"] == "feedback_unavailable")
+
+
+def _cost(prompt: float, completion: float, calls: float, terms: Terms) -> float | None:
+    if not (terms.prompt_price or terms.completion_price) or not (prompt or completion):
+        return None
+    return calls * (prompt * terms.prompt_price + completion * terms.completion_price) / 1e6
+
+
+def _seconds(
+    calls: float, latencies: Sequence[float], tokens: float, terms: Terms
+) -> tuple[float | None, str | None]:
+    """The longest of what the limits ask for. Little's law: c calls on their way at once end c /
+    latency a second.
+    """
+    if not latencies:
+        return None, None
+    at_once = max(1.0, min(calls, terms.max_concurrency))
+    needed = {"max_concurrency": calls * fmean(latencies) / at_once}
+    if terms.requests_per_minute is not None:
+        needed["requests_per_minute"] = 60 * calls / terms.requests_per_minute
+    if terms.tokens_per_minute is not None:
+        needed["tokens_per_minute"] = 60 * calls * tokens / terms.tokens_per_minute
+    bound_by = max(needed, key=lambda name: needed[name])
+    return needed[bound_by], bound_by
+
+
+def _quantile(ordered: Sequence[float], per_cent: int) -> float | None:
+    return ordered[min(len(ordered) - 1, len(ordered) * per_cent // 100)] if ordered else None

@@ -1,0 +1,96 @@
+"""What the policy sees of an environment: a problem, a wrong answer, and what is said about it at
+every level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rltf_verl.envs.base import LEVELS, Env, GradesAsync
+from rltf_verl.episode.templates import template_for
+from rltf_verl.prompts import render, template_of
+from rltf_verl.tools.contract import wrapping_of
+from rltf_verl.types import Problem
+
+NUM_TRIED = 40
+"""Problems whose answers are tried as a wrong answer to the first one."""
+
+
+def example(env: Env, seed: int, wrong: str | None = None) -> str:
+    """A problem in Markdown: first prompt, reference, a wrong answer, feedback by level.
+
+    Args:
+        env: the environment.
+        seed: of the problem.
+        wrong: the wrong answer; None takes the reference of another problem.
+
+    Raises:
+        ValueError: `wrong` is graded correct, or no other problem's reference is wrong here.
+    """
+    problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
+    problem = problems[0]
+    parts = ["The first prompt:", fenced(env.prompt(problem))]
+    if isinstance(env, GradesAsync):  # its verdicts are bought
+        return "\n\n".join(parts)
+    answer = wrong_answer(env, problems) if wrong is None else wrong
+    if answer is None:
+        raise ValueError(
+            f"none of {len(problems) - 1} other references is read as a wrong answer to the first"
+            " problem, plain or in \\boxed{}; give one with --wrong"
+        )
+    grade = env.grade(problem, answer)
+    if grade.correct:
+        raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
+    said = {level: env.explain(problem, answer, grade, level) for level in LEVELS}
+    parts += ["The reference:", fenced(problem.reference), "A wrong answer:", fenced(answer)]
+    parts += [
+        part
+        for level, text in said.items()
+        for part in (f"Feedback, `level={level}`:", fenced(text))
+    ]
+    return "\n\n".join(parts)
+
+
+def fenced(text: str) -> str:
+    """A block of its own, whatever is in the text."""
+    fence = "~~~"
+    while fence in text:
+        fence += "~"
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def second_prompt(env: Env, revise: str | None, seed: int) -> str:
+    """What the policy reads after a wrong answer, in Markdown, and which template it is.
+
+    Args:
+        env: the environment.
+        revise: `rltf.episode.revise`; None is the one that fits.
+        seed: of the problem.
+
+    Raises:
+        ValueError: a template that does not fit.
+    """
+    template = template_for(env, revise)
+    problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
+    problem, attempt, said = problems[0], "(the attempt)", "(the feedback)"
+    if not isinstance(env, GradesAsync):
+        attempt = wrong_answer(env, problems) or "I do not know."
+        said = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
+    text = render(
+        template_of("revise", template),
+        question=env.prompt(problem),
+        attempt=attempt,
+        feedback=said,
+    )
+    return f"The second prompt (template {template}, a hint of the verifier):\n\n{fenced(text)}"
+
+
+def wrong_answer(env: Env, problems: Sequence[Problem]) -> str | None:
+    """Another problem's reference that is an answer to the first one, and wrong."""
+    wrap = wrapping_of(env, problems[0])
+    for other in problems[1:]:
+        answer = other.reference if "```" in other.reference else wrap(other.reference)
+        grade = env.grade(problems[0], answer)
+        if grade.format_ok and not grade.correct:
+            return answer
+    return None

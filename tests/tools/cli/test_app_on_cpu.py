@@ -1,0 +1,180 @@
+"""The command line: exit codes, one line for what a user can mend, and text of models printed as it
+is.
+"""
+
+import io
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from rltf_verl.data.schema import read_provenance
+from rltf_verl.runlog.episodes import EpisodeLog
+from rltf_verl.tools.cli.app import app
+from rltf_verl.tools.cli.common import parse_options
+from rltf_verl.tools.report.terminal.console import show_table
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from tests.support.commands import rltf
+
+
+def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -> None:
+    built = rltf(
+        "data",
+        "build",
+        "binary_matrix",
+        "--out",
+        tmp_path / "a",
+        "--seed",
+        3,
+        "--num-train",
+        4,
+        "--num-test",
+        2,
+        "style=compact",
+        "n_max=4",
+    )
+    assert built.exit_code == 0, built.stderr
+    command = shlex.split(read_provenance(tmp_path / "a" / "train.parquet")["command"])
+    assert command[0] == "rltf"
+    assert rltf(*command[1:], "--out", tmp_path / "b").exit_code == 0
+    for name in ("train.parquet", "test.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["data", "build", "binary_matri"], "Did you mean 'binary_matrix'?"),
+        (["data", "build", "binary_matrix", "n_mx=3"], "Did you mean 'n_max'?"),
+        (["data", "build", "binary_matrix", "n_max"], "are written key=value"),
+        (["data", "build", "binary_matrix", "--out", __file__], "File exists"),
+        (["inspect", "no/such/folder"], "no such folder"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:
+    result = rltf(*words)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("rltf: ")
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_option_values() -> None:
+    words = [
+        "a=1",
+        "b=1e-3",
+        "c=true",
+        "d=None",
+        "e=null",
+        "f=[1, 'x']",
+        "g=compact",
+        "h=x=y",
+        "i=",
+    ]
+    values = {
+        "a": 1,
+        "b": 1e-3,
+        "c": True,
+        "d": None,
+        "e": None,
+        "f": [1, "x"],
+        "g": "compact",
+        "h": "x=y",
+        "i": "",
+    }
+    assert parse_options(words) == values
+
+
+def episode(index: int, text: str) -> Episode:
+    attempt = Attempt((1,), (2, 3), (-0.1, -0.2), text=text, ended=True)
+    wrong = Turn(
+        attempt, Grade(correct=False, format_ok=True), 0.0, Feedback("cell 1 is wrong", "verifier")
+    )
+    right = Turn(
+        Attempt((1,), (2,), None, text="42", ended=True), Grade(correct=True, format_ok=True), 1.0
+    )
+    return Episode(Problem("binary_matrix", index, {}, "42"), 0, (wrong, right))
+
+
+def test_inspect(tmp_path: Path) -> None:
+    log = EpisodeLog(tmp_path, "w")
+    for step in (1, 2):
+        log.append(
+            episode(step, "[bold]not markup[/bold] [/nonsense] \x1b[2J"),
+            question="q",
+            step=step,
+            validate=False,
+            uid="u",
+        )
+    result = rltf("inspect", tmp_path, "--step", 2)
+    assert result.exit_code == 0, result.stderr
+    for told in (
+        "step 2 train",
+        "[bold]not markup[/bold] [/nonsense]",
+        "cell 1 is wrong",
+        "[verifier]",
+        "right",
+        "42",
+    ):
+        assert told in result.stdout
+    assert "\x1b[2J" not in result.stdout
+    assert "step 1" not in result.stdout
+    assert "1 of 2 episodes" in rltf("inspect", tmp_path, "--limit", 1).stdout
+    assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
+
+
+def test_presets_in_a_pipe_are_one_line_each_and_compose_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rltf_verl.adapters.startup.presets", None)
+    lines = rltf("presets").stdout.splitlines()
+    assert any(re.fullmatch(r"sd +RLTF-SD: multi-turn GRPO plus .*", line) for line in lines)
+    assert {"ufo", "release/sd"} <= {line.split()[0] for line in lines}
+
+
+def test_version_and_completion():
+    assert re.fullmatch(r"rltf-verl [\d.]+, verl [\d.]+\n", rltf("--version").stdout)
+    words = {"_RLTF_COMPLETE": "complete_bash", "COMP_WORDS": "rltf ad", "COMP_CWORD": "1"}
+    assert CliRunner().invoke(app, [], env=words, prog_name="rltf").stdout.split() == ["adopt"]
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys, rltf_verl.tools.cli.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"torch", "verl", "ray", "pandas", "numpy", "pyarrow", "transformers", "hydra"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-W", "ignore", "-m", "rltf_verl.tools.cli.app", "presets"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+
+def test_tables_keep_their_headers_at_80_columns():
+    out = Console(width=80, file=io.StringIO(), force_terminal=True)
+    header = [f"column {k}" for k in range(10)]
+    show_table([header, ["value"] * 10], out)
+    assert all(name in out.file.getvalue() for name in header)
+
+
+def test_adopt_prints_a_script_or_one_line(tmp_path):
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
+        " actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=$n\n"
+    )
+    result = rltf("adopt", script, "--var", "n=4")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("#!/usr/bin/env bash")
+    assert "    actor_rollout_ref.rollout.n=4 \\\n" in result.stdout
+    again = rltf("adopt", "--method", "grpo", "--", *shlex.split(script.read_text().strip())[:-1])
+    assert "rltf/method=grpo" in again.stdout
+    script.write_text("python3 train.py\n")
+    result = rltf("adopt", script)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "no `python -m verl.trainer.main_ppo` in it" in result.stderr

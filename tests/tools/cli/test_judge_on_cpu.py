@@ -1,0 +1,123 @@
+"""`rltf judge …` against a judge on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.runlog.episodes import EpisodeLog
+from rltf_verl.tools.cli.common import nested
+from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
+from tests.support.commands import rltf
+from tests.support.judge.server import InThread, JudgeServer
+
+DATA = {"matrix": [[0, 1], [1, 1]], "solution": [[0, 1], [1, 2]], "n": 2}
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with InThread(JudgeServer()) as thread:
+        yield thread.server
+
+
+def endpoint(server: JudgeServer) -> list[str]:
+    return [f"endpoint.base_url={server.url}", "endpoint.model=m", "limits.max_attempts=1"]
+
+
+def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> None:
+    result = rltf(
+        "judge",
+        "try",
+        *endpoint(server),
+        "style=guide",
+        "price.prompt=1",
+        "env.n_max=3",
+        "--num",
+        2,
+    )
+    assert result.exit_code == 0, result.output
+    assert len(server.bodies) == 2
+    for told in (
+        "The question:",
+        "Guide: what you write",
+        "noted: no_marker",
+        "100 + 20 tokens · cost 0.000100",
+    ):
+        assert told in result.stdout
+    assert "no leak found" in result.stdout
+
+
+def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_path: Path) -> None:
+    server.reply = lambda body: "Thinking: x\nCritique: it is 0 1 / 1 2, of course"
+    turn = Turn(Attempt((1,), (2,), None, "my wrong answer", ended=True), Grade(False, True), 0.0)
+    EpisodeLog(tmp_path, "w").append(
+        Episode(Problem("binary_matrix", 7, DATA, "0 1\n1 2"), 0, (turn,)),
+        question="what?",
+        step=1,
+        validate=False,
+        uid="u",
+    )
+    result = rltf("judge", "try", *endpoint(server), "--log", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "my wrong answer" in result.stdout
+    assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
+    other = rltf("judge", "try", *endpoint(server), "--log", tmp_path, "--env", "no_such")
+    assert "rltf.env.name='no_such'" in other.stderr
+    (tmp_path / "none").mkdir()
+    none = rltf("judge", "try", *endpoint(server), "--log", tmp_path / "none")
+    assert "no wrong attempt in it" in none.stderr
+    assert (
+        "no such folder" in rltf("judge", "try", *endpoint(server), "--log", tmp_path / "no").stderr
+    )
+
+
+def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None:
+    server.script = ["500"] * 3
+    result = rltf("judge", "try", *endpoint(server))
+    assert result.exit_code == 1
+    assert "lastly server_error: HTTP 500" in result.stdout
+    assert "no leak found" not in result.stdout
+
+
+def test_bench_counts_and_measures(server: JudgeServer) -> None:
+    result = rltf("judge", "bench", *endpoint(server), "--num", 40, "limits.max_concurrency=8")
+    assert result.exit_code == 0, result.output
+    assert server.peak <= 8
+    for told in ("calls_per_s", "latency_p99_s", "failed_share"):
+        assert told in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["try", "style=hint"], "rltf.feedback.endpoint.base_url=: must be a URL"),
+        (["try", "endpoint.modle=m"], "Did you mean 'model'?"),
+        (
+            ["bench", "endpoint.base_url=http://h/v1", "endpoint.model=m", "cache_dir=c"],
+            "would measure the cache",
+        ),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:
+    result = rltf("judge", *words)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
+    assert told in result.stderr
+
+
+def test_nested_options() -> None:
+    assert nested({"a": 1, "b.c": 2, "b.d.e": json}) == {"a": 1, "b": {"c": 2, "d": {"e": json}}}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"a": 1, "a.b": 2}, "a.b=2: a has the value 1 already"),
+        ({"a.b": 2, "a": 1}, "a=1: a has keys of its own already"),
+    ],
+)
+def test_a_key_is_a_value_or_a_block(options: dict[str, int], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        nested(options)

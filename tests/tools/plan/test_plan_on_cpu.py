@@ -1,0 +1,268 @@
+"""What `rltf plan` says about a run."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from omegaconf import DictConfig
+from rich.console import Console
+
+from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
+from rltf_verl.tools.plan.looking import look
+from rltf_verl.tools.plan.making import make_plan
+from rltf_verl.tools.plan.rules import advantage_of
+from rltf_verl.tools.report.terminal.plan import show_plan
+from tests.support.commands import rltf
+from tests.support.plan_runs import GOOD, GROUPS, rows
+
+JUDGE = (
+    "rltf/feedback=judge",
+    "rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1",
+    "rltf.feedback.endpoint.model=m",
+    "rltf.feedback.price={prompt: 10, completion: 1000}",
+)
+OWN = """
+from rltf_verl.types import Grade
+
+class Mine:
+    name = "mine"
+
+    def prompt(self, problem):
+        return problem.data["question"]
+
+    def data_of(self, question, row):
+        return {"question": question}
+
+    def grade(self, problem, text):
+        return Grade(correct=text == problem.reference, format_ok=True)
+
+    def explain(self, problem, text, grade, level):
+        return f"Not {text}."
+"""
+Run = Callable[..., DictConfig]
+
+
+def planned(config: DictConfig, attempt: str | None = None) -> dict[str, Any]:
+    return make_plan(look(config), 2, attempt)
+
+
+def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
+    plan = planned(run())
+    problem, _ = plan["problems"]
+    first, second = problem["turns"]
+    asks = 'What is 0 + 1? Let\'s think step by step and output the final answer after "####".'
+    assert first["prompt"] == f"<user>{asks}<assistant>"
+    assert (first["answer"], first["correct"], first["reward"]) == ("#### 2", False, 0.0)
+    assert first["feedback"] == "Your previous answer is incorrect. 2 was read."
+    assert second["prompt"].startswith(f"<user>Question: {asks}")
+    assert "Your Previous Solution:\n#### 2\n" in second["prompt"]
+    assert first["feedback"] in second["prompt"]
+    assert (second["answer"], second["correct"], second["stop"]) == ("#### 1", True, "solved")
+    assert [row["title"] for row in problem["rows"]] == [
+        "first prompt → attempt 1",
+        "first prompt → attempt 2",
+        "prompt to revise attempt 1 → attempt 2",
+    ]
+    rules = [part["advantage"] for row in problem["rows"][:2] for part in row["parts"]]
+    assert rules == [
+        "1.0 × (return at γ = 0.1 − mean of the group at this turn)",
+        "0.1 × (reward − mean first reward of the group)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "rule"), [("none", "(reward)"), ("rejection", "(1 if right, else 0)")]
+)
+def test_a_baseline_that_is_not_subtracted(baseline: str, rule: str) -> None:
+    config = RLTFConfig(distill=DistillConfig(weight=0.5, baseline=baseline))
+    assert advantage_of("distill", config) == f"0.5 × {rule}"
+
+
+def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
+    plan = planned(run("rltf.updates_per_batch=2", "trainer.total_epochs=3"))
+    step = plan["step"]
+    assert (step["episodes"], step["most_answers"]) == (4 * 8, 4 * 8 * 2)
+    assert (step["fewest_rows"], step["most_rows"]) == (4 * 8, 4 * 8 * 3)
+    assert step["most_sampled_tokens"] == 4 * 8 * 2 * 2048
+    assert (step["most_judge_calls"], step["optimiser_updates"]) == (0, 2)
+    schedule = plan["schedule"]
+    assert (schedule["steps"], schedule["steps_per_epoch"]) == (9, 3)
+    assert schedule["validations"] == 3  # before, after step 5, at the end
+    assert schedule["metrics_file"] == "rltf/rltf.jsonl"
+
+
+def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> None:
+    plan = planned(run("rltf/method=fm", *JUDGE))
+    problem = plan["problems"][0]
+    (sent,) = problem["judge_prompts"]
+    assert "#### 2" in sent
+    assert "(what the judge writes about this attempt)" in problem["turns"][1]["prompt"]
+    shown = Console(file=io.StringIO(), width=160)
+    show_plan(plan, shown)
+    told = "], a placeholder: a plan asks no one; the judge may write up to 200 words:"
+    assert told in shown.file.getvalue()
+    (critic,) = problem["critic_prompts"]
+    assert "A student's solution:\n#### 2" in critic
+    step = plan["step"]
+    assert step["most_judge_calls"] == 32
+    assert step["most_judge_price"] == pytest.approx(
+        32 * (len(sent) * 10 + 1024 * 1000) / 1e6, rel=0.01
+    )
+
+
+def test_feedback_as_long_as_a_judge_may_write_is_counted(run: Run) -> None:
+    fits = planned(run(*JUDGE, "data.max_prompt_length=4096"))
+    assert not [line for line in fits["warnings"] if "a judge may write" in line]
+    short = planned(run(*JUDGE, "rltf.feedback.style=strong_hint", "data.max_prompt_length=1024"))
+    assert short["refusals"] == []
+    (line,) = (line for line in short["warnings"] if "a judge may write 300 words" in line)
+    assert line.startswith("data.max_prompt_length=1024: ")
+    assert short["lengths"]["room"] == 0
+
+
+def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> None:
+    reads = "rltf.teacher.reads=[reference,sibling,feedback]"
+    fits = ("data.max_prompt_length=1024", "data.max_response_length=1024")
+    plan = planned(run("rltf/method=teacher/opsd", reads, *fits))
+    assert plan["refusals"] == []
+    (turn,) = plan["problems"][0]["turns"]
+    assert (turn["correct"], turn["stop"]) == (False, "horizon")
+    sibling = "A correct solution:\n#### 1"
+    parts = [turn["prompt"].removesuffix("<assistant>"), "0 + 1 = 1\n", sibling]
+    places = [turn["teacher"].index(part) for part in [*parts, turn["feedback"]]]
+    assert places == sorted(places)
+    out = Console(file=io.StringIO(), width=200)
+    show_plan(plan, out, whole=True)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    assert f"what the teacher of answer 1 reads ({turn['teacher_tokens']} tokens):" in shown
+    assert "of first answers; reads reference, sibling, feedback, by template teacher/priv" in shown
+    assert "0; logit_distill: 1.0 × jsd to the teacher" in shown
+    assert "train nothing" not in shown
+    scaled = planned(run("rltf/method=teacher/rlsd", *fits))["problems"][0]["rows"][0]["parts"][0]
+    assert scaled["advantage"].endswith("mean of the group at this turn), scaled by the teacher")
+    (refusal,) = planned(run("rltf/method=teacher/sdft", *fits))["refusals"]
+    assert refusal.startswith(
+        "rltf.teacher.reads=demonstration: none of the first 12 problems of the training data has"
+    )
+
+
+def test_a_guards_judge_is_counted_and_lets_pass(run: Run) -> None:
+    guard = "{base_url: 'http://127.0.0.1:9/v1', model: m}"
+    plan = planned(run(*JUDGE, f"+rltf.feedback.guard.judge={{endpoint: {guard}}}"))
+    assert len(plan["problems"][0]["judge_prompts"]) == 2
+    assert len(plan["problems"][0]["turns"]) == 2
+    assert plan["step"]["most_judge_calls"] == 64
+
+
+def test_a_checkpoint_that_the_run_goes_on_from_is_named(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "global_step_3").mkdir()
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("3")
+    plan = planned(run(f"trainer.default_local_dir={tmp_path}"))
+    assert plan["schedule"]["resumes"] == str(tmp_path / "global_step_3")
+    assert "Found checkpoint" not in capsys.readouterr().out  # of verl; --json is JSON alone
+
+
+def test_a_grader_that_reads_an_answer_without_a_mark_asks_for_none(run: Run, home: Path) -> None:
+    plain = pa.Table.from_pylist(rows(asks="Be brief."))
+    pq.write_table(plain, home / "plain.parquet")
+    plan = planned(run("data.train_files=plain.parquet"))
+    assert plan["problems"][0]["right"] == {"text": "1", "form": "the answer alone"}
+    assert plan["warnings"] == []
+
+
+def test_a_long_answer_that_was_read_stays_in_its_line(run: Run) -> None:
+    plan = planned(run(), "3\n4")
+    assert plan["problems"][0]["turns"][0]["parsed"] is None
+    plan["problems"][0]["turns"][0]["parsed"] = "3\n4"
+    out = io.StringIO()
+    show_plan(plan, Console(file=out, width=200))
+    assert "grade wrong, read as 3 4, reward" in out.getvalue()
+
+
+def test_a_critique_of_the_policy_is_shown_with_its_prompt(run: Run) -> None:
+    problem = planned(run("rltf/method=self_critique"))["problems"][0]
+    assert problem["turns"][0]["feedback"] == "(what the policy writes about its attempt)"
+    assert "A student's solution:\n#### 2" in problem["critic_prompts"][0]
+    assert problem["rows"][1]["title"] == "critic prompt about attempt 1 → critique of attempt 1"
+
+
+def test_an_attempt_of_ones_own(run: Run) -> None:
+    (right, wrong) = planned(run(), "It is #### 1")["problems"]
+    assert [turn["stop"] for turn in right["turns"]] == ["solved"]
+    assert wrong["turns"][0]["answer"] == "It is #### 1"
+    assert not wrong["turns"][0]["correct"]
+
+
+def test_a_single_turn_and_a_growing_chat(run: Run) -> None:
+    single = planned(run("rltf/method=grpo_single"))["problems"][0]
+    assert [turn["stop"] for turn in single["turns"]] == ["horizon"]
+    assert len(single["rows"]) == 1
+    chat = planned(run("rltf/method=fm_inline"))["problems"][0]
+    assert chat["turns"][1]["prompt"].startswith(chat["turns"][0]["prompt"] + "#### 2")
+    assert [row["title"] for row in chat["rows"]] == [
+        "first prompt → attempt 1 → feedback on attempt 1 → attempt 2"
+    ]
+
+
+def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
+    (home / "own.py").write_text(OWN)
+    names = ("custom_reward_function.path=null", "~rltf.env", "+rltf.env.name=./own.py:Mine")
+    plan = planned(run(*names))
+    first = plan["problems"][0]["turns"][0]
+    assert (first["answer"], first["feedback"]) == ("2", "Not 2.")
+    assert plan["refusals"] == []
+
+
+def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
+    out = io.StringIO()
+    words = ("trainer.save_freq=-1", "trainer.test_freq=1")
+    show_plan(planned(run(*words)), Console(file=out, width=80))
+    lines = out.getvalue().splitlines()
+    assert "before the first step, every step and at the end: " in out.getvalue()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "this run can start; 1 warning"
+    assert [line.split()[0] for line in lines if "trainer.save_freq=-1" in line] == ["warning"]
+
+
+def test_it_writes_nothing(run: Run, home: Path) -> None:
+    before = sorted(home.rglob("*"))
+    planned(run("rltf.feedback.record_dir=recorded"))
+    assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("run")
+def test_the_command_takes_the_runs_own_command_line() -> None:
+    command = ["plan", "python", "-m", "verl.trainer.main_ppo", "--config-name=rltf"]
+    good = rltf(*command, *GROUPS, *GOOD, "--json", "--problems=1")
+    plan = json.loads(good.stdout)
+    assert good.exit_code == 0
+    assert (len(plan["problems"]), plan["run"]["name"]) == (1, "rltf_sd")
+    bad = rltf(*command, *GROUPS, *GOOD, "rltf.distill.weight=-1")
+    assert bad.exit_code == 1
+    assert "would be refused for 1 thing" in bad.stdout
+
+
+def test_what_a_hub_says_becomes_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rltf_verl.adapters.startup.model import load_model
+
+    said = {
+        "You are trying to access a gated repo.": "is gated on the Hugging Face hub; accept its",
+        "404 Client Error. Repository Not Found": "correct the name, or log in with `hf auth",
+    }
+    for error, message in said.items():
+
+        def refuse(*_: object, error: str = error, **__: object) -> None:
+            raise OSError(error)
+
+        monkeypatch.setattr("transformers.AutoConfig.from_pretrained", refuse)
+        with pytest.raises(ConfigError, match=message):
+            load_model(run("actor_rollout_ref.model.path=org/secret"))

@@ -1,0 +1,234 @@
+"""What `rltf compare` finds of a run: files of processes, exports of wandb, episode logs."""
+
+import csv
+import json
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.runlog.metrics_file import processes_of, set_aside
+from rltf_verl.tools.report.compare.arguments import arms_of
+from rltf_verl.tools.report.compare.comparison import compare
+from rltf_verl.tools.report.compare.history import read_history
+from rltf_verl.tools.report.compare.run import read_arms
+from rltf_verl.tools.report.stats import by_steps
+from tests.support.log_records import EMPTY, LEAKY, line, turn, write
+from tests.support.run_files import ACC, evaluated, run, step, write_metrics
+
+
+def one(*arguments):
+    """The only run."""
+    (arm,) = read_arms([str(a) for a in arguments])
+    (found,) = arm.runs
+    return found
+
+
+def accuracies(*arguments):
+    return dict(one(*arguments).series(ACC))
+
+
+def test_the_folder_of_a_run(tmp_path):
+    run(tmp_path / "sd" / "metrics.jsonl", [0.1, 0.2])
+    write(tmp_path / "sd" / "checkpoints" / "episodes", [line("42")])
+    write(tmp_path / "sd" / "checkpoints" / "episodes" / "superseded", [line("1")])
+    (tmp_path / "sd" / "checkpoints" / "global_step_1").mkdir()
+    run(tmp_path / "sd" / "checkpoints" / "global_step_1" / "old.jsonl", [0.9, 0.9])
+    (tmp_path / "sd" / "notes.jsonl").write_text('{"step": 3, "input": "x"}\n')
+    found = one(tmp_path / "sd")
+    assert found.series(ACC) == {0: 0.1, 1: 0.2}
+    assert found.log[1].episodes == 1
+
+
+def test_verls_own_places(tmp_path, monkeypatch):
+    run(tmp_path / "sums" / "sd.jsonl", [0.1, 0.2])
+    run(tmp_path / "sums" / "grpo.jsonl", [0.7, 0.8])
+    write(tmp_path / "checkpoints" / "sums" / "sd" / "episodes", [line("42")])
+    monkeypatch.chdir(tmp_path)
+    found = one("checkpoints/sums/sd")
+    assert found.series(ACC) == {0: 0.1, 1: 0.2}
+    assert len(found.log) == 1
+
+
+def test_an_episode_log_alone(tmp_path):
+    for number, answer in ((0, "1"), (4, "42")):
+        write(tmp_path / "episodes", [line(answer)], step=number, validate=True)
+    (panel,) = compare(read_arms([str(tmp_path / "episodes")]), ["step"], ["first_turn"]).panels
+    assert [(p.step, p.y) for p in panel.arms[0].seeds[0]] == [(0, 0.0), (4, 1.0)]
+
+
+def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
+    tree = (
+        turn("1"),
+        turn("2", parent=0),
+        turn("42", parent=1, stop="solved"),
+        turn("42", parent=0, stop="solved"),
+    )
+    for number in (1, 2, 5):
+        write(
+            tmp_path,
+            [line("1", "42"), line("3", feedback=LEAKY), line("", "1", stop="ungraded")],
+            step=number,
+        )
+        write(
+            tmp_path, [tree, line("42", stop="solved", feedback=EMPTY)], step=number, validate=True
+        )
+    found = one(tmp_path)
+    expected = by_steps(read_episodes(tmp_path), 1)
+    assert len(expected) == 6
+    for s in expected:
+        here = found.log[s.first_step].values
+        assert here[f"log/{s.split}/sessions"] == s.sessions
+        for t in s.turns:
+            for name in ("acc", "format", "solved", "standing", "num"):
+                assert here.get(f"log/{s.split}/turn_{t.turn}/{name}") == getattr(t, name)
+            for name in ("fixed", "broken", "gain", "plasticity", "corrected", "repeated"):
+                assert here.get(f"log/{s.split}/turn_{t.turn}/revisions/{name}") == getattr(
+                    t.revisions, name
+                )
+                assert here.get(f"log/{s.split}/revisions/{name}") == getattr(s.revisions, name)
+        assert here.get(f"log/{s.split}/friction") == s.friction
+        for name in ("words", "no_op", "fallback_share", "withheld_share", "leak_share"):
+            assert here.get(f"log/{s.split}/feedback/{name}") == getattr(s.feedback, name)
+
+
+def wandb_rows():
+    return [
+        {"_step": 0, "_runtime": 90.0, ACC: 0.1, "timing_s/step": None},
+        {"_step": 1, "_runtime": 3600.0, ACC: None, "timing_s/step": 1800.0},
+        {"_step": 2, "_runtime": 7200.0, ACC: 0.3, "timing_s/step": 1800.0},
+    ]
+
+
+def write_export(path, rows):
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        with path.open(
+            "w", encoding="utf-8-sig", newline=""
+        ) as file:  # as a spreadsheet would save it
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(
+                {name: "NaN" if value is None else value for name, value in row.items()}
+                for row in rows
+            )
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_wandb_exports(tmp_path, kind):
+    found = one(write_export(tmp_path / f"sd.{kind}", wandb_rows()))
+    assert found.series(ACC) == {0: 0.1, 2: 0.3}
+    assert found.series("timing_s/step") == {1: 1800.0, 2: 1800.0}
+    (panel,) = compare(read_arms([str(tmp_path)]), ["hours"], ["first_turn"]).panels
+    assert [p.x for p in panel.arms[0].seeds[0]] == [0.0, 1.0]
+
+
+def test_hours_are_wandbs_for_all_where_one_run_has_no_times_of_steps(tmp_path):
+    rows = [
+        {name: value for name, value in row.items() if name != "timing_s/step"}
+        for row in wandb_rows()
+    ]
+    a, b = write_export(tmp_path / "a.csv", rows), write_export(tmp_path / "b.csv", wandb_rows())
+    (panel,) = compare(read_arms([str(a), str(b)]), ["hours"], ["first_turn"]).panels
+    assert [[p.x for p in curve.seeds[0]] for curve in panel.arms] == [[0.025, 2.0], [0.025, 2.0]]
+
+
+def test_a_resume_without_a_first_validation_begins_after_its_step(tmp_path):
+    first = [
+        (0, evaluated(0.1)),
+        (1, step()),
+        (2, step() | evaluated(0.2)),
+        (3, step() | evaluated(0.9)),
+    ]
+    write_metrics(tmp_path / "a.jsonl", first)
+    write_metrics(tmp_path / "b.jsonl", [(3, step()), (4, step() | evaluated(0.4))])
+    assert accuracies(f"a={tmp_path / 'a.jsonl'},{tmp_path / 'b.jsonl'}") == {
+        0: 0.1,
+        2: 0.2,
+        4: 0.4,
+    }
+
+
+def test_a_start_from_scratch_replaces_everything(tmp_path):
+    run(tmp_path / "m.process_1.jsonl", [0.5, 0.6, 0.7])
+    run(tmp_path / "m.jsonl", [0.1, 0.2])
+    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2}
+    assert accuracies(tmp_path / "m.jsonl") == {0: 0.1, 1: 0.2}
+
+
+def test_a_process_that_only_validated_takes_nothing_back(tmp_path):
+    run(tmp_path / "m.process_1.jsonl", [0.1, 0.2, 0.3, 0.4])
+    write_metrics(tmp_path / "m.jsonl", [(1, evaluated(0.9))])
+    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}
+
+
+def test_files_of_several_launches_are_read_in_the_order_of_writing(tmp_path):
+    first = run(tmp_path / "z_first.jsonl", [0.1, 0.2, 0.3])
+    later = write_metrics(
+        tmp_path / "a_later.jsonl", [(1, evaluated(0.25)), (2, step() | evaluated(0.35))]
+    )
+    os.utime(first, (1, 1))
+    assert accuracies(tmp_path) == {0: 0.1, 1: 0.25, 2: 0.35}
+    assert accuracies(f"a={first},{later}") == {0: 0.1, 1: 0.25, 2: 0.35}
+
+
+def test_processes_in_one_file(tmp_path):
+    path = run(tmp_path / "a.jsonl", [0.1, 0.2, 0.3])
+    later = write_metrics(
+        tmp_path / "later.jsonl", [(1, evaluated(0.5)), (2, step() | evaluated(0.6))]
+    )
+    path.write_text(path.read_text() + later.read_text() + '{"step": 3, "da')  # and a killed writer
+    assert {s: m[ACC] for s, m in read_history([path]).items()} == {0: 0.1, 1: 0.5, 2: 0.6}
+
+
+def test_what_is_no_number_is_no_point(tmp_path):
+    write_metrics(
+        tmp_path / "a.jsonl",
+        [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})],
+    )
+    found = one(tmp_path / "a.jsonl")
+    assert found.series(ACC) == {1: 0.2, 2: 0.3}
+    assert found.names() == {ACC}
+
+
+def test_files_that_are_set_aside_are_numbered_and_read_in_order(tmp_path):
+    path = tmp_path / "sd.jsonl"
+    assert set_aside(path) is None
+    path.touch()
+    assert set_aside(path) is None
+    for k in range(1, 12):
+        path.write_text(str(k))
+        set_aside(path)
+    path.write_text("12")
+    (tmp_path / "sd_b.jsonl").write_text("another run")
+    assert [p.read_text() for p in processes_of(path)] == [str(k) for k in range(1, 13)]
+
+
+def names(tmp_path, *arguments):
+    return {arm: len(places) for arm, places in arms_of([str(a) for a in arguments]).items()}
+
+
+def test_names_of_arms(tmp_path):
+    for name in ("sd_1", "sd_2", "grpo_seed0", "grpo_seed1", "lr=3/episodes", "x/run", "y/run"):
+        (tmp_path / name).mkdir(parents=True)
+    t = tmp_path
+    assert names(t, f"sd={t}/sd_1", f"sd={t}/sd_2") == {"sd": 2}
+    assert names(t, f"sd={t}/sd_*", t / "grpo_seed0", t / "grpo_seed1") == {"sd": 2, "grpo": 2}
+    assert names(t, t / "sd_1", t / "sd_2") == {
+        "sd_1": 1,
+        "sd_2": 1,
+    }  # two learning rates, for all we know
+    assert names(t, t / "lr=3" / "episodes") == {"lr=3": 1}
+    assert names(t, t / "x/run", t / "y/run") == {"x": 1, "y": 1}
+
+
+def test_equal_names_do_not_make_seeds(tmp_path):
+    for name in ("a/sd/run", "b/sd/run"):
+        (tmp_path / name).mkdir(parents=True)
+    assert list(names(tmp_path, tmp_path / "a/sd/run", tmp_path / "b/sd/run").values()) == [1, 1]

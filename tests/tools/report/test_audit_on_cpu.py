@@ -1,0 +1,138 @@
+"""What feedback was worth, on episodes whose numbers are plain to see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
+from rltf_verl.tools.report.audit import Audit, audit, audit_table, says_nothing
+from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from tests.support.commands import rltf
+from tests.support.log_records import line as made_line
+from tests.support.log_records import records
+
+
+def turn(
+    answer: str,
+    feedback: Feedback | None = None,
+    withheld: Feedback | None = None,
+    parent: int | None = None,
+):
+    grade = Grade(correct=answer == "42", format_ok=True, parsed=answer)
+    return Turn(
+        Attempt((1,), (2,), None, f"so {answer}", ended=True),
+        grade,
+        0.0,
+        feedback,
+        parent,
+        withheld=withheld,
+    )
+
+
+JUDGE = Feedback("carry the one please", "judge", latency_s=2.0, leak="")
+LEAKY = replace(JUDGE, text="it is 42", leak="answer: 42", latency_s=4.0)
+FIXED = Feedback("Your previous attempt was incorrect.", "correctness")
+EPISODES = [
+    (turn("41", JUDGE), turn("42", parent=0)),  # better
+    (turn("41", JUDGE), turn("41 ", parent=0)),  # unchanged
+    (turn("42", JUDGE), turn("40", parent=0)),  # worse
+    (
+        turn("41", replace(JUDGE, text="other words", leak="answer: 42", original="it is 42")),
+        turn("42", parent=0),
+    ),
+    (turn("41", withheld=LEAKY),),  # dropped, the episode ended
+    (
+        turn("41", replace(FIXED, fallback=True), withheld=LEAKY),
+        turn("40", parent=0),
+    ),  # dropped and replaced
+    (turn("41", replace(FIXED, fallback=True)), turn("40", parent=0)),  # the judge was down
+    (turn("41", FIXED), turn("42", parent=0), turn("41", parent=0)),  # two revisions
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    writer = EpisodeLog(tmp_path, "w")
+    for i, turns in enumerate(EPISODES):
+        episode = Episode(Problem("sums", i, {}, "42"), 0, turns)
+        writer.append(episode, question="q", step=1 + i // 4, validate=False, uid=str(i))
+    return tmp_path
+
+
+def test_known_numbers(log: Path) -> None:
+    fallback, fixed, judge = sorted(audit(read_episodes(log)), key=lambda a: (a.num, a.provider))
+    assert judge == Audit(
+        "judge",
+        6,
+        leaks=0.5,
+        withheld=1 / 3,
+        words=3.5,
+        no_op=0.0,
+        changed=0.75,
+        better=2 / 3,
+        worse=1.0,
+        latency_s=(4 * 2 + 2 * 4) / 6,
+    )
+    assert (fixed.provider, fixed.num, fixed.leaks, fixed.no_op) == (
+        "correctness (fall-back)",
+        1,
+        None,
+        1.0,
+    )
+    assert (fallback.provider, fallback.changed, fallback.better, fallback.worse) == (
+        "correctness",
+        0.5,
+        0.5,
+        None,
+    )
+
+
+def test_the_command(log: Path) -> None:
+    result = rltf("judge", "audit", log)
+    assert result.exit_code == 0, result.stderr
+    for told in ("judge", "correctness (fall-back)", "50.0 %", "66.7 %", "–", "no-op"):
+        assert told in result.stdout
+    first = rltf("judge", "audit", log, "--step", "1")
+    assert "correctness" not in first.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(["nowhere"], "no such folder"), ([".", "--step", "9"], "no episodes of")]
+)
+def test_what_a_user_can_mend_is_one_line(words: list[str], told: str, tmp_path: Path) -> None:
+    result = rltf("judge", "audit", tmp_path / words[0], *words[1:])
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_log_without_feedback_is_a_header() -> None:
+    assert len(audit_table(audit([{"turns": [{"parent": None, "feedback": None}]}]))) == 1
+
+
+def test_an_ungraded_attempt_is_neither_better_nor_worse(tmp_path: Path) -> None:
+    (told,) = audit(records(tmp_path, [made_line("41", "?", stop="ungraded")]))
+    assert (told.num, told.changed, told.better, told.worse) == (1, None, None, None)
+
+
+EMPTY = [
+    "",
+    "Your answer is wrong.",
+    "It was incorrect. Please try again.",
+    "Let's try again!",
+    "That is wrong…",
+    "Your previous attempt was not correct",
+]
+
+
+@pytest.mark.parametrize("text", EMPTY)
+def test_empty_talk(text: str) -> None:
+    assert says_nothing(text)
+
+
+@pytest.mark.parametrize("text", ["Your answer is wrong in row 2.", "Carry the one.", "Almost!"])
+def test_no_empty_talk(text: str) -> None:
+    assert not says_nothing(text)

@@ -1,0 +1,132 @@
+"""What an episode trains, in a terminal and in a file."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from rltf_verl.runlog.rows import read_rows, write_rows
+from rltf_verl.tools.report.terminal.console import show_episode
+from rltf_verl.tools.report.terminal.rows import KEY, coloured
+from rltf_verl.types import TeacherPrompt
+from tests.support.log_records import line, records, row, turn, with_rows
+
+
+def shown(record, terminal):
+    out = Console(
+        file=io.StringIO(),
+        force_terminal=terminal,
+        color_system="truecolor" if terminal else None,
+        width=200,
+    )
+    show_episode(record, out)
+    return out.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("said", "stop", "told"),
+    [
+        ("42", "solved", "right"),
+        ("1", "horizon", "wrong"),
+        ("", "horizon", "wrong, no answer found"),
+        ("?", "ungraded", "not graded"),
+    ],
+)
+def test_the_verdict_in_words(tmp_path, said, stop, told):
+    (record,) = records(tmp_path, [line(said, stop=stop)])
+    assert f"grade      {told} (reward" in shown(record, terminal=False)
+
+
+def test_a_line_for_each_part(tmp_path):
+    (record,) = records(tmp_path, [line("1", "42")])
+    one = row("attempt", 0, -0.5, "so", " 1")
+    one["parts"].append(one["parts"][0] | {"turn": 1, "advantage": 0.75, "masked": 0.125})
+    with_rows(record, one, {"parts": row("distill", 1, 0.25, "so", " 42")["parts"]})
+    lines = shown(record, terminal=False).splitlines()
+    at = lines.index("row 1: first prompt → attempt 1 → attempt 2")
+    assert lines[at + 1 :] == [
+        (
+            "  attempt  attempt 1 · 2 tokens · advantage -0.5 · masked 0.0% · log-prob -0.5 · gap"
+            " +0.25"
+        ),
+        (
+            "  attempt  attempt 2 · 2 tokens · advantage +0.75 · masked 12.5% · log-prob -0.5 · gap"
+            " +0.25"
+        ),
+        "row 2: first prompt → attempt 2",
+        (
+            "  distill  attempt 2 · 2 tokens · advantage +0.25 · masked 0.0% · log-prob -0.5 · gap"
+            " +0.25"
+        ),
+    ]
+
+
+def test_rows_of_an_objective_of_ones_own_are_read_and_shown(tmp_path):
+    (record,) = records(tmp_path, [line("1", "42")])
+    own = row("distill", 1, 0.25, "so", " 42")
+    own["parts"][0]["role"], own["tokens"]["role"] = "gain", [5, 5]
+    write_rows(tmp_path, 1, [{**record, "rows": [own]}])
+    record["rows"] = read_rows(tmp_path)[record["uid"], record["session_id"]]
+    told = shown(record, terminal=False)
+    assert "row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens" in told
+
+
+def test_messages_before_the_question_are_shown(tmp_path):
+    (record,) = records(tmp_path, [line("1")])
+    assert "system" not in shown(record, terminal=False)
+    before = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+    told = shown(record | {"context": before}, terminal=False)
+    assert "system     Be brief.\nuser       Hello\nquestion   " in told
+
+
+def test_what_a_teacher_reads_is_shown(tmp_path):
+    read = TeacherPrompt((1, 2), "What? The answer is 42.")
+    (record,) = records(tmp_path, [(turn("1", stop="horizon", teacher=read),)])
+    assert record["turns"][0]["teacher"] == {"prompt": read.text, "prompt_tokens": 2}
+    assert f"teacher reads  {read.text}" in shown(record, terminal=False)
+
+
+def test_tokens_are_coloured_on_a_terminal_only(tmp_path):
+    (record,) = records(tmp_path, [line("1", "42")])
+    with_rows(record, row("distill", 1, 0.25, "so", " 42", masked=(1,)))
+    assert KEY in shown(record, terminal=True)
+    assert KEY not in shown(record, terminal=False)
+    assert "\x1b" not in shown(record, terminal=False)
+
+
+def test_signs_masks_and_context_differ_by_more_than_colour():
+    tokens = row("attempt", 0, -1.0, "a", "\n", "b", "c", masked=(2,), context=(3,))["tokens"]
+    tokens["advantage"][0] = 1.0
+    text = coloured(tokens)
+    assert text.plain == "a↵\nbc"
+    up, down, masked, context = (span.style for span in text.spans)
+    assert "underline" not in up
+    assert "underline" in down
+    assert "strike" in masked
+    assert context == "dim"
+
+
+def test_what_a_model_wrote_does_not_act(tmp_path):
+    (record,) = records(tmp_path, [line("1")])
+    odd = row("attempt", 0, 1.0, "[bold]x[/bold] \x1b[2J", "\u202e")
+    odd["tokens"]["advantage"] = [float("nan")] * 2
+    odd["parts"][0] |= {"gap": float("nan")}
+    with_rows(record, odd)
+    told = shown(record, terminal=True)
+    assert "[bold]x[/bold]" in told
+    assert "\x1b[2J" not in told
+    assert "\u202e" not in told
+    assert "gap +nan" in told
+
+
+def test_an_episode_of_which_nobody_knows_what_it_trains(tmp_path):
+    (record,) = records(tmp_path, [line("1")])
+    assert "row 1" not in shown(record, terminal=True)
+
+
+def test_attempts_of_a_tree_are_named_as_its_rows_are(tmp_path):
+    tree = (turn("1"), turn("2", parent=0, stop="horizon"), turn("42", parent=0, stop="solved"))
+    (record,) = records(tmp_path, [tree])
+    said = shown(record, terminal=False)
+    assert "attempt 2, branch 2 of 2  so 42" in said
+    assert ["its last turn" in said, "horizon" in said] == [True, False]

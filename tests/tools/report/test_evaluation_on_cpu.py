@@ -1,0 +1,255 @@
+"""An evaluation's numbers, on episodes whose numbers are plain to see."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.tools.report.evaluation.bootstrap import Estimate
+from rltf_verl.tools.report.evaluation.results import Results, evaluate
+from rltf_verl.tools.report.evaluation.show import (
+    notes,
+    pass_table,
+    plot,
+    round_table,
+    shown,
+    turn_table,
+)
+from rltf_verl.tools.report.evaluation.table import pass_at_k
+
+RIGHT = "42"
+
+
+def episode(problem: int, *answers: str, stop: str | None = None, **changes: Any) -> dict[str, Any]:
+    """`42` is right, `?` is no answer, `ungraded` has no verdict."""
+    turns = [turn(answer, k) for k, answer in enumerate(answers)]
+    turns[-1]["stop"] = stop or ("ungraded" if answers[-1] == "ungraded" else "horizon")
+    return {
+        "env": "sums",
+        "index": problem,
+        "question": f"q{problem}",
+        "reference": RIGHT,
+        "session_id": 0,
+        "turns": turns,
+        **changes,
+    }
+
+
+def turn(answer: str, k: int) -> dict[str, Any]:
+    grade = {
+        "correct": answer == RIGHT,
+        "format_ok": answer != "?",
+        "parsed": None if answer == "?" else answer,
+        "error": None,
+    }
+    return {
+        "text": answer,
+        "ended": True,
+        "grade": grade,
+        "parent": k - 1 if k else None,
+        "stop": None,
+        "reward": 0.0,
+        "feedback": None,
+    }
+
+
+def accuracies(found: Results) -> list[float | None]:
+    return [t.standing.value for t in found.turns]
+
+
+def test_turns_and_rounds_by_hand() -> None:
+    found = evaluate(
+        [
+            episode(0, "1", RIGHT, "3"),
+            episode(0, RIGHT, RIGHT, RIGHT),
+            episode(1, "1", "1 ", RIGHT),
+            episode(1, "?", "2", "2"),
+        ]
+    )
+    assert (found.problems, found.sessions, found.samples) == (2, 4, (2, 2))
+    assert accuracies(found) == [1 / 4, 2 / 4, 2 / 4]
+    assert [t.solved.value for t in found.turns] == [1 / 4, 2 / 4, 3 / 4]
+    assert [t.improvement.value for t in found.turns] == [0, 1 / 4, 1 / 4]
+    assert [t.format.value for t in found.turns] == [3 / 4, 1, 1]
+    everything, first, second = found.rounds
+    assert (first.pairs, second.pairs, everything.pairs) == (4, 4, 8)
+    assert (first.plasticity.value, first.corrected.value, first.spoiled.value) == (2 / 4, 1 / 3, 0)
+    assert (second.plasticity.value, second.corrected.value, second.spoiled.value) == (
+        2 / 4,
+        1 / 2,
+        1 / 2,
+    )
+    assert (everything.plasticity.value, everything.corrected.value, everything.spoiled.value) == (
+        4 / 8,
+        2 / 5,
+        1 / 3,
+    )
+    assert (everything.round, first.round, second.round) == (None, 1, 2)
+    assert {k: e.value for k, e in found.pass_at.items()} == {1: 1 / 4, 2: 1 / 2}
+
+
+def test_solved_episodes_stay_in_later_turns() -> None:
+    """Over the episodes that are still played, accuracy would fall from 1/2 to 0."""
+    found = evaluate([episode(0, RIGHT, stop="solved"), episode(1, "1", "2")])
+    assert accuracies(found) == [1 / 2, 1 / 2]
+    assert [t.played for t in found.turns] == [2, 1]
+    assert found.rounds[0].spoiled == Estimate(None, None, None, 0), (
+        "no right answer was answered again"
+    )
+    assert found.stops == {"horizon": 1, "solved": 1}
+
+
+def test_an_episode_without_feedback_keeps_its_last_answer() -> None:
+    found = evaluate([episode(0, "1", stop="feedback_unavailable"), episode(1, RIGHT, "3", RIGHT)])
+    assert accuracies(found) == [1 / 2, 0, 1 / 2]
+    assert "1 episode ended early for want of feedback" in " ".join(notes(found))
+
+
+def test_what_nobody_graded_counts_in_nothing() -> None:
+    found = evaluate(
+        [
+            episode(0, RIGHT, "ungraded"),
+            episode(0, "1", RIGHT),
+            episode(1, "ungraded"),
+            episode(1, "1", "2"),
+        ]
+    )
+    assert found.ungraded == 2
+    assert accuracies(found) == [1 / 4, 1 / 2], "a mean of 1/2 and 0, then of 1 and 0"
+    assert [t.solved.value for t in found.turns] == [1 / 4, 1 / 2]
+    assert found.turns[1].improvement.value == 1 / 2, "of the sessions that have both"
+    assert [t.played for t in found.turns] == [3, 2]
+    assert found.rounds[0].pairs == 2
+    assert (found.pass_at[1].value, found.pass_at[2].value, found.pass_at[2].problems) == (
+        1 / 4,
+        1,
+        1,
+    )
+    assert "2 answers could not be graded" in " ".join(notes(found))
+
+
+def test_nothing_was_graded() -> None:
+    found = evaluate([episode(0, "ungraded"), episode(1, "ungraded")])
+    assert accuracies(found) == [None]
+    assert (found.pass_at, found.rounds) == ({}, ())
+    assert turn_table(found)[1] == ("1", "–", "–", "–", "–", "0")
+
+
+def test_problems_weigh_the_same_with_fewer_samples() -> None:
+    """Over episodes it would be 1/4."""
+    found = evaluate([episode(0, "1"), episode(0, "1"), episode(0, "2"), episode(1, RIGHT)])
+    assert accuracies(found) == [1 / 2]
+    assert found.samples == (1, 3)
+    assert {k: (e.value, e.problems) for k, e in found.pass_at.items()} == {
+        1: (1 / 2, 2),
+        2: (0, 1),
+        3: (0, 1),
+    }
+    assert "1 to 3 episodes each" in notes(found)[0]
+    assert "1 problem, 1 episode each, 1 in all" in notes(evaluate([episode(0, "1")]))[0]
+
+
+def test_rows_of_one_problem_are_one_problem() -> None:
+    found = evaluate(
+        [episode(0, RIGHT, uid="0"), episode(0, "1", uid="5"), episode(1, "1", uid="1")]
+    )
+    assert (found.problems, accuracies(found)) == (2, [1 / 4])
+
+
+def test_all_wrong() -> None:
+    found = evaluate([episode(p, "1", "1", "?") for p in range(3) for _ in range(2)])
+    for t in found.turns:
+        assert t.standing == Estimate(0, 0, 0, 3)
+    assert (found.rounds[0].corrected.value, found.rounds[0].spoiled.value) == (0, None)
+    assert [r.plasticity.value for r in found.rounds] == [1 / 2, 0, 1]
+    assert {e.value for e in found.pass_at.values()} == {0}
+
+
+def test_cut_off_answers_have_no_format() -> None:
+    cut = episode(0, RIGHT)
+    cut["turns"][0]["ended"] = False
+    found = evaluate([cut])
+    assert (found.turns[0].format.value, found.turns[0].standing.value, found.truncated) == (
+        0,
+        1,
+        1,
+    )
+    assert found.turns[0].standing.low is None, "one problem has no spread"
+
+
+def test_branches_are_refused() -> None:
+    tree = episode(0, "1", "2", RIGHT)
+    tree["turns"][2]["parent"] = 0
+    with pytest.raises(ValueError, match="branches"):
+        evaluate([tree])
+    with pytest.raises(ValueError, match="no episodes"):
+        evaluate([])
+
+
+@given(
+    st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
+)
+def test_pass_at_k_is_the_share_of_choices_with_a_right_one(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    choices = list(combinations(range(n), k))
+    assert len(choices) == comb(n, k)
+    assert pass_at_k(n, c, k) == pytest.approx(
+        sum(min(choice) < c for choice in choices) / len(choices)
+    )
+
+
+def test_intervals_are_over_problems() -> None:
+    """100 equal samples of each of 40 problems are 40 cases: an interval over 4000 would be ten
+    times too narrow.
+    """
+    records = [episode(p, RIGHT if p % 4 == 0 else "1") for p in range(40) for _ in range(100)]
+    found = evaluate(records).turns[0].standing
+    assert (found.value, found.problems) == (1 / 4, 40)
+    assert found.low is not None
+    assert found.high is not None
+    assert (found.high - found.low) / (2 * 1.96) == pytest.approx(sqrt(0.25 * 0.75 / 40), rel=0.15)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    rng, held = np.random.default_rng(1), []
+    for _ in range(60):
+        p = rng.beta(2, 3, 50)
+        records = [
+            episode(i, RIGHT if rng.random() < p[i] else "1") for i in range(50) for _ in range(3)
+        ]
+        found = evaluate(records).turns[0].standing
+        assert found.low is not None
+        assert found.high is not None
+        held.append(found.low <= 0.4 <= found.high)
+    assert 51 <= sum(held) <= 60, "57 expected"
+
+
+def test_the_gain_is_paired() -> None:
+    """No episode changed its verdict, so there is nothing to spread, however different the problems
+    are.
+    """
+    records = [episode(p, "1", "2") if p % 2 else episode(p, RIGHT, RIGHT) for p in range(50)]
+    assert evaluate(records).turns[1].improvement == Estimate(0, 0, 0, 50)
+
+
+def test_the_same_seed_gives_the_same_intervals() -> None:
+    records = [episode(p, RIGHT if k % (p + 2) else "1") for p in range(20) for k in range(p + 3)]
+    assert evaluate(records, 1) == evaluate(records, 1)
+    assert evaluate(records, 1) != evaluate(records, 2)
+
+
+def test_tables_and_picture(tmp_path) -> None:
+    found = evaluate([episode(p, "1" if p else RIGHT, RIGHT) for p in range(4)])
+    assert turn_table(found)[2][1] == "100.0 [100.0, 100.0]"
+    assert turn_table(found)[2][3].startswith("+75.0 [")
+    assert [line[0] for line in round_table(found)] == ["round", "1", "all"]
+    assert [line[0] for line in pass_table(found)] == ["k", "1"]
+    assert shown(Estimate(0.5, None, None, 1)) == "50.0"
+    plot({"a": found, "b": evaluate([episode(0, "ungraded")])}, tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,177 @@
+"""`rltf export`: the folder answers as the policy did, its card says where it comes from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rltf_verl.runlog.files import STAMP
+from rltf_verl.tools.export.card import card
+from rltf_verl.tools.export.checkpoint import find_checkpoint
+from tests.support.commands import rltf
+
+POLICY = Path(__file__).parents[3] / "recipes/demo/policy"
+SETTINGS = {
+    "actor_rollout_ref.model.path": "meta-llama/Llama-3.1-8B-Instruct",
+    "rltf.distill.weight": 1.0,
+    "rltf.feedback_modeling.weight": 0.0,
+    "rltf.env.name": "binary_matrix",
+    "rltf.feedback.provider.name": "verifier",
+    "rltf.feedback.header": "Bearer sk-Zu7pQ92mVx41",
+    "data.train_files": ["400 rows, sha256 ab|cd"],
+}
+
+
+def saved(folder: Path, state: dict[str, torch.Tensor], *, lora_alpha: int) -> Path:
+    """What verl's FSDP trainer leaves after step 3 on one worker."""
+    actor = folder / "global_step_3/actor"
+    (actor / "huggingface").mkdir(parents=True)
+    for file in POLICY.iterdir():
+        if file.suffix in (".json", ".jinja"):
+            (actor / "huggingface" / file.name).write_bytes(file.read_bytes())
+    torch.save(state, actor / "model_world_size_1_rank_0.pt")
+    (actor / "fsdp_config.json").write_text('{"FSDP_version": 2, "world_size": 1}')
+    meta = {"r": 4, "lora_alpha": lora_alpha, "task_type": "CAUSAL_LM"}
+    (actor / "lora_train_meta.json").write_text(json.dumps(meta))
+    (folder / "latest_checkpointed_iteration.txt").write_text("3")
+    (folder / "global_step_3" / STAMP).write_text(json.dumps(SETTINGS))
+    return folder
+
+
+def run(*args: object) -> str:
+    result = rltf("export", *args)
+    assert result.exit_code in (0, 1), result.output
+    return " ".join(result.output.split())
+
+
+def lora_policy() -> torch.nn.Module:
+    torch.manual_seed(0)
+    base = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    model = get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]))
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    return model.eval()
+
+
+def merged_here(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    """verl's merger with this command, without a process of its own."""
+    from verl.model_merger.__main__ import main
+
+    assert command[:3] == [sys.executable, "-m", "verl.model_merger"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", command[2:])
+        main()
+    return subprocess.CompletedProcess(command, 0, "", "")
+
+
+# e2e, test_the_trained_policy_is_exported starts the merger as a user does
+@pytest.mark.parametrize(
+    "started", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["here", "started"]
+)
+def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: bool
+) -> None:
+    if not started:
+        processes = SimpleNamespace(run=merged_here)
+        monkeypatch.setattr("rltf_verl.tools.export.checkpoint.subprocess", processes)
+    monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
+    policy = lora_policy()
+    place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"
+    said = run(place, out)
+    assert f"MiB, step 3; how to use it: {out}/README.md" in said
+
+    exported = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
+    tokens = AutoTokenizer.from_pretrained(out)("0110", return_tensors="pt").input_ids
+    with torch.no_grad():
+        wanted, bare = policy(tokens).logits, policy.get_base_model()
+        assert torch.allclose(exported(tokens).logits, wanted, atol=0.1), "bfloat16"
+        with policy.disable_adapter():
+            assert not torch.allclose(bare(tokens).logits, wanted, atol=0.5), "it changes nothing"
+    assert not (out / "lora_adapter").exists()
+    assert not list(out.parent.glob("*.unfinished"))
+
+    text = (out / "README.md").read_text()
+    assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in text
+    assert "\n# own\n" in text
+    assert "| objectives | distill |" in text
+    assert "| feedback | verifier |" in text
+    assert "sha256 ab\\|cd" in text
+    assert "rltf.feedback.header" in text
+    assert "Zu7pQ92mVx41" not in text, "who publishes the folder publishes the settings"
+
+    assert f"{out}: is there already" in run(place, out)
+
+
+def test_a_run_that_saves_the_whole_model_only(tmp_path: Path) -> None:
+    """As `recipes/pretrained` does; the run's folder has its checkpoints in `checkpoints`."""
+    place = tmp_path / "run"
+    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    actor = saved(place / "checkpoints", {}, lora_alpha=8) / "global_step_3/actor"
+    next(actor.glob("model_world_size_*")).unlink()
+    model.save_pretrained(actor / "huggingface")
+    assert "MiB, step 3" in run(place, tmp_path / "own")
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own")
+    assert exported.dtype == torch.bfloat16
+    for name, weight in model.state_dict().items():
+        assert torch.equal(exported.state_dict()[name], weight.bfloat16()), name
+
+    torch.nn.Module.register_parameter(model, "lora", torch.nn.Parameter(torch.zeros(1)))
+    model.save_pretrained(actor / "huggingface")
+    assert "not a whole model, e.g. lora" in run(place, tmp_path / "other")
+
+
+def test_validations_of_the_run_stand_in_the_card(tmp_path: Path) -> None:
+    lines = [
+        {"step": step, "data": {"val-core/puzzles/acc/mean@1": value}}
+        for step, value in ((0, 0.0), (2, 0.25), (4, 0.5))
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text = card("own", 3, {}, tmp_path)
+    assert "| puzzles | 0.000 (step 0) | 0.250 (step 2) |" in text, "not what came after step 3"
+    assert "Validation" not in card("own", 3, {}, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("provider", "objectives"),
+    [("verifier", "attempt"), ("policy", "attempt, critique")],
+)
+def test_the_card_names_what_was_trained(tmp_path: Path, provider: str, objectives: str) -> None:
+    weights = {"rltf.attempt.weight": 1.0, "rltf.critique.weight": 1.0, "rltf.sft.weight": 0.0}
+    text = card("own", 3, {**weights, "rltf.feedback.provider.name": provider}, tmp_path)
+    assert f"| objectives | {objectives} |" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "no checkpoint of verl; name the run's folder"),
+        ("global_step_1", "so not a whole checkpoint of verl's FSDP or Megatron trainer"),
+        # another start of verl's merger, which the first test makes already
+        pytest.param("broken", "verl's model merger failed", marks=pytest.mark.nightly),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "global_step_1/actor").mkdir(parents=True)
+    broken = saved(tmp_path / "broken", {}, lora_alpha=8)
+    (broken / "global_step_3/actor/model_world_size_1_rank_0.pt").write_bytes(b"half")
+    assert message in run(tmp_path / name, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_above_one_run_will_do_and_of_several_they_are_listed(tmp_path: Path) -> None:
+    one = saved(tmp_path / "checkpoints/units/one", {}, lora_alpha=8)
+    assert find_checkpoint(tmp_path).folder == one / "global_step_3"
+    other = saved(tmp_path / "checkpoints/units/other", {}, lora_alpha=8)
+    assert find_checkpoint(one).folder == one / "global_step_3"
+    with pytest.raises(ValueError, match="the checkpoints of 2 runs; name one: ") as refused:
+        find_checkpoint(tmp_path / "checkpoints")
+    assert str(refused.value).endswith(f"{one}, {other}")

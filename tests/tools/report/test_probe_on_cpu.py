@@ -1,0 +1,333 @@
+"""A probe's numbers and rules, on episodes and shares whose numbers are plain to see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.config import RLTFConfig
+from rltf_verl.feedback.judge_prompt import STYLES
+from rltf_verl.tools.report.evaluation.bootstrap import Estimate
+from rltf_verl.tools.report.probe.advice import RULES, advise
+from rltf_verl.tools.report.probe.finding import Advice, Probe, Setting, Undecided, bounds, side
+from rltf_verl.tools.report.probe.groups import chance_all_equal
+from rltf_verl.tools.report.probe.judge import JudgeLoad, Terms, judge_load
+from rltf_verl.tools.report.probe.log_probs import Gap, Scored, gap_of
+from rltf_verl.tools.report.probe.measures import (
+    NAMES,
+    Measure,
+    Measured,
+    Reader,
+    TrainingRun,
+    measure,
+)
+from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn
+
+RUN = TrainingRun(problems=32, sessions=2, prompt_tokens=10, answer_tokens=8)
+READER = Reader(
+    tells=lambda record, said, attempt: "42" in said, mentions=lambda text: "hint" in text
+)
+JUDGE = Setting("judge", {"style": "hint", "reference": None}, "drop", False, "guide", "fresh")
+PRESETS = Path(__file__).parents[3] / "hydra_configs" / "rltf_verl"
+
+
+def measured(tmp_path: Path, *episodes: Any, run: TrainingRun = RUN) -> Mapping[str, Measure]:
+    """Every two episodes are a group, and a problem."""
+    found = records(tmp_path, episodes)
+    for k, record in enumerate(found):
+        record["uid"] = record["question"] = f"q{k // 2}"
+    return measure(found, run, READER).shares
+
+
+def values(shares: Mapping[str, Measure], *names: str) -> list[float | None]:
+    return [shares[name].estimate.value for name in names]
+
+
+def test_answers_and_groups_by_hand(tmp_path: Path) -> None:
+    shares = measured(
+        tmp_path,
+        line("1", "42"),
+        line("42", stop="solved"),  # one right, one mended
+        line("1", "1"),
+        line("1", "2"),  # all wrong
+        line("42", "1"),
+        line("42", "42"),  # all right, one spoiled
+    )
+    assert values(shares, "first_right", "second_right", "improvement") == pytest.approx(
+        [3 / 6, 3 / 6, 0]
+    )
+    assert values(shares, "dead_groups", "all_wrong_groups", "all_right_groups") == pytest.approx(
+        [2 / 3, 1 / 3, 1 / 3]
+    )
+    assert values(shares, "wrong_changed", "corrected", "spoiled") == pytest.approx(
+        [2 / 3, 1 / 3, 1 / 2]
+    )
+    assert (shares["corrected"].hits, shares["corrected"].cases) == (1, 3)
+
+
+def test_the_order_of_episodes_is_no_matter(tmp_path: Path) -> None:
+    found = records(
+        tmp_path, [line("1", "42"), line("42"), line("1", "1"), line("1", "2"), line("42", "1")] * 2
+    )
+    for k, record in enumerate(found):
+        record["uid"] = record["question"] = f"q{k // 2}"
+    assert measure(found[::-1], RUN, READER) == measure(found, RUN, READER)
+
+
+def test_feedback_by_hand(tmp_path: Path) -> None:
+    """Two hints, one empty text, one leak that was read; one leak that was withheld; one
+    failure.
+    """
+    withheld = turn("1", stop="feedback_unavailable", withheld=LEAKY, error="dropped")
+    failed = turn("1", stop="feedback_unavailable", error="down")
+    shares = measured(
+        tmp_path,
+        line("1", "2"),
+        line("1", "2"),
+        line("1", "2", feedback=EMPTY),
+        line("1", "42", feedback=LEAKY),
+        (withheld,),
+        (failed,),
+    )
+    assert values(shares, "tells", "reaches") == pytest.approx([2 / 5, 1 / 4])
+    assert values(shares, "withheld", "failed", "says_nothing") == pytest.approx(
+        [1 / 5, 1 / 6, 1 / 5]
+    )
+    assert values(shares, "guard_found") == pytest.approx([2 / 4]), "nobody looked at the empty one"
+
+
+def test_what_the_guard_mended_was_told_all_the_same(tmp_path: Path) -> None:
+    mended = replace(HINT, text="it is […]", original="it is 42", leak="answer: 42")
+    shares = measured(tmp_path, line("1", "2", feedback=mended), line("1", "2"))
+    assert values(shares, "tells", "reaches") == [1 / 2, 0]
+
+
+def test_budgets_by_hand(tmp_path: Path) -> None:
+    """A prompt has one token here; a second one that did not fit is counted as too long."""
+    cut = (turn("1"), turn("2", parent=0, stop="horizon", ended=False, text="as the hint says"))
+    over = measured(
+        tmp_path, cut, line("1", stop="prompt_too_long"), run=replace(RUN, prompt_tokens=1)
+    )
+    assert values(over, "truncated", "over_budget", "mentions") == pytest.approx([1 / 3, 1 / 2, 1])
+    found = measure(records(tmp_path / "b", [cut]), RUN, READER)
+    assert found.lengths["feedback_words"].median == 4
+    assert (
+        measure(records(tmp_path / "c", [line("42")]), RUN, READER).lengths["later_prompt_tokens"]
+        is None
+    )
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=7), st.data())
+def test_smaller_groups_by_enumeration(rewards: list[float], data: st.DataObject) -> None:
+    num = data.draw(st.integers(2, len(rewards)))
+    groups = list(combinations(rewards, num))
+    assert chance_all_equal(rewards, num) == pytest.approx(
+        sum(len(set(g)) == 1 for g in groups) / len(groups)
+    )
+
+
+@given(st.floats(0, 1), st.integers(1, 400))
+def test_agreement_is_no_certainty(value: float, problems: int) -> None:
+    low, high = bounds(Estimate(value, value, value, problems))
+    assert 0 <= low <= value <= high <= 1
+    assert high - low >= min(1 - value, 0.9 / problems), "about 3 / problems to each side"
+
+
+def test_sides() -> None:
+    assert side(Estimate(0.9, 0.85, 0.95, 20), 0.8) == "above"
+    assert side(Estimate(0.9, 0.75, 0.95, 20), 0.8) == "unknown"
+    assert side(Estimate(0.1, 0.05, 0.15, 20), 0.8) == "below"
+    assert side(Estimate(None, None, None, 0), 0.8) == "unknown"
+    assert side(Estimate(1.0, 1.0, 1.0, 3), 0.8) == "unknown", "three problems agree"
+
+
+def test_a_judges_load_by_hand(tmp_path: Path) -> None:
+    """Three texts and a failure in four episodes; 64 calls a step, of half a second each."""
+    paid = replace(HINT, latency_s=0.5, prompt_tokens=300, completion_tokens=100)
+    cached = replace(paid, latency_s=0.0, cached=True)
+    episodes = [
+        line("1", "2", feedback=paid),
+        line("1", "2", feedback=paid),
+        line("1", "2", feedback=cached),
+        (turn("1", stop="feedback_unavailable", error="down"),),
+    ]
+    found = records(tmp_path, episodes)
+    load = judge_load(found, RUN, Terms(16, None, None, 1.0, 2.0))
+    assert load is not None
+    assert (load.texts, load.calls_per_session, load.calls_per_step) == (3, 1.0, 64.0)
+    assert (load.latency_p50_s, load.seconds_per_step, load.bound_by) == (
+        0.5,
+        64 * 0.5 / 16,
+        "max_concurrency",
+    )
+    assert load.cost_per_session == pytest.approx((300 * 1 + 100 * 2) / 1e6)
+    assert load.cost_per_step == pytest.approx(64 * 500 / 1e6)
+    slow = judge_load(found, RUN, Terms(16, 120, 40_000, 0.0, 0.0))
+    assert slow is not None
+    assert (slow.seconds_per_step, slow.bound_by) == (
+        pytest.approx(60 * 64 * 400 / 40_000),
+        "tokens_per_minute",
+    )
+    assert slow.cost_per_step is None, "no price was told"
+    assert (
+        judge_load(
+            records(tmp_path / "b", [line("42", stop="solved")]), RUN, Terms(1, None, None, 0, 0)
+        )
+        is None
+    )
+
+
+def test_gaps_are_means_over_tokens() -> None:
+    gap = gap_of(
+        [Scored(("a",), (-2.0,), (-1.0,)), Scored(("b",), (-6.0, -4.0, -4.0), (-1.0,) * 3)], asked=3
+    )
+    assert (gap.under_first.value, gap.under_own.value, gap.gap.value) == (-4.0, -1.0, 3.0)
+    assert (gap.below_floor.value, gap.answers, gap.asked) == (1 / 4, 2, 3)
+
+
+def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | None) -> Probe:
+    """A healthy one at 100 problems, but for what is told."""
+    usual = dict.fromkeys(NAMES, 0.0) | {
+        "first_right": 0.4,
+        "wrong_changed": 0.9,
+        "corrected": 0.7,
+        "dead_groups": 0.2,
+    }
+    usual["first_format"] = 0.95
+    found = {name: _sure(value) for name, value in {**usual, **shares}.items()}
+    return Probe(
+        Measured(100, 200, 100, found, {"later_prompt_tokens": None}), RUN, setting, None, gap
+    )
+
+
+def _sure(value: float | None) -> Measure:
+    if value is None:
+        return Measure(Estimate(None, None, None, 0), 0.0, 0)
+    return Measure(
+        Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100), 200 * value, 200
+    )
+
+
+FAR_GAP = Gap(9, 9, *[Estimate(3.0, 2.5, 3.5, 9)] * 4)
+SLOW = JudgeLoad(9, 1.0, 64.0, 1.0, 2.0, 3.0, 100.0, 20.0, None, None, 61.0, "requests_per_minute")
+FIRES: dict[str, tuple[Probe, bool]] = {
+    "never_right": (probe(all_wrong_groups=0.95, corrected=0.0), True),
+    "always_right": (probe(all_right_groups=0.95), True),
+    "dead_groups": (
+        probe(all_wrong_groups=0.5, all_right_groups=0.45, dead_groups=0.95, corrected=0.0),
+        True,
+    ),
+    "feedback_tells": (probe(tells=0.6, reaches=0.6), True),
+    "nothing_changes": (probe(wrong_changed=0.03, corrected=0.0), True),
+    "no_answer": (probe(first_format=0.2), True),
+    "cut_off": (probe(truncated=0.5), True),
+    "too_long": (probe(over_budget=0.5), True),
+    "feedback_fails": (probe(failed=0.5), True),
+    "says_nothing": (probe(says_nothing=0.9), False),
+    "mentions": (probe(mentions=0.3), False),
+    "far_answers": (probe(FAR_GAP), False),
+    "slow_judge": (replace(probe(), judge=SLOW), False),
+}
+
+
+@pytest.mark.parametrize("rule", FIRES)
+def test_a_rule_fires_where_it_should(rule: str) -> None:
+    found, blocks = FIRES[rule]
+    verdict, advice, undecided = advise(found)
+    assert {one.rule for one in advice if one.rule != "preset"} == {rule}
+    assert verdict == ("change first" if blocks else "go")
+    assert not undecided
+
+
+def test_a_healthy_probe_has_a_preset_and_no_more() -> None:
+    verdict, advice, undecided = advise(probe())
+    assert (verdict, [one.rule for one in advice], undecided) == ("go", ["preset"], [])
+
+
+@pytest.mark.parametrize(
+    ("shares", "config"),
+    [
+        ({"corrected": 0.8}, "rltf_sd"),
+        ({"corrected": 0.3}, "rltf_sd"),
+        ({"corrected": 0.0, "dead_groups": 0.9}, "rltf_fm"),
+        ({"corrected": 0.0}, "rltf_grpo_single"),
+    ],
+)
+def test_presets(shares: dict[str, float], config: str) -> None:
+    (preset,) = [one for one in advise(probe(**shares))[1] if one.rule == "preset"]
+    assert preset.change[0] == f"--config-name={config}"
+
+
+def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
+    told = {"tells": 0.9, "reaches": 0.9, "all_wrong_groups": 0.95}
+    _, advice, _ = advise(probe(**told))
+    assert {one.rule for one in advice} == {"feedback_tells", "never_right"}
+    assert all(one.blocks for one in advice), "what copies make right does not count for the base"
+    meant = probe(
+        setting=replace(JUDGE, provider="verifier", guard="none", acknowledged=True), **told
+    )
+    assert advise(meant)[0] == "go"
+    assert "feedback_tells" not in {
+        one.rule for one in advise(probe(setting=replace(JUDGE, provider="policy"), **told))[1]
+    }
+
+
+def test_what_is_open_is_said(tmp_path: Path) -> None:
+    verdict, _, undecided = advise(probe(wrong_changed=None, corrected=None))
+    assert (verdict, [one.rule for one in undecided]) == ("too few episodes", ["nothing_changes"])
+    assert [one.rule for one in advise(probe(all_wrong_groups=0.79))[2]] == ["never_right"]
+
+
+def test_every_advice_names_keys_that_there_are() -> None:
+    """Each `rltf.…=value` is read by the config, each preset is a file, each style and level is
+    one.
+    """
+    providers = [JUDGE, replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}})]
+    providers += [
+        Setting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
+        for level in ("verdict", "location", "hint", "full")
+        for acknowledged in (True, False)
+    ]
+    providers += [Setting("correctness", {}, "none", False, "guide", "fresh")]
+    changes = {
+        change
+        for found, _ in FIRES.values()
+        for setting in providers
+        for one in advise(replace(found, setting=setting))[1]
+        for change in one.change
+    }
+    assert len(changes) > 20
+    for change in changes:
+        word = change.split()[0].rstrip(":,")
+        key, _, value = word.partition("=")
+        if key == "--config-name":
+            assert (PRESETS / f"{value}.yaml").is_file(), change
+        if key.startswith("rltf.") and value:
+            _accepts(key.split(".")[1:], value)
+
+
+def _accepts(path: list[str], value: str) -> None:
+    if path == ["feedback", "style"]:
+        assert value in STYLES
+    block: Any = {"false": False, "true": True}.get(
+        value, float(value) if value.lstrip("-").replace(".", "").isdigit() else value
+    )
+    for part in reversed(path):
+        block = {part: block}
+    block.setdefault("feedback", {}).setdefault("provider", "judge")
+    RLTFConfig.from_mapping({**block, "env": {"name": "binary_matrix"}})
+
+
+def test_every_rule_answers_every_probe() -> None:
+    nothing = Probe(
+        Measured(0, 0, 0, {name: _sure(None) for name in NAMES}, {}), RUN, JUDGE, None, None
+    )
+    for rule in RULES:
+        assert isinstance(rule(nothing), Advice | Undecided | None)
