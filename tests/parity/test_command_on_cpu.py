@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from tools.parity.__main__ import main
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "parity_cases.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "parity_cases.json"
 RAMP = {
     "rl_coef": [0.0, 1.0],
     "current_batch": 5,
