@@ -14,6 +14,7 @@ FLOORS = (
     # words
     "texts",
     "kinds",
+    "findings",
     "redaction",
     "types",
     "answers",
