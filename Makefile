@@ -10,7 +10,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 # Where images set it, each of the hundreds of processes of the tests compiles the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo demo-tiny study-lm test unit e2e nightly test-vllm lint dist recipes-cpu benchmarks soak study clean
+.PHONY: install demo demo-tiny study-lm test unit e2e nightly test-vllm lint dist recipes-cpu benchmarks soak clean
 
 install: $(VENV)/installed
 
@@ -95,20 +95,10 @@ $(VLLM_VENV)/installed: setup.py pyproject.toml
 # What the numbers mean: docs/benchmarks.md.
 benchmarks: install
 	$(BIN)/python benchmarks/cpu_rollout.py
-	VERL_PLATFORM=cpu OMP_NUM_THREADS=1 $(BIN)/python benchmarks/precision.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
-	$(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py
-	$(BIN)/python benchmarks/step_costs.py
-	$(BIN)/python benchmarks/logging_cost.py
-	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/judge.py
 	$(BIN)/python benchmarks/leak_guard.py
-	$(BIN)/python benchmarks/envs.py
-
-# Methods and feedback levels against each other, from tiny policies (benchmarks/study/README.md); goes on where it stopped.
-study: install
-	$(BIN)/python -m benchmarks.study
 
 clean:
 	rm -rf $(VENV) $(VLLM_VENV) outputs build dist

@@ -25,38 +25,20 @@ HERE = Path(__file__).resolve().parent
 TOKENIZER = HERE.parent / "recipes" / "demo" / "policy"
 POLL_S = 0.05
 
-NAMES = {
-    "main_ppo": "driver",
-    "WorkerDict": "actor",
-    "AgentLoopWorker": "agent loop",
-    "TransformersServer": "sampler",
-    "TaskRunner": "trainer",
-    "StorageUnit": "queue: storage",
-    "TransferQueueController": "queue: controller",
-    "LoadBalancer": "verl: load balancer",
-    "RewardLoopWorker": "verl: reward loop",
-    "processes.server": "fork server",
-}
-"""Part of a process's command -> what it is called here; all others are Ray's."""
-
-STEPS_ONLY = [
+SAME_STEPS = [
     "trainer.logger=[file]",
     "trainer.val_before_train=false",
     "trainer.test_freq=-1",
     "trainer.save_freq=-1",
     "trainer.resume_mode=disable",
-]
-"""No validation, no checkpoint."""
-SAME_STEPS = [
-    *STEPS_ONLY,
     "data.seed=0",
     "actor_rollout_ref.actor.optim.lr=0",
     "actor_rollout_ref.actor.optim.weight_decay=0",
 ]
-"""As above; a policy that stays as it is, and so do the lengths of its answers."""
+"""No validation, no checkpoint, and a policy whose answers keep their lengths."""
 
-Clocks = dict[int, tuple[str, float]]
-"""Process id -> its name and its CPU seconds."""
+Clocks = dict[int, float]
+"""Process id -> its CPU seconds."""
 Tick = tuple[float, Clocks]
 """Wall seconds since the start, and the clocks then."""
 
@@ -136,21 +118,15 @@ def launch(
     )
 
 
-def name_of(command: str) -> str:
-    """What a process is called in the tables."""
-    return next((name for part, name in NAMES.items() if part in command), "Ray's own")
-
-
 def clocks(root: psutil.Process, before: Clocks) -> Clocks:
     """CPU seconds of each process of a run so far; those that have ended keep their last."""
-    found = dict(before)
+    seconds = dict(before)
     with suppress(psutil.NoSuchProcess):
         for process in [root, *root.children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
-                command = " ".join(process.cmdline())
-                found[process.pid] = (name_of(command), times.user + times.system)
-    return found
+                seconds[process.pid] = times.user + times.system
+    return seconds
 
 
 def followed(process: subprocess.Popen[bytes], metrics: Path, began: float) -> list[Tick]:
@@ -198,14 +174,14 @@ def run_together(
             end(process)
             shutil.rmtree(ray_dir, ignore_errors=True)
     lines = {way: (folder / way / "metrics.jsonl").read_text().splitlines() for way in ways}
-    return {way: [json.loads(line)["data"] for line in found] for way, found in lines.items()}
+    return {way: [json.loads(line)["data"] for line in rows] for way, rows in lines.items()}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """The driver, if it still runs, and all that it started."""
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(process.pid)
-        for found in [*root.children(recursive=True), root]:
+        for child in [*root.children(recursive=True), root]:
             with suppress(psutil.NoSuchProcess):
-                found.kill()
+                child.kill()
     process.wait()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peers.problems import Files
-from benchmarks.study.teachers import BESIDE_TRL
 
 HERE = Path(__file__).resolve().parent
 POLICY = HERE.parents[1] / "recipes" / "demo" / "policy"
@@ -54,7 +53,10 @@ TEACHER = (
     "rltf.attempt.weight=0",
     "rltf.episode.horizon=1",
     "rltf.teacher.kind=base",
-    *(setting for setting in BESIDE_TRL if setting.startswith("rltf.")),
+    "rltf.logit_distill.top_k=104",
+    "rltf.teacher.right=true",
+    "rltf.teacher.reads=demonstration",
+    "rltf.teacher.prompt=teacher/compact",
 )
 """`sd_logit` as TRL's SDPO trainer is set."""
 VERL = (

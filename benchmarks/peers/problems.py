@@ -6,20 +6,23 @@ verl loads this file as its reward function (`compute_score`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.study.settings import study_env, with_marks
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.schema import problem_from_row
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
 
 NUM_TRAIN, NUM_TEST = 2000, 100
 FORMAT_COEF = 0.1
 """As `rltf.reward.format_coef`."""
+ENV = BinaryMatrix(style="compact", n_min=3, n_max=3)
+"""3x3 matrices, as lines of digits."""
 
 
 class Files(NamedTuple):
@@ -75,7 +78,7 @@ def read(path: Path) -> list[Problem]:
 
 def score(problem: Problem, text: str) -> dict[str, float]:
     """`score` is the reward of this package's first turns, `acc` is 1 for a right answer."""
-    grade = study_env().grade(problem, text)
+    grade = ENV.grade(problem, text)
     return {"score": grade.correct - FORMAT_COEF * (not grade.format_ok), "acc": +grade.correct}
 
 
@@ -89,3 +92,10 @@ def compute_score(
 def scores(problems: Sequence[Problem], texts: Sequence[str]) -> list[dict[str, float]]:
     """Of one answer each."""
     return [score(problem, text) for problem, text in zip(problems, texts, strict=True)]
+
+
+def with_marks(problem: Problem) -> Problem:
+    """Its demonstration is what the verifier says to the right answer: each cell's digit."""
+    right = f"\\boxed{{{problem.reference}}}"
+    grade = ENV.grade(problem, right)
+    return replace(problem, demonstration=ENV.explain(problem, right, grade, "full"))

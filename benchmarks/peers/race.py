@@ -73,7 +73,7 @@ def summary(ticks: Sequence[Tick], steps: Sequence[Metrics]) -> dict[str, Any]:
     held_out = {i: float(acc) for i, step in enumerate(steps, 1) for acc in accuracies(step)}
     costs = {
         "wall": step_costs([wall for wall, _ in ticks], held_out),
-        "cpu": step_costs([sum(cpu for _, cpu in now.values()) for _, now in ticks], held_out),
+        "cpu": step_costs([sum(now.values()) for _, now in ticks], held_out),
     }
     tokens = fmean(trained_tokens(step) for step in steps[WARM_UP:])
     means = {name: fmean(own[1 + WARM_UP :]) for name, own in costs.items()}

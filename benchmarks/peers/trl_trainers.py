@@ -20,8 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.peers.problems import read, scores
-from benchmarks.study.settings import study_env
+from benchmarks.peers.problems import ENV, read, scores
 from rltf_verl.types import Problem
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
@@ -101,12 +100,11 @@ def grpo(folder: str, problems: Sequence[Problem], **settings: Any) -> Any:
         texts = [completion[0]["content"] for completion in completions]
         return [graded["score"] for graded in scores([problems[i] for i in number], texts)]
 
-    env = study_env()
     return GRPOTrainer(
         reward_funcs=reward,
         args=GRPOConfig(output_dir=folder, **(_usual() | settings)),
         train_dataset=Dataset.from_list(
-            [{"prompt": _chat(env.prompt(p)), "number": i} for i, p in enumerate(problems)]
+            [{"prompt": _chat(ENV.prompt(p)), "number": i} for i, p in enumerate(problems)]
         ),
         **_model_and_tokenizer(),
     )
@@ -129,9 +127,9 @@ def held_out(trainer: Any, problems: Sequence[Problem]) -> float:
 
 
 def _answers(trainer: Any, asked: Sequence[Problem]) -> list[str]:
-    tokenizer, env = trainer.processing_class, study_env()
+    tokenizer = trainer.processing_class
     inputs = tokenizer.apply_chat_template(
-        [_chat(env.prompt(p)) for p in asked],
+        [_chat(ENV.prompt(p)) for p in asked],
         add_generation_prompt=True,
         padding=True,
         return_tensors="pt",
@@ -188,13 +186,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    problems, env = read(args.train), study_env()
+    problems = read(args.train)
     settings = RACE | {"max_steps": args.steps, "seed": args.seed}
     with tempfile.TemporaryDirectory() as folder:
         if args.trainer == "grpo":
             trainer = grpo(folder, problems, **settings)
         else:
-            texts = [(env.prompt(p), p.demonstration) for p in problems]
+            texts = [(ENV.prompt(p), p.demonstration) for p in problems]
             trainer = sdpo(folder, texts, **settings, **TEACHER)
         watched(trainer, read(args.test), args.every, Path(os.environ["VERL_FILE_LOGGER_PATH"]))
         trainer.train()

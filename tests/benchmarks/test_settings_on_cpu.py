@@ -36,16 +36,6 @@ def demo() -> list[Words]:
     ]
 
 
-def scale() -> list[Words]:
-    module = _module("benchmarks/scale")
-    return [module.overrides(line) for line in module.LINES.values()]
-
-
-def logging_cost() -> list[Words]:
-    module = _module("benchmarks/logging_cost")
-    return [[*module.SETTINGS, *own] for own in module.WAYS.values()]
-
-
 def notebook() -> list[Words]:
     cells = json.loads((runs.ROOT / "docs" / "quickstart.ipynb").read_text())["cells"]
     (cell,) = [c for c in cells if any("words.txt <<END" in line for line in c["source"])]
@@ -69,7 +59,7 @@ def _module(path: str) -> Any:
     [
         demo,
         notebook,
-        *(pytest.param(c, marks=pytest.mark.nightly) for c in (soak, scale, logging_cost)),
+        pytest.param(soak, marks=pytest.mark.nightly),
     ],
 )
 def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:
