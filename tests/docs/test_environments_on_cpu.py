@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.envs import env_names
-from rltf_verl.tools.report.terminal.environment import fenced
 from tests.support.commands import rltf
 
 ROOT = Path(__file__).parents[2]
@@ -55,10 +54,6 @@ def test_a_wrong_answer_has_to_be_wrong() -> None:
     assert "The answer is not a 4 by 4 matrix." in right.stdout
 
 
-def test_a_block_holds_text_with_fences() -> None:
-    assert fenced("~~~\na") == "~~~~text\n~~~\na\n~~~~"
-
-
 def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
     """The one of the docs: its own words are wrong answers, and its second prompt asks for none."""
     (tmp_path / "mine.py").write_text(
@@ -70,8 +65,3 @@ def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
     assert checked.exit_code == 0, checked.output
     assert "Give the answer in the form that the question asks for." in checked.output
     assert "boxed" not in checked.output
-
-
-def test_the_list_names_every_one() -> None:
-    listed = rltf("env", "list").output
-    assert all(name in listed for name in (*env_names(), "own"))

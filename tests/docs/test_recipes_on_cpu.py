@@ -52,13 +52,6 @@ def test_keys_and_groups_exist(page: str) -> None:
         assert option.endswith("/") or file.is_file(), option
 
 
-def test_the_guide_leads_every_script_to_its_experiment() -> None:
-    text = (DOCS / "migration.md").read_text("utf-8")
-    lead = dict(re.findall(r"`(\w+)_\*` is `(\w+)_\*`", text))
-    theirs = ("knights_knaves", "binary_matrix", "shortest_path", "dapo", "deepmath")
-    assert {lead.get(task, task) for task in theirs} == {parts(name)[0] for name in SCRIPTS}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_readmes_keys_have_their_values(name: str) -> None:
     text = (RECIPES / name / "README.md").read_text("utf-8")

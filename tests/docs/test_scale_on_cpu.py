@@ -31,13 +31,6 @@ def test_a_command_of_the_page(command: str) -> None:
     assert rltf.distill.enabled
 
 
-def test_all_kinds_are_there() -> None:
-    engines = {config_of(command).actor_rollout_ref.actor.strategy for command in COMMANDS}
-    modes = {config_of(command).trainer.v1.trainer_mode for command in COMMANDS}
-    assert {"fsdp2", "megatron"} <= engines
-    assert modes == {"rltf_sync", "rltf_colocate_async", "rltf_separate_async"}
-
-
 def test_logit_distillation_says_why_it_needs_another_engine() -> None:
     megatron = next(command for command in COMMANDS if "megatron" in command)
     with pytest.raises(ValueError, match=r"strategy=megatron: .* set it to fsdp or fsdp2"):

@@ -54,14 +54,6 @@ def started(tmp_path):
     return start
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_it_is_shell(script) -> None:
-    assert subprocess.run(["bash", "-n", str(script)], capture_output=True).returncode == 0
-    if not script.name.startswith("_"):
-        assert "set -euo pipefail" in script.read_text("utf-8")
-        assert os.access(script, os.X_OK)
-
-
 def run_words(line: str) -> list[str]:
     words = line.split()
     assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]

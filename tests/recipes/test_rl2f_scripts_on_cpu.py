@@ -53,25 +53,6 @@ def checkpoint(folder: Path, inner: str) -> None:
     (folder / "latest_checkpointed_iteration.txt").write_text("7")
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_it_is_shell(script: Path) -> None:
-    assert subprocess.run(["bash", "-n", str(script)], capture_output=True).returncode == 0
-    if not script.name.startswith("_"):
-        assert "set -euo pipefail" in script.read_text("utf-8")
-        assert os.access(script, os.X_OK)
-
-
-def test_every_step_has_one() -> None:
-    assert [name[2:-3] for name in NUMBERED] == [
-        "probe",
-        "dialogues",
-        "sft",
-        "rlvr",
-        "rl2f",
-        "evaluate",
-    ]
-
-
 @pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
 def test_training(script: str, name: str, start: Start) -> None:
     code, (line,), _ = start(
@@ -199,13 +180,6 @@ def test_a_server_that_ends_is_said(start: Start, tmp_path: Path) -> None:
     code, lines, said = start("1_probe.sh", MODEL="mine")
     assert (code, lines) == (1, [])
     assert "vllm serve mine ended before it answered: see outputs/rl2f/serve.log" in said
-
-
-def test_no_settings_no_probe(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "programs" / "python3").write_text("#!/bin/bash\nexit 3\n")
-    code, lines, _ = start("1_probe.sh", STUDENT_BASE_URL="http://h/v1")
-    assert code != 0
-    assert lines == []
 
 
 def program(name: str, *words: object) -> subprocess.CompletedProcess[str]:

@@ -42,20 +42,6 @@ def test_every_experiment_of_every_recipe_is_there() -> None:
     assert names == others | {f"rltf/{name}" for name in EXPERIMENTS}
 
 
-def test_another_recipe_joins_by_its_layout(tmp_path) -> None:
-    config = tmp_path / "mine" / "config"
-    config.mkdir(parents=True)
-    for name in ("a_sd", "_part"):
-        (config / f"{name}.yaml").write_text("{}")
-    assert [(t.name, t.primary, t.choices) for t in find_tests(tmp_path)] == [
-        ("mine/a_sd", "a_sd", ())
-    ]
-    (tmp_path / "mine" / "experiments.txt").write_text("a_sd_ppo\n")
-    assert [(t.name, t.primary, t.choices) for t in find_tests(tmp_path)] == [
-        ("mine/a_sd_ppo", "paper", ("task=a", "method=sd_ppo"))
-    ]
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_it_is_the_same_experiment_made_small(name) -> None:
     full = name if "/" in name else f"{name}/{name}"
@@ -72,23 +58,6 @@ def test_it_is_the_same_experiment_made_small(name) -> None:
     assert longest <= 512, "positions of the tiny policy"
     for option in config.smoke.data.values():
         assert not str(option).endswith(".jsonl") or (HERE / option).is_file()
-
-
-def test_a_run_that_went_well() -> None:
-    assert outcome().trouble == ""
-    assert outcome().line("x/y") == ("x/y", "41", "80", "0.25", "0")
-
-
-def test_a_run_of_verls_sft_trainer() -> None:
-    steps = [{"train/loss": 11.6}, {"train/loss": 11.3}]
-    assert Outcome(14.2, 0, steps, episodes_per_step=4, num_steps=2).trouble == ""
-    assert Outcome(14.2, 0, steps, episodes_per_step=4, num_steps=2).line("x/sft") == (
-        "x/sft",
-        "14",
-        "8",
-        "",
-        "0",
-    )
 
 
 @pytest.mark.parametrize(
