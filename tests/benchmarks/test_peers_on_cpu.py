@@ -15,7 +15,7 @@ import verl  # noqa: F401  loads the plugin, which adds the search path
 from benchmarks import trainer_runs
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import problems, race, trl_trainers
-from benchmarks.peers.arms import ARMS, trl_command, verl_overrides
+from benchmarks.peers.arms import ARMS, verl_overrides
 from rltf_verl.adapters.startup.checks import check_config
 from tests.support.configs import composed
 
@@ -73,13 +73,6 @@ def test_all_are_asked_the_same_problems_and_given_the_same_grade(
     assert problems.scores(ours[:1], [none]) == [{"score": -problems.FORMAT_COEF, "acc": 0.0}]
 
 
-@pytest.mark.nightly
-def test_problems_whose_answer_is_the_question_can_be_left_out(tmp_path: Path) -> None:
-    kept = problems.read(problems.save(tmp_path, copies=False)["ours"].test)
-    assert 0 < len(kept) < problems.NUM_TEST
-    assert all(problem.data["matrix"] != problem.data["solution"] for problem in kept)
-
-
 def problems_info(path: Path) -> dict[str, Any]:
     rows: list[dict[str, Any]] = problems.pq.read_table(path).to_pylist()
     return rows[0]["extra_info"]
@@ -101,12 +94,6 @@ def test_time_to_an_accuracy_is_of_the_first_validation_that_finds_it() -> None:
         "cpu with start-up": 6.0,
     }
     assert race.time_to(0.35, held_out, costs) is None
-
-
-def test_prompts_are_no_trained_tokens() -> None:
-    of_verl = {"prompt_length/mean": 20.0, "response_length/mean": 14.0}
-    assert race.trained_tokens({**of_verl, "perf/total_num_tokens": 48 * 34}) == 48 * 14
-    assert race.trained_tokens({"tokens": 672}) == 672
 
 
 def program(steps: int) -> str:
@@ -151,28 +138,6 @@ def test_the_race_runs_what_is_missing_and_prints_a_table(
     assert all(one["tokens"] == 100 for one in results)
 
 
-def test_a_target_that_is_not_reached_is_said_to_be() -> None:
-    to = {"steps": 50, "cpu with start-up": 80.0, "wall with start-up": 90.0}
-    assert race.reached([None, None], 85) == "not in 85 steps"
-    assert race.reached([to, None], 85) == "50, never; 80; 90"
-    assert race.reached([to, to | {"steps": 45, "cpu with start-up": 70.0}], 85) == "50, 45; 75; 90"
-
-
-def test_a_line_of_the_table() -> None:
-    one = {
-        "arm": "trl_grpo",
-        "steps": 85,
-        "step_s": {"wall": 0.3, "cpu": 0.2},
-        "start_s": {"wall": 9.0, "cpu": 5.0},
-        "tokens": 672.0,
-        "token_ms": {"cpu": 0.3},
-        "to": {"0.2": None, "0.35": None},
-    }
-    lines = race.table([one, one, one | {"steps": 160}]).splitlines()[2:]
-    assert [line.count("not in 85 steps") for line in lines] == [2, 0]
-    assert lines[0].startswith("| TRL: GRPO | 0.30 | 0.20 | 672 | 0.30 | 9 | 5 | not in 85 steps |")
-
-
 def test_a_run_that_fails_ends_the_race_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, problems.Files]
 ) -> None:
@@ -185,9 +150,3 @@ def test_a_run_that_fails_ends_the_race_with_its_log(
     monkeypatch.setattr(race, "launch", launch)
     with pytest.raises(SystemExit, match="trl_grpo failed:\nno such trainer"):
         race.run(tmp_path / "run", "trl_grpo", files, Path("python"), **COUNTS)
-
-
-def test_the_command_of_trls_arms(files: dict[str, problems.Files]) -> None:
-    command = trl_command(Path(sys.executable), ARMS["trl_grpo"], files["ours"], **COUNTS)
-    assert command[1:4] == ["-m", "benchmarks.peers.trl_trainers", "grpo"]
-    assert command[-3:] == ["--steps=8", "--every=4", "--seed=3"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.soak import STALL_S, Soak, first_step
-from benchmarks.soak_checks import MB, broken_lines, growth, problems_by_step, wrong_steps
+from benchmarks.soak_checks import broken_lines, problems_by_step, wrong_steps
 from tests.e2e import runs
 
 ORDER = [[4, 7], [1, 2]]
@@ -47,28 +47,12 @@ def test_half_lines_are_found_also_in_what_was_set_aside(tmp_path: Path) -> None
     assert broken_lines(tmp_path) == ["00000002.rows.trainer.jsonl:2"]
 
 
-def test_growth_is_read_after_the_start() -> None:
-    settled = [(t, 10.0 * MB if t < 10 else 100.0 * MB) for t in range(30)]
-    assert growth(settled) == 0.0
-    assert growth([(t, t * MB) for t in range(30)]) == 10.0
-    assert growth(settled[:8]) is None
-
-
 def test_a_run_that_ends_before_its_first_step_is_not_started_again(tmp_path: Path) -> None:
     soak = Soak(tmp_path, tmp_path / "disk", random.Random(0), {}, can_fill=False)
     program = "print('settings refused'); raise SystemExit(3)"
     soak.run = runs.launch(tmp_path / "run", [sys.executable, "-c", program])
     with pytest.raises(SystemExit, match=r"settings refused\n(.|\n)*status 3"):
         first_step(soak)
-
-
-def test_a_run_that_made_a_step_may_end(tmp_path: Path) -> None:
-    soak = Soak(tmp_path, tmp_path / "disk", random.Random(0), {}, can_fill=False)
-    soak.run = runs.launch(tmp_path / "run", [sys.executable, "-c", ""])
-    soak.episodes.mkdir(parents=True)
-    (soak.episodes / "00000001.train.w.jsonl").write_text("{}\n")
-    first_step(soak)
-    assert soak.run.wait(20) == 0
 
 
 def test_a_run_that_makes_no_step_stalls_across_faults(tmp_path: Path) -> None:

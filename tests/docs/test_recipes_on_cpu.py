@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.recipes.composing import RECIPES, composed
-from tests.recipes.experiments import EXPERIMENTS, RECIPE, SCRIPTS, TASKS, parts
+from tests.recipes.experiments import EXPERIMENTS, RECIPE, TASKS, parts
 from tests.recipes.seeds import NAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -38,7 +38,6 @@ def test_the_readme_names_every_experiment() -> None:
     table = {row[0].strip("`"): row for row in rows((RECIPE / "README.md").read_text("utf-8"))}
     listed = {name: row for name, row in table.items() if parts(name)[0] in TASKS}
     assert set(listed) == EXPERIMENTS
-    assert {name for name, row in listed.items() if row[4] != "–"} == SCRIPTS
 
 
 @pytest.mark.parametrize("page", ["paper_index.md", "migration.md"])

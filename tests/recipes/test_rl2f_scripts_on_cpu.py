@@ -72,18 +72,6 @@ def test_training(script: str, name: str, start: Start) -> None:
     assert start(script, ROLLOUT="hf")[0] == 2
 
 
-def test_problems(start: Start) -> None:
-    _, (build, check), _ = start("prepare_data.sh", "mode=strict", SOURCE="math", RL2F_DATA="d")
-    assert build.startswith("rltf data build math --out d --seed 0 ")
-    assert build.endswith("source=math mode=strict")
-    assert check == "rltf data check d/train.parquet d/test.parquet"
-    _, lines, _ = start("prepare_data.sh", TRAIN_FILE="a.parquet", TEST_FILE="b.parquet")
-    assert [line.split()[:5] for line in lines[:2]] == [
-        ["rltf", "data", "wrap", file, "--env"] for file in ("a.parquet", "b.parquet")
-    ]
-    assert start("prepare_data.sh", TRAIN_FILE="a.parquet")[0] != 0
-
-
 def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
     start: Start, tmp_path: Path
 ) -> None:
@@ -175,13 +163,6 @@ def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(
     assert said in error
 
 
-def test_a_server_that_ends_is_said(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "programs" / "vllm").write_text("#!/bin/bash\nexit 3\n")
-    code, lines, said = start("1_probe.sh", MODEL="mine")
-    assert (code, lines) == (1, [])
-    assert "vllm serve mine ended before it answered: see outputs/rl2f/serve.log" in said
-
-
 def program(name: str, *words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(RECIPE / name), *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": str(RECIPE.parents[1]), "COLUMNS": "200"}
@@ -213,12 +194,6 @@ def test_the_gate_stops(probe: dict[str, Any], said: str, tmp_path: Path) -> Non
     assert ended.returncode == 1
     assert ended.stderr.startswith("STOP: ")
     assert said in ended.stderr
-
-
-def test_the_gate_lets_pass(tmp_path: Path) -> None:
-    (tmp_path / "probe.json").write_text(json.dumps(probed(0.5, 0.79)))
-    ended = program("probe_gate.py", tmp_path / "probe.json")
-    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def results(
