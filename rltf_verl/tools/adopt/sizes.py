@@ -8,18 +8,19 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.adopt.checking import checkable, rows_are_here
-from rltf_verl.adapters.adopt.settings import ACTOR, ROLLOUT, Settings, composed
+from rltf_verl.adapters.plan.overrides import Settings, composed
 from rltf_verl.adapters.startup import checks
 from rltf_verl.envs.trials import Trials
+from rltf_verl.tools.adopt.checked import REFUSED, checkable, rows_exist
 
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 STAY = (
     "data.train_batch_size",
     "data.max_response_length",
     f"{ROLLOUT}.val_kwargs.do_sample",
     f"{ROLLOUT}.val_kwargs.temperature",
 )
-"""Settings that stay the run's where it left them at verl's default, which is not ours."""
+"""Settings that keep verl's default, which is not ours, where the run leaves them to it."""
 
 TOKEN_LIMITS = (
     f"{ACTOR}.ppo_max_token_len_per_gpu",
@@ -31,10 +32,10 @@ TOO_LONG = re.compile(r"\w+\.max_prompt_length=\d+: (.*?); set it to at least (\
 
 
 def settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
-    """Sizes: what the run left at verl's default, and room for the second prompt."""
+    """Keep the sizes that the run leaves to verl, and make room for the second prompt."""
     ours = composed("rltf", [*settings.groups, *extra.groups])
-    hardware = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
-    for key in (*STAY, *hardware):
+    devices = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
+    for key in (*STAY, *devices):
         value = OmegaConf.select(theirs, key)
         if settings.get(key) is None and value != OmegaConf.select(ours, key):
             settings.change(key, value, "the run's value, verl's default")
@@ -45,10 +46,8 @@ def settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
             why = "the second prompt quotes the question, the first answer and the feedback"
             settings.change(PROMPT, prompt + answer, why)
         prompt += answer
-    if (
-        settings.get(f"{ACTOR}.use_dynamic_bsz") is None
-        and not theirs.actor_rollout_ref.actor.use_dynamic_bsz
-    ):
+    packs = theirs.actor_rollout_ref.actor.use_dynamic_bsz
+    if settings.get(f"{ACTOR}.use_dynamic_bsz") is None and not packs:
         settings.drop(
             [f"{ACTOR}.ppo_micro_batch_size", f"{ACTOR}.ppo_micro_batch_size_per_gpu"],
             f"rows differ in length, so {ACTOR}.ppo_max_token_len_per_gpu packs them by tokens",
@@ -73,20 +72,20 @@ def make_room(
     settings: Settings, theirs: DictConfig, extra: Settings, config: DictConfig, notes: list[str]
 ) -> bool:
     """Measure the prompts of the first problems where rows and model are here, and raise the limit
-    to what the longest needs beside a whole attempt, if the model reads that much; whether they
-    were measured.
+    to the longest prompt plus a whole attempt, if the model reads that much. Returns whether
+    prompts were measured.
     """
     path = str(OmegaConf.select(config, "actor_rollout_ref.model.path"))
     if not Path(path).is_dir():
-        notes.append(f"actor_rollout_ref.model.path={path}: no folder here, no prompt was measured")
+        notes.append(f"actor_rollout_ref.model.path={path}: no folder here, prompts not measured")
         return False
-    if not rows_are_here(config):
+    if not rows_exist(config):
         return False
     seen, answer = checkable(config), int(config.data.max_response_length)
     parts, trials = checks.parts_of(seen), Trials()
     messages = list(checks.refused_model(seen, parts, trials))
-    while extra.get(PROMPT) is None and (found := _too_long(messages)) is not None:
-        needed = int(found[2]) + answer
+    while extra.get(PROMPT) is None and (too_long := _too_long(messages)) is not None:
+        needed = int(too_long[2]) + answer
         OmegaConf.update(seen, PROMPT, needed)
         for key in TOKEN_LIMITS:
             if (limit := OmegaConf.select(seen, key)) is not None:
@@ -95,9 +94,10 @@ def make_room(
         if messages and _too_long(messages) is None:  # the model cannot read that much
             messages = [*before, *(f"that limit is refused too: {message}" for message in messages)]
             break
-        settings.change(PROMPT, needed, f"{found[1]}, and the attempt up to {answer}{found[3]}")
+        why = f"{too_long[1]}, and the attempt up to {answer}{too_long[3]}"
+        settings.change(PROMPT, needed, why)
         _widen(settings, theirs, needed + answer)
-    notes += [f"a start would be refused: {message}" for message in messages]
+    notes += [f"{REFUSED}: {message}" for message in messages]
     notes += trials.lines()
     return True
 
