@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,8 +39,8 @@ class Settings:
     groups: list[str]
     """Choices such as `model_engine=megatron`."""
     values: list[Setting]
-    changes: list[str] = field(default_factory=list)
-    """One line per setting that changed or was dropped, and why."""
+    changes: dict[str, str] = field(default_factory=dict)
+    """Setting that changed or was dropped -> one line with the reason."""
     before: dict[str, str] = field(default_factory=dict)
     """Changed key -> the run's value, empty if it had none."""
 
@@ -55,30 +54,26 @@ class Settings:
         merged = {setting.key: setting for setting in (*self.values, *others.values)}
         return [*self.groups, *others.groups, *map(str, merged.values())]
 
-    def get(self, key: str) -> Setting | None:
-        """The override of a key; the last one counts."""
-        return next((s for s in reversed(self.values) if s.key == key), None)
+    def get(self, key: str) -> str | None:
+        """The value that the last override of a key gives it."""
+        return next((s.text for s in reversed(self.values) if s.key == key), None)
 
     def change(self, key: str, value: Any, why: str) -> None:
         """Set a key, in the place of the run's value if it has one."""
         text, old = text_of(value), self.get(key)
-        new = Setting("", key, text)
-        kept = [new if s is old else s for s in self.values if s is old or s.key != key]
-        self.values = kept if old else [*kept, new]
-        if old is not None and old.text == text:
+        if old == text:
             return
-        if old and key in self.before:  # one line per setting
-            start = (f"{key}={old.text}: ", f"{key}={old.text} (was ")
-            self.changes = [line for line in self.changes if not line.startswith(start)]
-        before = self.before.setdefault(key, old.text if old else "")
-        self.changes.append(f"{key}={text}{f' (was {before})' if before else ''}: {why}")
+        self.values = [*(s for s in self.values if s.key != key), Setting("", key, text)]
+        before = self.before.setdefault(key, old or "")
+        self.changes[key] = f"{key}={text}{f' (was {before})' if before else ''}: {why}"
 
     def drop(self, keys: Sequence[str], why: str) -> bool:
-        """Remove the settings of some keys and of all below them. Returns whether there were any."""
+        """Remove the settings of some keys and of all below them, if there are any."""
         drops = [s for s in self.values if any(f"{s.key}.".startswith(f"{k}.") for k in keys)]
         if drops:
             self.values = [s for s in self.values if s not in drops]
-            self.changes.append(f"{' '.join(map(str, drops))} dropped: {why}")
+            words = " ".join(map(str, drops))
+            self.changes[words] = f"{words} dropped: {why}"
         return bool(drops)
 
     def drop_unknown(self) -> None:
@@ -87,14 +82,14 @@ class Settings:
         for setting in list(self.values):
             parent, _, name = setting.key.rpartition(".")
             block = OmegaConf.select(stock, parent) if parent else stock
-            names = [str(key) for key in block] if isinstance(block, DictConfig) else []
-            if setting.sign == "+" and name in names:
+            is_block = isinstance(block, DictConfig)
+            exists = is_block and name in list(block)  # `???` is a key too
+            takes_any = is_block and OmegaConf.is_struct(block) is False
+            if setting.sign == "+" and exists:
                 place = self.values.index(setting)
                 self.values[place] = Setting("", setting.key, setting.text)
-            elif not (setting.sign or name in names or _takes_any(block)):
-                near = difflib.get_close_matches(name, names, n=1)
-                hint = f"; did you mean {parent}.{near[0]}?" if near else ""
-                self.drop([setting.key], f"verl has no such key{hint}")
+            elif not (setting.sign or exists or takes_any):
+                self.drop([setting.key], "verl has no such key")
 
 
 def parsed(words: Sequence[str]) -> Settings:
@@ -184,10 +179,6 @@ def _differences(prefix: str, usual: Any, other: Any) -> Iterator[Setting]:
             yield from _differences(f"{key}.", usual[name], value)
         elif value != usual[name]:
             yield Setting("", key, text_of(value))
-
-
-def _takes_any(block: Any) -> bool:
-    return isinstance(block, DictConfig) and OmegaConf.is_struct(block) is False
 
 
 def _plain(config: DictConfig) -> Any:

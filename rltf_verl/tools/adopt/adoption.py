@@ -8,7 +8,6 @@ also those of its rows and of the lengths of its prompts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -30,20 +29,23 @@ from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, MadeFor, made_for
 from rltf_verl.data.schema import environments_of, files_of
 from rltf_verl.tools.adopt.checked import (
+    ACTOR,
+    ROLLOUT,
     checked_config,
     grading_notes,
     logger_notes,
+    make_room,
     rows_exist,
+    settle,
 )
-from rltf_verl.tools.adopt.command import MAINS, Launch
-from rltf_verl.tools.adopt.sizes import ACTOR, ROLLOUT, make_room, settle
+from rltf_verl.tools.adopt.command import MAINS, Adopted, Launch
 
-ENV, HARDWARE = "rltf/env", "rltf/hardware"
+ENV, HARDWARE = "rltf/env", "rltf/hardware="
 OWN_GROUP = f"{ENV}={OWN}"
+GRADES = "the environment grades; for a model that grades use rltf/env=writing"
 ANOTHER_RUN = {
-    "reward_model.enable": "the environment grades; for a model that grades use rltf/env=writing",
-    "reward.reward_model.enable": "the environment grades; for a model that grades use"
-    " rltf/env=writing",
+    "reward_model.enable": GRADES,
+    "reward.reward_model.enable": GRADES,
     "distillation.enabled": "verl's teacher distillation does not know our rows",
 }
 """Settings without which the run would learn something else: refused, not dropped."""
@@ -55,23 +57,6 @@ FOLDERS = (
 )
 REFILL_ROUNDS = 10
 """`rltf.refill_rounds` where the run filters groups without a limit."""
-
-
-@dataclass(frozen=True)
-class Adopted:
-    """The RLTF run."""
-
-    launch: Launch
-    overrides: list[str]
-    changes: list[str]
-    """One line per setting that changed or was dropped, and why."""
-    notes: list[str]
-    """What was not read or not checked, and what decides what the run learns from."""
-    presets: list[str]
-    """Settings that the presets choose where the run leaves verl's default; one line for the
-    hardware."""
-    checked: list[str]
-    """What the start-up checks were asked of."""
 
 
 def adopt(
@@ -99,7 +84,8 @@ def adopt(
     env = _environment(theirs, notes)
     settings.groups = [*_groups(extra, method, env, feedback), *settings.groups]
     _choose_class(settings, env, extra)
-    hardware = _leave_to_hardware(settings, extra)
+    hardware = [word for word in extra.groups if word.startswith(HARDWARE)]
+    _leave_to_hardware(settings, hardware, extra)
     _translate(settings, theirs)
     _rename(settings, theirs, method)
     settle(settings, theirs, extra)
@@ -108,15 +94,19 @@ def adopt(
     checked = ["settings", *(["rows"] if rows_exist(config) else [])]
     if make_room(settings, theirs, extra, config, notes):
         config, checked = checked_config(settings, extra), [*checked, "prompt lengths"]
-    chosen = tuple(f"{sign}{s.key}=" for s in extra.values for sign in ("", "+"))
+    groups = [word for word in (*settings.groups, *extra.groups) if word not in hardware]
+    known = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
+    usual = differences(theirs, composed("rltf", groups))
+    presets = [s for s in differences(theirs, config) if s in usual and s.key not in known]
     return Adopted(
         launch,
         settings.with_others(extra),
-        [line for line in settings.changes if not line.startswith(chosen)]
-        if chosen
-        else settings.changes,
+        [line for key, line in settings.changes.items() if extra.get(key.lstrip("+")) is None],
         [*notes, *logger_notes(config)],
-        _presets(theirs, config, [*keys, *(s.key for s in settings.values), "rltf"], hardware),
+        [
+            *(str(setting) for setting in presets if not setting.key.startswith("rltf")),
+            *(f"all settings of {word}" for word in hardware),
+        ],
         checked,
     )
 
@@ -127,7 +117,7 @@ def settings_of(launch: Launch) -> Settings:
     Raises:
         ConfigError: its config cannot be read.
     """
-    own = parsed(launch.overrides)
+    own = parsed(list(launch.overrides))
     if launch.package == VERL and launch.config_name == STOCK and not launch.folder:
         return own
     config, engine = own_config(launch.config_name, launch.package, launch.folder)
@@ -166,29 +156,11 @@ def _choose_class(settings: Settings, env: MadeFor, extra: Settings) -> None:
     ]
 
 
-def _leave_to_hardware(settings: Settings, extra: Settings) -> dict[str, list[str]]:
-    """Drop what a hardware preset of the user's choice sets. Returns that preset and its keys."""
-    chosen = [word for word in extra.groups if word.startswith(f"{HARDWARE}=")]
-    if not chosen:
-        return {}
-    keys = [s.key for s in differences(composed("rltf", []), composed("rltf", chosen))]
-    settings.drop([key for key in keys if extra.get(key) is None], f"{chosen[-1]} sets it")
-    return {chosen[-1]: keys}
-
-
-def _presets(
-    theirs: DictConfig, ours: DictConfig, keys: Sequence[str], hardware: dict[str, list[str]]
-) -> list[str]:
-    """What our config sets otherwise than verl's, where the run leaves it to verl."""
-    ours_only = [
-        setting
-        for setting in differences(theirs, ours)
-        if not any(f"{setting.key}.".startswith(f"{key}.") for key in keys)
-    ]
-    of_hardware = {key for preset in hardware.values() for key in preset}
-    lines = [str(setting) for setting in ours_only if setting.key not in of_hardware]
-    count = len(ours_only) - len(lines)
-    return [*lines, *(f"{count} settings of {preset}" for preset in hardware if count)]
+def _leave_to_hardware(settings: Settings, hardware: Sequence[str], extra: Settings) -> None:
+    """Drop what a hardware preset of the user's choice sets."""
+    preset = differences(composed("rltf", []), composed("rltf", hardware)) if hardware else []
+    keys = [setting.key for setting in preset if extra.get(setting.key) is None]
+    settings.drop(keys, f"{' '.join(hardware)} sets it")
 
 
 def _from_async_main(settings: Settings) -> None:
@@ -198,16 +170,13 @@ def _from_async_main(settings: Settings) -> None:
     for name in ("nnodes", "n_gpus_per_node"):
         setting = settings.get(f"rollout.{name}")
         settings.drop([f"rollout.{name}"], f"main_ppo's key is {ROLLOUT}.{name}")
-        settings.values.append(Setting("", f"{ROLLOUT}.{name}", setting.text if setting else "1"))
+        settings.values.append(Setting("", f"{ROLLOUT}.{name}", setting or "1"))
     trigger = settings.get("async_training.trigger_parameter_sync_step")
     require = settings.get("async_training.require_batches")
     size = settings.get(f"{ACTOR}.ppo_mini_batch_size")
     batch = settings.get("data.train_batch_size")
-    num_problems = int(size.text) if size else 256
-    if trigger:
-        syncs = int(trigger.text) * (int(require.text) if require else 1)
-    else:
-        syncs = max(1, int(batch.text) // num_problems) if batch else 1
+    num_problems = int(size or 256)
+    syncs = int(trigger) * int(require or 1) if trigger else int(batch or 0) // num_problems or 1
     settings.values.append(Setting("", "trainer.v1.trainer_mode", "separate_async"))
     settings.change("trainer.v1.separate_async.parameter_sync_step", syncs, "updates between syncs")
     settings.change("data.train_batch_size", syncs * num_problems, "the problems of these updates")
@@ -217,8 +186,8 @@ def _from_async_main(settings: Settings) -> None:
     settings.drop(["data.gen_batch_size"], "trainer.v1 asks for single problems")
     total = settings.get("rollout.total_rollout_steps")
     if total:
-        steps = max(1, int(total.text) // (syncs * num_problems))
-        settings.change("trainer.total_training_steps", steps, f"{total.text} problems in all")
+        steps = max(1, int(total) // (syncs * num_problems))
+        settings.change("trainer.total_training_steps", steps, f"{total} problems in all")
     settings.drop(["async_training", "rollout"], "not a key of main_ppo")
     settings.drop(["actor_rollout_ref.hybrid_engine"], "trainer.v1 sets what it needs")
 
@@ -293,5 +262,5 @@ def _rename(settings: Settings, theirs: DictConfig, method: str) -> None:
     for key in ("trainer.experiment_name", *FOLDERS):
         setting = settings.get(key)
         value = OmegaConf.select(theirs, key)
-        if setting is not None and value and "${" not in setting.text:
+        if setting is not None and value and "${" not in setting:
             settings.change(key, f"{str(value).rstrip('/')}{suffix}", "keeps the GRPO run's")

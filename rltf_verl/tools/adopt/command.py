@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rltf_verl.config import ConfigError
-from rltf_verl.redaction import looks_secret
+from rltf_verl.redaction import Secrets, looks_secret, secrets_here
 from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
 
 MODULE = "verl.trainer.main_ppo"
@@ -39,6 +39,10 @@ FLAGS = {
     "--config-dir": "dir",
     "-cd": "dir",
 }
+REFUSED = "a start on this machine would be refused"
+LONGEST = 2000
+"""Characters of a comment."""
+
 OF_THE_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
 """Variables that differ between a shell and its programs, or that name this program."""
 
@@ -53,63 +57,78 @@ class Launch:
     config_name: str
     folder: str
     """Folder of `--config-path` or `--config-dir`; empty if neither is given."""
-    overrides: list[str]
-    words: dict[str, str]
+    overrides: dict[str, str]
     """Override -> the same for double quotes, with variables of the environment."""
-    exports: dict[str, Word] = field(default_factory=dict)
+    exports: Mapping[str, Word]
     unset: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was not read, one line each."""
 
 
+@dataclass(frozen=True)
+class Adopted:
+    """The RLTF run."""
+
+    launch: Launch
+    overrides: list[str]
+    changes: list[str]
+    """One line per setting that changed or was dropped, and why."""
+    notes: list[str]
+    """What was not read or not checked, and what decides what the run learns from."""
+    presets: list[str]
+    """What the presets set where the run leaves verl's default; a hardware preset by its name."""
+    checked: list[str]
+    """What the start-up checks were asked of."""
+
+
 def of_script(path: Path, environ: Mapping[str, str]) -> Launch:
     """The launch in a script of the common form. Raises ConfigError: it has another form."""
-    script = read_script(path, environ)
-    return _launch(script.words, exports=script.exports)
+    return _launch(*read_script(path, environ))
 
 
-def of_words(words: Sequence[str]) -> Launch:
+def of_words(
+    words: Sequence[str], before: Mapping[str, str] | None, environ: Mapping[str, str]
+) -> Launch:
     """The launch whose words bash has expanded, with what the calling script exports.
+
+    Args:
+        words: as a program gets them.
+        before: variables with which the script was started; None if they are unknown.
+        environ: variables of the launch.
 
     Raises:
         ConfigError: it starts no training that is known.
     """
-    before = _environment_of_calling_script()
+    launch = _launch([literal(word) for word in words], {})
     if before is None:
-        note = "exports of your script are not repeated: this command was not started by bash"
-        return _launch([literal(word) for word in words], notes=[note])
-    changed = {
+        note = "exports of your script are not repeated: bash did not start this command"
+        return replace(launch, notes=[note])
+    exports = {
         name: literal(value)
-        for name, value in os.environ.items()
+        for name, value in environ.items()
         if name.isidentifier() and before.get(name) != value and name not in OF_THE_SHELL
     }
-    unset = sorted(before.keys() - os.environ.keys() - OF_THE_SHELL)
-    return _launch([literal(word) for word in words], exports=changed, unset=unset)
+    return replace(launch, exports=exports, unset=sorted(before.keys() - environ - OF_THE_SHELL))
 
 
-def _environment_of_calling_script() -> dict[str, str] | None:
+def environment_of_calling_script() -> dict[str, str] | None:
     """Variables with which the shell that runs the calling script was started; those of this
     process where a person typed the command; None if another program started it.
     """
     parent = Path(f"/proc/{os.getppid()}")
     try:
-        shell, *arguments = parent.joinpath("cmdline").read_bytes().split(b"\0")[:-1]
+        shell, *arguments = os.fsdecode(parent.joinpath("cmdline").read_bytes()).split("\0")[:-1]
         items = os.fsdecode(parent.joinpath("environ").read_bytes()).split("\0")[:-1]
     except (OSError, ValueError):  # not Linux, or a process of another user
         return None
-    if Path(os.fsdecode(shell)).name.lstrip("-") not in ("bash", "sh", "dash", "zsh"):
+    if Path(shell).name.lstrip("-") not in ("bash", "sh"):
         return None
-    if all(argument.startswith(b"-") for argument in arguments):
-        return dict(os.environ)  # an interactive shell
+    if all(argument.startswith("-") for argument in arguments):  # an interactive shell
+        return dict(os.environ)
     return {name: value for name, _, value in (item.partition("=") for item in items)}
 
 
-def _launch(
-    words: Sequence[Word],
-    exports: Mapping[str, Word] | None = None,
-    unset: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> Launch:
+def _launch(words: Sequence[Word], exports: Mapping[str, Word]) -> Launch:
     module, rest = MODULE, list(words)
     if MAIN.fullmatch(" ".join(word.text for word in rest[:3])):
         module, rest = rest[2].text, rest[3:]
@@ -125,11 +144,8 @@ def _launch(
         package,
         given.get("name", name).removesuffix(".yaml"),
         folder,
-        [word.text for word in overrides],
         {word.text: word.shell for word in overrides},
-        dict(exports or {}),
-        list(unset),
-        list(notes),
+        exports,
     )
 
 
@@ -146,3 +162,89 @@ def _flags(words: Sequence[Word]) -> tuple[dict[str, str], list[Word]]:
         elif word.text:
             overrides.append(word)
     return given, overrides
+
+
+def script_of(adopted: Adopted, source: str, folder: str = "") -> str:
+    """A script that bash runs; what changed, and why, stands in it as comments. The variable RUN
+    names another program for the same words, as in `RUN="rltf plan" bash run_rltf.sh`.
+
+    Args:
+        adopted: the run.
+        source: what was adopted.
+        folder: where its paths start; empty for the folder of the caller.
+    """
+    launch, exports = adopted.launch, adopted.launch.exports
+    words = [_word(word, launch) for word in adopted.overrides]
+    groups = [word for word in words if _is_group(word)]
+    first = [line for line in adopted.notes if line.startswith(REFUSED)]
+    notes = [line for line in adopted.notes if line not in first]
+    secrets = secrets_of(launch, adopted.overrides)
+    return "\n".join(
+        [
+            "#!/usr/bin/env bash",
+            f"# `rltf adopt` of {source}: it composes. Checked: {', '.join(adopted.checked)}.",
+            *_comments("Fix first", first, secrets),
+            *_comments("Changed", adopted.changes, secrets),
+            *_comments("To know", notes, secrets),
+            *_comments("Set by rltf, where you leave verl's default", adopted.presets, secrets),
+            *([f"cd {shlex.quote(folder)} || exit"] if folder else []),
+            *(f"unset {name}" for name in launch.unset),
+            *(
+                f"export {name}={_shell(name, word, launch, {name})}"
+                for name, word in exports.items()
+            ),
+            f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {' '.join(groups)} \\",
+            *(f"    {word} \\" for word in words if not _is_group(word)),
+            '    "$@"',
+        ]
+    )
+
+
+def secrets_of(launch: Launch, overrides: Iterable[str] = ()) -> Secrets:
+    """Values of a run that no text about it may hold."""
+    words = [override.partition("=") for override in (*launch.overrides, *overrides)]
+    texts = [text for key, _, text in words if looks_secret(_name(key), text)]
+    exported = [w.text for name, w in launch.exports.items() if looks_secret(name, w.text)]
+    return secrets_here([*texts, *exported])
+
+
+def _name(key: str) -> str:
+    """The last part of a key, if it may name a secret: verl's own keys do not."""
+    last = key.rpartition(".")[2]
+    return last if key[:1] in "+~" or last.isupper() or last == key else ""
+
+
+def _word(override: str, launch: Launch) -> str:
+    """An override as bash reads it."""
+    key, _, text = override.partition("=")
+    shell = launch.overrides.get(override, "")
+    has_key = shell.startswith(f"{key}=")  # else a variable is in the key
+    word = Word(text, shell.removeprefix(f"{key}=")) if has_key else literal(text)
+    value = _shell(_name(key), word, launch)
+    return f"{shlex.quote(key)}={value}" if value.startswith('"') else shlex.quote(override)
+
+
+def _shell(name: str, word: Word, launch: Launch, own: Iterable[str] = ()) -> str:
+    """A value as bash reads it: with the variables that another machine may set otherwise, and a
+    variable in the place of a secret.
+    """
+    shell = word.shell
+    # a variable that the printed script sets would have another value there
+    if {*re.findall(r"\$\{(\w+)", shell)} & (launch.exports.keys() - own):
+        shell = literal(word.text).shell
+    text = re.sub(r"\\(.)", r"\1", re.sub(r"\$\{\w+\}", "", shell))
+    if looks_secret(name, text):
+        variable = re.sub(r"\W", "_", name or "SECRET").upper()
+        return f'"${{{variable}:?set it, no secret is printed}}"'
+    return shlex.quote(word.text) if shell == literal(word.text).shell else f'"{shell}"'
+
+
+def _is_group(word: str) -> bool:
+    return word.startswith(("rltf/", "model_engine="))
+
+
+def _comments(title: str, lines: Sequence[str], secrets: Secrets) -> Iterator[str]:
+    if lines:
+        yield f"# {title}:"
+    for line in lines:
+        yield f"#   {secrets.quote(line, LONGEST)}"

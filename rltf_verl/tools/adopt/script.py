@@ -69,13 +69,8 @@ class Word:
         return Word(self.text + other.text, self.shell + other.shell)
 
 
-@dataclass(frozen=True)
-class Script:
-    """The one launch in a script."""
-
-    words: list[Word]
-    exports: dict[str, Word]
-    """Variables that the script sets for it."""
+Script = tuple[list[Word], dict[str, Word]]
+"""Words of the launch, and the variables that the script exports to it."""
 
 
 def literal(text: str) -> Word:
@@ -175,13 +170,12 @@ class _Reader:
             raise _OtherForm("a second training")
         line = [(self._expanded(parts, splits=True), parts) for parts in words]
         kept = [word for word, parts in line if word.text or not _vanishes(parts)]
-        used = {name for value in assigned.values() for _, text in value for name in _names(text)}
-        if used & assigned.keys():
-            raise _OtherForm("a variable that is set and used in one command")
+        if len(assigned) > 1 and any("$" in _source(value) for value in assigned.values()):
+            raise _OtherForm("a variable that may be set and used in one command")
         exports = {name: word for name, word in self._values.items() if name in self._exported}
         for name, value in assigned.items():
             exports[name] = self._expanded(value)
-        self.launch = Script(kept, exports)
+        self.launch = kept, exports
 
     def _expanded(self, parts: Parts, splits: bool = False) -> Word:
         """The word as bash expands it.
@@ -255,10 +249,6 @@ def _source(word: Parts) -> str:
 def _vanishes(word: Parts) -> bool:
     """Whether bash leaves the word out if it is empty."""
     return all(kind in ("plain", "variable") for kind, _ in word)
-
-
-def _names(text: str) -> set[str]:
-    return {match["short"] or match["name"] for match in INNER.finditer(text)}
 
 
 def _require_no_files(prefix: str) -> None:

@@ -51,13 +51,20 @@ def adopt(
 def _script(words: list[str], method: str, feedback: str | None, out: Path | None) -> str:
     from rltf_verl.config import ConfigError
     from rltf_verl.tools.adopt.adoption import adopt as adopted
-    from rltf_verl.tools.adopt.command import of_script, of_words
-    from rltf_verl.tools.adopt.printed import script_of, secrets_of
+    from rltf_verl.tools.adopt.command import (
+        environment_of_calling_script,
+        of_script,
+        of_words,
+        script_of,
+        secrets_of,
+    )
 
     path, here = Path(words[0]), str(Path.cwd())
     is_script = path.suffix == ".sh" or path.is_file()
-    launch = of_script(path, os.environ) if is_script else of_words(words)
-    added = words[1:] if is_script else []
+    if is_script:
+        launch, added = of_script(path, os.environ), words[1:]
+    else:
+        launch, added = of_words(words, environment_of_calling_script(), os.environ), []
     try:
         run = adopted(launch, method, feedback, added)
     except ConfigError as error:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from rltf_verl.adapters.adopt.launch import of_script
+
 from rltf_verl.registry import load
 from tests.e2e import runs
 from tests.support.commands import rltf
