@@ -22,9 +22,9 @@ _SECRET_NAME = re.compile(rf"{_NAME}\Z", re.IGNORECASE)
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/.~]\S*")
 """The form of a key or a token; names of sort keys and paths of key files have another."""
 
-_URL_PASSWORD = re.compile(r"(?<=//)[^/\s@]{1,200}(?=@)")
+URL_LOGIN = re.compile(r"(?<=//)[^/\s@]{1,200}(?=@)")
 _LOOKS_SECRET = re.compile(
-    rf"\b(?:sk|pk|key|tok)-(?=[\w*.\-]{{0,200}}[0-9*])[\w*.\-]+|{_URL_PASSWORD.pattern}"
+    rf"\b(?:sk|pk|key|tok)-(?=[\w*.\-]{{0,200}}[0-9*])[\w*.\-]+|{URL_LOGIN.pattern}"
     r"|\b(?<=bearer )[\w+/=.~\-]+|(?<=[?&]key=)[^&\s]+|(?<=token=)[^&\s]+|(?<=api_key=)[^&\s]+",
     re.IGNORECASE,
 )

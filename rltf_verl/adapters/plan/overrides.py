@@ -85,7 +85,8 @@ class Settings:
             is_block = isinstance(block, DictConfig)
             exists = is_block and name in list(block)  # `???` is a key too
             takes_any = is_block and OmegaConf.is_struct(block) is False
-            if setting.sign == "+" and exists:
+            merges = setting.text[:1] in ("{", "[")  # Hydra adds to what is there
+            if setting.sign == "+" and exists and not merges:
                 place = self.values.index(setting)
                 self.values[place] = Setting("", setting.key, setting.text)
             elif not (setting.sign or exists or takes_any):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rltf_verl.config import ConfigError
-from rltf_verl.redaction import Secrets, looks_secret, secrets_here
+from rltf_verl.redaction import URL_LOGIN, Secrets, looks_secret, secrets_here
 from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
 
 MODULE = "verl.trainer.main_ppo"
@@ -173,7 +173,7 @@ def script_of(adopted: Adopted, source: str, folder: str = "") -> str:
         source: what was adopted.
         folder: where its paths start; empty for the folder of the caller.
     """
-    launch, exports = adopted.launch, adopted.launch.exports
+    launch = adopted.launch
     words = [_word(word, launch) for word in adopted.overrides]
     groups = [word for word in words if _is_group(word)]
     first = [line for line in adopted.notes if line.startswith(REFUSED)]
@@ -189,10 +189,7 @@ def script_of(adopted: Adopted, source: str, folder: str = "") -> str:
             *_comments("Set by rltf, where you leave verl's default", adopted.presets, secrets),
             *([f"cd {shlex.quote(folder)} || exit"] if folder else []),
             *(f"unset {name}" for name in launch.unset),
-            *(
-                f"export {name}={_shell(name, word, launch, {name})}"
-                for name, word in exports.items()
-            ),
+            *(_export(name, launch.exports) for name in launch.exports),
             f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {' '.join(groups)} \\",
             *(f"    {word} \\" for word in words if not _is_group(word)),
             '    "$@"',
@@ -202,16 +199,17 @@ def script_of(adopted: Adopted, source: str, folder: str = "") -> str:
 
 def secrets_of(launch: Launch, overrides: Iterable[str] = ()) -> Secrets:
     """Values of a run that no text about it may hold."""
-    words = [override.partition("=") for override in (*launch.overrides, *overrides)]
-    texts = [text for key, _, text in words if looks_secret(_name(key), text)]
-    exported = [w.text for name, w in launch.exports.items() if looks_secret(name, w.text)]
-    return secrets_here([*texts, *exported])
+    words = (override.partition("=") for override in (*launch.overrides, *overrides))
+    values = [(_name(key), text) for key, _, text in words]
+    values += [(name, word.text) for name, word in launch.exports.items()]
+    texts = [text for name, text in values if looks_secret(name, text)]
+    return secrets_here([*texts, *(login for text in texts for login in URL_LOGIN.findall(text))])
 
 
 def _name(key: str) -> str:
     """The last part of a key, if it may name a secret: verl's own keys do not."""
     last = key.rpartition(".")[2]
-    return last if key[:1] in "+~" or last.isupper() or last == key else ""
+    return last if key[:1] in ("+", "~") or last.isupper() or last == key else ""
 
 
 def _word(override: str, launch: Launch) -> str:
@@ -220,21 +218,31 @@ def _word(override: str, launch: Launch) -> str:
     shell = launch.overrides.get(override, "")
     has_key = shell.startswith(f"{key}=")  # else a variable is in the key
     word = Word(text, shell.removeprefix(f"{key}=")) if has_key else literal(text)
-    value = _shell(_name(key), word, launch)
+    last = key.rpartition(".")[2]
+    variable = last if last.isupper() else re.sub(r"\W", "_", key.lstrip("+~")).upper()
+    value = _shell(_name(key), word, variable, launch.exports)
     return f"{shlex.quote(key)}={value}" if value.startswith('"') else shlex.quote(override)
 
 
-def _shell(name: str, word: Word, launch: Launch, own: Iterable[str] = ()) -> str:
-    """A value as bash reads it: with the variables that another machine may set otherwise, and a
-    variable in the place of a secret.
+def _export(name: str, exports: Mapping[str, Word]) -> str:
+    others = {other: word for other, word in exports.items() if other != name}
+    return f"export {name}={_shell(name, exports[name], name, others)}"
+
+
+def _shell(name: str, word: Word, variable: str, exports: Mapping[str, Word]) -> str:
+    """A value as bash reads it.
+
+    Args:
+        name: what may show that the value is a secret.
+        word: the value.
+        variable: where the printed script takes a secret from.
+        exports: what the printed script sets; such variables are written out.
     """
     shell = word.shell
-    # a variable that the printed script sets would have another value there
-    if {*re.findall(r"\$\{(\w+)", shell)} & (launch.exports.keys() - own):
+    if exports.keys() & re.findall(r"\$\{(\w+)", shell):
         shell = literal(word.text).shell
-    text = re.sub(r"\\(.)", r"\1", re.sub(r"\$\{\w+\}", "", shell))
-    if looks_secret(name, text):
-        variable = re.sub(r"\W", "_", name or "SECRET").upper()
+    without_variables = re.sub(r"\$\{\w+\}", "", shell)
+    if looks_secret(name, re.sub(r"\\(.)", r"\1", without_variables)):
         return f'"${{{variable}:?set it, no secret is printed}}"'
     return shlex.quote(word.text) if shell == literal(word.text).shell else f'"{shell}"'
 

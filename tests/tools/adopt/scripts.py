@@ -59,7 +59,7 @@ set -xeuo pipefail
 DEVICE=${DEVICE:-$(ls /no/device 2>/dev/null && echo npu || echo gpu)}
 INFER_BACKEND=${INFER_BACKEND:-vllm}
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen3-8B}
-export CUDA_DEVICE_MAX_CONNECTIONS=1 WANDB_API_KEY=abc
+export CUDA_DEVICE_MAX_CONNECTIONS=1
 name=qwen3_${INFER_BACKEND}_$(echo today)
 EXTRA=()
 case "${DEVICE}" in

@@ -84,9 +84,9 @@ SECRETS = {
     "WANDB_API_KEY=VALUE ": "WANDB_API_KEY",
     "env WANDB_API_KEY=VALUE ": "WANDB_API_KEY",
     f"MAIN {RUNTIME_ENV}.env_vars.WANDB_API_KEY=VALUE": "WANDB_API_KEY",
-    f"MAIN '{RUNTIME_ENV}={{env_vars:{{HF_TOKEN:VALUE}}}}'": "RUNTIME_ENV",
+    f"MAIN '{RUNTIME_ENV}={{env_vars:{{HF_TOKEN:VALUE}}}}'": "RAY_KWARGS_RAY_INIT_RUNTIME_ENV",
     "MAIN WANDB_API_KEY=VALUE": "",
-    "MAIN data.train_files=https://me:VALUE@h/train.parquet": "SECRET",
+    "MAIN data.train_files=https://me:VALUE@h/train.parquet": "DATA_TRAIN_FILES",
 }
 """Part of a script with a secret -> the variable in its place; none where it is dropped."""
 
