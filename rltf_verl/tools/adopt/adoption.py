@@ -80,7 +80,7 @@ def adopt(
     settings.drop_unknown()
     theirs = composed(STOCK, settings.overrides)
     _refuse_another_run(theirs)
-    extra = parsed(added)
+    extra = parsed([*filter(_is_ours, launch.overrides), *added])
     env = _environment(theirs, notes)
     settings.groups = [*_groups(extra, method, env, feedback), *settings.groups]
     _choose_class(settings, env, extra)
@@ -96,12 +96,13 @@ def adopt(
         config, checked = checked_config(settings, extra), [*checked, "prompt lengths"]
     groups = [word for word in (*settings.groups, *extra.groups) if word not in hardware]
     known = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
+    chosen = tuple(f"{sign}{setting.key}=" for setting in extra.values for sign in ("", "+"))
     usual = differences(theirs, composed("rltf", groups))
     presets = [s for s in differences(theirs, config) if s in usual and s.key not in known]
     return Adopted(
         launch,
         settings.with_others(extra),
-        [line for key, line in settings.changes.items() if extra.get(key.lstrip("+")) is None],
+        [line for line in settings.changes.values() if not line.startswith(chosen)],
         [*notes, *logger_notes(config)],
         [
             *(str(setting) for setting in presets if not setting.key.startswith("rltf")),
@@ -117,7 +118,7 @@ def settings_of(launch: Launch) -> Settings:
     Raises:
         ConfigError: its config cannot be read.
     """
-    own = parsed(list(launch.overrides))
+    own = parsed([word for word in launch.overrides if not _is_ours(word)])
     if launch.package == VERL and launch.config_name == STOCK and not launch.folder:
         return own
     config, engine = own_config(launch.config_name, launch.package, launch.folder)
@@ -127,6 +128,11 @@ def settings_of(launch: Launch) -> Settings:
         stock = composed(STOCK, [g for g in own.groups if g.startswith("model_engine=")])
         own.values = [*differences(stock, config), *own.values]
     return own
+
+
+def _is_ours(word: str) -> bool:
+    """Whether the word was added to the launch for RLTF, as in `bash run.sh rltf/hardware=cpu`."""
+    return word.lstrip("+~").startswith(("rltf/", "rltf."))
 
 
 def _groups(extra: Settings, method: str, env: MadeFor, feedback: str | None) -> list[str]:

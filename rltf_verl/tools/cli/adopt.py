@@ -52,6 +52,7 @@ def _script(words: list[str], method: str, feedback: str | None, out: Path | Non
     from rltf_verl.config import ConfigError
     from rltf_verl.tools.adopt.adoption import adopt as adopted
     from rltf_verl.tools.adopt.command import (
+        LONGEST,
         environment_of_calling_script,
         of_script,
         of_words,
@@ -68,6 +69,6 @@ def _script(words: list[str], method: str, feedback: str | None, out: Path | Non
     try:
         run = adopted(launch, method, feedback, added)
     except ConfigError as error:
-        raise ConfigError(secrets_of(launch, added).clean(str(error))) from None
+        raise ConfigError(secrets_of(launch, added).quote(str(error), LONGEST)) from None
     folder = here if out is not None and str(out.resolve().parent) != here else ""
     return script_of(run, str(path) if is_script else "your command", folder)

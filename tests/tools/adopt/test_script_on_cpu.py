@@ -67,8 +67,8 @@ ODD_LINES = (
 ODD = st.sampled_from((
     *"*?#~{}!;|&<>()'\"$`[]\\\n\t\r\x01\x7f\xa0", "\\\n", "{a,b}", "[x]", "~/a", "`id`", "$(id)",
     "$((1+1))", "$'a'", '$"a"', '"$*"', "$$", "$1", "$PWD", "$\\\nA", "$UNSET", "${A:=x}",
-    "${A:+x}", "${A%x}", "${A[0]}", "${#A}", "${!A}", "${A:-~}", "${A:-'q'}", "\\$A", "\nexec ", "\nenv ",
-    *(f"\n{line}\n" for line in ODD_LINES),
+    "${A:+x}", "${A%x}", "${A[0]}", "${#A}", "${!A}", "${A:-~}", "${A:-'q'}", "\\$A",
+    "\nexec ", "\nenv ", *(f"\n{line}\n" for line in ODD_LINES),
 ))  # fmt: skip
 START = "A=1 B='x y'\n"
 
