@@ -1,4 +1,4 @@
-"""Hydra overrides as data, and verl's configs as overrides of verl's own."""
+"""Hydra overrides as data, and a config of verl as overrides of verl's default one."""
 
 from __future__ import annotations
 

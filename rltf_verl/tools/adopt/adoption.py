@@ -95,10 +95,10 @@ def adopt(
     if make_room(settings, theirs, extra, config, notes):
         config, checked = checked_config(settings, extra), [*checked, "prompt lengths"]
     groups = [word for word in (*settings.groups, *extra.groups) if word not in hardware]
-    known = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
+    set_keys = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
     chosen = tuple(f"{sign}{setting.key}=" for setting in extra.values for sign in ("", "+"))
     usual = differences(theirs, composed("rltf", groups))
-    presets = [s for s in differences(theirs, config) if s in usual and s.key not in known]
+    presets = [s for s in differences(theirs, config) if s in usual and s.key not in set_keys]
     return Adopted(
         launch,
         settings.with_others(extra),
@@ -118,16 +118,16 @@ def settings_of(launch: Launch) -> Settings:
     Raises:
         ConfigError: its config cannot be read.
     """
-    own = parsed([word for word in launch.overrides if not _is_ours(word)])
+    settings = parsed([word for word in launch.overrides if not _is_ours(word)])
     if launch.package == VERL and launch.config_name == STOCK and not launch.folder:
-        return own
+        return settings
     config, engine = own_config(launch.config_name, launch.package, launch.folder)
-    if engine != "dp" and not any(word.startswith("model_engine=") for word in own.groups):
-        own.groups.append(f"model_engine={engine}")
+    if engine != "dp" and not any(word.startswith("model_engine=") for word in settings.groups):
+        settings.groups.append(f"model_engine={engine}")
     if launch.module in MAINS:  # another main's config has keys for that main
-        stock = composed(STOCK, [g for g in own.groups if g.startswith("model_engine=")])
-        own.values = [*differences(stock, config), *own.values]
-    return own
+        stock = composed(STOCK, [g for g in settings.groups if g.startswith("model_engine=")])
+        settings.values = [*differences(stock, config), *settings.values]
+    return settings
 
 
 def _is_ours(word: str) -> bool:

@@ -84,7 +84,7 @@ def scripts(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(scripts())
 def test_the_words_are_those_of_bash_or_the_script_is_refused(text: str) -> None:
     with tempfile.TemporaryDirectory() as name:
