@@ -43,6 +43,7 @@ FLOORS = (
     "tools.report",
     "tools.export",
     "tools.plan",
+    "tools.adopt",
     "tools.evaluate",
     "tools.cli",
 )
@@ -60,6 +61,7 @@ THIRD_PARTY = {
     "tools.report": {"rich", "numpy", "matplotlib", "pyarrow"},
     "tools.export": {"torch", "peft", "transformers"},
     "tools.plan": {"omegaconf"},
+    "tools.adopt": {"omegaconf"},
     "tools.evaluate": {"omegaconf", "yaml"},
     "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},

@@ -1,16 +1,12 @@
-"""Secrets in text: found in every encoding, never in innocent text."""
+"""Secrets are cut out of text, innocent text stays."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import codecs
-import html
 import json
 import logging
 import sys
 import traceback
-import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -20,75 +16,20 @@ from hypothesis import strategies as st
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
 from rltf_verl.jsonl import append_line, read_lines
 from rltf_verl.kinds import plain, shown
-from rltf_verl.redaction import WITHHELD, CleanLog, Secrets, secrets_here
+from rltf_verl.redaction import CleanLog, Secrets, looks_secret, secrets_here
 from rltf_verl.types import Feedback
 
 KEY = "sk-Live_9aZ7+qX/42mNbVcRtYuIoP"
 
 
-def b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-def each(form: str, text: str = KEY) -> str:
-    return "".join(form.format(ord(c)) for c in text)
-
-
-FORMS = {
-    "upper": KEY.upper(),
-    "percent": each("%{:02x}"),
-    "percent twice": each("%25{:02X}"),
-    "percent three times": each("%2525{:02X}"),
-    "quoted": urllib.parse.quote(KEY, safe=""),
-    "half percent": "".join(f"%{ord(c):02x}" if i % 2 else c for i, c in enumerate(KEY)),
-    "base64": b64(KEY),
-    "base64, second": b64(f"x{KEY}yz"),
-    "base64, third": b64(f"xy{KEY}"),
-    "basic auth": b64(f"user:{KEY}"),
-    "base64 for URLs": base64.urlsafe_b64encode(KEY.encode()).decode(),
-    "base64 in lines": "\n".join(b64(KEY)[i : i + 9] for i in range(0, 60, 9)),
-    "base64 twice": b64(b64(f"a{KEY}")),
-    "base64, percent": urllib.parse.quote(b64(KEY), safe=""),
-    "base64 backwards": b64(KEY)[::-1],
-    "base32": base64.b32encode(f"abc{KEY}".encode()).decode(),
-    "hex": KEY.encode().hex(),
-    "hex with spaces": KEY.encode().hex(" ").upper(),
-    "0x": each("0x{:02x}, "),
-    "\\x": each("\\x{:02x}"),
-    "JSON": each("\\u{:04x}"),
-    "JSON twice": json.dumps(each("\\u{:04X}")),
-    "HTML": each("&#{};"),
-    "HTML, hex": each("&#x{:04x};"),
-    "HTML twice": html.escape(each("&#{};")),
-    "octal": each("\\{:03o}"),
-    "quoted-printable": each("={:02X}"),
-    "codes": each("{}, "),
-    "backwards": KEY[::-1],
-    "rot13": codecs.encode(KEY, "rot13"),
-    "zero width": "\u200b".join(KEY),
-    "lines": "\r\n".join(KEY),
-    "wide": "".join(chr(ord(c) + 0xFEE0) for c in KEY),
-    "UTF-16": KEY.encode("utf-16-le").decode("latin1"),
-    "its beginning": KEY[:20],
-    "its end": KEY[10:],
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("around", ["{}", "Incorrect API key: {}.", "x" * 997 + "{}" + "y" * 501])
-def test_it_is_found_however_it_is_written(form: str, around: str) -> None:
-    secrets, text = Secrets([KEY]), around.format(FORMS[form])
-    assert secrets.found_in(text)
-    clean = secrets.clean(text)
-    assert not secrets.found_in(clean)
-    assert FORMS[form].strip(", ") not in clean
-    assert not secrets.found_in(secrets.quote(text))
-
-
-def test_where_it_stands_as_it_is_the_rest_of_the_text_stays() -> None:
-    secrets = Secrets([KEY, "another-Secret-77"])
-    assert secrets.clean(f"a {KEY} b {KEY.lower()} c another-Secret-77") == "a *** b *** c ***"
-    assert secrets.clean(f"a {b64(KEY)} b") == WITHHELD
+@pytest.mark.parametrize("text", ["{}", "Incorrect API key: {}.", "x{}y", '{{"k": "{}"}}'])
+def test_a_secret_is_cut_out_and_the_rest_stays(text: str) -> None:
+    secrets = Secrets([KEY, 'other"Secret-77'])
+    assert secrets.clean(text.format(KEY)) == text.format("***")
+    assert secrets.clean(text.format(KEY.lower())) == text.format("***")
+    assert secrets.clean(json.dumps(text.format('other"Secret-77'))) == json.dumps(
+        text.format("***")
+    )
     assert repr(secrets) == "Secrets(…)"
 
 
@@ -145,25 +86,17 @@ class Own:
             raise RuntimeError(f"no answer with {self.text}") from error
 
 
-@pytest.mark.parametrize("form", ["percent", "base64", "JSON", "backwards"])
-async def test_nothing_of_an_own_provider_tells_a_secret_of_the_environment(
-    form: str, monkeypatch
-) -> None:
+async def test_no_text_of_an_own_provider_has_a_secret_of_the_environment(monkeypatch) -> None:
     monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
-    for text in (KEY, FORMS[form]):
-        with pytest.raises(FeedbackUnavailable) as info:
-            await ask(Own(text, raises=True), None)  # type: ignore[arg-type]
-        shown = "".join(traceback.format_exception(info.value))
-        assert not secrets_here().found_in(shown + repr(info.value) + info.value.cause)
-        assert info.value.__context__ is None
+    with pytest.raises(FeedbackUnavailable) as info:
+        await ask(Own(KEY, raises=True), None)  # type: ignore[arg-type]
+    shown = "".join(traceback.format_exception(info.value))
+    assert KEY not in shown + repr(info.value) + info.value.cause
+    assert info.value.__context__ is None
     assert (await ask(Own(f"use {KEY}", raises=False), None)).text == "use ***"  # type: ignore[arg-type]
-    with pytest.raises(FeedbackUnavailable, match="quotes a secret of this process"):
-        await ask(Own(FORMS[form], raises=False), None)  # type: ignore[arg-type]
     with pytest.raises(FeedbackUnavailable) as info:
         await ask(Own("harmless", raises=True), None)  # type: ignore[arg-type]
-    assert isinstance(info.value.__cause__, RuntimeError), (
-        "what tells no secret stays, for whoever mends it"
-    )
+    assert isinstance(info.value.__cause__, RuntimeError)
 
 
 @pytest.mark.parametrize("error", [SystemExit(2), RecursionError(), asyncio.CancelledError()])
@@ -205,18 +138,18 @@ async def test_a_provider_that_returns_none_has_no_feedback() -> None:
 def test_no_line_of_a_log_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
     path = tmp_path / "log.jsonl"
-    append_line(
-        path,
-        {
-            "turns": [{"error": f"bad {KEY}", "n": 1}, {"error": FORMS["hex"]}],
-            "good": "x",
-            KEY: None,
-        },
-    )
-    assert not secrets_here().found_in(path.read_text("utf-8"))
-    assert read_lines(path) == [
-        {"turns": [{"error": "bad ***", "n": 1}, {"error": WITHHELD}], "good": "x", "***": None}
-    ]
+    append_line(path, {"turns": [{"error": f"bad {KEY}", "n": 1}], "good": "x", KEY: None})
+    (record,) = read_lines(path)
+    assert record == {"turns": [{"error": "bad ***", "n": 1}], "good": "x", "***": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("WANDB_API_KEY", "x"), ("DB_PASS", "1"), ("X", "http://me:word@h"), ("X", "{HF_TOKEN: x}")],
+)
+def test_a_name_or_a_value_shows_a_secret(name: str, value: str) -> None:
+    assert looks_secret(name, value)
+    assert not looks_secret("TOKENIZERS_PARALLELISM", "Qwen/Qwen2.5-7B-Instruct")
 
 
 def test_a_librarys_log_is_clean() -> None:

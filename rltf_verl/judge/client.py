@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from rltf_verl.judge.body import BodyError, read_body
 from rltf_verl.judge.settings import Endpoint
 from rltf_verl.judge.wire import Reply, ScoredReply
-from rltf_verl.redaction import WITHHELD, Secrets, clean_log, secrets_here
+from rltf_verl.redaction import Secrets, clean_log, secrets_here
 
 TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply", "empty")
 """Kinds of faults that another try may not meet; `refused` it will."""
@@ -233,8 +233,6 @@ def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None
             "empty", f"the reply has no text (finish_reason {secrets.quote(str(finish), 40)})"
         )
     content = secrets.clean(content[:LONGEST_REPLY])
-    if content == WITHHELD:
-        raise Fault("bad_reply", "the reply quotes a secret, such as the API key")
     reply = (content, finish != "length", tokens[0], tokens[1])
     if data.get("prompt_logprobs"):
         return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"], secrets))

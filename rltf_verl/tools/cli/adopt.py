@@ -1,4 +1,4 @@
-"""`rltf adopt`: from a launch script of verl to the same run with text feedback."""
+"""`rltf adopt`: from a launch of verl to the same run with text feedback."""
 
 from __future__ import annotations
 
@@ -8,47 +8,67 @@ from typing import Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import quiet, words_as_text
+from rltf_verl.tools.cli.common import quiet
+
+BEFORE_WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""Settings of the command: options after the first word belong to the launch."""
 
 
 def adopt(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="run.sh [KEY=VALUE]... | -- COMMAND",
-            help="A launch script and further overrides, or the command itself behind `--`.",
+            metavar="run.sh [KEY=VALUE]... | python3 -m verl.trainer.main_ppo ...",
+            help="A launch script and further overrides, or the launch itself.",
         ),
     ],
     method: Annotated[str, typer.Option(help="rltf/method, see `rltf presets`.")] = "sd",
     feedback: Annotated[
         str | None, typer.Option(help="rltf/feedback; what comes with the method if not given.")
     ] = None,
-    var: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="Value of a variable that the script gets from a program."
-        ),
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="New file for the script; else stdout.")
     ] = None,
 ) -> None:
-    """Print the command that adds text feedback to your verl run, and why settings change.
+    """Print your verl run as a script that adds text feedback, and why settings change.
 
-    The script is read, not run: assignments, arrays, if and case are followed, with the variables
-    of this shell. What it prints is a script: `rltf adopt run.sh > run_rltf.sh`.
+    Bash reads your script: write `${RUN:-}` before `python3 -m` in it, then
+    RUN="rltf adopt -o run_rltf.sh" bash run.sh
+
+    A script of assignments and one command can be read without running it: rltf adopt run.sh
     """
+    if out is not None and out.exists():
+        raise ValueError(f"{out}: exists; delete it or name another file")
     with quiet():
-        typer.echo(_script(words, method, feedback, words_as_text(var or [])))
+        text = _script(words, method, feedback, out)
+    if out is None:
+        typer.echo(text)
+    else:
+        out.write_text(f"{text}\n", "utf-8")
+        typer.echo(f"wrote {out.resolve()}", err=True)
 
 
-def _script(words: list[str], method: str, feedback: str | None, told: dict[str, str]) -> str:
-    from rltf_verl.adapters.adopt.adoption import adopt as adopted
-    from rltf_verl.adapters.adopt.launch import of_command, of_script
-    from rltf_verl.adapters.adopt.script import Command
-    from rltf_verl.adapters.adopt.text import script_of
+def _script(words: list[str], method: str, feedback: str | None, out: Path | None) -> str:
+    from rltf_verl.config import ConfigError
+    from rltf_verl.tools.adopt.adoption import adopt as adopted
+    from rltf_verl.tools.adopt.command import (
+        LONGEST,
+        environment_of_calling_script,
+        of_script,
+        of_words,
+        script_of,
+        secrets_of,
+    )
 
-    path = Path(words[0])
-    if path.suffix == ".sh" or path.is_file():
-        environ = {"PWD": str(Path.cwd()), **os.environ}
-        launch = of_script(path, [], environ, told)
-        return script_of(adopted(launch, method, feedback, words[1:]), str(path))
-    command = of_command(Command(words, {}, "", 1))
-    return script_of(adopted(command, method, feedback), "your command")
+    path, here = Path(words[0]), str(Path.cwd())
+    is_script = path.suffix == ".sh" or path.is_file()
+    if is_script:
+        launch, added = of_script(path, os.environ), words[1:]
+    else:
+        launch, added = of_words(words, environment_of_calling_script(), os.environ), []
+    try:
+        run = adopted(launch, method, feedback, added)
+    except ConfigError as error:
+        raise ConfigError(secrets_of(launch, added).quote(str(error), LONGEST)) from None
+    folder = here if out is not None and str(out.resolve().parent) != here else ""
+    return script_of(run, str(path) if is_script else "your command", folder)

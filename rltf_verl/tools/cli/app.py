@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from rltf_verl.tools.cli.adopt import adopt
+from rltf_verl.tools.cli.adopt import BEFORE_WORDS, adopt
 from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of, quiet
 from rltf_verl.tools.cli.compare import compare
 from rltf_verl.tools.cli.data import data
@@ -82,7 +82,7 @@ app.add_typer(env, name="env")
 app.add_typer(log, name="log")
 app.command("view")(view)
 app.command("eval")(evaluate)
-app.command()(adopt)
+app.command(context_settings=BEFORE_WORDS)(adopt)
 app.command()(results)
 app.command()(compare)
 app.command()(seeds)

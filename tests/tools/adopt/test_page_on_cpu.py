@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.adapters.adopt.launch import of_script
 from rltf_verl.registry import load
 from tests.e2e import runs
 from tests.support.commands import rltf
 from tests.support.plan_runs import pretend
+from tests.tools.adopt.bash import started
 
 PAGE = (runs.ROOT / "docs" / "from_your_grpo_run.md").read_text("utf-8")
 RUN = """set -x
+export CACHE="a b"
 python3 -m verl.trainer.main_ppo \\
     algorithm.adv_estimator=grpo \\
     data.train_files=$DATA data.val_files=$DATA data.train_batch_size=1 \\
     data.max_prompt_length=100 data.max_response_length=20 \\
     actor_rollout_ref.model.path=$MODEL \\
     actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\
-    custom_reward_function.path=reward.py $@
+    custom_reward_function.path=reward.py "$@"
 """
-FORM = "rltf.episode.revise=compact_guide"
 ROW = {
     "data_source": "mine/sums",
     "prompt": [{"role": "user", "content": "012\n101"}],
@@ -49,27 +52,29 @@ def test_the_reward_function_says_what_is_wrong(tmp_path: Path) -> None:
     assert (wrong["score"], wrong["acc"], "'13'" in wrong["feedback"]) == (0.0, False, True)
 
 
-def test_adopt_and_plan_as_the_page_has_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_commands_adopt_and_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    monkeypatch.setenv("DATA", "data.parquet")
-    monkeypatch.setenv("MODEL", str(runs.POLICY))
+    environ = {"HOME": str(tmp_path), "DATA": "data.parquet", "MODEL": str(runs.POLICY)}
     pq.write_table(pa.Table.from_pylist([ROW]), "data.parquet")
     Path("run.sh").write_text(RUN, "utf-8")
     Path("reward.py").write_text(blocks("python")[0], "utf-8")
+    Path("bin").mkdir()
+    program = f'#!/bin/sh\nexec {sys.executable} -m rltf_verl.tools.cli.app "$@"\n'
+    Path("bin/rltf").write_text(program, "utf-8")
+    Path("bin/rltf").chmod(0o755)
     adopt, plan, doctor, run, *look = (block.strip() for block in blocks("bash"))
-    command, _, made = adopt.partition(" > ")
-    result = rltf(*shlex.split(command)[1:])
-    assert result.exit_code == 0, result.output
-    Path(made).write_text(result.stdout, "utf-8")
+    path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(runs.ROOT)}
+    overrides = "rltf/hardware=cpu rltf.episode.quote=none rltf.episode.revise=compact_guide"
+    done = subprocess.run(
+        ["bash", "-ec", f"{adopt} {overrides}"], env=environ | path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
     assert (plan, doctor) == (f'RUN="rltf plan" {run}', f'RUN="rltf doctor" {run}')
-    assert run == f"bash {made}"
-    launch = of_script(Path(made), [], {}, {})
-    words = [*launch.overrides, "rltf/hardware=cpu", "rltf.episode.quote=none", FORM]
+    words, variables = started(tmp_path / run.removeprefix("bash "), environ) or ([], {})
+    assert variables["CACHE"] == "a b"
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
     pretend(monkeypatch, "cpu")
-    planned = rltf("plan", "--config-name=rltf", *words)
+    planned = rltf("plan", *words[2:])
     assert planned.exit_code == 0, planned.output
     assert "Check each step of your calculation." in " ".join(planned.stdout.split())
     for line in "\n".join(look).splitlines():

@@ -48,7 +48,7 @@ python3 -m verl.trainer.main_ppo \
         (
             "algorithm.adv_estimator=grpo dropped: the rltf trainers compute",
             "ppo_micro_batch_size_per_gpu=40 dropped",
-            "algorithm.norm_adv_by_std_in_grpo=false: set by rltf, verl's default is true",
+            "algorithm.norm_adv_by_std_in_grpo=false",
             "data.train_files=/home/u/data/gsm8k/train.parquet: not on this machine",
         ),
     ),
@@ -56,11 +56,11 @@ python3 -m verl.trainer.main_ppo \
         r"""#!/usr/bin/env bash
 # knobs: INFER_BACKEND
 set -xeuo pipefail
-DEVICE=${DEVICE:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)}
+DEVICE=${DEVICE:-$(ls /no/device 2>/dev/null && echo npu || echo gpu)}
 INFER_BACKEND=${INFER_BACKEND:-vllm}
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen3-8B}
-export CUDA_DEVICE_MAX_CONNECTIONS=1 WANDB_API_KEY=abc
-name=qwen3_${INFER_BACKEND}_$(date +%Y%m%d)
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+name=qwen3_${INFER_BACKEND}_$(echo today)
 EXTRA=()
 case "${DEVICE}" in
     gpu | cuda)
@@ -92,10 +92,7 @@ python3 -m verl.trainer.main_ppo \
             "rltf.updates_per_batch=4",
             "actor_rollout_ref.rollout.tensor_model_parallel_size=2",
         ),
-        (
-            "trainer.experiment_name=qwen3_vllm_…: not kept, line 8 runs $(date +%Y%m%d)",
-            "WANDB_API_KEY",
-        ),
+        ("trainer.experiment_name=qwen3_vllm_today_rltf_sd",),
     ),
     "Megatron": Script(
         rf"""export CUDA_DEVICE_MAX_CONNECTIONS=1
@@ -132,7 +129,7 @@ python3 -m verl.trainer.main_ppo {COMMON}    algorithm.adv_estimator=grpo \
     ),
     "several turns and tools": Script(
         rf"""ulimit -n 65535
-PROJECT_DIR="$(pwd)"
+PROJECT_DIR="$(cd / && pwd)"
 function now() {{
     date '+%d-%H-%M'
 }}
@@ -145,9 +142,9 @@ python3 -m verl.trainer.main_ppo {COMMON}    algorithm.adv_estimator=grpo \
 """,
         (),
         (
-            "multi_turn.enable=True dropped: the agent loop rltf plays its own turns",
+            "multi_turn.enable=True dropped: ",
             "multi_turn.max_assistant_turns=2 dropped: ",
-            "multi_turn.tool_config_path=/here/tools.yaml dropped: the agent loop rltf calls no",
+            "multi_turn.tool_config_path=//tools.yaml dropped: ",
         ),
     ),
     "fully asynchronous": Script(
@@ -225,7 +222,7 @@ python3 -m verl.trainer.main_ppo {COMMON}    algorithm.adv_estimator=grpo \
         (
             "reward_model.reward_manager=prime dropped: the environment grades",
             "ulysses_sequence_parallel=2 dropped: verl has no such key",
-            "critic.strategy=fsdp2 dropped: there is no value model",
+            "critic.strategy=fsdp2 dropped: no value model",
         ),
     ),
     "DAPO": Script(
@@ -262,35 +259,10 @@ python3 -m recipe.dapo.main_dapo {COMMON}    algorithm.adv_estimator=grpo \
 }
 
 REFUSED = {
-    "PPO with a critic": (
-        "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm",  # verl's default
-        "algorithm.adv_estimator=gae: this run trains a value model",
-    ),
-    "a reward model": (
-        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo reward_model.enable=True"
-        " actor_rollout_ref.rollout.name=vllm",
-        "reward_model.enable=True: the environment grades",
-    ),
-    "a program decides": (
-        "tp=$(nvidia-smi -L | wc -l)\npython3 -m verl.trainer.main_ppo trainer.n_gpus_per_node=$tp",
-        "line 1, $(nvidia-smi -L | wc -l), is what a program prints that adopt does not run;"
-        " tell it: --var tp=VALUE",
-    ),
-    "a branch nobody can decide": (
-        "if python -c 'import x'; then\npython3 -m verl.trainer.main_ppo a=1\nfi",
-        "whether line 2 starts the training is known only when it runs",
-    ),
-    "nothing to adopt": ("torchrun sft.py", "no `python -m verl.trainer.main_ppo` in it"),
-    "two trainings": (
-        "python -m verl.trainer.main_ppo\npython -m verl.trainer.main_ppo",
-        "starts trainings in lines 1, 2",
-    ),
-    "a shift by what is not known": (
-        "N=$(wc -l x)\nshift $N\npython -m verl.trainer.main_ppo a=1",
-        "line 2: shift $N: is not known",
-    ),
-    "an open quote": ("python -m verl.trainer.main_ppo 'a", "line 1: a quote ' is not closed"),
-    "no override": ("python -m verl.trainer.main_ppo a=[1", "a=[1: Hydra cannot read it"),
-    "an open block": ("if true; then\npython -m verl.trainer.main_ppo", "the end where fi"),
+    "algorithm.adv_estimator=gae: this run trains a value model": "",  # verl's default
+    "reward_model.enable=True: the environment grades": "algorithm.adv_estimator=grpo"
+    " reward_model.enable=True",
+    "a=[1: Hydra cannot read it": "a=[1",
+    "-x: remove it": "-x",
 }
-"""Scripts that cannot be adopted, and what is said."""
+"""Start of a refusal -> words of a launch that cannot be adopted."""

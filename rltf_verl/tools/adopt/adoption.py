@@ -2,51 +2,52 @@
 
 What cannot stay is what the start-up checks refuse or warn of: their words are the reasons. The
 result has composed and passed those of them that need no device; where the run's files are here,
-its rows and the lengths of its prompts too.
+also those of its rows and of the lengths of its prompts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo.utils import need_critic
 
-from rltf_verl.adapters.adopt.checking import (
-    TO_OURS,
-    checked_config,
-    rows_are_here,
-    say_what_a_logger_needs,
-    say_who_grades,
-)
-from rltf_verl.adapters.adopt.launch import MAINS, Launch
-from rltf_verl.adapters.adopt.settings import (
-    ACTOR,
-    ROLLOUT,
+from rltf_verl.adapters.plan.overrides import (
     STOCK,
+    VERL,
     Setting,
     Settings,
     composed,
     differences,
-    differing,
+    has_value_model,
+    own_config,
     parsed,
-    settings_of,
     text_of,
-    without_unknown,
 )
-from rltf_verl.adapters.adopt.sizes import make_room, settle
 from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
-from rltf_verl.adapters.startup.verl_settings import USELESS
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, MadeFor, made_for
 from rltf_verl.data.schema import environments_of, files_of
+from rltf_verl.tools.adopt.checked import (
+    ACTOR,
+    ROLLOUT,
+    checked_config,
+    grading_notes,
+    logger_notes,
+    make_room,
+    rows_exist,
+    settle,
+)
+from rltf_verl.tools.adopt.command import MAINS, Adopted, Launch
 
-ENV, HARDWARE = "rltf/env", "rltf/hardware"
-"""Groups of ours."""
-
-ANOTHER_RUN = ("reward_model.enable", "reward.reward_model.enable", "distillation.enabled")
+ENV, HARDWARE = "rltf/env", "rltf/hardware="
+OWN_GROUP = f"{ENV}={OWN}"
+GRADES = "the environment grades; for a model that grades use rltf/env=writing"
+ANOTHER_RUN = {
+    "reward_model.enable": GRADES,
+    "reward.reward_model.enable": GRADES,
+    "distillation.enabled": "verl's teacher distillation does not know our rows",
+}
 """Settings without which the run would learn something else: refused, not dropped."""
 
 FOLDERS = (
@@ -54,22 +55,8 @@ FOLDERS = (
     "trainer.rollout_data_dir",
     "trainer.validation_data_dir",
 )
-NUM_ROUNDS = 10
-"""Of `rltf.refill_rounds` where the run filters groups without a limit."""
-
-
-@dataclass(frozen=True)
-class Adopted:
-    """The RLTF run."""
-
-    launch: Launch
-    overrides: list[str]
-    changes: list[str]
-    """One line per setting that changed or was dropped, and why."""
-    notes: list[str]
-    """What was not read or not checked, and what decides what the run learns from."""
-    checked: list[str]
-    """What the checks before a start were asked of."""
+REFILL_ROUNDS = 10
+"""`rltf.refill_rounds` where the run filters groups without a limit."""
 
 
 def adopt(
@@ -87,36 +74,65 @@ def adopt(
         ConfigError: it cannot be adopted; names key, value and fix.
     """
     settings = settings_of(launch)
-    known, notes = [setting.key for setting in settings.values], list(launch.notes)
+    keys, notes = [setting.key for setting in settings.values], list(launch.notes)
     if launch.module not in MAINS:
         _from_async_main(settings)
-    without_unknown(settings)
+    settings.drop_unknown()
     theirs = composed(STOCK, settings.overrides)
     _refuse_another_run(theirs)
-    extra = parsed(added)
+    extra = parsed([*filter(_is_ours, launch.overrides), *added])
     env = _environment(theirs, notes)
     settings.groups = [*_groups(extra, method, env, feedback), *settings.groups]
     _choose_class(settings, env, extra)
-    _fit_hardware(settings, extra)
+    hardware = [word for word in extra.groups if word.startswith(HARDWARE)]
+    _leave_to_hardware(settings, hardware, extra)
     _translate(settings, theirs)
-    _name(settings, theirs, method)
+    _rename(settings, theirs, method)
     settle(settings, theirs, extra)
     config = checked_config(settings, extra)
-    say_who_grades(config, notes)
-    checked = ["settings", *(["rows"] if rows_are_here(config) else [])]
+    notes += grading_notes(config)
+    checked = ["settings", *(["rows"] if rows_exist(config) else [])]
     if make_room(settings, theirs, extra, config, notes):
         config, checked = checked_config(settings, extra), [*checked, "prompt lengths"]
-    say_what_a_logger_needs(config, notes)
-    changes = [
-        *(line for line in settings.changes if not _of_the_user(line, extra)),
-        *differences(theirs, config, known + [s.key for s in settings.values]),
-    ]
-    return Adopted(launch, settings.with_others(extra), changes, notes, checked)
+    groups = [word for word in (*settings.groups, *extra.groups) if word not in hardware]
+    set_keys = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
+    chosen = tuple(f"{sign}{setting.key}=" for setting in extra.values for sign in ("", "+"))
+    usual = differences(theirs, composed("rltf", groups))
+    presets = [s for s in differences(theirs, config) if s in usual and s.key not in set_keys]
+    return Adopted(
+        launch,
+        settings.with_others(extra),
+        [line for line in settings.changes.values() if not line.startswith(chosen)],
+        [*notes, *logger_notes(config)],
+        [
+            *(str(setting) for setting in presets if not setting.key.startswith("rltf")),
+            *(f"all settings of {word}" for word in hardware),
+        ],
+        checked,
+    )
 
 
-def _of_the_user(line: str, extra: Settings) -> bool:
-    """Whether a change is of a setting that the user has chosen."""
-    return any(line.startswith((f"{s.key}=", f"+{s.key}=")) for s in extra.values)
+def settings_of(launch: Launch) -> Settings:
+    """All settings of a run as overrides of verl's own config, those of its config file first.
+
+    Raises:
+        ConfigError: its config cannot be read.
+    """
+    settings = parsed([word for word in launch.overrides if not _is_ours(word)])
+    if launch.package == VERL and launch.config_name == STOCK and not launch.folder:
+        return settings
+    config, engine = own_config(launch.config_name, launch.package, launch.folder)
+    if engine != "dp" and not any(word.startswith("model_engine=") for word in settings.groups):
+        settings.groups.append(f"model_engine={engine}")
+    if launch.module in MAINS:  # another main's config has keys for that main
+        stock = composed(STOCK, [g for g in settings.groups if g.startswith("model_engine=")])
+        settings.values = [*differences(stock, config), *settings.values]
+    return settings
+
+
+def _is_ours(word: str) -> bool:
+    """Whether the word was added to the launch for RLTF, as in `bash run.sh rltf/hardware=cpu`."""
+    return word.lstrip("+~").startswith(("rltf/", "rltf."))
 
 
 def _groups(extra: Settings, method: str, env: MadeFor, feedback: str | None) -> list[str]:
@@ -130,14 +146,15 @@ def _choose_class(settings: Settings, env: MadeFor, extra: Settings) -> None:
     """Name the class that made the rows, with its options, unless the user names another.
 
     Raises:
-        ConfigError: the rows do not say where it is, and neither does the user.
+        ConfigError: neither the rows nor the user say where it is.
     """
-    if env.group != OWN or _group(extra, ENV) not in (None, OWN) or extra.get("rltf.env.name"):
+    others = [word for word in extra.groups if word.startswith(f"{ENV}=") and word != OWN_GROUP]
+    if env.group != OWN or others or extra.get("rltf.env.name"):
         return
     if not env.own:
         raise ConfigError(
-            f"rltf/env={OWN}: the rows are of the environment {env.spec}, which is none of this"
-            " package, and do not say where its class is; add rltf.env.name=./FILE.py:CLASS"
+            f"{OWN_GROUP}: the environment {env.spec} of the rows is not built in, and the rows"
+            " do not say where its class is; add rltf.env.name=./FILE.py:CLASS"
         )
     settings.values.append(Setting("", "rltf.env.name", env.spec))
     settings.values += [
@@ -145,70 +162,52 @@ def _choose_class(settings: Settings, env: MadeFor, extra: Settings) -> None:
     ]
 
 
-def _fit_hardware(settings: Settings, extra: Settings) -> None:
-    """Leave to a hardware group that the user chose what it sets."""
-    chosen = [word for word in extra.groups if word.partition("=")[0] == HARDWARE]
-    if not chosen:
-        return
-    usual, fit = composed("rltf", []), composed("rltf", chosen)
-    for key in differing(usual, fit):
-        if extra.get(key) is None:
-            settings.drop([key], f"{chosen[-1]} sets it")
-
-
-def _group(settings: Settings, name: str) -> str | None:
-    """What was chosen of a group."""
-    found = [word.partition("=")[2] for word in settings.groups if word.startswith(f"{name}=")]
-    return found[-1] if found else None
+def _leave_to_hardware(settings: Settings, hardware: Sequence[str], extra: Settings) -> None:
+    """Drop what a hardware preset of the user's choice sets."""
+    preset = differences(composed("rltf", []), composed("rltf", hardware)) if hardware else []
+    keys = [setting.key for setting in preset if extra.get(setting.key) is None]
+    settings.drop(keys, f"{' '.join(hardware)} sets it")
 
 
 def _from_async_main(settings: Settings) -> None:
     """verl's other mains have their own keys for what `main_ppo` has in its mode
     `separate_async`.
     """
-    moved = {
-        "rollout.nnodes": f"{ROLLOUT}.nnodes",
-        "rollout.n_gpus_per_node": f"{ROLLOUT}.n_gpus_per_node",
-    }
-    for old, new in moved.items():
-        setting = settings.get(old)
-        settings.drop([old], f"main_ppo's key is {new}")
-        settings.values.append(Setting("", new, setting.text if setting else "1"))
+    for name in ("nnodes", "n_gpus_per_node"):
+        setting = settings.get(f"rollout.{name}")
+        settings.drop([f"rollout.{name}"], f"main_ppo's key is {ROLLOUT}.{name}")
+        settings.values.append(Setting("", f"{ROLLOUT}.{name}", setting or "1"))
     trigger = settings.get("async_training.trigger_parameter_sync_step")
     require = settings.get("async_training.require_batches")
     size = settings.get(f"{ACTOR}.ppo_mini_batch_size")
     batch = settings.get("data.train_batch_size")
-    num_problems = int(size.text) if size else 256
-    if trigger:
-        syncs = int(trigger.text) * (int(require.text) if require else 1)
-    else:
-        syncs = max(1, int(batch.text) // num_problems) if batch else 1
+    num_problems = int(size or 256)
+    syncs = int(trigger) * int(require or 1) if trigger else int(batch or 0) // num_problems or 1
     settings.values.append(Setting("", "trainer.v1.trainer_mode", "separate_async"))
     settings.change("trainer.v1.separate_async.parameter_sync_step", syncs, "updates between syncs")
     settings.change("data.train_batch_size", syncs * num_problems, "the problems of these updates")
     settings.change(f"{ROLLOUT}.checkpoint_engine.backend", "nccl", "reaches the devices that play")
     if size is None:
         settings.change(f"{ACTOR}.ppo_mini_batch_size", num_problems, "verl's default")
-    settings.drop(["data.gen_batch_size"], "trainer.v1 asks for single problems by itself")
+    settings.drop(["data.gen_batch_size"], "trainer.v1 asks for single problems")
     total = settings.get("rollout.total_rollout_steps")
     if total:
-        steps = max(1, int(total.text) // (syncs * num_problems))
-        settings.change("trainer.total_training_steps", steps, f"{total.text} problems in all")
+        steps = max(1, int(total) // (syncs * num_problems))
+        settings.change("trainer.total_training_steps", steps, f"{total} problems in all")
     settings.drop(["async_training", "rollout"], "not a key of main_ppo")
     settings.drop(["actor_rollout_ref.hybrid_engine"], "trainer.v1 sets what it needs")
 
 
 def _refuse_another_run(theirs: DictConfig) -> None:
-    if need_critic(theirs):
+    if has_value_model(theirs):
         raise ConfigError(
             f"algorithm.adv_estimator={theirs.algorithm.adv_estimator}: this run trains a value"
-            " model (critic), which RLTF does not have: it compares the episodes of a problem."
-            f" Start from a GRPO run: algorithm.adv_estimator=grpo {ROLLOUT}.n=8"
+            " model, and RLTF compares the episodes of a problem instead; start from a GRPO run:"
+            f" algorithm.adv_estimator=grpo {ROLLOUT}.n=8"
         )
-    for key in ANOTHER_RUN:
+    for key, why in ANOTHER_RUN.items():
         if OmegaConf.select(theirs, key):
-            why = TO_OURS.sub("", USELESS[key])
-            raise ConfigError(f"{key}=True: {why}. Adopt the run without it")
+            raise ConfigError(f"{key}=True: {why}; adopt the run without it")
 
 
 def _environment(theirs: DictConfig, notes: list[str]) -> MadeFor:
@@ -216,41 +215,37 @@ def _environment(theirs: DictConfig, notes: list[str]) -> MadeFor:
     for key in DATA:
         for path in files_of(OmegaConf.select(theirs, key) or []):
             if not Path(path).is_file():
-                notes.append(f"{key}={path}: not on this machine, its rows were not looked at")
+                notes.append(f"{key}={path}: not on this machine, its rows were not checked")
             elif names := environments_of(path):
                 return made_for(path, min(names))
     return MadeFor("reward_function")
 
 
 def _translate(settings: Settings, theirs: DictConfig) -> None:
-    """Settings that ours have another name for."""
+    """Settings that have another name with us."""
     mode = str(theirs.trainer.v1.trainer_mode)
-    separate = mode == "separate_async"
     if mode != "sync" or settings.get("trainer.v1.trainer_mode"):
         settings.change("trainer.v1.trainer_mode", f"rltf_{mode}", "verl's, with our losses")
-    size, batch = (
-        int(theirs.actor_rollout_ref.actor.ppo_mini_batch_size),
-        int(theirs.data.train_batch_size),
-    )
-    if not separate and batch > size and batch % size == 0:
+    size = int(theirs.actor_rollout_ref.actor.ppo_mini_batch_size)
+    batch = int(theirs.data.train_batch_size)
+    if mode != "separate_async" and batch > size and batch % size == 0:
         settings.drop([f"{ACTOR}.ppo_mini_batch_size"], "see rltf.updates_per_batch")
         why = f"mini-batches of {size} of the {batch} problems"
         settings.change("rltf.updates_per_batch", batch // size, why)
     _refill(settings, theirs, mode)
     if theirs.algorithm.use_kl_in_reward:
-        settings.drop(["algorithm.use_kl_in_reward"], USELESS["algorithm.use_kl_in_reward"])
+        settings.drop(["algorithm.use_kl_in_reward"], f"see {ACTOR}.use_kl_loss")
         settings.change(f"{ACTOR}.use_kl_loss", True, "the KL goes into the loss")
         settings.change(f"{ACTOR}.kl_loss_coef", theirs.algorithm.kl_ctrl.kl_coef, "of kl_ctrl")
     if int(theirs.actor_rollout_ref.rollout.n) < 2:
-        why = "an answer is compared with the others to its problem, so there must be some"
-        settings.change(f"{ROLLOUT}.n", 8, why)
-    graded = [f"{s.key}" for s in settings.values if s.key.startswith(("reward.", "reward_model."))]
+        settings.change(f"{ROLLOUT}.n", 8, "an answer is compared with the others to its problem")
     kept = tuple(f"{block}." for block in REWARD_FUNCTION)
+    grades = [s.key for s in settings.values if s.key.startswith(("reward.", "reward_model."))]
     settings.drop(
-        [key for key in graded if not key.startswith(kept)],
+        [key for key in grades if not key.startswith(kept)],
         "the environment grades, verl's reward workers do not start",
     )
-    settings.drop(["critic"], "there is no value model")
+    settings.drop(["critic"], "no value model is trained")
 
 
 def _refill(settings: Settings, theirs: DictConfig, mode: str) -> None:
@@ -261,18 +256,17 @@ def _refill(settings: Settings, theirs: DictConfig, mode: str) -> None:
     if mode != "sync":
         settings.drop(["algorithm.filter_groups"], f"{key} needs trainer.v1.trainer_mode=rltf_sync")
         return
-    most = int(OmegaConf.select(theirs, "algorithm.filter_groups.max_num_gen_batches") or 0)
+    limit = int(OmegaConf.select(theirs, "algorithm.filter_groups.max_num_gen_batches") or 0)
     settings.drop(["algorithm.filter_groups"], f"see {key}")
-    settings.change(key, most if most > 0 else NUM_ROUNDS, "in the place of filter_groups")
+    settings.change(key, limit if limit > 0 else REFILL_ROUNDS, "in the place of filter_groups")
     settings.drop(["data.gen_batch_size"], "refilling asks for single further problems")
 
 
-def _name(settings: Settings, theirs: DictConfig, method: str) -> None:
-    """A name and folders of its own: the run would go on from the other one's checkpoint."""
+def _rename(settings: Settings, theirs: DictConfig, method: str) -> None:
+    """Another name and other folders: else the run would resume the GRPO run's checkpoint."""
     suffix = f"_rltf_{method.replace('/', '_')}"
-    why = "a run of its own, with checkpoints of its own"
     for key in ("trainer.experiment_name", *FOLDERS):
         setting = settings.get(key)
         value = OmegaConf.select(theirs, key)
-        if setting is not None and value and "${" not in setting.text:
-            settings.change(key, f"{str(value).rstrip('/')}{suffix}", why)
+        if setting is not None and value and "${" not in setting:
+            settings.change(key, f"{str(value).rstrip('/')}{suffix}", "keeps the GRPO run's")

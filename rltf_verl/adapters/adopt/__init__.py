@@ -1,1 +1,0 @@
-"""`rltf adopt`: from a launch script of verl to the same run with text feedback."""

@@ -1,0 +1,1 @@
+"""`rltf adopt`: a launch of verl as the same run with text feedback."""

@@ -1,0 +1,206 @@
+"""An adopted run before the start-up checks: what they refuse is dropped, prompts get room, what
+they cannot see on this machine is noted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.plan.overrides import Settings, composed
+from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.startup.files import (
+    DATA,
+    REWARD_FUNCTION,
+    check_dataset,
+    resolve_files,
+)
+from rltf_verl.adapters.startup.logger import check_loggers
+from rltf_verl.adapters.startup.machine import cpu_combinations
+from rltf_verl.adapters.startup.modes import mode_combinations
+from rltf_verl.adapters.startup.values import too_few_devices
+from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
+from rltf_verl.config import ConfigError
+from rltf_verl.data.schema import files_of
+from rltf_verl.envs.trials import Trials
+from rltf_verl.tools.adopt.command import REFUSED
+
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+STAY = (
+    "data.train_batch_size",
+    "data.max_response_length",
+    f"{ROLLOUT}.val_kwargs.do_sample",
+    f"{ROLLOUT}.val_kwargs.temperature",
+)
+"""Settings that keep verl's default, which is not ours, where the run leaves them to it."""
+
+TOKEN_LIMITS = (
+    f"{ACTOR}.ppo_max_token_len_per_gpu",
+    f"{ROLLOUT}.log_prob_max_token_len_per_gpu",
+    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
+)
+PROMPT = "data.max_prompt_length"
+TOO_LONG = re.compile(r"\w+\.max_prompt_length=\d+: (.*?); set it to at least (\d+) plus [^;]*(.*)")
+
+# The end of a check's message is the fix of a run that stays as it is.
+TO_OURS = re.compile(r"; set it to [^;]*$")
+
+
+def checked_config(settings: Settings, extra: Settings) -> DictConfig:
+    """The composed run, after dropping what the start-up checks refuse or warn of.
+
+    Raises:
+        ConfigError: they refuse something that the run does not set.
+    """
+    while True:
+        config = composed("rltf", [*settings.overrides, *extra.overrides])
+        seen = checkable(config)
+        if not sum(settings.drop([key], why) for key, why in _complaints(seen)):
+            break
+    parts = checks.checked_parts(seen)
+    for key, path in _data_files(seen):
+        if path.is_file():
+            check_dataset(key, str(path), parts.env)
+    return config
+
+
+def _complaints(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Key and reason of what the checks refuse or warn of."""
+    combinations = verl_combinations(config) + mode_combinations(config) + cpu_combinations(config)
+    refusals = [message for holds, message in combinations if not holds]
+    for message in (*refusals, *too_few_devices(config), *ignored_settings(config)):
+        key, _, rest = message.partition("=")
+        value, _, why = rest.partition(": ")
+        yield key, TO_OURS.sub("", why) or value
+
+
+def checkable(config: DictConfig) -> DictConfig:
+    """A copy as the start-up checks see it, without a reward function that is not here."""
+    seen: DictConfig = config.copy()
+    for block in REWARD_FUNCTION:
+        path = OmegaConf.select(seen, f"{block}.path")
+        if path and not _exists(str(path)):
+            OmegaConf.update(seen, f"{block}.path", None)
+    resolve_files(seen)
+    return seen
+
+
+def rows_exist(config: DictConfig) -> bool:
+    """Whether this machine has the files of the data."""
+    paths = [path for _, path in _data_files(config)]
+    return bool(paths) and all(path.is_file() for path in paths)
+
+
+def grading_notes(config: DictConfig) -> Iterator[str]:
+    """Where the grade comes from, and what the feedback is."""
+    env = str(config.rltf.env.name)
+    if env != "reward_function":
+        yield f"rltf.env.name={env}: the environment of the rows grades"
+        return
+    paths = {block: OmegaConf.select(config, f"{block}.path") for block in REWARD_FUNCTION}
+    for block, path in paths.items():
+        if path:
+            yield f"{block}.path={path}: grades, and its `feedback` is the feedback"
+            if not _exists(str(path)):
+                yield f"{block}.path={path}: not on this machine, not checked"
+            return
+    yield (
+        "no custom_reward_function: verl's scorer of the rows' data_source grades, and feedback is"
+        " only that an answer is wrong; return a dict with `feedback`, or use --feedback judge"
+    )
+
+
+def logger_notes(config: DictConfig) -> Iterator[str]:
+    """What `trainer.logger` lacks on this machine."""
+    try:
+        check_loggers(config, here=True)
+    except ConfigError as error:
+        yield f"{REFUSED}: {error}"
+
+
+def settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
+    """Keep the sizes that the run leaves to verl, and make room for the second prompt."""
+    ours = composed("rltf", [*settings.groups, *extra.groups])
+    devices = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
+    for key in (*STAY, *devices):
+        value = OmegaConf.select(theirs, key)
+        if settings.get(key) is None and value != OmegaConf.select(ours, key):
+            settings.change(key, value, "the run's value, verl's default")
+    horizon = extra.get("rltf.episode.horizon")
+    prompt, answer = int(theirs.data.max_prompt_length), int(theirs.data.max_response_length)
+    if int(horizon or ours.rltf.episode.horizon) > 1:
+        if extra.get(PROMPT) is None:
+            why = "the second prompt quotes the question, the first answer and the feedback"
+            settings.change(PROMPT, prompt + answer, why)
+        prompt += answer
+    packs = theirs.actor_rollout_ref.actor.use_dynamic_bsz
+    if settings.get(f"{ACTOR}.use_dynamic_bsz") is None and not packs:
+        settings.drop(
+            [f"{ACTOR}.ppo_micro_batch_size", f"{ACTOR}.ppo_micro_batch_size_per_gpu"],
+            f"rows differ in length, so {ACTOR}.ppo_max_token_len_per_gpu packs them by tokens",
+        )
+    _widen(settings, theirs, prompt + answer)
+
+
+def _widen(settings: Settings, theirs: DictConfig, needed: int) -> None:
+    """Limits of tokens that one row must fit."""
+    ranks = max(
+        int(OmegaConf.select(theirs, f"{ACTOR}.{key}") or 1)
+        for key in ("ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size")
+    )
+    for key in TOKEN_LIMITS:
+        limit = OmegaConf.select(theirs, key)
+        if limit is not None and int(limit) * ranks < needed:
+            why = "a row must fit: data.max_prompt_length + data.max_response_length"
+            settings.change(key, -(-needed // ranks), why)
+
+
+def make_room(
+    settings: Settings, theirs: DictConfig, extra: Settings, config: DictConfig, notes: list[str]
+) -> bool:
+    """Measure the prompts of the first problems where rows and model are here, and raise the limit
+    to the longest prompt plus a whole attempt, if the model reads that much. Returns whether
+    prompts were measured.
+    """
+    path = str(OmegaConf.select(config, "actor_rollout_ref.model.path"))
+    if not Path(path).is_dir():
+        notes.append(f"actor_rollout_ref.model.path={path}: no folder here, prompts not measured")
+        return False
+    if not rows_exist(config):
+        return False
+    seen, answer = checkable(config), int(config.data.max_response_length)
+    parts, trials = checks.parts_of(seen), Trials()
+    messages = list(checks.refused_model(seen, parts, trials))
+    while extra.get(PROMPT) is None and (too_long := _too_long(messages)) is not None:
+        needed = int(too_long[2]) + answer
+        OmegaConf.update(seen, PROMPT, needed)
+        for key in TOKEN_LIMITS:
+            if (limit := OmegaConf.select(seen, key)) is not None:
+                OmegaConf.update(seen, key, max(int(limit), needed + answer))
+        before, messages = messages, list(checks.refused_model(seen, parts, trials))
+        if messages and _too_long(messages) is None:  # the model cannot read that much
+            messages = [*before, *(f"that limit is refused too: {message}" for message in messages)]
+            break
+        why = f"{too_long[1]}, and the attempt up to {answer}{too_long[3]}"
+        settings.change(PROMPT, needed, why)
+        _widen(settings, theirs, needed + answer)
+    notes += [f"{REFUSED}: {message}" for message in messages]
+    notes += trials.lines()
+    return True
+
+
+def _too_long(messages: Sequence[str]) -> re.Match[str] | None:
+    return next(filter(None, map(TOO_LONG.match, messages)), None)
+
+
+def _data_files(config: DictConfig) -> list[tuple[str, Path]]:
+    return [
+        (key, Path(path)) for key in DATA for path in files_of(OmegaConf.select(config, key) or [])
+    ]
+
+
+def _exists(path: str) -> bool:
+    return path.startswith("pkg://") or Path(path).expanduser().is_file()

@@ -1,0 +1,258 @@
+"""The launch of a verl training: what was typed, and the script that `rltf adopt` prints."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rltf_verl.config import ConfigError
+from rltf_verl.redaction import URL_LOGIN, Secrets, looks_secret, secrets_here
+from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
+
+MODULE = "verl.trainer.main_ppo"
+MAINS = (MODULE, "recipe.dapo.main_dapo")
+"""Modules that take the config of `main_ppo`."""
+
+CONFIGS = {
+    MODULE: ("verl.trainer.config", "ppo_trainer"),
+    "recipe.dapo.main_dapo": ("verl.trainer.config", "ppo_trainer"),
+    "verl.experimental.fully_async_policy.fully_async_main": (
+        "verl.experimental.fully_async_policy.config",
+        "fully_async_ppo_trainer",
+    ),
+    "verl.experimental.one_step_off_policy.main_ppo": (
+        "verl.experimental.one_step_off_policy.config",
+        "one_step_off_ppo_trainer",
+    ),
+}
+"""Module that is started -> the package of its configs, and its default config."""
+
+FLAGS = {
+    "--config-name": "name",
+    "-cn": "name",
+    "--config-path": "path",
+    "-cp": "path",
+    "--config-dir": "dir",
+    "-cd": "dir",
+}
+REFUSED = "a start on this machine would be refused"
+LONGEST = 2000
+"""Characters of a comment."""
+
+OF_THE_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
+"""Variables that differ between a shell and its programs, or that name this program."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What starts the training."""
+
+    module: str
+    package: str
+    """Python package of its configs; empty if they are in `folder`."""
+    config_name: str
+    folder: str
+    """Folder of `--config-path` or `--config-dir`; empty if neither is given."""
+    overrides: dict[str, str]
+    """Override -> the same for double quotes, with variables of the environment."""
+    exports: Mapping[str, Word]
+    unset: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What was not read, one line each."""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The RLTF run."""
+
+    launch: Launch
+    overrides: list[str]
+    changes: list[str]
+    """One line per setting that changed or was dropped, and why."""
+    notes: list[str]
+    """What was not read or not checked, and what decides what the run learns from."""
+    presets: list[str]
+    """What the presets set where the run leaves verl's default; a hardware preset by its name."""
+    checked: list[str]
+    """What the start-up checks were asked of."""
+
+
+def of_script(path: Path, environ: Mapping[str, str]) -> Launch:
+    """The launch in a script of the common form. Raises ConfigError: it has another form."""
+    return _launch(*read_script(path, environ))
+
+
+def of_words(
+    words: Sequence[str], before: Mapping[str, str] | None, environ: Mapping[str, str]
+) -> Launch:
+    """The launch whose words bash has expanded, with what the calling script exports.
+
+    Args:
+        words: as a program gets them.
+        before: variables with which the script was started; None if they are unknown.
+        environ: variables of the launch.
+
+    Raises:
+        ConfigError: it starts no training that is known.
+    """
+    launch = _launch([literal(word) for word in words], {})
+    if before is None:
+        note = "exports of your script are not repeated: bash did not start this command"
+        return replace(launch, notes=[note])
+    exports = {
+        name: literal(value)
+        for name, value in environ.items()
+        if name.isidentifier() and before.get(name) != value and name not in OF_THE_SHELL
+    }
+    return replace(launch, exports=exports, unset=sorted(before.keys() - environ - OF_THE_SHELL))
+
+
+def environment_of_calling_script() -> dict[str, str] | None:
+    """Variables with which the shell that runs the calling script was started; those of this
+    process where a person typed the command; None if another program started it.
+    """
+    parent = Path(f"/proc/{os.getppid()}")
+    try:
+        shell, *arguments = os.fsdecode(parent.joinpath("cmdline").read_bytes()).split("\0")[:-1]
+        items = os.fsdecode(parent.joinpath("environ").read_bytes()).split("\0")[:-1]
+    except (OSError, ValueError):  # not Linux, or a process of another user
+        return None
+    if Path(shell).name.lstrip("-") not in ("bash", "sh"):
+        return None
+    if all(argument.startswith("-") for argument in arguments):  # an interactive shell
+        return dict(os.environ)
+    return {name: value for name, _, value in (item.partition("=") for item in items)}
+
+
+def _launch(words: Sequence[Word], exports: Mapping[str, Word]) -> Launch:
+    module, rest = MODULE, list(words)
+    if MAIN.fullmatch(" ".join(word.text for word in rest[:3])):
+        module, rest = rest[2].text, rest[3:]
+    if module not in CONFIGS:
+        raise ConfigError(f"{module}: this module is unknown; use one of {', '.join(CONFIGS)}")
+    package, name = CONFIGS[module]
+    given, overrides = _flags(rest)
+    folder, path = given.get("dir", ""), given.get("path", "")
+    if path and not (Path(path) == Path("config") or path.startswith("pkg://")):
+        folder, package = str(Path(path).resolve()), ""
+    return Launch(
+        module,
+        package,
+        given.get("name", name).removesuffix(".yaml"),
+        folder,
+        {word.text: word.shell for word in overrides},
+        exports,
+    )
+
+
+def _flags(words: Sequence[Word]) -> tuple[dict[str, str], list[Word]]:
+    """Hydra's flags that name a config, and the overrides."""
+    given, overrides, rest = dict[str, str](), list[Word](), list(words)
+    while rest:
+        word = rest.pop(0)
+        flag, separator, text = word.text.partition("=")
+        if flag in FLAGS:
+            given[FLAGS[flag]] = text if separator else rest.pop(0).text if rest else ""
+        elif word.text.startswith("-"):
+            raise ConfigError(f"{flag}: remove it, only overrides and --config-… can be adopted")
+        elif word.text:
+            overrides.append(word)
+    return given, overrides
+
+
+def script_of(adopted: Adopted, source: str, folder: str = "") -> str:
+    """A script that bash runs; what changed, and why, stands in it as comments. The variable RUN
+    names another program for the same words, as in `RUN="rltf plan" bash run_rltf.sh`.
+
+    Args:
+        adopted: the run.
+        source: what was adopted.
+        folder: where its paths start; empty for the folder of the caller.
+    """
+    launch = adopted.launch
+    words = [_word(word, launch) for word in adopted.overrides]
+    groups = [word for word in words if _is_group(word)]
+    first = [line for line in adopted.notes if line.startswith(REFUSED)]
+    notes = [line for line in adopted.notes if line not in first]
+    secrets = secrets_of(launch, adopted.overrides)
+    return "\n".join(
+        [
+            "#!/usr/bin/env bash",
+            f"# `rltf adopt` of {source}: it composes. Checked: {', '.join(adopted.checked)}.",
+            *_comments("Fix first", first, secrets),
+            *_comments("Changed", adopted.changes, secrets),
+            *_comments("To know", notes, secrets),
+            *_comments("Set by rltf, where you leave verl's default", adopted.presets, secrets),
+            *([f"cd {shlex.quote(folder)} || exit"] if folder else []),
+            *(f"unset {name}" for name in launch.unset),
+            *(_export(name, launch.exports) for name in launch.exports),
+            f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {' '.join(groups)} \\",
+            *(f"    {word} \\" for word in words if not _is_group(word)),
+            '    "$@"',
+        ]
+    )
+
+
+def secrets_of(launch: Launch, overrides: Iterable[str] = ()) -> Secrets:
+    """Values of a run that no text about it may hold."""
+    words = (override.partition("=") for override in (*launch.overrides, *overrides))
+    values = [(_name(key), text) for key, _, text in words]
+    values += [(name, word.text) for name, word in launch.exports.items()]
+    texts = [text for name, text in values if looks_secret(name, text)]
+    return secrets_here([*texts, *(login for text in texts for login in URL_LOGIN.findall(text))])
+
+
+def _name(key: str) -> str:
+    """The last part of a key, if it may name a secret: verl's own keys do not."""
+    last = key.rpartition(".")[2]
+    return last if key[:1] in ("+", "~") or last.isupper() or last == key else ""
+
+
+def _word(override: str, launch: Launch) -> str:
+    """An override as bash reads it."""
+    key, _, text = override.partition("=")
+    shell = launch.overrides.get(override, "")
+    has_key = shell.startswith(f"{key}=")  # else a variable is in the key
+    word = Word(text, shell.removeprefix(f"{key}=")) if has_key else literal(text)
+    last = key.rpartition(".")[2]
+    variable = last if last.isupper() else re.sub(r"\W", "_", key.lstrip("+~")).upper()
+    value = _shell(_name(key), word, variable, launch.exports)
+    return f"{shlex.quote(key)}={value}" if value.startswith('"') else shlex.quote(override)
+
+
+def _export(name: str, exports: Mapping[str, Word]) -> str:
+    others = {other: word for other, word in exports.items() if other != name}
+    return f"export {name}={_shell(name, exports[name], name, others)}"
+
+
+def _shell(name: str, word: Word, variable: str, exports: Mapping[str, Word]) -> str:
+    """A value as bash reads it.
+
+    Args:
+        name: what may show that the value is a secret.
+        word: the value.
+        variable: where the printed script takes a secret from.
+        exports: what the printed script sets; such variables are written out.
+    """
+    shell = word.shell
+    if exports.keys() & re.findall(r"\$\{(\w+)", shell):
+        shell = literal(word.text).shell
+    without_variables = re.sub(r"\$\{\w+\}", "", shell)
+    if looks_secret(name, re.sub(r"\\(.)", r"\1", without_variables)):
+        return f'"${{{variable}:?set it, no secret is printed}}"'
+    return shlex.quote(word.text) if shell == literal(word.text).shell else f'"{shell}"'
+
+
+def _is_group(word: str) -> bool:
+    return word.startswith(("rltf/", "model_engine="))
+
+
+def _comments(title: str, lines: Sequence[str], secrets: Secrets) -> Iterator[str]:
+    if lines:
+        yield f"# {title}:"
+    for line in lines:
+        yield f"#   {secrets.quote(line, LONGEST)}"

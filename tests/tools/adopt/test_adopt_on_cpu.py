@@ -1,0 +1,247 @@
+"""Runs of verl become RLTF runs: what is printed composes, passes the start-up checks and explains
+the settings that change.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rltf_verl.adapters.plan import overrides
+from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.startup.files import resolve_files
+from rltf_verl.config import ConfigError
+from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.adopt import adoption, checked
+from rltf_verl.tools.adopt.adoption import adopt
+from rltf_verl.tools.adopt.command import Adopted, of_script, of_words, script_of
+from tests.e2e.runs import POLICY
+from tests.support import configs
+from tests.tools.adopt.bash import launch_of, started
+from tests.tools.adopt.scripts import COMMON, REFUSED, SCRIPTS
+
+ENVIRON = {"HOME": "/home/u", "DEVICE": "gpu"}
+MAIN = "python3 -m verl.trainer.main_ppo"
+GRPO = f"{MAIN} algorithm.adv_estimator=grpo {COMMON}"
+
+
+@pytest.fixture(autouse=True)
+def cheap(request, monkeypatch):
+    """Configs are composed once per choice of groups, but for the test of Hydra itself."""
+    if "as_hydra" not in request.node.name:
+        for module in (adoption, checked, overrides):
+            monkeypatch.setattr(
+                module, "composed", lambda name, words: configs.composed(name, *words)
+            )
+
+
+def adopted(folder: Path, text: str, *added: str, feedback: str | None = None) -> Adopted:
+    path = folder / "run.sh"
+    path.write_text(text, "utf-8")
+    return adopt(launch_of(path, ENVIRON), "sd", feedback, added)
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_what_is_printed_composes_and_passes_the_checks(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = script_of(adopted(tmp_path, script.text), "run.sh")
+    (tmp_path / "printed.sh").write_text(printed, "utf-8")
+    words, _ = started(tmp_path / "printed.sh", ENVIRON) or ([], {})
+    assert words[:3] == [*MAIN.split()[1:], "--config-name=rltf"]
+    assert set(script.command) <= set(words)
+    comments = "\n".join(line for line in printed.splitlines() if line.startswith("#"))
+    assert not [part for part in script.reasons if part not in comments]
+    if "custom_reward_function.path=reward.py" in words:
+        Path("reward.py").write_text("def score(**_):\n    return 1.0\n", "utf-8")
+    config = configs.composed("rltf", *words[3:])
+    resolve_files(config)
+    checks.check_config(config)
+
+
+@pytest.mark.parametrize(("start", "words"), REFUSED.items())
+def test_what_cannot_be_adopted_is_one_line(start, words, tmp_path):
+    with pytest.raises(ConfigError, match=f"^{re.escape(start)}") as raised:
+        adopted(tmp_path, f"{MAIN} actor_rollout_ref.rollout.name=vllm {words}")
+    assert "\n" not in str(raised.value)
+
+
+SECRET = "s3cr3tWord99"
+RUNTIME_ENV = "+ray_kwargs.ray_init.runtime_env"
+SECRETS = {
+    "export WANDB_API_KEY=VALUE\n": "WANDB_API_KEY",
+    "export DB_PASS=VALUE\n": "DB_PASS",
+    "export GOOGLE_CREDENTIALS=VALUE\n": "GOOGLE_CREDENTIALS",
+    "export BASIC_AUTH=VALUE\n": "BASIC_AUTH",
+    "export MY_SESSION=VALUE\n": "MY_SESSION",
+    "export HTTPS_PROXY=http://me:VALUE@h:80\n": "HTTPS_PROXY",
+    'export OPTIONS=\'{"api_key": "VALUE"}\'\n': "OPTIONS",
+    "export MY_TOKEN=${NONE:-VALUE}\n": "MY_TOKEN",
+    "eval 'export HF_TOKEN=VALUE'\n": "HF_TOKEN",
+    "WANDB_API_KEY=VALUE ": "WANDB_API_KEY",
+    "env WANDB_API_KEY=VALUE ": "WANDB_API_KEY",
+    f"MAIN {RUNTIME_ENV}.env_vars.WANDB_API_KEY=VALUE": "WANDB_API_KEY",
+    f"MAIN '{RUNTIME_ENV}={{env_vars:{{HF_TOKEN:VALUE}}}}'": "RAY_KWARGS_RAY_INIT_RUNTIME_ENV",
+    "MAIN WANDB_API_KEY=VALUE": "",
+    "MAIN data.train_files=https://me:VALUE@h/train.parquet": "DATA_TRAIN_FILES",
+}
+"""Part of a script with a secret -> the variable in its place; none where it is dropped."""
+
+
+@pytest.mark.parametrize(("text", "variable"), SECRETS.items())
+def test_no_secret_is_printed(text, variable, tmp_path):
+    text = text.replace("VALUE", SECRET).replace("MAIN", GRPO.removesuffix("\\\n"))
+    path = tmp_path / "run.sh"
+    path.write_text(text if GRPO[:40] in text else f"{text}{GRPO}", "utf-8")
+    for launch in (of_script, launch_of):
+        try:
+            printed = script_of(adopt(launch(path, ENVIRON)), "run.sh")
+        except ConfigError as refusal:
+            assert launch == of_script
+            printed = f"{refusal} {{{variable}:?"
+        assert SECRET not in printed
+        assert f"{{{variable}:?" in printed or not variable
+
+
+def test_variables_of_the_environment_stay_variables(tmp_path):
+    path = tmp_path / "run.sh"
+    path.write_text(
+        f"NAME=${{NAME:-mine}}-7b\nexport CACHE=$HOME/cache A='x y' HOME=/root2\n{MAIN}"
+        " algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm"
+        ' actor_rollout_ref.model.path="$MODEL" data.train_files=${DATA:-$MODEL/data}/a.parquet'
+        " trainer.project_name=$NAME data.val_files=$CACHE/b.parquet\n"
+    )
+    environ = ENVIRON | {"MODEL": "Qwen/Qwen3-8B"}
+    printed = script_of(adopt(of_script(path, environ)), "run.sh")
+    assert '.path="${MODEL}"' in printed
+    assert 'train_files="${DATA:-${MODEL}/data}/a.parquet"' in printed
+    bash, again = started(path, environ), tmp_path / "again.sh"
+    again.write_text(printed, "utf-8")
+    words, variables = started(again, environ) or ([], {})
+    assert set(bash[0][2:]) - set(words) == {"algorithm.adv_estimator=grpo"}
+    assert variables == bash[1]
+
+
+def test_what_the_script_unsets_is_unset(tmp_path):
+    launch = of_words([f"a={SECRET}"], {"ROCR": "0", "B": "1", "SHLVL": "1"}, {"B": "2"})
+    assert (launch.unset, list(launch.exports)) == (["ROCR"], ["B"])
+
+
+def test_feedback_and_further_overrides(tmp_path):
+    with pytest.raises(ValueError, match=r"rltf.feedback.endpoint.base_url=\?\?\?"):
+        adopted(tmp_path, GRPO, feedback="judge")
+    judge = "rltf.feedback.endpoint.base_url=http://h:8000/v1"
+    run = adopted(tmp_path, GRPO, judge, "rltf.feedback.endpoint.model=m", feedback="judge")
+    assert run.overrides[-2] == judge
+    assert "rltf/feedback=judge" in run.overrides
+    with pytest.raises(ConfigError, match=r"algorithm\.adv_estimator=grpo: the rltf trainers"):
+        adopted(tmp_path, GRPO, "algorithm.adv_estimator=grpo")
+
+
+def test_rows_name_their_environment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[3] / "docs/environments.md").read_text("utf-8")
+    Path("mine.py").write_text(page.split("```python\n# mine.py")[1].split("```")[0], "utf-8")
+    ours = build_parquet("binary_matrix", tmp_path / "ours", seed=0, num_train=2, num_test=1)
+    run = adopted(tmp_path, f"{GRPO} data.train_files={ours.train} data.val_files={ours.test}")
+    assert "rltf/env=binary_matrix" in run.overrides
+    mine = build_parquet("./mine.py:Mine", tmp_path, seed=0, num_train=2, num_test=1, factor=3)
+    script = f"{GRPO} data.train_files={mine.train} data.val_files={mine.test}"
+    wanted = {"rltf/env=own", "rltf.env.name=./mine.py:Mine", "+rltf.env.factor=3"}
+    assert wanted <= set(adopted(tmp_path, script).overrides)
+    moved = adopted(tmp_path, script, "rltf.env.name=./mine.py:Mine")
+    assert "+rltf.env.factor=3" not in moved.overrides
+    pq.write_table(pq.read_table(mine.train).replace_schema_metadata(None), mine.train)
+    with pytest.raises(ConfigError, match=r"add rltf.env.name=./FILE.py:CLASS"):
+        adopted(tmp_path, script)
+
+
+def test_what_a_chosen_hardware_sets_is_one_comment(tmp_path):
+    script = f"{GRPO} actor_rollout_ref.model.use_remove_padding=True trainer.nnodes=2"
+    run = adopted(tmp_path, script, "rltf/hardware=cpu_bf16")
+    assert not [word for word in run.overrides if "rollout.name" in word or "padding" in word]
+    assert "trainer.nnodes=2" in run.overrides
+    assert [line for line in run.changes if "hardware" in line] == [
+        "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.model.use_remove_padding=True"
+        " dropped: rltf/hardware=cpu_bf16 sets it"
+    ]
+    assert run.presets[-1] == "all settings of rltf/hardware=cpu_bf16"
+    assert len(run.presets) < 20
+
+
+def files_of_one_row(folder: Path) -> str:
+    row = {
+        "data_source": "openai/gsm8k",
+        "prompt": [{"role": "user", "content": "1 + 1?"}],
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+        "extra_info": {"split": "train", "index": 0},
+    }
+    pq.write_table(pa.Table.from_pylist([row]), folder / "rows.parquet")
+    return f"data.train_files={folder}/rows.parquet data.val_files={folder}/rows.parquet"
+
+
+def test_a_model_that_reads_too_little_is_noted_with_the_limit_that_the_prompts_need(tmp_path):
+    script = (
+        f"{GRPO} {files_of_one_row(tmp_path)} data.max_prompt_length=64 data.max_response_length=8"
+        f" actor_rollout_ref.model.path={POLICY} actor_rollout_ref.actor.use_dynamic_bsz=True"
+        " actor_rollout_ref.actor.ppo_max_token_len_per_gpu=100"
+    )
+    reads = "+actor_rollout_ref.model.override_config.max_position_embeddings=90"
+    run = adopted(tmp_path, script, "rltf.episode.revise=note", reads)
+    assert "data.max_prompt_length=72" in run.overrides
+    first, second = [note for note in run.notes if note.startswith("a start on this machine")]
+    assert "data.max_prompt_length=72: the revise prompt of template note needs" in first
+    assert "that limit is refused too: data.max_prompt_length=" in second
+    assert "reads 90" in second, "and not that a limit of tokens, which grows with it, is too low"
+
+
+def test_what_a_cpu_refuses_is_dropped_and_prompts_get_room(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    script = (
+        f"{GRPO} {files_of_one_row(tmp_path)} data.max_prompt_length=64 data.max_response_length=16"
+        f" actor_rollout_ref.model.path={POLICY} actor_rollout_ref.actor.use_kl_loss=True"
+        " actor_rollout_ref.rollout.tensor_model_parallel_size=2 trainer.logger=[console,nope]"
+    )
+    short = "rltf.episode.revise=note"
+    run = adopted(tmp_path, script, "rltf/hardware=cpu", short, "data.max_response_length=8")
+    changes = "\n".join(run.changes)
+    assert "tensor_model_parallel_size=2 dropped: " in changes
+    assert "use_kl_loss=True dropped: " in changes
+    (prompt,) = [line for line in run.changes if line.startswith("data.max_prompt_length=")]
+    assert re.match(r"\S+=\d{3} \(was 64\): the revise prompt of template note needs", prompt)
+    assert [w for w in run.overrides if w.startswith("data.max_re")] == [
+        "data.max_response_length=8"
+    ], "the user's value takes the place of the script's"
+    assert run.checked == ["settings", "rows", "prompt lengths"]
+    (refused,) = [note for note in run.notes if "refused: " in note]
+    assert "nope" in refused
+    kept = adopted(tmp_path, script, "rltf/hardware=cpu", short, "data.max_prompt_length=70")
+    assert "data.max_prompt_length=70" in kept.overrides
+    assert "refused: data.max_prompt_length=70" in "\n".join(kept.notes)
+
+
+def test_a_config_of_ones_own_becomes_overrides(tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        "hydra:\n  searchpath: [file://verl/trainer/config]\n"
+        "defaults: [ppo_trainer, _self_]\n"
+        "algorithm: {adv_estimator: grpo}\n"
+        "data: {train_batch_size: 64}\n"
+        "actor_rollout_ref: {rollout: {name: vllm, n: 4}, actor: {ppo_mini_batch_size: 64}}\n"
+    )
+    command = f"{MAIN} --config-path={tmp_path} --config-name=mine"
+    run = adopted(tmp_path, f"{command} data.train_batch_size=128")
+    assert {
+        "actor_rollout_ref.rollout.n=4",
+        "data.train_batch_size=128",
+        "rltf.updates_per_batch=2",
+    } <= set(run.overrides)
+
+
+def test_as_hydra_composes_it(tmp_path):
+    run = adopted(tmp_path, SCRIPTS["Megatron"].text)
+    checks.check_config(overrides.composed("rltf", run.overrides))
+    with pytest.raises(ConfigError, match="Could not find 'rltf/feedback/jugde'"):
+        adopted(tmp_path, GRPO, feedback="jugde")
