@@ -40,7 +40,7 @@ from transfer_queue import KVBatchMeta
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN, episode_facts, row_columns
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.adapters.training.trained import target_columns
+from rltf_verl.adapters.training.step import target_columns
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows

@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 from packaging.specifiers import SpecifierSet
-
-from rltf_verl.runlog.metrics_file import set_aside
-
-logger = logging.getLogger(__name__)
 
 TESTED_VERL = SpecifierSet(">=0.9.1,<0.10")
 
@@ -69,40 +63,6 @@ def required_batch_multiple(config: DictConfig, per_update: int) -> int:
     if actor.use_kl_loss:
         sizes.append(config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu)
     return per_update * math.lcm(*(int(size) for size in sizes if size))
-
-
-def file_log_path(config: DictConfig) -> Path | None:
-    """Where verl's file logger will write; None if the run does not have it.
-
-    verl 0.9.1 (`utils/tracking.py`, `FileLogger`) decides that while it opens the file, and erases
-    what is there.
-    """
-    backends = config.trainer.logger
-    if "file" not in ([backends] if isinstance(backends, str) else backends):
-        return None
-    told = os.getenv("VERL_FILE_LOGGER_PATH")
-    if told is not None:
-        return Path(told)
-    root = Path(os.getenv("VERL_FILE_LOGGER_ROOT", ".")).expanduser()
-    return root / config.trainer.project_name / f"{config.trainer.experiment_name}.jsonl"
-
-
-def keep_earlier_metrics(config: DictConfig) -> None:
-    """Of a resumed run: move the file aside that verl is about to erase. A disk that refuses does
-    not end the run.
-    """
-    path = file_log_path(config)
-    try:
-        kept = set_aside(path) if path is not None else None
-    except OSError as error:
-        logger.warning(
-            "metrics of the earlier process, %s, cannot be moved aside and will be erased: %s",
-            path,
-            error,
-        )
-        return
-    if kept is not None:
-        logger.info("metrics of the earlier process: %s", kept)
 
 
 class _Once(logging.Filter):

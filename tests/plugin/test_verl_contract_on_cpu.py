@@ -284,7 +284,7 @@ def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
 
 
 def test_what_a_run_cannot_go_on_without_is_where_it_was() -> None:
-    """`adapters.training.vital` stands before each pause, and asks these actors."""
+    """`adapters.training.watchdog` polls these actors before each pause."""
     from transfer_queue import interface
     from verl.experimental.agent_loop.agent_loop import AgentLoopManager
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
@@ -305,7 +305,7 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-    from rltf_verl.adapters.training.trainer import DROPPED
+    from rltf_verl.adapters.training.step import EVICTED_GROUPS
 
     assert list(inspect.signature(ReplayBuffer.sample).parameters) == [
         "self",
@@ -323,7 +323,7 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
     )
     assert "raise RuntimeError(message)" in sample, "where no row came of any group"
     dropped = inspect.getsource(ReplayBuffer._evict_terminal_groups)
-    assert DROPPED.removeprefix("training") in dropped
+    assert EVICTED_GROUPS.removeprefix("training") in dropped
     assert 'self.config.data.get("gen_batch_size", None)' in inspect.getsource(
         PPOTrainer._init_dataloader
     )
@@ -474,7 +474,7 @@ def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
 ) -> None:
     from verl.utils.tracking import FileLogger
 
-    from rltf_verl.adapters.compat import keep_earlier_metrics
+    from rltf_verl.adapters.training.run_files import keep_earlier_metrics
 
     monkeypatch.chdir(tmp_path)
     for name in ("VERL_FILE_LOGGER_ROOT", "VERL_FILE_LOGGER_PATH"):

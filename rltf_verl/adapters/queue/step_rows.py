@@ -88,11 +88,16 @@ class StepRows:
         """[N] of the rows, `{uid}_{session}_{row}`."""
         return [self.meta.keys[i] for i in self.at]
 
-    def write(self, fields: Mapping[str, torch.Tensor]) -> KVBatchMeta:
+    def write(
+        self,
+        fields: Mapping[str, torch.Tensor],
+        ready: Mapping[str, torch.Tensor] | None = None,
+    ) -> KVBatchMeta:
         """Write values of tokens as ragged columns of all rows; padding rows get 0.
 
         Args:
             fields: name -> [L].
+            ready: further columns, ragged, of all rows in the queue.
 
         Returns:
             All rows, which know of the columns.
@@ -108,9 +113,9 @@ class StepRows:
                 for k, v in fields.items()
             }
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-        columns = {
-            k: torch.nested.nested_tensor_from_jagged(v.float(), offsets) for k, v in fields.items()
-        }
+        columns = dict(ready or {})
+        for k, v in fields.items():
+            columns[k] = torch.nested.nested_tensor_from_jagged(v.float(), offsets)
         return tq.kv_batch_put(
             keys=meta.keys, partition_id=meta.partition_id, fields=TensorDict(columns, len(meta))
         )

@@ -25,7 +25,7 @@ from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, warn_once
 from rltf_verl.adapters.metrics.validation import averaged_info, told_info
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput, episode_facts, row_columns
-from rltf_verl.adapters.queue.pieces import pieces
+from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.adapters.rollout.chat_form import ChatForm, after_answer, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
@@ -318,7 +318,7 @@ class VerlPolicy:
 
     def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
         """Without special tokens."""
-        return tuple(pieces(partial(self._tokenizer.decode, skip_special_tokens=True), ids))
+        return tuple(token_texts(partial(self._tokenizer.decode, skip_special_tokens=True), ids))
 
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         """One answer from the engine, with its log-probs as the engine reports them."""

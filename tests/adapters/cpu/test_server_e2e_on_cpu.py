@@ -51,9 +51,9 @@ def rollout_config(**changes):
 
 async def test_server_follows_the_weights_that_the_adapter_sends(started_ray, model_path, model):
     from omegaconf import OmegaConf
+    from rltf_verl.adapters.cpu.rollout.replica import server_name
 
     from rltf_verl.adapters.cpu.rollout.adapter import TransformersAdapter
-    from rltf_verl.adapters.cpu.rollout.replica import server_name
     from rltf_verl.adapters.cpu.rollout.server import TransformersServer
 
     config = rollout_config()

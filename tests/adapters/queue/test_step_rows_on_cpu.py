@@ -10,6 +10,7 @@ import torch
 import transfer_queue as tq
 from hypothesis import given
 from hypothesis import strategies as st
+from rltf_verl.adapters.training.trained import LIVE, Trained, rows_of_update
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
@@ -17,7 +18,6 @@ from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import EPISODE_FACTS, FACTS, ROLE, TURN, ragged
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
 from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
-from rltf_verl.adapters.training.trained import LIVE, Trained, rows_of_update
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
 from rltf_verl.objectives import objective_weights, token_objectives

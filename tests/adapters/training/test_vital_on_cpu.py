@@ -11,9 +11,9 @@ from ray.exceptions import (
     GetTimeoutError,
     OutOfMemoryError,
 )
+from rltf_verl.adapters.training.vital import Vital
 
 from rltf_verl.adapters.training import vital
-from rltf_verl.adapters.training.vital import Vital
 
 ACTOR = SimpleNamespace(__ray_ready__=SimpleNamespace(remote=object))
 

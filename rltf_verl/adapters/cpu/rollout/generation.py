@@ -20,7 +20,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from rltf_verl.adapters.cpu.actor import attention
-from rltf_verl.adapters.cpu.rollout.packed import pack
+from rltf_verl.adapters.cpu.bf16 import pack
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
 from rltf_verl.adapters.cpu.rollout.slot_cache import SlotCache
 from rltf_verl.adapters.cpu.rollout.weights import NamedTensors, load_adapter, load_weights
