@@ -1,5 +1,5 @@
-"""The trainer's files next to verl's own: the checkpoint's stamp, the episode log with its
-`run.json`, and the metrics of an earlier process.
+"""The trainer's files next to verl's own: the episode log with its `run.json`, and what an earlier
+process left.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import role_names
 from rltf_verl.runlog.about import SIZES, write_about
@@ -24,47 +23,33 @@ from rltf_verl.texts import counted
 logger = logging.getLogger(__name__)
 
 
-class RunFiles:
-    """The files of one run.
+def open_row_log(config: DictConfig, rltf: RLTFConfig, tokenizer: Any) -> RowLog:
+    """Write `run.json` and return the log of trained rows.
 
     Args:
         config: the whole trainer config.
         rltf: its `rltf:` block.
+        tokenizer: decodes the tokens of logged rows.
     """
+    log = rltf.episode_log
+    if log.dir is not None:
+        sizes = {key: OmegaConf.select(config, key) for key in SIZES}
+        write_about(Path(log.dir), asdict(rltf), sizes, list(rltf.mentions.phrases))
+    return RowLog(log, tokenizer, role_names(rltf))
 
-    def __init__(self, config: DictConfig, rltf: RLTFConfig) -> None:
-        self._config, self._rltf = config, rltf
 
-    def open(self, tokenizer: Any) -> RowLog:
-        """Write `run.json`, and return the log of trained rows."""
-        log = self._rltf.episode_log
-        if log.dir is not None:
-            sizes = {key: OmegaConf.select(self._config, key) for key in SIZES}
-            phrases = list(self._rltf.mentions.phrases)
-            write_about(Path(log.dir), asdict(self._rltf), sizes, phrases)
-        return RowLog(log, tokenizer, role_names(self._rltf))
-
-    def stamp(self, step: int) -> None:
-        """Write the stamp of the checkpoint that verl is about to write."""
-        write_stamp(self._config, self._rltf, step)
-
-    def check_resume(self) -> None:
-        """Raise ConfigError if another experiment wrote the checkpoint that verl will load."""
-        check_resume(self._config, self._rltf)
-
-    def resume(self, step: int) -> None:
-        """Set aside what an earlier process logged after `step`, and metrics that verl would
-        erase.
-        """
-        folder = self._rltf.episode_log.dir
-        if folder and Path(folder).is_dir():
-            validates = bool(self._config.trainer.get("val_before_train", True))
-            moved = set_aside_after(Path(folder), step, validates=validates)
-            if moved:
-                files = counted(moved, "file")
-                logger.info("episode log: moved %s of steps after %d to superseded/", files, step)
-        if step > 0:
-            keep_earlier_metrics(self._config)
+def set_aside_later(config: DictConfig, log: str | None, step: int) -> None:
+    """In a run that continues after `step`: set aside the episodes of later steps, and metrics that
+    verl would erase.
+    """
+    if log and Path(log).is_dir():
+        validates = bool(config.trainer.get("val_before_train", True))
+        moved = set_aside_after(Path(log), step, validates=validates)
+        if moved:
+            files = counted(moved, "file")
+            logger.info("episode log: moved %s of steps after %d to superseded/", files, step)
+    if step > 0:
+        keep_earlier_metrics(config)
 
 
 def file_log_path(config: DictConfig) -> Path | None:

@@ -39,11 +39,12 @@ from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
+from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
 from rltf_verl.adapters.training.kept_weights import keep_weights
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import FOR_UPDATE, rltf_loss
-from rltf_verl.adapters.training.run_files import RunFiles
+from rltf_verl.adapters.training.run_files import open_row_log, set_aside_later
 from rltf_verl.adapters.training.step import (
     StepSettings,
     compute_step,
@@ -83,7 +84,6 @@ class RLTFTrainerMixin(_Trainer):
     def __init__(self, config: DictConfig, *args: Any, **kwargs: Any) -> None:
         self.parts = checked_parts(config)
         self.rltf = self.parts.config
-        self.files = RunFiles(config, self.rltf)
         self.judge = JudgeOfTheJob(self.parts.judges)
         self._draws = Draws()
         with open_dict(config):
@@ -124,7 +124,7 @@ class RLTFTrainerMixin(_Trainer):
 
     def _setup(self) -> None:
         super()._setup()
-        self.row_log = self.files.open(self.tokenizer)
+        self.row_log = open_row_log(self.config, self.rltf, self.tokenizer)
         self.objectives = objectives_of(self.rltf)
         self.watch = Watch()
         self.teacher = Teacher(self.config, self.rltf, self.actor_rollout_wg)
@@ -135,13 +135,13 @@ class RLTFTrainerMixin(_Trainer):
         self.actor_rollout_wg.set_loss_fn(loss)
 
     def _load_checkpoint(self) -> None:
-        self.files.check_resume()
+        check_resume(self.config, self.rltf)
         super()._load_checkpoint()
         self.resumed_at = int(self.global_steps)
-        self.files.resume(self.resumed_at)
+        set_aside_later(self.config, self.rltf.episode_log.dir, self.resumed_at)
 
     def _save_checkpoint(self) -> None:
-        self.files.stamp(self.global_steps)
+        write_stamp(self.config, self.rltf, self.global_steps)
         super()._save_checkpoint()
 
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
