@@ -87,7 +87,7 @@ def test_gpu_changes_nothing():
 
 @pytest.mark.parametrize(("limit", "sizes"), [(1, [1, 1, 1]), (16, [2, 1]), (1000, [3])])
 async def test_weights_are_sent_in_buckets(limit, sizes):
-    from rltf_verl.adapters.cpu.buckets import buckets
+    from rltf_verl.adapters.cpu.checkpoint_engine import buckets
 
     weights = [(str(i), torch.zeros(2)) for i in range(3)]
     found = [bucket async for bucket in buckets(weights, limit)]

@@ -14,7 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.cpu import processes
-from rltf_verl.adapters.cpu.processes import server, threads
+from rltf_verl.adapters.cpu.processes import server
 
 WORKER = Path(server.__file__).with_name("worker.py")
 ROOT = Path(__file__).parents[3]
@@ -192,7 +192,7 @@ def answers(name: str) -> bool:
     ("num_cores", "num_ranks", "expected"), [(1, 1, "1"), (2, 1, "1"), (16, 1, "15"), (16, 4, "3")]
 )
 def test_threads_of_a_process(num_cores, num_ranks, expected):
-    assert threads.chosen({}, num_cores, num_ranks)[threads.THREADS] == expected
+    assert processes.thread_variables({}, num_cores, num_ranks)[processes.THREADS] == expected
 
 
 @pytest.mark.parametrize(
@@ -202,12 +202,12 @@ def test_threads_of_a_process(num_cores, num_ranks, expected):
 def test_a_container_s_quota_counts(quota, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     (tmp_path / "cpu.max").write_text(f"{quota}\n")
-    assert threads.cores(tmp_path / "cpu.max") == expected
-    assert threads.cores(tmp_path / "none") == 16
+    assert processes.available_cores(tmp_path / "cpu.max") == expected
+    assert processes.available_cores(tmp_path / "none") == 16
 
 
 def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(monkeypatch, caplog):
-    monkeypatch.setattr(threads, "cores", lambda: 9)
+    monkeypatch.setattr(processes, "available_cores", lambda: 9)
     for mode, expected in (("rltf_sync", "8"), ("rltf_separate_async", "2")):
         environment: dict[str, str] = {}
         monkeypatch.setattr(os, "environ", environment)
@@ -225,7 +225,7 @@ def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(mo
 
 def test_what_the_user_set_stays():
     own = {"OMP_NUM_THREADS": "6", "OMP_WAIT_POLICY": "ACTIVE", "KMP_BLOCKTIME": "1"}
-    assert threads.chosen(own, 4, 1) == {}
+    assert processes.thread_variables(own, 4, 1) == {}
 
 
 @pytest.mark.parametrize(

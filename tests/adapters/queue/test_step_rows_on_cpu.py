@@ -3,20 +3,19 @@ from.
 """
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 import transfer_queue as tq
 from hypothesis import given
 from hypothesis import strategies as st
-from rltf_verl.adapters.training.trained import LIVE, Trained, rows_of_update
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import EPISODE_FACTS, FACTS, ROLE, TURN, ragged
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
+from rltf_verl.adapters.training.step import LIVE, live_rows, rows_of_update
 from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
@@ -172,10 +171,11 @@ def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):
         for row in (0, 3)
     ]
     output = TeacherOutput(inputs, torch.zeros(4))
-    trained = Trained(targets, {}, None, None, {}, None, torch.zeros(0))
-    assert trained.live_rows(step.batch).tolist() == [False, False, True, False, False]
-    trained = replace(trained, teacher=output, teacher_weights=torch.tensor([0.0, 0.0, 0.0, 1.0]))
-    assert trained.live_rows(step.batch).tolist() == [False, False, True, True, False]
+    none, weights = torch.zeros(0), torch.tensor([0.0, 0.0, 0.0, 1.0])
+    live = live_rows(step.batch, targets, None, none).tolist()
+    assert live == [False, False, True, False, False]
+    live = live_rows(step.batch, targets, output, weights).tolist()
+    assert live == [False, False, True, True, False]
 
 
 @given(

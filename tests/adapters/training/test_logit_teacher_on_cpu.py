@@ -36,10 +36,10 @@ from rltf_verl.adapters.training.teacher import (
     ask_teacher,
     by_row,
     kept_share,
+    mixture_of,
     read_teacher_inputs,
     teacher_batch,
     token_places,
-    voices,
 )
 from rltf_verl.algos.logit_distill import outcome_log_probs, top_k_ids
 from rltf_verl.config import ConfigError, LogitDistillConfig, TeacherConfig
@@ -183,7 +183,7 @@ def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_th
     assert batch["calculate_entropy"]
 
 
-KINDS = {  # without LoRA, with LoRA: (what each voice asks for, share of the weights kept)
+KINDS = {  # without LoRA, with LoRA: (settings of each part, share of the weights kept)
     "policy": ([{}], None, [{}], None),
     "base": ([{KEPT_WEIGHTS: True}], 0.0, [{"no_lora_adapter": True}], None),
     "ema": ([{KEPT_WEIGHTS: True}], 0.3, [{KEPT_WEIGHTS: True}], 0.3),
@@ -200,9 +200,9 @@ KINDS = {  # without LoRA, with LoRA: (what each voice asks for, share of the we
 def test_who_is_asked(kind):
     teacher = TeacherConfig(kind=kind, policy_share=0.3)
     for lora, (settings, share) in enumerate([KINDS[kind][:2], KINDS[kind][2:]]):
-        assert [voice.settings for voice in voices(teacher, bool(lora))] == settings
+        assert [part.settings for part in mixture_of(teacher, bool(lora))] == settings
         assert kept_share(teacher, bool(lora)) == share
-        assert sum(voice.share for voice in voices(teacher, bool(lora))) == 1
+        assert sum(part.share for part in mixture_of(teacher, bool(lora))) == 1
 
 
 def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
@@ -220,7 +220,7 @@ def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
         return TensorDict({k: ragged([v]) for k, v in {**names, "log_probs": said}.items()}, 1)
 
     output = ask_teacher(
-        inputs, voices(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call
+        inputs, mixture_of(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call
     )
     mixture = 0.3 * logits[0].softmax(-1) + 0.7 * logits[1].softmax(-1)
     assert torch.equal(output.ids, top_k_ids(logits[0], 4))
