@@ -101,20 +101,9 @@ class CPUPlatform(PlatformBase):
         """Return 1."""
         return 1
 
-    def set_device(self, device_index: int | str) -> None:
-        """Do nothing."""
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        """Do nothing."""
-
-    def manual_seed(self, seed: int) -> None:
-        """Do nothing: verl seeds torch's CPU generator itself."""
-
-    def manual_seed_all(self, seed: int) -> None:
-        """Do nothing: verl seeds torch's CPU generator itself."""
-
-    def set_allocator_settings(self, settings: str) -> None:
-        """Do nothing."""
+    # verl seeds torch's CPU generator itself.
+    set_device = synchronize = manual_seed = manual_seed_all = staticmethod(_nothing)
+    set_allocator_settings = profiler_start = profiler_stop = cudart = staticmethod(_nothing)
 
     def empty_cache(self) -> None:
         """Return freed memory to the system."""
@@ -156,12 +145,3 @@ class CPUPlatform(PlatformBase):
     def nvtx_range(self, msg: str) -> Iterator[None]:
         """Do nothing around the block."""
         yield
-
-    def profiler_start(self) -> None:
-        """Do nothing."""
-
-    def profiler_stop(self) -> None:
-        """Do nothing."""
-
-    def cudart(self) -> None:
-        """Return no runtime."""

@@ -45,7 +45,7 @@ warn_once(
 )  # it would warn in every episode's constructor
 
 
-class EpisodesOfWorker:
+class WorkerContext:
     """What all episodes of one worker process share; the worker makes it and hands it to each."""
 
     def __init__(self, trainer_config: DictConfig, opener: Opener) -> None:
@@ -151,7 +151,7 @@ class RLTFAgentLoop(AgentLoopBase):
         Returns:
             The rows, the last attempt last.
         """
-        shared: EpisodesOfWorker = kwargs["rltf_shared"]
+        shared: WorkerContext = kwargs["rltf_shared"]
         start, validate = time.monotonic(), bool(kwargs["rltf_validate"])
         horizon = self._horizon(shared.config.episode, int(kwargs["global_steps"]), validate)
         problem = problem_of(shared.parts.env, kwargs)

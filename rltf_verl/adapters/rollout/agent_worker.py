@@ -15,7 +15,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput
 from rltf_verl.adapters.queue.puts import BatchedPuts
-from rltf_verl.adapters.rollout.agent_loop import EpisodesOfWorker
+from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
 from rltf_verl.episode import lost
 
@@ -69,7 +69,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         share_the_work()
-        self.rltf_shared = EpisodesOfWorker(self.config, JobGateway)
+        self.rltf_shared = WorkerContext(self.config, JobGateway)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Tell the episodes which problems are played beside theirs, then start them as verl

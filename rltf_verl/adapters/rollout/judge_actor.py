@@ -156,19 +156,20 @@ class JudgeOfTheJob:
             raise ValueError(str(cause)) from None
 
     def metrics(self) -> dict[str, float]:
-        """Metrics since the last look; none if the actor is busy starting again."""
-        if self._server is None:
-            return {}
-        with contextlib.suppress(GetTimeoutError, RayError):
-            snapshot: dict[str, float] = ray.get(self._server.snapshot.remote(), timeout=SNAPSHOT_S)
-            return snapshot
-        logger.warning("no metrics of the judge in this step: its actor did not answer")
-        return {}
+        """Metrics since the last call; none while the actor restarts."""
+        snapshot: dict[str, float] | None = self._ask("snapshot")
+        if snapshot is None and self._server is not None:
+            logger.warning("no metrics of the judge in this step: its actor did not answer")
+        return snapshot or {}
 
     def last_failures(self) -> str:
-        """The last failure of each endpoint, with what to change; empty if there was none."""
+        """The last failure of each endpoint, with what to change; empty without one."""
+        return self._ask("last_failures") or ""
+
+    def _ask(self, method: str) -> Any:
+        """The actor's answer; None without an actor, or if it does not answer."""
         if self._server is None:
-            return ""
+            return None
         with contextlib.suppress(GetTimeoutError, RayError):
-            return str(ray.get(self._server.last_failures.remote(), timeout=SNAPSHOT_S))
-        return ""
+            return ray.get(getattr(self._server, method).remote(), timeout=SNAPSHOT_S)
+        return None

@@ -14,7 +14,7 @@ from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.metrics.episodes import lost_share
-from rltf_verl.adapters.rollout.agent_loop import EpisodesOfWorker
+from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
 from rltf_verl.episode import lost
 from rltf_verl.feedback.group import Groups
@@ -62,7 +62,7 @@ def test_the_log_names_the_data_source(tmp_path):
     shared = SimpleNamespace(log=EpisodeLog(tmp_path, "w"), config=SimpleNamespace(seed=3))
     row = {"uid": "u", "global_steps": 4, "rltf_validate": True, "data_source": "mine/sums"}
     said = [{"role": "user", "content": "Q?"}]
-    EpisodesOfWorker.write(shared, Episode(PROBLEM, 0, line("1")), said, row)
+    WorkerContext.write(shared, Episode(PROBLEM, 0, line("1")), said, row)
     (record,) = read_episodes(tmp_path)
     assert (record["source"], record["step"], record["split"]) == ("mine/sums", 4, "val")
 

@@ -127,26 +127,13 @@ class TransformersServer:
         """Return once the model is loaded."""
         return type(self).__name__
 
-    async def wake_up(self, tags: list[str] | None = None) -> None:
-        """Do nothing: weights and cache stay in memory."""
+    async def _nothing(self, *_args: Any, **_kwargs: Any) -> None:
+        """Do nothing: weights stay in memory, the cache grows and ends with the requests that run,
+        and the process is profiled from outside.
+        """
 
-    async def sleep(self) -> None:
-        """Do nothing: weights and cache stay in memory."""
-
-    async def clear_kv_cache(self) -> None:
-        """Do nothing: the cache ends with the requests that run."""
-
-    async def release_kv_cache(self) -> None:
-        """Do nothing: the cache ends with the requests that run."""
-
-    async def resume_kv_cache(self) -> None:
-        """Do nothing: the cache grows when it is needed."""
-
-    async def start_profile(self, **_kwargs: Any) -> None:
-        """Do nothing: profile the process from outside."""
-
-    async def stop_profile(self) -> None:
-        """Do nothing: profile the process from outside."""
+    wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = _nothing
+    start_profile = stop_profile = _nothing
 
     def _max_tokens(self, prompt_length: int) -> int:
         room = self.max_model_len - prompt_length
