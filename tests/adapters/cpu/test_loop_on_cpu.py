@@ -17,9 +17,7 @@ def request(name: str, max_tokens: int = 8) -> Request:
 
 @pytest.fixture
 def loop(model):
-    loop = GenerationLoop(BatchGenerator(model))
-    yield loop
-    loop.close()
+    return GenerationLoop(BatchGenerator(model))
 
 
 def test_requests_come_back_through_their_futures(loop):

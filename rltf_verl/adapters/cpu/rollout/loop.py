@@ -26,9 +26,7 @@ class GenerationLoop:
         self._calls: list[tuple[Callable[[BatchGenerator], Any], Future[Any]]] = []
         self._futures: dict[str, Future[Result]] = {}
         self._paused = False
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="generation", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="generation", daemon=True).start()
 
     def submit(self, request: Request) -> Future[Result]:
         """Queue a request and return the future of its result. The id must not be in use."""
@@ -65,21 +63,10 @@ class GenerationLoop:
             self._paused = False
             self._changed.notify()
 
-    def close(self) -> None:
-        """Stop the thread. Unfinished requests are cancelled."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
-        for future in self._futures.values():
-            future.cancel()
-
     def _run(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_work)
-                if self._closed:
-                    return
                 calls, self._calls = self._calls, []
             for function, future in calls:
                 _settle(future, function, self._generator)
@@ -89,7 +76,7 @@ class GenerationLoop:
 
     def _has_work(self) -> bool:
         waiting = self._arrived or self._generator.num_unfinished
-        return bool(self._closed or self._calls or (waiting and not self._paused))
+        return bool(self._calls or (waiting and not self._paused))
 
     def _step(self) -> None:
         with self._changed:
