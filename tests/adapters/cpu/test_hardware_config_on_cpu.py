@@ -14,21 +14,6 @@ def stock(hardware: str):
     return composed("ppo_trainer", *([f"+rltf/hardware={hardware}"] if hardware else []))
 
 
-def test_cpu_turns_every_gpu_default_off():
-    config = stock("cpu")
-    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    assert (config.trainer.device, rollout.name, rollout.n_gpus_per_node) == (
-        "cpu",
-        "transformers",
-        1,
-    )
-    assert config.trainer.n_gpus_per_node == 1
-    assert (config.ray_kwargs.ray_init.num_gpus, rollout.checkpoint_engine.backend) == (16, "cpu")
-    for role in (actor, config.actor_rollout_ref.ref):
-        assert role.strategy == "fsdp2"
-        assert set(role.fsdp_config.mixed_precision.values()) == {"fp32"}
-
-
 def test_cpu_vllm_changes_the_rollout_and_nothing_else():
     plain, ours = stock("cpu"), stock("cpu_vllm")
     rollout = ours.actor_rollout_ref.rollout

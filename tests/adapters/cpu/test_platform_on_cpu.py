@@ -26,21 +26,6 @@ def test_only_the_variable_chooses_the_cpu(monkeypatch, variable, chosen):
     assert hasattr(fake.initialize_global_process_group_ray, "__wrapped__") is chosen
 
 
-def test_importing_verl_fills_every_registry():
-    from verl.workers.engine.base import EngineRegistry
-    from verl.workers.engine.fsdp import transformer_impl
-    from verl.workers.rollout.base import get_rollout_class
-    from verl.workers.rollout.replica import get_rollout_replica_class
-
-    from rltf_verl.adapters.cpu.actor.engine import CPUEngine
-
-    assert get_rollout_class("transformers").__name__ == "TransformersAdapter"
-    assert get_rollout_replica_class("transformers").__name__ == "TransformersReplica"
-    hooks.register_engine(transformer_impl)  # a second time: idempotent
-    for backend in ("fsdp", "fsdp2"):
-        assert EngineRegistry._engines["language_model"][backend]["cpu"] is CPUEngine
-
-
 def fake_distributed(seen):
     def initialize_global_process_group_ray(timeout_second=None, backend=None):
         seen.append((timeout_second, backend))
@@ -79,17 +64,6 @@ def test_process_groups_are_built_with_gloo_unless_the_caller_chose(monkeypatch)
     module.initialize_global_process_group_ray(timeout_second=None, backend="cpu:gloo")
     assert module.initialize_global_process_group(timeout_second=7) == (1, 3, 4)
     assert seen == [(5, "gloo"), (None, "cpu:gloo"), (7, "gloo")]
-
-
-def test_the_platform_implements_what_verl_asks_of_a_device():
-    from rltf_verl.adapters.cpu.platform import CPUPlatform
-
-    platform = CPUPlatform()
-    assert not platform.is_platform_available(use_smi_check=True)
-    assert platform.device_module.mem_get_info() == (0, 0)
-    assert platform.ray_resource_options(1) == {"num_gpus": 1}
-    with platform.nvtx_range("x"):
-        platform.device_module.empty_cache()
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep less")
