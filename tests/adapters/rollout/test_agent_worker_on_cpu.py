@@ -66,14 +66,8 @@ def test_the_problems_of_a_call_are_a_cohort_before_any_episode_starts(worker, m
     worker.config = OmegaConf.create(
         {"actor_rollout_ref": {"rollout": {"n": 4, "val_kwargs": {"n": 2}}}}
     )
-    for validate in (False, True):
-        rows = {
-            "uid": np.array(["a", "b"], dtype=object),
-            "raw_prompt": np.array([[1], [2]], dtype=object),
-        }
-        batch = tu.get_tensordict(rows)
-        if validate:
-            tu.assign_non_tensor_data(batch, "validate", True)
+    for settings in ({}, {"validate": True}):
+        batch = tu.get_tensordict({"uid": np.array(["a", "b"], dtype=object)}, settings)
         asyncio.run(worker.generate_sequences(batch.chunk(1)[0]))
     assert announced == [(["a", "b"], 4), (["a", "b"], 2)]
     assert started == [announced[:1], announced]
