@@ -29,7 +29,7 @@ def actor_class(remote_class: Any) -> type:
     """The class under a `@ray.remote` decorator, so that it can be subclassed.
 
     verl 0.9.1 decorates `AgentLoopWorkerTQ` itself (trainer/ppo/v1/agent_loop_tq.py); Ray keeps the
-    plain class in the actor's metadata, behind a subclass of its own.
+    plain class in the actor's metadata, under a subclass.
     """
     plain: type = remote_class.__ray_metadata__.modified_class
     name = remote_class.__ray_metadata__.class_name.split(".")[-1]

@@ -47,26 +47,23 @@ def give_back() -> None:
         trim(0)
 
 
-def _zero(*_args: Any, **_kwargs: Any) -> int:
-    return 0
-
-
 def _build_device_module() -> ModuleType:
     """Return `torch.cpu` extended by the functions of `torch.cuda` that verl calls."""
     module = ModuleType("rltf_verl.adapters.cpu.device")
-    module.__dict__.update(
-        {name: value for name, value in vars(torch.cpu).items() if not name.startswith("_")}
+    public = {name: value for name, value in vars(torch.cpu).items() if not name.startswith("_")}
+    vars(module).update(
+        {
+            **public,
+            **dict.fromkeys(NO_OPS, _nothing),
+            **dict.fromkeys(ZEROS, lambda *_: 0),
+            "empty_cache": give_back,
+            "mem_get_info": lambda *_: (0, 0),
+            "get_rng_state": lambda *_: torch.get_rng_state(),
+            "set_rng_state": lambda state, *_: torch.set_rng_state(state),
+            "get_device_name": lambda *_: NAME,
+            "get_device_properties": lambda *_: SimpleNamespace(name=NAME, total_memory=0),
+        }
     )
-    for name in NO_OPS:
-        setattr(module, name, _nothing)
-    for name in ZEROS:
-        setattr(module, name, _zero)
-    module.empty_cache = give_back  # type: ignore[attr-defined]
-    module.mem_get_info = lambda *_: (_zero(), _zero())  # type: ignore[attr-defined]
-    module.get_rng_state = lambda *_: torch.get_rng_state()  # type: ignore[attr-defined]
-    module.set_rng_state = lambda state, *_: torch.set_rng_state(state)  # type: ignore[attr-defined]
-    module.get_device_name = lambda *_: NAME  # type: ignore[attr-defined]
-    module.get_device_properties = lambda *_: SimpleNamespace(name=NAME, total_memory=0)  # type: ignore[attr-defined]
     return module
 
 
@@ -132,9 +129,7 @@ class CPUPlatform(PlatformBase):
         return []
 
     def rollout_env_vars(self) -> dict[str, str]:
-        """Return what verl's vLLM rollout needs on the CPU; what the caller's environment says goes
-        first.
-        """
+        """Return what verl's vLLM rollout needs on the CPU; the environment takes precedence."""
         return {name: os.environ.get(name, value) for name, value in VLLM_VARIABLES.items()}
 
     def is_ipc_supported(self) -> bool:

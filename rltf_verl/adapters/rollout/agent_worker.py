@@ -1,5 +1,5 @@
-"""Our agent-loop worker: verl's own, plus what all its episodes share, and the one fact that it
-keeps from the loop (is this validation?).
+"""Our agent-loop worker: verl's, plus the context that its episodes share, and whether they
+validate.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def share_the_work(puts_module: Any = agent_loop_tq, loops_module: Any = agent_l
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
-    """Passes what the episodes share and verl's `validate` to the loops named `rltf…`, as
-    `rltf_shared` and `rltf_validate` (verl uses the plain name itself).
+    """Passes the shared context and verl's `validate` to the loops named `rltf…`, as `rltf_shared`
+    and `rltf_validate` (verl uses the plain name itself).
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -72,9 +72,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         self.rltf_shared = WorkerContext(self.config, JobGateway)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """Tell the episodes which problems are played beside theirs, then start them as verl
-        does.
-        """
+        """Announce the problems of the call as one cohort, then start the episodes as verl does."""
         rollout = self.config.actor_rollout_ref.rollout
         validate = bool(batch["validate"]) if "validate" in batch else False
         size = rollout.val_kwargs.n if validate else rollout.n

@@ -64,17 +64,6 @@ class StepSettings:
         """Coefficient of each objective."""
         return objective_weights(self.rltf, *self.now)
 
-    @property
-    def num_episodes(self) -> int:
-        """Episodes of a batch that lost none."""
-        size = self.verl.data.train_batch_size // self.parameter_sync_step
-        return int(size * self.verl.actor_rollout_ref.rollout.n)
-
-    def denominator(self, num_episodes: int) -> float:
-        """The constant under every role's token sum: episodes per update × response budget."""
-        budget = float(self.verl.data.max_response_length)
-        return num_episodes * budget / self.rltf.updates_per_batch
-
 
 @dataclass(frozen=True)
 class StepResult:
@@ -127,7 +116,9 @@ def compute_step(
             rltf, batch, targets, place, teacher.gap, teacher.entropy, weights
         )
     live = live_rows(batch, targets, teacher, token_weights)
-    constants = {DENOMINATOR: settings.denominator(len(rows.facts))}
+    # The constant under every role's token sum: episodes per update × response budget.
+    budget = float(settings.verl.data.max_response_length)
+    constants = {DENOMINATOR: len(rows.facts) * budget / rltf.updates_per_batch}
     of_teacher: dict[str, torch.Tensor] = {}
     if teacher is not None and bool(token_weights.any()):
         of_teacher = teacher_columns(rows, teacher, token_weights, rltf.logit_distill)
@@ -175,9 +166,11 @@ def _episode_metrics(
     rows: StepRows, settings: StepSettings, before: Mapping[str, float]
 ) -> dict[str, float]:
     metrics = episode_metrics(rows.facts, settings.rltf.episode.horizon)
-    # A group that verl drops is lost as a whole and played again.
-    dropped = before.get(EVICTED_GROUPS, 0) * settings.verl.actor_rollout_ref.rollout.n
-    share = lost_share(len(rows.facts), int(settings.num_episodes + dropped))
+    # A group that verl drops is lost as a whole, and another is played in its place.
+    groups = settings.verl.data.train_batch_size // settings.parameter_sync_step
+    groups += before.get(EVICTED_GROUPS, 0)
+    num_episodes = int(groups * settings.verl.actor_rollout_ref.rollout.n)
+    share = lost_share(len(rows.facts), num_episodes)
     metrics |= {name: metrics[name] + before.get(name, 0.0) for name in SPENT}
     return metrics | {"rltf/session/lost_share": share}
 

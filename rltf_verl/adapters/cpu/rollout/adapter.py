@@ -58,8 +58,8 @@ class TransformersReplica(RolloutReplica):
 
 
 class TransformersAdapter(BaseRollout):
-    """One per trainer rank. A replica is one rank, so every rank has a server of its own and sends
-    it all weights.
+    """One per trainer rank. A replica is one rank, so every rank has its server and sends it all
+    weights.
     """
 
     is_leader_rank = True

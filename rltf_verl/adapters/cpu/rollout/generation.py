@@ -50,7 +50,7 @@ class Result:
     log_probs: list[float]
     stop_reason: str
     version: int | None
-    "version of the weights that sampled the last token, None if there is none"
+    "version of the weights that sampled the last token; None without a token"
 
 
 @dataclass
@@ -156,7 +156,7 @@ class BatchGenerator:
         version: int | None = None,
         peft_config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Copy weights into the model by name, or those of a LoRA adapter. Requests that run go on
+        """Copy weights into the model by name, or those of a LoRA adapter. Running requests continue
         with them.
 
         `version` is reported with every result from here on; None keeps the old one.

@@ -94,9 +94,7 @@ class GenerationLoop:
             self._futures.pop(result.request_id).set_result(result)
 
     def _fail(self, error: Exception) -> None:
-        """Give every request that was running the error that broke the step, so that nobody waits
-        for ever.
-        """
+        """Give every running request the error that broke the step: none may wait for ever."""
         for result in self._generator.abort_all():
             self._futures.pop(result.request_id).set_exception(error)
 

@@ -1,6 +1,6 @@
 """The Ray actor behind one rollout replica: verl's server interface over a `GenerationLoop`.
 
-Generation runs in a thread of its own, so the actor's event loop answers at any time. There is no
+Generation runs in its own thread, so the actor's event loop answers at any time. There is no
 memory to release on a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do. torch
 uses OMP_NUM_THREADS threads, which `adapters/cpu/processes` chooses where the user has not.
 """
@@ -68,7 +68,7 @@ class TransformersServer:
         **_kwargs: Any,
     ) -> TokenOutput:
         """Continue one prompt. While generation is stopped the request waits, or is rejected if the
-        stop said so.
+        stop asked for it.
         """
         if image_data or video_data:
             raise ValueError("rollout.name=transformers is text only: use vllm")
