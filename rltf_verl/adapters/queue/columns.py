@@ -147,7 +147,7 @@ def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tens
 
 
 def episode_batch(facts: torch.Tensor, group: torch.Tensor) -> EpisodeBatch:
-    """[S, M, F] facts as the equations want them; an ungraded turn gets its siblings' mean reward."""
+    """[S, M, F] facts for the equations; an ungraded turn gets its siblings' mean reward."""
     column = {name: facts[..., i] for i, name in enumerate(EPISODE_FACTS)}
     valid = ~torch.isnan(column["parent"])
     episodes = EpisodeBatch(

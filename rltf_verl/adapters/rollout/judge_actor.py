@@ -80,7 +80,7 @@ class JudgeServer:
 
 
 def _actor() -> Any:
-    """This job's actor, made by the first caller on its node: the trainer's, where the API key is."""
+    """This job's actor, made by the first caller on its node: the trainer's has the API key."""
     context = ray.get_runtime_context()
     options = {
         "name": f"rltf-judge-{context.get_job_id()}",

@@ -59,6 +59,14 @@ def test_errors_reach_the_caller_and_the_thread_lives_on(loop):
     assert loop.submit(request("good")).result(SECONDS).stop_reason == "completed"
 
 
+def test_a_caller_that_gives_up_ends_no_other_request(loop):
+    loop.abort().result(SECONDS)
+    futures = [loop.submit(request(name)) for name in "ab"]
+    futures[0].cancel()
+    loop.resume()
+    assert futures[1].result(SECONDS).stop_reason == "completed"
+
+
 def test_an_id_in_use_is_refused(loop):
     loop.abort().result(SECONDS)
     loop.submit(request("a"))

@@ -156,7 +156,7 @@ class BatchGenerator:
         version: int | None = None,
         peft_config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Copy weights into the model by name, or those of a LoRA adapter. Running requests continue
+        """Copy weights into the model by name, or those of a LoRA adapter. Running requests go on
         with them.
 
         `version` is reported with every result from here on; None keeps the old one.

@@ -34,6 +34,9 @@ class GenerationLoop:
             if request.request_id in self._futures:
                 raise ValueError(f"request id {request.request_id} is in use")
             future = self._futures[request.request_id] = Future()
+            # From here on it cannot be cancelled: a result for a cancelled future would raise in
+            # the thread, and end all other requests.
+            future.set_running_or_notify_cancel()
             self._arrived.append(request)
             self._changed.notify()
         return future
