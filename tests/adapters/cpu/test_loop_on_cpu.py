@@ -61,7 +61,7 @@ def test_errors_reach_the_caller_and_the_thread_lives_on(loop):
 
 def test_a_caller_that_gives_up_ends_no_other_request(loop):
     loop.abort().result(SECONDS)
-    futures = [loop.submit(request(name)) for name in "ab"]
+    futures = [loop.submit(request(name, n)) for name, n in (("short", 2), ("long", 8))]
     futures[0].cancel()
     loop.resume()
     assert futures[1].result(SECONDS).stop_reason == "completed"
