@@ -89,7 +89,7 @@ def teacher_spans(column: torch.Tensor) -> list[TeacherSpan]:
         [TeacherSpan(start=0, end=3, prompt_ids=(7, 8))]
     """
     values, spans = column.tolist(), []
-    while values:
+    while values:  # start, end, length, then as many ids; the next span follows
         start, end, length, *values = values
         spans.append(TeacherSpan(start, end, tuple(values[:length])))
         values = values[length:]

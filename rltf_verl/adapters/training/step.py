@@ -293,6 +293,7 @@ def rollout_correction(
     data, metrics = compute_rollout_correction_and_add_to_batch(data, config)
     kept = data.batch["response_mask"] * data.batch.get("rollout_is_weights", torch.ones(()))
     weights = torch.ones_like(batch.old_log_probs)
+    # Both masks list the sampled tokens in the order of the rows.
     weights[sampled] = kept[mask[rows]].float()
     return weights, metrics
 

@@ -303,7 +303,7 @@ def by_row(values: Sequence[torch.Tensor], rows: Sequence[int], num_rows: int) -
 
 def token_places(inputs: Sequence[TeacherInput], batch: RowBatch) -> torch.Tensor:
     """[M] indices of the attempts' tokens (at least one attempt) among the tokens of the batch."""
-    first = batch.lengths.cumsum(0) - batch.lengths
+    first = batch.lengths.cumsum(0) - batch.lengths  # index of each row's first token
     return torch.cat([torch.arange(len(a.response)) + first[a.row] + a.start for a in inputs])
 
 
