@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterable, Iterator
-from functools import reduce
+from functools import cache, reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -241,12 +241,15 @@ def _in_source(place: str, name: str) -> bool:
     folders = spec.submodule_search_locations if spec is not None else None
     if not folders:
         return False
-    file = Path(folders[0]).joinpath(*parts).with_suffix(".py")
+    return _defines(Path(folders[0]).joinpath(*parts).with_suffix(".py"), name)
+
+
+@cache
+def _defines(file: Path, name: str) -> bool:
     # `def name`, `name = …`, `self.name: … = …` or `import … as name`, at the start of a line.
-    defined = (
-        rf"^\s*(?:(?:async )?def |(?:self\.)?(?={name}\s*[:=])|(?:from .+ )?import .*){name}\b"
-    )
-    return file.is_file() and bool(re.search(defined, file.read_text("utf-8"), re.MULTILINE))
+    before = rf"(?:async )?def |(?:self\.)?(?={name}\s*[:=])|(?:from .+ )?import .*"
+    defined = re.compile(rf"^[ \t]*(?:{before}){name}\b", re.MULTILINE)
+    return file.is_file() and bool(defined.search(file.read_text("utf-8")))
 
 
 def _can_be_imported(place: str, name: str) -> bool:
