@@ -25,7 +25,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,14 +36,13 @@ from rich.console import Console
 from rich.table import Table
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN, episode_facts, row_columns
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.adapters.training.trained import target_columns
-from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
-from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
+from rltf_verl.adapters.training.step import StepSettings, compute_step, target_columns
+from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.objectives import objective_weights, objectives_of
+from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.distill import distill_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
@@ -238,24 +236,17 @@ def ours(batch: KVBatchMeta) -> None:
     step.write(target_columns(step.batch, targets))
 
 
-def real_trainer(num_groups: int) -> RLTFTrainerMixin:
-    """Just enough of the trainer for its method that does this; it also computes every metric of
-    the step.
-    """
-    trainer = object.__new__(RLTFTrainerMixin)
-    trainer.rltf, trainer.global_steps, trainer.total_training_steps = CONFIG, 1, 1
-    trainer.judge = SimpleNamespace(metrics=dict)
-    trainer.row_log = RowLog(EpisodeLogConfig(dir=None), None)
-    trainer.objectives = objectives_of(CONFIG)
-    trainer.parameter_sync_step = 1
-    trainer.config = OmegaConf.create(
+def with_metrics(batch: KVBatchMeta, num_groups: int) -> None:
+    """The trainer's whole step between two visits to the queue, every metric included."""
+    verl = OmegaConf.create(
         {
             "algorithm": {},
             "data": {"max_response_length": 60, "train_batch_size": num_groups},
             "actor_rollout_ref": {"rollout": {"n": GROUP}},
         }
     )
-    return trainer
+    step = StepRows.read(batch)
+    compute_step(step, StepSettings(CONFIG, verl, Now(0, 1))).write(step)
 
 
 # --- side by side
@@ -292,7 +283,7 @@ def measure(num_sessions: int, repeats: int) -> dict[str, Any]:
     tq.kv_batch_get, tq.kv_batch_put = queue.get, queue.put
     ways: dict[str, Callable[[], Any]] = {
         "ours": lambda: ours(queue.batch),
-        "ours with metrics": lambda: real_trainer(len(groups))._compute_advantage(queue.batch, {}),
+        "ours with metrics": lambda: with_metrics(queue.batch, len(groups)),
         "loop": lambda: loop(groups, as_tensors),
         "loop, lists only": lambda: loop(groups, lambda datum: datum),
     }

@@ -1,9 +1,9 @@
-"""The sampler as everything below the adapters sees it."""
+"""The interface of the sampler."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from rltf_verl.types import Attempt, Message
 
@@ -16,8 +16,8 @@ class Policy(Protocol):
     prompt_budget: int
     """Longest prompt in tokens."""
     special_tokens: tuple[str, ...] | None
-    """Texts that its tokenizer reads as control tokens, which nothing that is quoted may hold;
-    None: not known.
+    """Texts that its tokenizer reads as control tokens, which no quotation may hold; None:
+    unknown.
     """
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
@@ -33,13 +33,13 @@ class Policy(Protocol):
     async def extend(
         self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
     ) -> tuple[int, ...]:
-        """Token ids of a conversation that goes on: `ids`, then `message` and the header of the
-        answer to come.
+        """Token ids of a continued conversation: `ids`, then `message` and the header of the answer
+        to come.
 
         Args:
             ids: the conversation so far, as it was sampled.
             messages: the same as messages, the last one the policy's.
-            message: what is said next.
+            message: the next one.
         """
         ...
 
@@ -61,37 +61,13 @@ class Policy(Protocol):
         ...
 
 
+def _refuse(*_args: Any, **_kwargs: Any) -> Any:
+    raise RuntimeError("this command has no policy: it can neither sample nor encode")
+
+
 class NoPolicy:
-    """In place of a sampler where nothing is sampled and no text is encoded."""
+    """The policy of commands that sample nothing: every method raises RuntimeError."""
 
     prompt_budget = 0
     special_tokens: tuple[str, ...] | None = None
-
-    async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Raises RuntimeError, as all of its methods."""
-        raise self._none()
-
-    async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Raises RuntimeError."""
-        raise self._none()
-
-    async def extend(
-        self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
-    ) -> tuple[int, ...]:
-        """Raises RuntimeError."""
-        raise self._none()
-
-    async def encode_answer(self, text: str) -> tuple[int, ...]:
-        """Raises RuntimeError."""
-        raise self._none()
-
-    def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
-        """Raises RuntimeError."""
-        raise self._none()
-
-    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
-        """Raises RuntimeError."""
-        raise self._none()
-
-    def _none(self) -> RuntimeError:
-        return RuntimeError("there is no policy here: nothing can be sampled or encoded")
+    encode = encode_unthinking = extend = encode_answer = pieces = sample = _refuse

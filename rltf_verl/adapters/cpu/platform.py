@@ -47,26 +47,23 @@ def give_back() -> None:
         trim(0)
 
 
-def _zero(*_args: Any, **_kwargs: Any) -> int:
-    return 0
-
-
 def _build_device_module() -> ModuleType:
     """Return `torch.cpu` extended by the functions of `torch.cuda` that verl calls."""
     module = ModuleType("rltf_verl.adapters.cpu.device")
-    module.__dict__.update(
-        {name: value for name, value in vars(torch.cpu).items() if not name.startswith("_")}
+    public = {name: value for name, value in vars(torch.cpu).items() if not name.startswith("_")}
+    vars(module).update(
+        {
+            **public,
+            **dict.fromkeys(NO_OPS, _nothing),
+            **dict.fromkeys(ZEROS, lambda *_: 0),
+            "empty_cache": give_back,
+            "mem_get_info": lambda *_: (0, 0),
+            "get_rng_state": lambda *_: torch.get_rng_state(),
+            "set_rng_state": lambda state, *_: torch.set_rng_state(state),
+            "get_device_name": lambda *_: NAME,
+            "get_device_properties": lambda *_: SimpleNamespace(name=NAME, total_memory=0),
+        }
     )
-    for name in NO_OPS:
-        setattr(module, name, _nothing)
-    for name in ZEROS:
-        setattr(module, name, _zero)
-    module.empty_cache = give_back  # type: ignore[attr-defined]
-    module.mem_get_info = lambda *_: (_zero(), _zero())  # type: ignore[attr-defined]
-    module.get_rng_state = lambda *_: torch.get_rng_state()  # type: ignore[attr-defined]
-    module.set_rng_state = lambda state, *_: torch.set_rng_state(state)  # type: ignore[attr-defined]
-    module.get_device_name = lambda *_: NAME  # type: ignore[attr-defined]
-    module.get_device_properties = lambda *_: SimpleNamespace(name=NAME, total_memory=0)  # type: ignore[attr-defined]
     return module
 
 
@@ -101,20 +98,9 @@ class CPUPlatform(PlatformBase):
         """Return 1."""
         return 1
 
-    def set_device(self, device_index: int | str) -> None:
-        """Do nothing."""
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        """Do nothing."""
-
-    def manual_seed(self, seed: int) -> None:
-        """Do nothing: verl seeds torch's CPU generator itself."""
-
-    def manual_seed_all(self, seed: int) -> None:
-        """Do nothing: verl seeds torch's CPU generator itself."""
-
-    def set_allocator_settings(self, settings: str) -> None:
-        """Do nothing."""
+    # verl seeds torch's CPU generator itself.
+    set_device = synchronize = manual_seed = manual_seed_all = staticmethod(_nothing)
+    set_allocator_settings = profiler_start = profiler_stop = cudart = staticmethod(_nothing)
 
     def empty_cache(self) -> None:
         """Return freed memory to the system."""
@@ -143,9 +129,7 @@ class CPUPlatform(PlatformBase):
         return []
 
     def rollout_env_vars(self) -> dict[str, str]:
-        """Return what verl's vLLM rollout needs on the CPU; what the caller's environment says goes
-        first.
-        """
+        """Return what verl's vLLM rollout needs on the CPU; the environment takes precedence."""
         return {name: os.environ.get(name, value) for name, value in VLLM_VARIABLES.items()}
 
     def is_ipc_supported(self) -> bool:
@@ -156,12 +140,3 @@ class CPUPlatform(PlatformBase):
     def nvtx_range(self, msg: str) -> Iterator[None]:
         """Do nothing around the block."""
         yield
-
-    def profiler_start(self) -> None:
-        """Do nothing."""
-
-    def profiler_stop(self) -> None:
-        """Do nothing."""
-
-    def cudart(self) -> None:
-        """Return no runtime."""

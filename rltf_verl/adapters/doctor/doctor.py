@@ -152,7 +152,7 @@ def _rollout(config: DictConfig, not_run_here: bool) -> Check:
     """Whether the engine can be imported, as verl imports it. Only a note where no run would start
     anyway.
     """
-    from rltf_verl.adapters.cpu import check_media
+    from rltf_verl.adapters.cpu.hooks import check_media
 
     name = OmegaConf.select(config, "actor_rollout_ref.rollout.name")
     try:

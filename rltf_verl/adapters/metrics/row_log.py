@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from rltf_verl.adapters.queue.columns import episode_of
-from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.queue.step_rows import StepRows, read_columns
+from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import EpisodeLogConfig
 from rltf_verl.jsonl import PatientWriter
@@ -89,7 +89,7 @@ class RowLog:
     ) -> None:
         folder = Path(str(self._config.dir))
         try:
-            text = {i: pieces(self._decode, own) for i, own in ids.items()}
+            text = {i: token_texts(self._decode, own) for i, own in ids.items()}
             written = [
                 i
                 for i, key in enumerate(step.keys)

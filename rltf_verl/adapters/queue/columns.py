@@ -65,7 +65,7 @@ class RowOutput(AgentLoopOutput):
 
 
 def row_columns(row: Row, facts: torch.Tensor, *, teaches: bool = False) -> dict[str, torch.Tensor]:
-    """The columns of one row beside verl's own; `teaches`: a teacher is on."""
+    """Our columns of one row; `teaches`: a teacher is on."""
     teachers = {TEACHERS: teacher_column(row.teachers)} if teaches else {}
     return teachers | {
         ROLE: torch.tensor(row.role, dtype=torch.int32),
@@ -89,7 +89,7 @@ def teacher_spans(column: torch.Tensor) -> list[TeacherSpan]:
         [TeacherSpan(start=0, end=3, prompt_ids=(7, 8))]
     """
     values, spans = column.tolist(), []
-    while values:
+    while values:  # start, end, length, then as many ids; the next span follows
         start, end, length, *values = values
         spans.append(TeacherSpan(start, end, tuple(values[:length])))
         values = values[length:]
@@ -138,7 +138,7 @@ def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tens
     Args:
         facts: [S, M, F].
         step: training step, from 1; its update starts from the parameters of step − 1.
-        limit: `rltf.max_staleness`; without one there is nothing to tell.
+        limit: `rltf.max_staleness`; None: no limit.
     """
     if limit is None:
         return None
@@ -147,9 +147,7 @@ def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tens
 
 
 def episode_batch(facts: torch.Tensor, group: torch.Tensor) -> EpisodeBatch:
-    """[S, M, F] facts as the equations want them; a turn that nobody could grade has its siblings'
-    mean reward.
-    """
+    """[S, M, F] facts for the equations; an ungraded turn gets its siblings' mean reward."""
     column = {name: facts[..., i] for i, name in enumerate(EPISODE_FACTS)}
     valid = ~torch.isnan(column["parent"])
     episodes = EpisodeBatch(

@@ -2,9 +2,9 @@
 it holds.
 
 verl 0.9.1 (`trainer/ppo/v1/agent_loop_tq.py`) puts the rows of every episode, and the status of
-every prompt, by itself. `BatchedPuts` stands in the place of that module's `tq`: whoever puts waits
-until the entry is stored, as before, but what comes together is stored together, and so is what
-comes while another put is on its way.
+every prompt, by itself. `BatchedPuts` replaces that module's `tq`: a put returns when its entry is
+stored, as before, but entries that arrive together are stored together, and so are those that
+arrive during another put.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class BatchedPuts:
     ) -> None:
         stored = asyncio.get_running_loop().create_future()
         self._entries.append(_Entry(keys, partition, rows, tags, stored))
+        # No lock: all of this runs in one event loop, and nothing between here and `await` yields.
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
         await stored
@@ -82,7 +83,7 @@ class BatchedPuts:
                 await self._store(together)
 
     async def _store(self, entries: Sequence[_Entry]) -> None:
-        """Together; if that fails, one by one, so that an entry fails by its own fault only."""
+        """Store them together; if that fails, one by one, so that no entry fails for another."""
         try:
             await self._send(entries)
         except Exception as error:

@@ -63,6 +63,7 @@ class StepRows:
         of_actor = ["old_log_probs", "entropy"] if scored else []
         columns = read_columns(meta, at, [ROLE, TURN, FACTS, "rollout_log_probs", *of_actor])
         episode, group = episode_numbers([meta.keys[i] for i in at])
+        # Every row of an episode has its facts: take those of the first, the smallest row number.
         first_row = torch.full_like(group, len(at)).scatter_reduce_(
             0, episode, torch.arange(len(at)), "amin"
         )
@@ -88,11 +89,16 @@ class StepRows:
         """[N] of the rows, `{uid}_{session}_{row}`."""
         return [self.meta.keys[i] for i in self.at]
 
-    def write(self, fields: Mapping[str, torch.Tensor]) -> KVBatchMeta:
+    def write(
+        self,
+        fields: Mapping[str, torch.Tensor],
+        ready: Mapping[str, torch.Tensor] | None = None,
+    ) -> KVBatchMeta:
         """Write values of tokens as ragged columns of all rows; padding rows get 0.
 
         Args:
             fields: name -> [L].
+            ready: further columns, ragged, of all rows in the queue.
 
         Returns:
             All rows, which know of the columns.
@@ -101,16 +107,16 @@ class StepRows:
         lengths = _integers(map(itemgetter("response_len"), meta.tags), len(meta))
         if len(self.at) < len(meta):
             given = torch.zeros(len(meta), dtype=torch.bool)
-            given[self.at] = True
+            given[self.at] = True  # tokens of the other rows, which only pad the batch, stay 0
             place = given.repeat_interleave(lengths)
             fields = {
                 k: torch.zeros(place.shape).masked_scatter_(place, v.float())
                 for k, v in fields.items()
             }
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-        columns = {
-            k: torch.nested.nested_tensor_from_jagged(v.float(), offsets) for k, v in fields.items()
-        }
+        columns = dict(ready or {})
+        for k, v in fields.items():
+            columns[k] = torch.nested.nested_tensor_from_jagged(v.float(), offsets)
         return tq.kv_batch_put(
             keys=meta.keys, partition_id=meta.partition_id, fields=TensorDict(columns, len(meta))
         )
@@ -143,12 +149,12 @@ def episode_numbers(keys: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _numbered(names: Sequence[str]) -> tuple[torch.Tensor, Iterable[str]]:
     """The number of each name, in order of appearance, and the different names."""
-    numbers: dict[str, int] = defaultdict(count().__next__)
+    numbers: dict[str, int] = defaultdict(count().__next__)  # a new name gets the next number
     return _integers(map(numbers.__getitem__, names), len(names)), numbers
 
 
 def _integers(values: Iterable[int], length: int) -> torch.Tensor:
-    """As `torch.tensor(list(values))`, several times faster."""
+    """`torch.tensor(list(values))`, several times faster."""
     return torch.from_numpy(np.fromiter(values, np.int64, length))
 
 

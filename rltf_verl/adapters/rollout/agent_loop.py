@@ -22,10 +22,10 @@ from verl.utils.fs import copy_to_local
 from verl.utils.model import get_generation_config
 from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
 
-from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, warn_once
+from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.metrics.validation import averaged_info, told_info
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput, episode_facts, row_columns
-from rltf_verl.adapters.queue.pieces import pieces
+from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.adapters.rollout.chat_form import ChatForm, after_answer, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
@@ -40,13 +40,9 @@ from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Problem, Row
 
-warn_once(
-    "verl.utils.tokenizer.continuous_token_wiring"
-)  # it would warn in every episode's constructor
 
-
-class EpisodesOfWorker:
-    """What all episodes of one worker process share; the worker makes it and hands it to each."""
+class WorkerContext:
+    """What all episodes of one worker process share."""
 
     def __init__(self, trainer_config: DictConfig, opener: Opener) -> None:
         config: Any = OmegaConf.to_container(trainer_config.rltf, resolve=True)
@@ -76,7 +72,7 @@ class EpisodesOfWorker:
         )
 
     def write(self, episode: Episode, messages: Sequence[Message], row: Mapping[str, Any]) -> None:
-        """Into the episode log, where there is one."""
+        """Append the episode to the log, where there is one."""
         if self.log is not None:
             self.log.append(
                 episode,
@@ -94,8 +90,8 @@ class EpisodesOfWorker:
 def _plain_text_tokenizer(tokenizer: Any) -> Any:
     """A copy for encoding text in which special tokens are only characters.
 
-    That is a state of a tokenizer, and changing it while another thread encodes with it raises
-    "Already borrowed".
+    Encoding so changes the tokenizer's state, which raises "Already borrowed" while another thread
+    encodes with it.
     """
     return copy.deepcopy(tokenizer)
 
@@ -116,11 +112,8 @@ def _first_prompt(raw: Sequence[Mapping[str, Any]], index: int) -> list[Message]
 def _end_tokens_of(
     tokenizer: Any, of_template: tuple[int, ...], path: str, trust_remote_code: bool
 ) -> frozenset[int]:
-    """An answer that ends with one of these has ended: an engine that stops at its own limits
-    reports both the same way.
-
-    The tokenizer's, the chat template's, and `eos_token_id` of the model's generation config, which
-    engines stop at beside the tokenizer's.
+    """The last tokens of answers that ended by themselves, from tokenizer, chat template and
+    generation config: engines report a reached limit in the same way as an end.
     """
     generation = get_generation_config(copy_to_local(path), trust_remote_code)
     ids = getattr(generation, "eos_token_id", None)
@@ -151,7 +144,7 @@ class RLTFAgentLoop(AgentLoopBase):
         Returns:
             The rows, the last attempt last.
         """
-        shared: EpisodesOfWorker = kwargs["rltf_shared"]
+        shared: WorkerContext = kwargs["rltf_shared"]
         start, validate = time.monotonic(), bool(kwargs["rltf_validate"])
         horizon = self._horizon(shared.config.episode, int(kwargs["global_steps"]), validate)
         problem = problem_of(shared.parts.env, kwargs)
@@ -261,27 +254,26 @@ class VerlPolicy:
     async def extend(
         self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
     ) -> tuple[int, ...]:
-        """What stands between an answer and the next one: for the families whose separators verl's
-        token builders know, as verl has it, else as the chat template has it.
+        """The conversation with a message and the header of the next answer, by verl's token
+        builder of the model's family, else by the chat template.
 
-        verl's builder for all other families renders the message behind a question, and so loses
-        what the template writes between an answer's end token and the message (ChatML's line
-        break).
+        verl's general builder renders the message after a question, and so loses what the template
+        writes between an answer's end token and the message (ChatML's line break).
 
         An answer that was cut off, or that ended with a token which ends no turn in this template
-        (another one of the generation config), is ended first: the builder adds what stands between
+        (another one of the generation config), is ended first: the builder adds the separator of
         turns, not the end of one.
         """
         builder = self._loop.continuous_token_builder
         end = self._chat_form.end_of_turn
         ends_turn = ids[-1] == (end[-1] if end else self._tokenizer.eos_token_id)
-        said, ended = list(messages), [*ids, *(() if ends_turn else end)]
+        before, ended = list(messages), [*ids, *(() if ends_turn else end)]
 
         def extended() -> tuple[int, ...]:
             if type(builder) is not ContinuousTokenBuilder:
-                # The template's error: roles must alternate, and verl renders the message alone.
+                # A template that wants roles to alternate raises: verl renders the message alone.
                 with suppress(Exception):
-                    merged = builder.merge_context_tokens(said, [*said, message], ended)
+                    merged = builder.merge_context_tokens(before, [*before, message], ended)
                     return tuple(int(i) for i in merged.token_ids)
             settings = builder.chat_template_kwargs
             return (*ended, *after_answer(self._tokenizer, settings, message)[len(end) :])
@@ -318,7 +310,7 @@ class VerlPolicy:
 
     def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
         """Without special tokens."""
-        return tuple(pieces(partial(self._tokenizer.decode, skip_special_tokens=True), ids))
+        return tuple(token_texts(partial(self._tokenizer.decode, skip_special_tokens=True), ids))
 
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         """One answer from the engine, with its log-probs as the engine reports them."""
@@ -344,10 +336,9 @@ class VerlPolicy:
 
     def _request_id(self, seed: int) -> str:
         """The episode's: verl sends requests of one id to one replica, which has the prefix of
-        their prompts cached.
+        their prompts cached, and gives the engine a fresh id per request.
 
-        The engine gets an id of its own per request, but with `full_determinism`: then it gets this
-        one, which has to be unique among the requests in flight (revisions of one attempt) and the
-        same in every run.
+        With `full_determinism` the engine gets this id, which has to be unique among the requests
+        in flight (revisions of one attempt) and the same in every run.
         """
         return f"{seed:016x}" if self._loop.rollout_config.full_determinism else self._episode

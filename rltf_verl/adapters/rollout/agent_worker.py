@@ -1,5 +1,5 @@
-"""Our agent-loop worker: verl's own, plus what all its episodes share, and the one fact that it
-keeps from the loop (is this validation?).
+"""Our agent-loop worker: verl's, plus the context that its episodes share, and whether they
+validate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput
 from rltf_verl.adapters.queue.puts import BatchedPuts
-from rltf_verl.adapters.rollout.agent_loop import EpisodesOfWorker
+from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
 from rltf_verl.episode import lost
 
@@ -62,19 +62,17 @@ def share_the_work(puts_module: Any = agent_loop_tq, loops_module: Any = agent_l
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
-    """Passes what the episodes share and verl's `validate` to the loops named `rltf…`, as
-    `rltf_shared` and `rltf_validate` (verl uses the plain name itself).
+    """Passes the shared context and verl's `validate` to the loops named `rltf…`, as `rltf_shared`
+    and `rltf_validate` (verl uses the plain name itself).
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         share_the_work()
-        self.rltf_shared = EpisodesOfWorker(self.config, JobGateway)
+        self.rltf_shared = WorkerContext(self.config, JobGateway)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """Tell the episodes which problems are played beside theirs, then start them as verl
-        does.
-        """
+        """Announce the problems of the call as one cohort, then start the episodes as verl does."""
         rollout = self.config.actor_rollout_ref.rollout
         validate = bool(batch["validate"]) if "validate" in batch else False
         size = rollout.val_kwargs.n if validate else rollout.n

@@ -1,4 +1,4 @@
-"""What a chat template puts around an answer: the tokens that end it, and those that stand for no
+"""Tokens that a chat template puts around an answer: those that end it, and an empty block of
 thoughts.
 """
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from verl.utils.tokenizer.chat_template import apply_chat_template
@@ -23,7 +22,7 @@ USER = {"role": "user", "content": "?"}
 
 @dataclass(frozen=True)
 class ChatForm:
-    """Of one tokenizer and its template's settings."""
+    """The tokens of one tokenizer and its template's settings."""
 
     end_of_turn: tuple[int, ...]
     """Up to the special token that ends an answer in a conversation; empty if the template has
@@ -35,34 +34,39 @@ class ChatForm:
     that think."""
 
 
+_forms: dict[tuple[Any, str], ChatForm] = {}
+
+
 def chat_form(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
-    """Found by rendering a conversation, so that no template needs to be known. Read once per
-    process.
+    """Read from a rendered conversation, so it needs no list of templates; once per process.
 
     Args:
         tokenizer: with a chat template.
         settings: `data.apply_chat_template_kwargs`.
     """
-    return _chat_form(tokenizer, repr(sorted(settings.items())), _Held(settings))
+    key = tokenizer, repr(sorted(settings.items()))  # settings can hold what has no hash
+    if key not in _forms:
+        _forms[key] = _read(tokenizer, settings)
+    return _forms[key]
 
 
 def after_answer(
     tokenizer: Any, settings: Mapping[str, Any], message: Mapping[str, str]
 ) -> tuple[int, ...]:
-    """What a template writes behind an answer that a message follows: the answer's end, the
-    message, the header of the next answer.
+    """Tokens between an answer and the next one: the answer's end, the message, the header of the
+    next answer.
     """
 
     def rendered(before: list[dict[str, str]]) -> str:
-        said = [*before, {"role": "assistant", "content": ANSWER}, dict(message)]
+        messages = [*before, {"role": "assistant", "content": ANSWER}, dict(message)]
         text = apply_chat_template(
-            tokenizer, said, tokenize=False, add_generation_prompt=True, **settings
+            tokenizer, messages, tokenize=False, add_generation_prompt=True, **settings
         )
         return str(text)
 
     try:
         text = rendered([USER])
-    except Exception:  # as in `_chat_form`
+    except Exception:  # as in `_read`
         text = rendered([SYSTEM, USER])
     before, answer, after = text.partition(ANSWER)
     start, whole = _ids(tokenizer, before + answer), _ids(tokenizer, text)
@@ -70,24 +74,10 @@ def after_answer(
     return whole[len(start) :] if whole[: len(start)] == start else _ids(tokenizer, after)
 
 
-@dataclass(frozen=True, eq=False)
-class _Held:
-    """Settings can hold what has no hash; their text is the key."""
-
-    settings: Mapping[str, Any]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@cache
-def _chat_form(tokenizer: Any, key: str, held: _Held) -> ChatForm:
+def _read(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
     def rendered(messages: list[dict[str, str]], header: bool) -> str:
         text = apply_chat_template(
-            tokenizer, messages, tokenize=False, add_generation_prompt=header, **held.settings
+            tokenizer, messages, tokenize=False, add_generation_prompt=header, **settings
         )
         return str(text)
 

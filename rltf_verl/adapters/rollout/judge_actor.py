@@ -26,18 +26,16 @@ from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 logger = logging.getLogger(__name__)
 
 CALLS_AT_ONCE = 100_000
-"""Ray would queue calls beyond it unseen; the runtime has a queue of its own, with a deadline."""
+"""Ray would queue calls beyond it silently; the runtime's queue has a deadline."""
 
 GRACE_S = 15.0
-"""How long after its deadline a call is given up even if the actor does not say so (its node is
-gone, say).
-"""
+"""How long after its deadline a call is given up if the actor is silent (its node is gone)."""
 
 START_S = 300.0
 """How long the trainer waits for the actor to start before the run ends."""
 
 SNAPSHOT_S = 5.0
-"""How long the trainer waits for metrics before it goes on without."""
+"""How long the trainer waits for metrics before it continues without them."""
 
 
 class JudgeServer:
@@ -53,16 +51,14 @@ class JudgeServer:
         self._runtime(settings)
 
     async def complete(self, settings: JudgeSettings, call: Call) -> Reply | str:
-        """The reply, or the cause why there is none: exceptions of ours would come back wrapped in
-        Ray's.
-        """
+        """The reply, or the cause of the failure: Ray would wrap our exceptions."""
         try:
             return await self._runtime(settings).complete(call)
         except JudgeUnavailable as error:
             return error.cause
 
     async def note(self, settings: JudgeSettings, event: str) -> None:
-        """Count what the reader of a reply found in it."""
+        """Count an event in a reply."""
         self._runtime(settings).note(event)
 
     async def snapshot(self) -> dict[str, float]:
@@ -74,9 +70,9 @@ class JudgeServer:
         return metrics
 
     async def last_failures(self) -> str:
-        """The last one of each endpoint that had one, with what to change."""
-        lasts = (runtime.news.last for runtime in self._runtimes.values())
-        return "; ".join(dict.fromkeys(last for last in lasts if last))
+        """The last failure of each endpoint, with what to change."""
+        failures = (runtime.news.last for runtime in self._runtimes.values())
+        return "; ".join(dict.fromkeys(filter(None, failures)))
 
     def _runtime(self, settings: JudgeSettings) -> JudgeRuntime:
         self._runtimes.setdefault(settings, runtime_of(settings))
@@ -84,9 +80,7 @@ class JudgeServer:
 
 
 def _actor() -> Any:
-    """This job's actor, made by whoever asks first, on the node of that one: the trainer's, where
-    the API key is.
-    """
+    """This job's actor, made by the first caller on its node: the trainer's has the API key."""
     context = ray.get_runtime_context()
     options = {
         "name": f"rltf-judge-{context.get_job_id()}",
@@ -126,7 +120,7 @@ class JobGateway:
         return answer
 
     def note(self, event: str) -> None:
-        """Counted when it arrives; nobody waits for it."""
+        """Count an event, without waiting for the actor."""
         self._server.note.remote(self._settings, event)
 
 
@@ -156,19 +150,20 @@ class JudgeOfTheJob:
             raise ValueError(str(cause)) from None
 
     def metrics(self) -> dict[str, float]:
-        """Metrics since the last look; none if the actor is busy starting again."""
-        if self._server is None:
-            return {}
-        with contextlib.suppress(GetTimeoutError, RayError):
-            snapshot: dict[str, float] = ray.get(self._server.snapshot.remote(), timeout=SNAPSHOT_S)
-            return snapshot
-        logger.warning("no metrics of the judge in this step: its actor did not answer")
-        return {}
+        """Metrics since the last call; none while the actor restarts."""
+        snapshot: dict[str, float] | None = self._ask("snapshot")
+        if snapshot is None and self._server is not None:
+            logger.warning("no metrics of the judge in this step: its actor did not answer")
+        return snapshot or {}
 
     def last_failures(self) -> str:
-        """The last failure of each endpoint, with what to change; empty if there was none."""
+        """The last failure of each endpoint, with what to change; empty without one."""
+        return self._ask("last_failures") or ""
+
+    def _ask(self, method: str) -> Any:
+        """The actor's answer; None without an actor, or if it does not answer."""
         if self._server is None:
-            return ""
+            return None
         with contextlib.suppress(GetTimeoutError, RayError):
-            return str(ray.get(self._server.last_failures.remote(), timeout=SNAPSHOT_S))
-        return ""
+            return ray.get(getattr(self._server, method).remote(), timeout=SNAPSHOT_S)
+        return None

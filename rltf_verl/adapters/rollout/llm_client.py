@@ -12,7 +12,7 @@ from rltf_verl.adapters.cpu import ROLLOUT_NAME
 
 
 def seed_of_attempt(seed: int, num_tokens: int) -> int:
-    """A 63-bit seed for going on after `num_tokens` tokens."""
+    """A 63-bit seed for the continuation after `num_tokens` tokens."""
     return (
         int.from_bytes(blake2b(f"{seed}/{num_tokens}".encode(), digest_size=8).digest(), "big") >> 1
     )
@@ -27,7 +27,7 @@ class _SeedPerAttempt(LLMServerClient):
         sampling_params: dict[str, Any],
         **kwargs: Any,
     ) -> TokenOutput:
-        """Send the request with a seed that depends on where it goes on."""
+        """Send the request with a seed that depends on where it continues."""
         if "seed" in sampling_params and self.config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
             sampling_params = {
                 **sampling_params,
@@ -42,7 +42,7 @@ class ResumingClient(FullyAsyncLLMServerClient, _SeedPerAttempt):
     """verl's client that resumes aborted requests, with fresh random numbers for the rest of the
     answer.
 
-    verl 0.9.1 sends the rest with the request's own seed. vLLM begins the seed's stream anew with
+    verl 0.9.1 sends the rest with the request's seed. vLLM restarts the seed's stream with
     every request, so the rest would repeat the random numbers that drew the beginning. Our CPU
     engine continues the stream instead. `FullyAsyncLLMServerClient.generate` reaches the engine
     through `super().generate`, which is the class above.
@@ -65,4 +65,4 @@ class OnlyServerClient(LLMServerClient):
         return self._only
 
     def _release_server(self, server_id: str, request_id: str | None = None) -> None:
-        """Nothing is counted where nothing is chosen."""
+        """Do nothing: one server needs no load count."""

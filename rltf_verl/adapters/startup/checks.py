@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
+from rltf_verl.adapters.seams import seam_findings
 from rltf_verl.adapters.startup.budget import Tell, check_budget
 from rltf_verl.adapters.startup.combinations import own_combinations
 from rltf_verl.adapters.startup.endpoints import check_endpoints
@@ -82,6 +83,7 @@ def refusals(
         trials: counts the time for grades.
     """
     trials = trials or Trials()
+    yield from map(str, seam_findings())
     yield from wrong_values(config)
     unresolved = [*_told(resolve_files, config)]
     yield from unresolved

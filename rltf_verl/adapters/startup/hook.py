@@ -10,7 +10,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from rltf_verl.adapters.cpu import prepare_processes
+from rltf_verl.adapters.cpu.processes import prepare as prepare_processes
 
 
 def check_before_start(verl_config: Any) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.cpu import ROLLOUT_NAME, bf16
-from rltf_verl.adapters.cpu.vllm.ready import trouble_of
+from rltf_verl.adapters.cpu.vllm import trouble_of
 from rltf_verl.config import ConfigError
 from rltf_verl.envs.base import Env, NeedsMachine
 from rltf_verl.judge.client import require_packages

@@ -1,5 +1,5 @@
-"""Weights that the workers keep beside the policy's, for a teacher who is not the policy as it is:
-those it began with, or their moving average (`rltf.teacher.kind`).
+"""A second set of weights in the workers, for a teacher that is not the current policy: the first
+weights, or their moving average (`rltf.teacher.kind`).
 
 The teacher's call swaps them in and out of the actor's own engine. So it is the same call as for a
 live teacher, split and packed in the same way; with LoRA it is the adapter that is averaged; and
@@ -76,7 +76,7 @@ class KeptWeights:
         if not path.exists():
             raise FileNotFoundError(
                 f"{path}: the checkpoint holds no average of the weights. rltf.teacher.kind=ema"
-                " resumes a checkpoint of its own kind, on as many ranks"
+                " resumes a checkpoint of the same kind, on as many ranks"
             )
         saved = torch.load(path, map_location="cpu", weights_only=True)
         for name, kept in self.values.items():
@@ -105,7 +105,7 @@ def _write(module: torch.nn.Module, values: dict[str, torch.Tensor]) -> None:
 
 
 class KeepingWorker(TrainingWorker):
-    """verl's training worker with weights beside the policy's."""
+    """verl's training worker with a second set of weights."""
 
     engine: FSDPEngine
 

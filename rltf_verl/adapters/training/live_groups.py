@@ -1,17 +1,16 @@
-"""Dynamic sampling (`rltf.refill_rounds`): groups that train nothing make room for groups of
+"""Dynamic sampling (`rltf.refill_rounds`): groups that train nothing are replaced by groups of
 further problems.
 
-verl's own (`algorithm.filter_groups`) drops a group when one number, that of the last row of each
+verl's `algorithm.filter_groups` drops a group when one number, that of the last row of each
 episode, is the same in all of them. Second answers can differ where first ones do not, and feedback
-is learnt from where no reward differs.
+modelling learns where no reward differs.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from itertools import compress
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -31,13 +30,12 @@ Sampled = tuple[KVBatchMeta, dict[str, Any]]
 
 
 class LiveGroups:
-    """verl's `ReplayBuffer.sample`, of batches whose groups all train something, as far as that can
-    be had.
+    """verl's `ReplayBuffer.sample` with as few groups that train nothing as the rounds allow.
 
     After each round all episodes have ended and exactly as many further problems are played as
-    groups are dead, so which problems a batch has depends on the data's order and the sampled
-    answers alone, and nothing is thrown away that could be trained on. A dead group leaves the
-    queue when another one has come in its place.
+    groups are dead. So the problems of a batch depend on the data's order and the sampled answers
+    alone, and every live group is trained on. A dead group leaves the queue when another one has
+    come in its place.
 
     Args:
         sample: verl's method.
@@ -61,7 +59,7 @@ class LiveGroups:
         )
 
     def __call__(self, global_steps: int, partition_id: str, batch_size: int) -> Sampled:
-        """As verl's method; `rltf/group/…` and what the replaced groups have spent (`SPENT`) among
+        """As verl's method, with `rltf/group/…` and the spending of replaced groups (`SPENT`) among
         the metrics.
         """
         batch, metrics = self._sample(
@@ -69,18 +67,21 @@ class LiveGroups:
         )
         if partition_id != "train":
             return batch, metrics
-        refilled, spent = 0, dict.fromkeys(SPENT, 0.0)
+        refilled, spent = 0, Counter[str](dict.fromkeys(SPENT, 0.0))
         dead, num_round = self._dead(batch), 0
         while dead and num_round < self._num_rounds:
             more = self._further(global_steps, partition_id, len(dead), metrics)
             if more is None:
                 break
             num_round += 1
-            came = list(dict.fromkeys(map(_group_of, more.keys)))
-            gone, kept = dead[: len(came)], dead[len(came) :]
-            spent = _with(spent, batch, gone)
-            batch, dead = _merged(_without(batch, gone), more), [*kept, *self._dead(more)]
-            refilled += len(gone)
+            # Groups of `more` may have been lost: only as many dead ones leave as others came.
+            num = len({_group_of(key) for key in more.keys})
+            gone = _rows_of(batch, dead[:num])
+            spent.update(_spending(batch.select_keys(gone)))
+            tq.kv_clear(partition_id=partition_id, keys=gone)
+            kept = batch.select_keys([key for key in batch.keys if key not in set(gone)])
+            refilled += len(dead[:num])
+            batch, dead = KVBatchMeta.concat([kept, more]), [*dead[num:], *self._dead(more)]
         if dead:
             logger.warning(
                 "step %d: %d of %d groups train nothing after %s of further problems"
@@ -110,24 +111,22 @@ class LiveGroups:
         """So many further groups; None if all of their episodes were lost."""
         self._refill(num)
         try:
-            more, found = self._sample(global_steps=step, partition_id=partition, batch_size=num)
-        except (
-            RuntimeError
-        ) as error:  # verl's, for groups without a row: no reason to end a run that has others
+            more, counts = self._sample(global_steps=step, partition_id=partition, batch_size=num)
+        except RuntimeError as error:  # verl's, for groups without a row; the run has others
             logger.warning("step %d: %d further groups were lost: %s", step, num, error)
             failed = [
                 key for key, tag in tq.kv_list(partition)[partition].items() if tag.get("is_prompt")
             ]
             tq.kv_clear(partition_id=partition, keys=failed)
             return None
-        for name, value in found.items():
+        for name, value in counts.items():
             metrics[name] = metrics.get(name, 0) + value
         return more
 
 
 class Draws:
-    """Numbers the draws of a problem within a step, for its seeds: a small dataset begins anew
-    while a step is refilled, and the same answers once more would say nothing.
+    """Numbers the draws of a problem within a step, for its seeds: a small dataset starts over
+    while a step is refilled, and equal answers would teach nothing.
     """
 
     def __init__(self) -> None:
@@ -150,33 +149,14 @@ def _group_of(key: str) -> str:
     return episode_of(key)[0]
 
 
-def _with(spent: dict[str, float], batch: KVBatchMeta, groups: Collection[str]) -> dict[str, float]:
-    """What was spent, and what these groups have."""
-    of_groups = _only(batch, [_group_of(key) in groups for key in batch.keys])
-    if not real_rows(of_groups):
-        return spent
-    own = episode_metrics(StepRows.read(of_groups, scored=False).facts, horizon=1)
-    return {name: value + own[name] for name, value in spent.items()}
+def _rows_of(batch: KVBatchMeta, groups: Collection[str]) -> list[str]:
+    """Keys of the groups' rows."""
+    return [key for key in batch.keys if _group_of(key) in groups]
 
 
-def _without(batch: KVBatchMeta, groups: Collection[str]) -> KVBatchMeta:
-    """The batch without the groups, whose rows leave the queue."""
-    stays = [_group_of(key) not in groups for key in batch.keys]
-    gone = [key for key, kept in zip(batch.keys, stays, strict=True) if not kept]
-    if gone:
-        tq.kv_clear(partition_id=batch.partition_id, keys=gone)
-    return _only(batch, stays)
-
-
-def _only(batch: KVBatchMeta, kept: Sequence[bool]) -> KVBatchMeta:
-    return KVBatchMeta(
-        partition_id=batch.partition_id,
-        keys=list(compress(batch.keys, kept)),
-        tags=list(compress(batch.tags, kept)),
-    )
-
-
-def _merged(one: KVBatchMeta, other: KVBatchMeta) -> KVBatchMeta:
-    return KVBatchMeta(
-        partition_id=one.partition_id, keys=one.keys + other.keys, tags=one.tags + other.tags
-    )
+def _spending(batch: KVBatchMeta) -> dict[str, float]:
+    """`SPENT` of a batch."""
+    if not real_rows(batch):
+        return dict.fromkeys(SPENT, 0.0)
+    metrics = episode_metrics(StepRows.read(batch, scored=False).facts, horizon=1)
+    return {name: metrics[name] for name in SPENT}

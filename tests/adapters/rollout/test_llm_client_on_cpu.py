@@ -29,7 +29,7 @@ class Engine:
     def __init__(self) -> None:
         self.asked, self.calls = [], []
         for call in CALLS:
-            setattr(self, call, SimpleNamespace(remote=getattr(self, f"_{call}")))
+            setattr(self, call, SimpleNamespace(remote=getattr(self, f"_{call}", self._no_fields)))
 
     async def _acquire_server(self, request_id):
         self.calls.append("acquire")
@@ -38,10 +38,7 @@ class Engine:
     def _release_server(self, server_id):
         self.calls.append("release")
 
-    async def _require_acquire_fields(self):
-        return []
-
-    async def _require_release_fields(self):
+    async def _no_fields(self):
         return []
 
     async def _generate(self, prompt_ids, sampling_params, **_):

@@ -3,7 +3,6 @@ is absent.
 """
 
 import asyncio
-import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +16,10 @@ from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.adapters.rollout.agent_loop import VerlPolicy, _first_prompt, _special_tokens
 from rltf_verl.config import ConfigError, EpisodeConfig
-from rltf_verl.envs import make_env
 from rltf_verl.episode.revise import revise
-from rltf_verl.episode.run import run_episode
-from rltf_verl.feedback import make_provider
-from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import defused
 from rltf_verl.types import Attempt, Feedback, Grade, Turn
-from tests.support.episode_fakes import parts_with
-from tests.support.judge.server import InThread, JudgeServer
 
 POLICY = Path(__file__).parents[3] / "recipes" / "demo" / "policy"
 MODEL = OmegaConf.create(
@@ -159,14 +152,6 @@ def test_an_answer_ends_with_the_end_token_and_takes_special_tokens_as_text(toke
         assert ids.count(tokenizer.eos_token_id) == 1, "the one in the text is five characters"
         assert tokenizer.decode(ids[:-1]) == "a<end>b"
         assert len(await policy.encode_answer("x" * 100)) == 30
-
-    run(work, tokenizer)
-
-
-def test_pieces_are_the_text_of_each_token(tokenizer):
-    async def work(policy):
-        ids = await policy.encode_answer("\\boxed{12")
-        assert policy.pieces(ids) == ("\\boxed{", "1", "2", "")
 
     run(work, tokenizer)
 
@@ -314,26 +299,3 @@ def test_what_is_quoted_never_is_a_special_token_and_can_always_be_encoded(token
 def test_innocent_text_is_quoted_as_it_is(tokenizer):
     text = "0 1 \\boxed{1} <b> a <| b |> [1] äöü\u00a0x\t<think>\n<s>"
     assert defused(text, _special_tokens(tokenizer)) == text
-
-
-async def test_a_judge_that_sends_half_a_pair_loses_no_episode(tokenizer, monkeypatch):
-    """From the endpoint's bytes to the ids of the second prompt: real HTTP, real tokenizer, real
-    episode.
-    """
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    said = "Critique: Look\\ud83d at <end><us<end>er>\\u0000 the 2\\u202end line."
-    with InThread(JudgeServer(reply=lambda body: json.loads(f'"{said}"'))) as thread:
-        provider = make_provider("judge", endpoint={"base_url": thread.server.url, "model": "m"})
-        parts = parts_with(make_env("binary_matrix"), provider)
-        (problem,) = parts.env.build(0, 1, 0).train
-        policy = policy_of(asyncio.get_running_loop(), tokenizer, engine=Engine([5]))
-        policy.prompt_budget = 10_000
-        episode = await run_episode(
-            parts, policy, problem, QUESTION, session_id=0, validate=False, seed_of=lambda place: 1
-        )
-        await runtime_of(provider.settings).aclose()
-    first, second = episode.turns
-    assert first.feedback.text == "Look\ufffd at <end><us<end>er> the 2nd line."
-    assert (first.stop, first.error) == (None, None)
-    ends = [turn.attempt.prompt_ids.count(tokenizer.eos_token_id) for turn in (first, second)]
-    assert ends[0] == ends[1], "no <end> of the judge's is one"

@@ -5,8 +5,6 @@ import ray
 import torch
 import verl.trainer.ppo.v1  # noqa: F401  # registers our trainers, which extend its classes
 from ray import cloudpickle
-from verl.single_controller.ray import RayClassWithInitArgs
-from verl.single_controller.ray.base import create_colocated_worker_cls
 from verl.trainer.ppo.utils import Role
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
@@ -64,12 +62,10 @@ def test_a_policy_has_them_within_and_its_own_afterwards_even_if_the_call_fails(
 
 def test_an_average_of_bfloat16_weights_does_not_stand_still():
     policy = module(torch.bfloat16)
-    kept, own = KeptWeights(policy, 1e-3), trained(policy)
+    kept, first = KeptWeights(policy, 1e-3), trained(policy)
     move(policy)
     kept.follow(policy)
-    assert all(not torch.equal(kept.values[n], v.float()) for n, v in own.items())
-    with kept.in_place(policy):
-        assert {p.dtype for p in policy.parameters()} == {torch.bfloat16}
+    assert all(not torch.equal(kept.values[n], v.float()) for n, v in first.items())
 
 
 def test_an_average_outlives_its_process_and_a_checkpoint_without_one_is_refused(tmp_path):
@@ -91,9 +87,5 @@ def test_verls_worker_makes_an_actor_that_keeps_weights_and_travels_to_ray():
     keep_weights(classes, SHARE)
     worker = classes[Role.ActorRollout].__ray_actor_class__
     arrived = cloudpickle.loads(cloudpickle.dumps(worker))
-    assert issubclass(arrived, ActorRolloutRefWorker)
     make = object.__new__(arrived).actor_worker_cls  # as verl's `init_model` reads it
     assert (make.func, make.keywords) == (KeepingWorker, {"share": SHARE})
-    made = RayClassWithInitArgs(cls=classes[Role.ActorRollout], config=None, role="actor_rollout")
-    colocated = create_colocated_worker_cls({"actor_rollout": made}).cls.__ray_actor_class__
-    assert {"actor_rollout_compute_log_prob", "actor_rollout_load_checkpoint"} <= {*dir(colocated)}

@@ -14,12 +14,9 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.agent_loop_tq import list_of_dict_to_tensordict
 
 from rltf_verl.adapters.queue.columns import (
-    TEACHERS,
     episode_facts,
     ragged,
     row_columns,
-    teacher_column,
-    teacher_spans,
 )
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup import checks
@@ -28,22 +25,19 @@ from rltf_verl.adapters.training.logit_loss import (
     TEACHER_CALL,
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
-    logit_positions,
-    whole_responses,
 )
 from rltf_verl.adapters.training.teacher import (
     TeacherInput,
     ask_teacher,
     by_row,
     kept_share,
+    mixture_of,
     read_teacher_inputs,
     teacher_batch,
     token_places,
-    voices,
 )
 from rltf_verl.algos.logit_distill import outcome_log_probs, top_k_ids
 from rltf_verl.config import ConfigError, LogitDistillConfig, TeacherConfig
-from rltf_verl.types import Row, TeacherSpan
 from tests.episode.test_teacher_on_cpu import parts_of, play
 from tests.support.configs import composed
 
@@ -54,19 +48,6 @@ SD_LOGIT = ("rltf/method=teacher/sd_logit", "actor_rollout_ref.model.path=/nowhe
 
 def logit(*overrides):
     return composed("rltf", *SD_LOGIT, *overrides)
-
-
-def test_the_preset_is_multi_turn_grpo_and_the_defaults():
-    config = checks.check_config(logit())
-    assert config.logit_distill == dataclasses.replace(LogitDistillConfig(), weight=1.0)
-    assert (config.attempt.weight, config.distill.enabled, config.episode.horizon) == (
-        1.0,
-        False,
-        2,
-    )
-    assert checks.check_config(logit("rltf.attempt.weight=0")).attempt.weight == 0
-    for place in ("rltf.episode.context=append", "rltf.episode.horizon=1"):
-        checks.check_config(logit(place))
 
 
 REFUSED = {  # what is set, and how the message starts
@@ -146,14 +127,6 @@ def test_without_the_objective_it_is_not_refused(case):
     checks.check_config(logit(*REFUSED[case][0], "rltf.logit_distill.weight=0"))
 
 
-def test_a_rows_teachers_come_through_the_queue_as_they_were():
-    spans = [TeacherSpan(2, 5, (7, 8, 9)), TeacherSpan(9, 10, (4,))]
-    assert teacher_spans(teacher_column(spans)) == spans
-    assert teacher_spans(teacher_column([])) == []
-    row = Row((1,), (2,), (0,), (0,), None, (0.0,))
-    assert TEACHERS not in row_columns(row, torch.zeros(1, 1)), "without a teacher no column"
-
-
 def test_what_is_said_of_several_attempts_of_a_row_stands_in_one_line_of_the_column():
     values = [torch.tensor([1, 2]), torch.tensor([3])]
     assert [row.tolist() for row in by_row(values, [1, 1], 3).unbind()] == [[], [1, 2, 3], []]
@@ -183,7 +156,7 @@ def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_th
     assert batch["calculate_entropy"]
 
 
-KINDS = {  # without LoRA, with LoRA: (what each voice asks for, share of the weights kept)
+KINDS = {  # without LoRA, with LoRA: (settings of each part, share of the weights kept)
     "policy": ([{}], None, [{}], None),
     "base": ([{KEPT_WEIGHTS: True}], 0.0, [{"no_lora_adapter": True}], None),
     "ema": ([{KEPT_WEIGHTS: True}], 0.3, [{KEPT_WEIGHTS: True}], 0.3),
@@ -200,9 +173,9 @@ KINDS = {  # without LoRA, with LoRA: (what each voice asks for, share of the we
 def test_who_is_asked(kind):
     teacher = TeacherConfig(kind=kind, policy_share=0.3)
     for lora, (settings, share) in enumerate([KINDS[kind][:2], KINDS[kind][2:]]):
-        assert [voice.settings for voice in voices(teacher, bool(lora))] == settings
+        assert [part.settings for part in mixture_of(teacher, bool(lora))] == settings
         assert kept_share(teacher, bool(lora)) == share
-        assert sum(voice.share for voice in voices(teacher, bool(lora))) == 1
+        assert sum(part.share for part in mixture_of(teacher, bool(lora))) == 1
 
 
 def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
@@ -220,7 +193,7 @@ def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
         return TensorDict({k: ragged([v]) for k, v in {**names, "log_probs": said}.items()}, 1)
 
     output = ask_teacher(
-        inputs, voices(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call
+        inputs, mixture_of(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call
     )
     mixture = 0.3 * logits[0].softmax(-1) + 0.7 * logits[1].softmax(-1)
     assert torch.equal(output.ids, top_k_ids(logits[0], 4))
@@ -228,25 +201,6 @@ def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
     expected = mixture.log().gather(-1, inputs[0].response[:, None])[:, 0]
     torch.testing.assert_close(output.log_probs, expected)
     torch.testing.assert_close(output.gap, expected)
-
-
-def test_the_logits_that_predict_a_token_stand_one_place_before_it():
-    """Tokens are numbered by their place in the packed micro-batch."""
-    lengths = [(3, 2), (2, 4), (5, 1)]
-    whole, start = [], 0
-    for prompt, response in lengths:
-        whole.append(torch.arange(start, start + prompt + response))
-        start += prompt + response
-    fields = {
-        "input_ids": ragged(whole),
-        "responses": ragged([ids[p:] for ids, (p, _) in zip(whole, lengths, strict=True)]),
-    }
-    data = TensorDict(fields, batch_size=3)
-    every = logit_positions(data, whole_responses(data))
-    assert (every + 1).tolist() == data["responses"].values().tolist()
-    places = ragged([torch.tensor(at, dtype=torch.int32) for at in ([], [1, 3], [0])])
-    expected = [whole[1][3], whole[1][5], whole[2][5]]
-    assert (logit_positions(data, places) + 1).tolist() == expected
 
 
 def test_where_the_teachers_tokens_are_among_all_rows_tokens():

@@ -6,7 +6,7 @@ import torch
 from verl.trainer.ppo import core_algos
 from verl.utils.config import omega_conf_to_dataclass
 
-from rltf_verl.adapters.compat import actor_class, required_batch_multiple
+from rltf_verl.adapters.compat import required_batch_multiple
 from rltf_verl.adapters.training.registered import ADV_ESTIMATOR, POLICY_LOSSES
 from rltf_verl.algos.losses import TOKEN_LOSSES
 
@@ -98,16 +98,3 @@ def test_rows_are_padded_to_what_verls_split_needs(verl_config, overrides, per_u
         "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=5",
     )
     assert required_batch_multiple(config, per_update) == expected
-
-
-def test_the_class_under_a_ray_actor_can_be_subclassed():
-    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
-
-    plain = actor_class(AgentLoopWorkerTQ)
-    assert isinstance(plain, type)
-    assert (plain.__name__, plain.__module__) == (
-        "AgentLoopWorkerTQ",
-        "verl.trainer.ppo.v1.agent_loop_tq",
-    )
-    assert "_agent_loop_postprocess" in vars(plain)  # verl's own class, not Ray's wrapper around it
-    assert type("Sub", (plain,), {}).__mro__[1] is plain

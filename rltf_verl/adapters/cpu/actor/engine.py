@@ -168,7 +168,7 @@ class CPUEngine(FSDPEngineWithLMHead):
 
 
 def _holds_images(data: TensorDict) -> bool:
-    """Whether any row is more than text: beside a row of text verl puts an empty dict."""
+    """Whether any row is more than text: verl gives a row of text an empty dict."""
     inputs = data.get("multi_modal_inputs", None)
     return inputs is not None and any(getattr(row, "data", row) for row in inputs)
 
@@ -182,7 +182,7 @@ def _make_room(data: TensorDict) -> None:
 
 
 def response_positions(data: TensorDict) -> torch.Tensor:
-    """[P] positions in the packed rows whose next token's log-prob somebody reads.
+    """[P] positions in the packed rows whose next token's log-prob is read.
 
     Those of the response (`loss_mask` has its length), or where a mask over whole rows (verl's SFT
     trainer) is set.

@@ -158,7 +158,7 @@ def _halves(bins: list[Bin]) -> tuple[list[Bin], list[Bin]]:
             "a data-parallel rank has fewer rows than another has micro-batches: raise"
             " actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
         )
-    # Sizes are upper bounds here: the second half's first row shares with nobody any more.
+    # Sizes are upper bounds here: the second half's first row shares with no row any more.
     return (
         [Bin(one.rows[:half], one.shared[:half], one.size)],
         [Bin(one.rows[half:], [0, *one.shared[half + 1 :]], one.size + one.shared[half])],

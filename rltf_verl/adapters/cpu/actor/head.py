@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedConfig
 
 CHANGES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
-"""What configs call a change of the logits behind the output layer: Granite, Cohere, Gemma."""
+"""Config keys of a change of the logits after the output layer: Granite, Cohere, Gemma."""
 TILE = 2048
 """Words per tile: with 1 000 tokens its logits take 8 MB, which a CPU's cache holds."""
 

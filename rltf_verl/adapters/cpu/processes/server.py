@@ -3,7 +3,7 @@
 Ray starts some ten Python processes for a run, one after the other, and each imports torch and verl
 for five seconds. A fork has them at once and shares their memory. Ray asks through its own option
 `runtime_env.py_executable`, which names `worker.py`; that one waits for the fork, so Ray sees a
-process of its own that lives as long as the worker.
+process that lives as long as the worker.
 
 A fork is safe where no other thread holds a lock, and where forks do not draw the same ids for
 Ray's tasks: the server has one thread, and tries two draws. A worker ends with the server, the
@@ -209,11 +209,11 @@ class Server:
 
 
 def receive(asked: socket.socket) -> tuple[Request, list[int]]:
-    """What `worker.py` sends: the request and its standard streams.
+    """The request of `worker.py`, and its standard streams.
 
     Raises:
-        OSError: it is not of this user, or went away.
-        ValueError: it is none.
+        OSError: another user's, or the other end closed.
+        ValueError: invalid request.
     """
     credentials = asked.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     if struct.unpack("3i", credentials)[1] != os.getuid():

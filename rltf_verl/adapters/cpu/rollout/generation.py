@@ -20,7 +20,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from rltf_verl.adapters.cpu.actor import attention
-from rltf_verl.adapters.cpu.rollout.packed import pack
+from rltf_verl.adapters.cpu.bf16 import pack
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
 from rltf_verl.adapters.cpu.rollout.slot_cache import SlotCache
 from rltf_verl.adapters.cpu.rollout.weights import NamedTensors, load_adapter, load_weights
@@ -50,7 +50,7 @@ class Result:
     log_probs: list[float]
     stop_reason: str
     version: int | None
-    "version of the weights that sampled the last token, None if there is none"
+    "version of the weights that sampled the last token; None without a token"
 
 
 @dataclass
@@ -156,7 +156,7 @@ class BatchGenerator:
         version: int | None = None,
         peft_config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Copy weights into the model by name, or those of a LoRA adapter. Requests that run go on
+        """Copy weights into the model by name, or those of a LoRA adapter. Running requests go on
         with them.
 
         `version` is reported with every result from here on; None keeps the old one.

@@ -26,9 +26,7 @@ class GenerationLoop:
         self._calls: list[tuple[Callable[[BatchGenerator], Any], Future[Any]]] = []
         self._futures: dict[str, Future[Result]] = {}
         self._paused = False
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="generation", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="generation", daemon=True).start()
 
     def submit(self, request: Request) -> Future[Result]:
         """Queue a request and return the future of its result. The id must not be in use."""
@@ -36,6 +34,9 @@ class GenerationLoop:
             if request.request_id in self._futures:
                 raise ValueError(f"request id {request.request_id} is in use")
             future = self._futures[request.request_id] = Future()
+            # From here on it cannot be cancelled: a result for a cancelled future would raise in
+            # the thread, and end all other requests.
+            future.set_running_or_notify_cancel()
             self._arrived.append(request)
             self._changed.notify()
         return future
@@ -65,21 +66,10 @@ class GenerationLoop:
             self._paused = False
             self._changed.notify()
 
-    def close(self) -> None:
-        """Stop the thread. Unfinished requests are cancelled."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
-        for future in self._futures.values():
-            future.cancel()
-
     def _run(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_work)
-                if self._closed:
-                    return
                 calls, self._calls = self._calls, []
             for function, future in calls:
                 _settle(future, function, self._generator)
@@ -89,7 +79,7 @@ class GenerationLoop:
 
     def _has_work(self) -> bool:
         waiting = self._arrived or self._generator.num_unfinished
-        return bool(self._closed or self._calls or (waiting and not self._paused))
+        return bool(self._calls or (waiting and not self._paused))
 
     def _step(self) -> None:
         with self._changed:
@@ -107,9 +97,7 @@ class GenerationLoop:
             self._futures.pop(result.request_id).set_result(result)
 
     def _fail(self, error: Exception) -> None:
-        """Give every request that was running the error that broke the step, so that nobody waits
-        for ever.
-        """
+        """Give every running request the error that broke the step: none may wait for ever."""
         for result in self._generator.abort_all():
             self._futures.pop(result.request_id).set_exception(error)
 

@@ -1,6 +1,6 @@
 """The Ray actor behind one rollout replica: verl's server interface over a `GenerationLoop`.
 
-Generation runs in a thread of its own, so the actor's event loop answers at any time. There is no
+Generation runs in its own thread, so the actor's event loop answers at any time. There is no
 memory to release on a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do. torch
 uses OMP_NUM_THREADS threads, which `adapters/cpu/processes` chooses where the user has not.
 """
@@ -68,7 +68,7 @@ class TransformersServer:
         **_kwargs: Any,
     ) -> TokenOutput:
         """Continue one prompt. While generation is stopped the request waits, or is rejected if the
-        stop said so.
+        stop asked for it.
         """
         if image_data or video_data:
             raise ValueError("rollout.name=transformers is text only: use vllm")
@@ -127,26 +127,13 @@ class TransformersServer:
         """Return once the model is loaded."""
         return type(self).__name__
 
-    async def wake_up(self, tags: list[str] | None = None) -> None:
-        """Do nothing: weights and cache stay in memory."""
+    async def _nothing(self, *_args: Any, **_kwargs: Any) -> None:
+        """Do nothing: weights stay in memory, the cache grows and ends with the requests that run,
+        and the process is profiled from outside.
+        """
 
-    async def sleep(self) -> None:
-        """Do nothing: weights and cache stay in memory."""
-
-    async def clear_kv_cache(self) -> None:
-        """Do nothing: the cache ends with the requests that run."""
-
-    async def release_kv_cache(self) -> None:
-        """Do nothing: the cache ends with the requests that run."""
-
-    async def resume_kv_cache(self) -> None:
-        """Do nothing: the cache grows when it is needed."""
-
-    async def start_profile(self, **_kwargs: Any) -> None:
-        """Do nothing: profile the process from outside."""
-
-    async def stop_profile(self) -> None:
-        """Do nothing: profile the process from outside."""
+    wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = _nothing
+    start_profile = stop_profile = _nothing
 
     def _max_tokens(self, prompt_length: int) -> int:
         room = self.max_model_len - prompt_length

@@ -37,7 +37,7 @@ def load_adapter(
 ) -> None:
     """Copy a LoRA adapter into the model, which gets its adapter layers with the first one.
 
-    It is kept beside the weights and not merged into them, so that rollout and actor compute the
+    It is not merged into the weights, so that rollout and actor compute the
     same numbers.
     """
     from peft import LoraConfig, inject_adapter_in_model, set_peft_model_state_dict

@@ -1,5 +1,5 @@
-"""A step of the trainer with a teacher, on a queue in memory and workers that answer by a formula:
-which columns the update gets, and what the gate has done.
+"""One step with a teacher, on a queue in memory and workers that answer by a formula: the columns
+and constants of the update, and its metrics.
 """
 
 from types import SimpleNamespace
@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transfer_queue as tq
-import verl.trainer.ppo.v1  # noqa: F401  # registers ours, which extends its classes
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
@@ -21,9 +20,11 @@ from rltf_verl.adapters.queue.columns import (
     ragged,
     teacher_column,
 )
-from rltf_verl.adapters.training.trainer import RLTFTrainerSync
+from rltf_verl.adapters.queue.step_rows import StepRows
+from rltf_verl.adapters.training.step import StepSettings, compute_step
+from rltf_verl.adapters.training.teacher import Teacher
 from rltf_verl.config import AttemptConfig, LogitDistillConfig, RLTFConfig, TeacherConfig
-from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives.base import Now
 from rltf_verl.types import Role, TeacherSpan
 
 KEYS = ["a_0_0", "pad_0_0", "a_1_0", "b_0_0"]
@@ -54,7 +55,7 @@ def answer(batch):
 
 @pytest.fixture
 def step(monkeypatch):
-    """Run `_compute_advantage` of a step; returns the batch, what was written, the metrics."""
+    """Compute and write a step; returns the batch, the written columns, the metrics."""
     rows = {
         ROLE: {k: [int(Role.ATTEMPT)] * len(v) for k, v in SAID.items()},
         TURN: {k: [0] * len(v) for k, v in SAID.items()},
@@ -66,53 +67,35 @@ def step(monkeypatch):
         TEACHERS: {k: teacher_column(SPANS.get(k, ())) for k in KEYS},
     }
 
+    def get(keys, partition_id, select_fields):
+        return {f: ragged([torch.as_tensor(rows[f][k]) for k in keys]) for f in select_fields}
+
     def run(config, loss="rltf_ppo", **before):
-        written = {}
+        written = []
         tags = [{"response_len": len(SAID[k]), "is_padding": k.startswith("pad")} for k in KEYS]
         batch = KVBatchMeta(KEYS, tags, "train")
         batch.extra_info = {}
-        monkeypatch.setattr(
-            tq,
-            "kv_batch_get",
-            lambda keys, partition_id, select_fields: {
-                f: ragged([torch.as_tensor(rows[f][k]) for k in keys]) for f in select_fields
-            },
-        )
-        monkeypatch.setattr(
-            tq,
-            "kv_batch_put",
-            lambda keys, partition_id, fields: written.update(fields.items()) or batch,
-        )
-        trainer = object.__new__(RLTFTrainerSync)
+        monkeypatch.setattr(tq, "kv_batch_get", get)
+        put = lambda keys, partition_id, fields: written.append(fields) or batch  # noqa: E731
+        monkeypatch.setattr(tq, "kv_batch_put", put)
         actor = {
-            "strategy": "fsdp2",
             "use_dynamic_bsz": True,
-            "ppo_epochs": 1,
             "policy_loss": {"loss_mode": loss},
             "entropy_coeff": 0,
             "use_kl_loss": False,
         }
-        verl = {
-            "algorithm": {},
-            "data": {"train_batch_size": 2, "max_response_length": 10},
-            "actor_rollout_ref": {"actor": actor, "rollout": {"n": 2, "temperature": 1.0}},
-        }
-        own = {
-            "rltf": config,
-            "config": OmegaConf.create(verl),
-            "global_steps": 1,
-            "total_training_steps": 10,
-            "parameter_sync_step": 1,
-            "objectives": objectives_of(config),
-            "judge": SimpleNamespace(metrics=dict),
-            "row_log": SimpleNamespace(write=lambda *_: None),
-            "actor_rollout_wg": SimpleNamespace(world_size=1, compute_log_prob=answer),
-            "_lora": False,
-        }
-        trainer.__dict__.update(own)
-        metrics = {f"training/{name}": value for name, value in before.items()}
-        batch = trainer._compute_advantage(batch, metrics)
-        return batch, {k: [row.tolist() for row in v.unbind()] for k, v in written.items()}, metrics
+        role = {"actor": actor, "rollout": {"n": 2, "temperature": 1.0}, "model": {}}
+        data = {"train_batch_size": 2, "max_response_length": 10}
+        verl = OmegaConf.create({"algorithm": {}, "data": data, "actor_rollout_ref": role})
+        step = StepRows.read(batch)
+        workers = SimpleNamespace(world_size=1, compute_log_prob=answer)
+        teacher = Teacher(verl, config, workers).ask(step)
+        before = {f"training/{name}": value for name, value in before.items()}
+        result = compute_step(step, StepSettings(config, verl, Now(0, 10)), teacher, before)
+        batch = result.write(step)
+        (columns,) = written  # one entry: each costs more than the computation
+        lists = {k: [row.tolist() for row in v.unbind()] for k, v in columns.items()}
+        return batch, lists, result.metrics
 
     return run
 

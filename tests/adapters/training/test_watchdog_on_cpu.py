@@ -12,8 +12,8 @@ from ray.exceptions import (
     OutOfMemoryError,
 )
 
-from rltf_verl.adapters.training import vital
-from rltf_verl.adapters.training.vital import Vital
+from rltf_verl.adapters.training import watchdog
+from rltf_verl.adapters.training.watchdog import ActorWatchdog
 
 ACTOR = SimpleNamespace(__ray_ready__=SimpleNamespace(remote=object))
 
@@ -28,8 +28,8 @@ def answers(monkeypatch):
                 raise answer
             return answer
 
-        monkeypatch.setattr(vital.ray, "get", get)
-        monkeypatch.setattr(vital.ray, "wait", lambda asked, **_: (asked, []))
+        monkeypatch.setattr(watchdog.ray, "get", get)
+        monkeypatch.setattr(watchdog.ray, "wait", lambda asked, **_: (asked, []))
 
     return say
 
@@ -38,23 +38,23 @@ def answers(monkeypatch):
 def test_a_dead_actor_ends_the_run_with_its_name(answers, error):
     answers(error)
     with pytest.raises(RuntimeError, match=r"^agent-loop worker 0 has died, .* lower if Ray or"):
-        Vital({"agent-loop worker 0": ACTOR}).check()
+        ActorWatchdog({"agent-loop worker 0": ACTOR}).check()
 
 
 @pytest.mark.parametrize("answer", [ActorUnavailableError("away", None), GetTimeoutError(), True])
 def test_one_that_lives_or_is_out_of_reach_does_not(answers, answer):
     answers(answer)
-    Vital({"agent-loop worker 0": ACTOR}).check()
+    ActorWatchdog({"agent-loop worker 0": ACTOR}).check()
 
 
 KILLED = """
 import os, sys, time
 os.environ |= {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
 import ray
-from rltf_verl.adapters.training.vital import Vital
+from rltf_verl.adapters.training.watchdog import ActorWatchdog
 ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80_000_000)
 actor = ray.remote(type("Worker", (), {})).remote()
-watch = Vital({"agent-loop worker 0": actor})
+watch = ActorWatchdog({"agent-loop worker 0": actor})
 for _ in range(60):
     time.sleep(1)
     watch._next = 0

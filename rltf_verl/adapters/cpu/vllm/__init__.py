@@ -1,1 +1,0 @@
-"""vLLM on the CPU."""

@@ -1,0 +1,84 @@
+"""The trainer's files next to verl's own: the episode log with its `run.json`, and what an earlier
+process left.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.metrics.row_log import RowLog
+from rltf_verl.config import RLTFConfig
+from rltf_verl.objectives import role_names
+from rltf_verl.runlog.about import SIZES, write_about
+from rltf_verl.runlog.files import set_aside_after
+from rltf_verl.runlog.metrics_file import set_aside
+from rltf_verl.texts import counted
+
+logger = logging.getLogger(__name__)
+
+
+def open_row_log(config: DictConfig, rltf: RLTFConfig, tokenizer: Any) -> RowLog:
+    """Write `run.json` and return the log of trained rows.
+
+    Args:
+        config: the whole trainer config.
+        rltf: its `rltf:` block.
+        tokenizer: decodes the tokens of logged rows.
+    """
+    log = rltf.episode_log
+    if log.dir is not None:
+        sizes = {key: OmegaConf.select(config, key) for key in SIZES}
+        write_about(Path(log.dir), asdict(rltf), sizes, list(rltf.mentions.phrases))
+    return RowLog(log, tokenizer, role_names(rltf))
+
+
+def set_aside_later(config: DictConfig, log: str | None, step: int) -> None:
+    """In a run that continues after `step`: set aside the episodes of later steps, and metrics that
+    verl would erase.
+    """
+    if log and Path(log).is_dir():
+        validates = bool(config.trainer.get("val_before_train", True))
+        moved = set_aside_after(Path(log), step, validates=validates)
+        if moved:
+            files = counted(moved, "file")
+            logger.info("episode log: moved %s of steps after %d to superseded/", files, step)
+    if step > 0:
+        keep_earlier_metrics(config)
+
+
+def file_log_path(config: DictConfig) -> Path | None:
+    """The file of verl's file logger; None if the run has no such logger.
+
+    verl 0.9.1 (`utils/tracking.py`, `FileLogger`) chooses the path while it opens, and so erases,
+    the file.
+    """
+    backends = config.trainer.logger
+    if "file" not in ([backends] if isinstance(backends, str) else backends):
+        return None
+    path = os.getenv("VERL_FILE_LOGGER_PATH")
+    if path is not None:
+        return Path(path)
+    root = Path(os.getenv("VERL_FILE_LOGGER_ROOT", ".")).expanduser()
+    return root / config.trainer.project_name / f"{config.trainer.experiment_name}.jsonl"
+
+
+def keep_earlier_metrics(config: DictConfig) -> None:
+    """In a resumed run: move the file aside that verl is about to erase, or warn."""
+    path = file_log_path(config)
+    try:
+        kept = set_aside(path) if path is not None else None
+    except OSError as error:
+        logger.warning(
+            "metrics of the earlier process, %s, cannot be moved aside and will be erased: %s",
+            path,
+            error,
+        )
+        return
+    if kept is not None:
+        logger.info("metrics of the earlier process: %s", kept)
