@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop.agent_loop import AgentLoopManager
+from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
@@ -25,6 +26,7 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.adapters.compat import keep_earlier_metrics, required_batch_multiple
+from rltf_verl.adapters.console import quiet_verl, show_steps
 from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics, lost_share
 from rltf_verl.adapters.metrics.roles import (
     role_metrics,
@@ -175,10 +177,21 @@ class RLTFTrainerMixin(_Trainer):
 
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
         """verl's training, which ends when a process dies without which it would hang."""
+        quiet_verl(trainer_base, self.config)
         buffer: Any = self.replay_buffer
         vital = Vital(vital_actors(agent_loop_manager))
         buffer._wait_for_next_poll = watched(buffer._wait_for_next_poll, vital)
         super().fit(agent_loop_manager)
+
+    def on_validate_begin(self) -> None:
+        """verl's hook; the first after it has made its loggers, in most runs."""
+        show_steps(self.logger, self.config, self.total_training_steps)
+        super().on_validate_begin()
+
+    def on_train_begin(self) -> None:
+        """verl's hook, the first of a run that does not begin with a validation."""
+        show_steps(self.logger, self.config, self.total_training_steps)
+        super().on_train_begin()
 
     def _save_checkpoint(self) -> None:
         write_stamp(self.config, self.rltf, self.global_steps)
