@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from rltf_verl.redaction import cleaned, secrets_here
 logger = logging.getLogger(__name__)
 
 ABOUT = "run.json"
+
+MISSING = "missing_episodes"
+"""Key of the number of episodes that the log lacks, if any."""
+ROOM = 80
+"""Blanks at the end of the file, which `write_missing` fills."""
 
 BLOCKS = ("env", "episode", "feedback", "reward", "seed")
 """Of the `rltf:` config: what decides how an episode is played."""
@@ -47,10 +53,18 @@ def write_about(
     try:
         log.mkdir(parents=True, exist_ok=True)
         text = json.dumps(cleaned(facts, secrets_here()), indent=1, default=str)
-        part.write_text(text + "\n", encoding="utf-8")
+        part.write_text(text + " " * ROOM + "\n", encoding="utf-8")
         part.replace(log / ABOUT)
     except OSError as error:
         logger.warning("episode log: %s cannot be written (%s)", log / ABOUT, error)
+
+
+def write_missing(log: Path, num_episodes: int) -> None:
+    """Add the number of episodes that the disk refused: in place, because it may still be full."""
+    path = log / ABOUT
+    with suppress(OSError), path.open("r+", encoding="utf-8") as file:
+        text = json.dumps({**read_about(log), MISSING: num_episodes}, indent=1)
+        file.write(text.ljust(path.stat().st_size))
 
 
 def read_about(log: Path) -> dict[str, Any]:

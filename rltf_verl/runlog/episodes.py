@@ -51,7 +51,7 @@ class EpisodeLog:
         self._folder, self._worker = folder, worker
         self._share, self._max_gb, self._ids = share, max_gb, ids
         self._writer = PatientWriter(f"episode log in {folder}")
-        self._full = False
+        self._full, self._left_out = False, 0
         self._open: Path | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -88,8 +88,14 @@ class EpisodeLog:
             {"context": list(context), "question": question} if context else {"question": question}
         )
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
-        if self._has_room(path):
+        if not self._has_room(path):
+            self._left_out += 1
+        else:
             self._writer.append(path, [place | said | episode_record(episode, ids=self._ids)])
+
+    def close(self) -> int:
+        """Try once more what the disk refused; the number of episodes that the log lacks."""
+        return self._left_out + self._writer.close()
 
     def _has_room(self, path: Path) -> bool:
         """Looks once per file, which is once per step."""

@@ -51,12 +51,12 @@ def check_loggers(config: DictConfig, *, here: bool) -> None:
         if here and package and importlib.util.find_spec(package) is None:
             raise ConfigError(
                 f"{shown}: the package {package} is not installed; pip install {package}, or set"
-                f" {KEY}=[console,file]"
+                f" {KEY}=[file]"
             )
     if here and {"wandb", "tracking"} & set(names) and not _wandb_is_ready():
         raise ConfigError(
             f"{shown}: there is no wandb login on this machine; run `wandb login`, set"
-            f" WANDB_MODE=offline in the environment, or {KEY}=[console,file]"
+            f" WANDB_MODE=offline in the environment, or {KEY}=[file]"
         )
 
 

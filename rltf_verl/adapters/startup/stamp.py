@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import logging
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -89,13 +90,20 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
     path = folder / STAMP
     try:
         old = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        if not isinstance(old, dict):
+            raise ValueError("not a JSON object")
+    except FileNotFoundError:
         logger.warning(
             "%s has no %s: nothing shows that it belongs to this experiment", folder, STAMP
         )
         return
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"trainer.default_local_dir={config.trainer.default_local_dir}: {path} cannot be read"
+            f" ({error}); restore it, or delete it to resume without this check"
+        ) from error
     new = experiment_stamp(config, rltf)
-    trouble = _differences(old, new) if isinstance(old, dict) else ["unreadable"]
+    trouble = _differences(old, new)
     if trouble:
         more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
         raise ConfigError(
@@ -128,6 +136,25 @@ def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(experiment_stamp(config, rltf), indent=1, sort_keys=True)
     (folder / STAMP).write_text(text + "\n", "utf-8")
+
+
+@contextlib.contextmanager
+def whole_checkpoint(config: DictConfig, step: int) -> Iterator[None]:
+    """While a checkpoint is written: name the folder in the error if it cannot be.
+
+    torch and Ray do not name it.
+    """
+    try:
+        yield
+    except Exception as error:
+        folder = Path(config.trainer.default_local_dir).absolute()
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        cause = (str(error).strip() or type(error).__name__).splitlines()[-1]
+        raise RuntimeError(
+            f"trainer.default_local_dir={folder}: the checkpoint of step {step} could not be"
+            f" written ({cause.strip()}; free there: {shutil.disk_usage(there).free / 1e9:.2f} GB);"
+            " free space there, or lower trainer.max_actor_ckpt_to_keep"
+        ) from error
 
 
 def resumed_folder(config: DictConfig) -> Path | None:

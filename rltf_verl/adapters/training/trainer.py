@@ -48,11 +48,12 @@ from rltf_verl.adapters.queue.columns import (
     stale_turns,
 )
 from rltf_verl.adapters.queue.step_rows import StepRows
+from rltf_verl.adapters.rollout.agent_worker import warn_of_missing_episodes
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
-from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
+from rltf_verl.adapters.startup.stamp import check_resume, whole_checkpoint, write_stamp
 from rltf_verl.adapters.training.correction import rollout_correction
 from rltf_verl.adapters.training.kept_weights import keep_weights
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
@@ -181,7 +182,10 @@ class RLTFTrainerMixin(_Trainer):
         buffer: Any = self.replay_buffer
         vital = Vital(vital_actors(agent_loop_manager))
         buffer._wait_for_next_poll = watched(buffer._wait_for_next_poll, vital)
-        super().fit(agent_loop_manager)
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
 
     def on_validate_begin(self) -> None:
         """verl's hook; the first after it has made its loggers, in most runs."""
@@ -194,8 +198,9 @@ class RLTFTrainerMixin(_Trainer):
         super().on_train_begin()
 
     def _save_checkpoint(self) -> None:
-        write_stamp(self.config, self.rltf, self.global_steps)
-        super()._save_checkpoint()
+        with whole_checkpoint(self.config, self.global_steps):
+            write_stamp(self.config, self.rltf, self.global_steps)
+            super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
         check_resume(self.config, self.rltf)

@@ -175,6 +175,8 @@ def stats(
     """Per range of steps and per turn: how often answers were right, changed, got better or worse;
     feedback, ends.
     """
+    from rltf_verl.runlog.about import MISSING, read_about
+    from rltf_verl.runlog.find import log_folder
     from rltf_verl.tools.report.stats import by_steps
     from rltf_verl.tools.report.terminal.console import show_table
     from rltf_verl.tools.report.terminal.stats import tables
@@ -187,3 +189,6 @@ def stats(
         return
     for table in tables(ranges):
         show_table(table)
+    missing = read_about(log_folder(folder)).get(MISSING)
+    if missing:
+        typer.echo(f"{missing} more episodes are missing here: the disk or max_gb refused them")
