@@ -143,8 +143,13 @@ def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, caplo
     log.append(episode(), question="q", step=3, validate=False, uid="u3")
     assert [record["uid"] for record in read_episodes(tmp_path)] == ["u1", "u2", "u3"]
     first, last = (record.message for record in caplog.records)
-    assert "waits in memory" in first
-    assert "records lost: 0" in last
+    assert "wait in memory" in first
+    assert "lost so far: 0" in last
+    assert log.close() == 0
+    obstacle.rename(tmp_path / "moved")
+    obstacle.mkdir()
+    log.append(episode(), question="q", step=1, validate=False, uid="u4")
+    assert log.close() == 1
 
 
 def test_what_a_grader_found_is_written_whatever_it_is(tmp_path):

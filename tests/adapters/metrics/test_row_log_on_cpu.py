@@ -188,7 +188,7 @@ def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, ste
     for number in (4, 5):
         log.write(*step, number)
         log._thread.submit(int).result()
-    assert ["waits in memory" in r.message for r in caplog.records] == [True]
+    assert ["wait in memory" in r.message for r in caplog.records] == [True]
     obstacle.rmdir()
     log.write(*step, 6)
     log.close()

@@ -149,6 +149,23 @@ def test_a_checkpoint_of_an_older_version_is_one_warning(run, caplog):
     )
 
 
+@pytest.mark.parametrize("damaged", ["", '{"rltf.gamma"', "[]"])
+def test_a_stamp_that_cannot_be_read_is_refused_by_its_path(run, damaged):
+    folder = saved(run("rltf_sd"))
+    (folder / stamp.STAMP).write_text(damaged)
+    with pytest.raises(ConfigError, match=rf"{folder / stamp.STAMP} cannot be read .* delete it"):
+        resume(run("rltf_sd"))
+
+
+def test_a_checkpoint_that_cannot_be_written_names_its_folder(run, tmp_path):
+    config = run("rltf_sd")
+    with (
+        pytest.raises(RuntimeError, match=rf"{tmp_path}: the checkpoint of step 4 .* No space"),
+        stamp.whole_checkpoint(config, 4),
+    ):
+        raise OSError(28, "No space left on device")
+
+
 def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):
     folder = saved(run("rltf_sd"))
     old = json.loads((folder / stamp.STAMP).read_text())
