@@ -211,11 +211,3 @@ def test_pieces_are_the_text(text):
             "".join(found[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}")
             or "\ufffd" in text
         )
-
-
-def test_half_a_character_at_the_end_is_shown_as_such():
-    assert pieces(lambda ids: bytes(ids).decode("utf-8", "replace"), [97, 0xC3]) == [
-        "a",
-        "\N{REPLACEMENT CHARACTER}",
-    ]
-    assert pieces(lambda ids: "", []) == []

@@ -89,22 +89,6 @@ def test_the_queue_and_the_log_give_the_same_numbers(episodes):
         assert metrics.get(f"rltf/feedback/{name}") == of_log.get(f"feedback/{name}")
 
 
-def test_verls_own_averages_are_those_of_ours():
-    right, wrong = Grade(True, True, "42"), Grade(False, True, "1")
-    played = [
-        Turn(Attempt((1,), (2,), None, "", True), g, 0.0, None, k - 1 if k else None)
-        for k, g in enumerate((wrong, right))
-    ]
-    episode = Episode(
-        Problem("sums", 0, {}, "42"), 0, (*played[:-1], replace(played[-1], stop="horizon"))
-    )
-    info, ours = averaged_info(episode, HORIZON), metrics_of([episode])
-    assert (info["acc"], info["acc_turn_2"]) == (
-        ours["rltf/turn_1/acc"],
-        ours["rltf/turn_2/standing"],
-    )
-
-
 def test_sources_are_kept_apart_and_other_loops_left_out():
     def facts(said):
         turn = Turn(
