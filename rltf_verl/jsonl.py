@@ -28,7 +28,7 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
     A file that ends in the middle of a line (its writer was killed) is given a line end first. The
     lock is for that look, and for a file that is taken away meanwhile (`runlog.files.pack`):
-    without it, a line that somebody is still writing would pass for half a line.
+    without it, a line that is still being written would pass for half a line.
 
     Raises:
         OSError: the disk refuses, or takes only a part; then the file is as it was.
@@ -41,7 +41,7 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
             lines = b"\n" + lines
         written = os.write(fd, lines)
         if written != len(lines):
-            os.ftruncate(fd, os.fstat(fd).st_size - written)  # no half line for whoever reads
+            os.ftruncate(fd, os.fstat(fd).st_size - written)  # no half line for readers
             raise OSError(
                 f"{path}: only {written} of {len(lines)} bytes could be written; is the disk full?"
             )
@@ -184,9 +184,7 @@ def parse(
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-        if (
-            b"\\ud" in line.lower()
-        ):  # half a surrogate pair would stop whoever writes the text again
+        if b"\\ud" in line.lower():  # half a surrogate pair could not be encoded again
             record = json.loads(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None

@@ -32,8 +32,6 @@ _WARNING = re.compile(r"\bwarn(?:ing)?\b|Warning: ", re.IGNORECASE)
 _ERROR = re.compile(r"error|exception|traceback|critical|fatal|died|killed", re.IGNORECASE)
 _CHANGES = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:,.]+|\s*\[repeated \d+x across cluster\].*")
 """Parts in which two equal warnings differ: the time, and Ray's count of them."""
-MOST_WARNINGS = 10_000
-"""Different warnings that are remembered."""
 
 
 class StepLines:
@@ -59,9 +57,9 @@ class StepLines:
         """The step and its validation; a number that is missing leaves its part out."""
         if "timing_s/step" in data:
             yield " · ".join([f"step {step}/{self._num_steps}", *self._step(data, step)])
-        validated = _mean_of_sources(data, "turn_1/acc")
-        if validated is not None:
-            parts = self._validation(data, validated)
+        first, num = _over_sources(data, "turn_1/acc")
+        if first is not None:
+            parts = self._validation(data, first, num)
             yield " · ".join([f"validation at step {step}", *parts])
 
     def _step(self, data: Mapping[str, Any], step: int) -> Iterator[str]:
@@ -82,14 +80,14 @@ class StepLines:
         if left > 0:
             yield f"{_duration(left)} left"
 
-    def _validation(self, data: Mapping[str, Any], first: float) -> Iterator[str]:
+    def _validation(self, data: Mapping[str, Any], first: float, num: float) -> Iterator[str]:
         before = "" if self._validated is None else f"{self._validated:.2f} → "
         self._validated = first
         yield f"first {before}{first:.2f}"
-        second = _mean_of_sources(data, "turn_2/standing")
+        second, _ = _over_sources(data, "turn_2/standing")
         if second is not None:
             yield f"second {second:.2f}"
-        yield f"{_num_episodes(data) / self._num_samples:.0f} problems"
+        yield f"{num / self._num_samples:.0f} problems"
 
 
 def show_steps(tracking: Any, config: DictConfig, num_steps: int) -> None:
@@ -101,29 +99,17 @@ def show_steps(tracking: Any, config: DictConfig, num_steps: int) -> None:
 def quiet_verl(trainer_base: Any, config: DictConfig) -> None:
     """Where `trainer.logger` has no `console`: no dict of metrics and no progress bar of verl's."""
     if "console" not in config.trainer.logger:  # a name, or a list of names
-        trainer_base.pprint = _show_nothing
+        trainer_base.pprint = lambda *_: None
         trainer_base.tqdm = functools.partial(trainer_base.tqdm, disable=True)
 
 
-def _show_nothing(*_: object) -> None:
-    pass
-
-
-def _sources(data: Mapping[str, Any]) -> list[str]:
-    """`rltf_val/<data source>` of each data source of a validation."""
-    end = "/session/total"
-    return [k.removesuffix(end) for k in data if k.startswith("rltf_val/") and k.endswith(end)]
-
-
-def _num_episodes(data: Mapping[str, Any]) -> float:
-    return float(sum(data[f"{source}/session/total"] for source in _sources(data)))
-
-
-def _mean_of_sources(data: Mapping[str, Any], name: str) -> float | None:
-    """Over all episodes of a validation, whatever their data source."""
-    numbers = {s: data[f"{s}/{name}"] for s in _sources(data) if f"{s}/{name}" in data}
-    weights = [data[f"{source}/session/total"] for source in numbers]
-    return fmean(numbers.values(), weights) if sum(weights) > 0 else None
+def _over_sources(data: Mapping[str, Any], name: str) -> tuple[float | None, float]:
+    """Mean over all episodes of a validation, whatever their data source, and their number."""
+    end = f"/{name}"
+    sources = [k.removesuffix(end) for k in data if k.startswith("rltf_val/") and k.endswith(end)]
+    sizes = [data[f"{source}/session/total"] for source in sources]
+    num = float(sum(sizes))
+    return (fmean((data[source + end] for source in sources), sizes) if num else None), num
 
 
 def _duration(seconds: float) -> str:
@@ -185,8 +171,7 @@ class QuietStream:
             warning = _CHANGES.sub("", content)
             if warning in self._seen:
                 return None
-            if len(self._seen) < MOST_WARNINGS:
-                self._seen.add(warning)
+            self._seen.add(warning)
         return self._plain(line)
 
 

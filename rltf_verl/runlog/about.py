@@ -1,4 +1,4 @@
-"""What an episode log says of its run, `run.json`: the settings that episodes are played by."""
+"""`run.json` of an episode log: the settings that its episodes were played with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOM = 80
 """Blanks at the end of the file, which `write_missing` fills."""
 
 BLOCKS = ("env", "episode", "feedback", "reward", "seed")
-"""Of the `rltf:` config: what decides how an episode is played."""
+"""Blocks of the `rltf:` config that decide how an episode is played."""
 
 SIZES = (
     "data.train_batch_size",
@@ -29,14 +29,14 @@ SIZES = (
     "data.max_prompt_length",
     "data.max_response_length",
 )
-"""Of verl's config."""
+"""Keys of verl's config."""
 
 
 def write_about(
     log: Path, rltf: Mapping[str, Any], sizes: Mapping[str, Any], phrases: list[str]
 ) -> None:
-    """Into the folder of the log, in place of what an earlier process said. A disk that refuses
-    costs a warning, not the run. Secrets of this process are removed, as from the log itself.
+    """Write the file, over that of an earlier process. A disk that refuses costs a warning, not
+    the run. Secrets of this process are removed, as from the log itself.
 
     Args:
         log: folder of the log, made if needed.
@@ -68,9 +68,9 @@ def write_missing(log: Path, num_episodes: int) -> None:
 
 
 def read_about(log: Path) -> dict[str, Any]:
-    """What `write_about` wrote; empty if there is none that can be read."""
+    """The content of the file; empty if it is missing or damaged."""
     try:
-        found = json.loads((log / ABOUT).read_text(encoding="utf-8"))
+        about = json.loads((log / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return about if isinstance(about, dict) else {}

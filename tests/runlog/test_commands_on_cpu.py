@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from rltf_verl.runlog.files import set_aside_after
-from rltf_verl.runlog.grep import compiled, grep
 from rltf_verl.runlog.tail import Tail
+from rltf_verl.runlog.turns import compiled, grep
 from rltf_verl.tools.report.terminal.console import show_hit
 from tests.support.commands import rltf
 from tests.support.log_records import LEAKY, line, records, turn, write

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.runlog.about import read_about, write_about, write_missing
-from rltf_verl.runlog.find import log_folder
+from rltf_verl.runlog.files import log_folder
 from tests.support.commands import rltf
 from tests.support.log_records import line, write
 

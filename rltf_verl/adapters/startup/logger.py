@@ -39,14 +39,14 @@ def check_loggers(config: DictConfig, *, here: bool) -> None:
 
     Args:
         config: the whole config.
-        here: the run's processes are this machine's; else it is not asked for packages and logins.
+        here: the run's processes are this machine's; else packages and logins are not checked.
     """
     names = loggers_of(config)
     shown = f"{KEY}={names}".replace("'", "").replace(" ", "")
-    known = [*Tracking.supported_backend, "tracking"]
+    backends = [*Tracking.supported_backend, "tracking"]
     for name in names:
-        if name not in known:
-            raise ConfigError(f"{shown}: verl has no logger {name}; known: {', '.join(known)}")
+        if name not in backends:
+            raise ConfigError(f"{shown}: verl has no logger {name}; known: {', '.join(backends)}")
         package = PACKAGES.get(name)
         if here and package and importlib.util.find_spec(package) is None:
             raise ConfigError(

@@ -1,5 +1,5 @@
-"""What makes a run another experiment, written into its checkpoints: one of another method is not
-resumed silently.
+"""The stamp of a checkpoint: the settings that make a run another experiment. A checkpoint of
+another method is not resumed silently.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
         raise ConfigError(
             f"trainer.default_local_dir={config.trainer.default_local_dir}: {folder.name} is of"
             f" another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more}); set another"
-            " trainer.experiment_name, or trainer.resume_mode=disable to start anew, or delete"
+            " trainer.experiment_name, or trainer.resume_mode=disable to start again, or delete"
             f" {path} to resume all the same"
         )
     _check_optimiser(config, old, new)
@@ -124,9 +124,9 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
     for key in OPTIMISER:
         if old.get(key, new[key]) != new[key]:
             raise ConfigError(
-                f"{key}={new[key]}: the checkpoint's optimiser would go on with {old[key]}; set it"
-                " to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] to start"
-                " the optimiser anew"
+                f"{key}={new[key]}: the checkpoint's optimiser would keep {old[key]}; set it to"
+                " that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] to reset"
+                " the optimiser"
             )
 
 
@@ -158,7 +158,7 @@ def whole_checkpoint(config: DictConfig, step: int) -> Iterator[None]:
 
 
 def resumed_folder(config: DictConfig) -> Path | None:
-    """The checkpoint that verl will load, by its own rules; None if it starts anew."""
+    """The checkpoint that verl will load, by its own rules; None to start from step 0."""
     if config.trainer.resume_mode == "resume_path":
         return Path(str(config.trainer.resume_from_path)).absolute()
     if config.trainer.resume_mode != "auto":
@@ -170,8 +170,8 @@ def resumed_folder(config: DictConfig) -> Path | None:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs. A key that only one version of this package knows is no difference, one option
-    more is.
+    """The differences. A key that only one version of this package has does not count, except an
+    option.
     """
     keys = sorted(
         key
