@@ -26,6 +26,7 @@ from rltf_verl.jsonl import PatientWriter
 from rltf_verl.runlog.episodes import is_written
 from rltf_verl.runlog.files import pack
 from rltf_verl.runlog.rows import write_rows
+from rltf_verl.texts import counted
 from rltf_verl.types import Role
 
 logger = logging.getLogger(__name__)
@@ -66,8 +67,13 @@ class RowLog:
         self._thread.submit(self._write, step, targets, ids, number)
 
     def close(self) -> None:
-        """Wait until everything is written."""
+        """Wait until everything is written that the disk takes."""
         self._thread.shutdown()
+        num = self._writer.close()
+        if num:
+            logger.warning(
+                "%s lack their trained rows in %s", counted(num, "episode"), self._config.dir
+            )
 
     def _shown(self, keys: Sequence[str]) -> list[int]:
         """The rows of the episodes whose tokens are written: the first ones whose text is written

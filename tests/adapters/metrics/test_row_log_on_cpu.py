@@ -194,6 +194,9 @@ def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, ste
     log.close()
     written = {r["step"] for r in read_files(log_files(tmp_path, ("rows",)))}
     assert written == {4, 5, 6}
+    (tmp_path / "00000009.rows.trainer.jsonl").mkdir()
+    write(tmp_path, step, 9)
+    assert f"3 episodes lack their trained rows in {tmp_path}" in caplog.text
 
 
 @given(st.text(max_size=40))

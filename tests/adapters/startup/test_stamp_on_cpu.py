@@ -99,7 +99,7 @@ def test_what_may_change_does_not_make_another_experiment(run):
 def test_a_learning_rate_that_the_checkpoint_would_override_is_refused(run):
     saved(run("rltf_sd", "actor_rollout_ref.actor.optim.lr=1e-4"))
     slower = "actor_rollout_ref.actor.optim.lr=1e-5"
-    with pytest.raises(ConfigError, match=r"optim\.lr=1e-05: .* go on with 0\.0001; set it"):
+    with pytest.raises(ConfigError, match=r"optim\.lr=1e-05: .* 0\.0001; set it"):
         resume(run("rltf_sd", slower))
     anew = "actor_rollout_ref.actor.checkpoint.load_contents=[model]"
     resume(run("rltf_sd", slower, anew))
