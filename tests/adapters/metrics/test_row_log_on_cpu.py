@@ -195,7 +195,9 @@ def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, ste
     written = {r["step"] for r in read_files(log_files(tmp_path, ("rows",)))}
     assert written == {4, 5, 6}
     (tmp_path / "00000009.rows.trainer.jsonl").mkdir()
-    write(tmp_path, step, 9)
+    log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER)
+    log.write(*step, 9)
+    log.close()
     assert f"3 episodes lack their trained rows in {tmp_path}" in caplog.text
 
 
