@@ -28,7 +28,7 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
     A file that ends in the middle of a line (its writer was killed) is given a line end first. The
     lock is for that look, and for a file that is taken away meanwhile (`runlog.files.pack`):
-    without it, a line that somebody is still writing would pass for half a line.
+    without it, a line that is still being written would pass for half a line.
 
     Raises:
         OSError: the disk refuses, or takes only a part; then the file is as it was.
@@ -41,7 +41,7 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
             lines = b"\n" + lines
         written = os.write(fd, lines)
         if written != len(lines):
-            os.ftruncate(fd, os.fstat(fd).st_size - written)  # no half line for whoever reads
+            os.ftruncate(fd, os.fstat(fd).st_size - written)  # no half line for readers
             raise OSError(
                 f"{path}: only {written} of {len(lines)} bytes could be written; is the disk full?"
             )
@@ -50,45 +50,46 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 
 class PatientWriter:
-    """Appends lines; what the disk refuses waits in memory and is tried again with every later
-    call.
+    """Appends lines. Lines that the disk refuses wait in memory, and every later call tries them
+    again.
 
     Args:
-        name: of what is written, for the log.
+        name: for the log.
         most: calls whose records wait at once; the oldest are lost first.
     """
 
     def __init__(self, name: str, most: int = 2000) -> None:
-        self._name, self._waiting = name, deque[tuple[Path, list[Mapping[str, Any]]]](maxlen=most)
+        self._name, self._most = name, most
+        self._waiting = deque[tuple[Path, list[Mapping[str, Any]]]]()
         self._refused, self._lost = False, 0
 
     def append(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         """Append records, after those that wait."""
-        if len(self._waiting) == self._waiting.maxlen:
-            self._lost += len(self._waiting[0][1])
+        if len(self._waiting) == self._most:
+            self._lost += len(self._waiting.popleft()[1])
         self._waiting.append((path, list(records)))
+        self._write_waiting()
+
+    def close(self) -> int:
+        """Try a last time; the number of records that were never written."""
+        self._write_waiting()
+        return self._lost + sum(len(records) for _, records in self._waiting)
+
+    def _write_waiting(self) -> None:
         try:
             while self._waiting:
                 append_lines(*self._waiting[0])
                 self._waiting.popleft()
         except OSError as error:
-            self._warn_once(error)
-        else:
-            self._say_that_it_is_over()
-
-    def _warn_once(self, error: OSError) -> None:
-        if not self._refused:
-            logger.warning(
-                "%s: %s; what is to be written waits in memory until the disk takes it",
-                self._name,
-                error,
-            )
-        self._refused = True
-
-    def _say_that_it_is_over(self) -> None:
+            if not self._refused:
+                logger.warning(
+                    "%s: %s; records wait in memory until the disk takes them", self._name, error
+                )
+            self._refused = True
+            return
         if self._refused:
-            logger.warning("%s: written again; records lost: %d", self._name, self._lost)
-        self._refused, self._lost = False, 0
+            logger.warning("%s: written again; records lost so far: %d", self._name, self._lost)
+        self._refused = False
 
 
 def _line(record: Mapping[str, Any]) -> str:
@@ -183,9 +184,7 @@ def parse(
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-        if (
-            b"\\ud" in line.lower()
-        ):  # half a surrogate pair would stop whoever writes the text again
+        if b"\\ud" in line.lower():  # half a surrogate pair could not be encoded again
             record = json.loads(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None

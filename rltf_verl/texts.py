@@ -35,8 +35,8 @@ _CHAT_TOKEN_LENGTH = 44
 
 
 def clean_text(text: str, longest: int = LONGEST) -> str:
-    """The text with `\\n` as its only line end, without half surrogate pairs and characters that
-    nobody sees.
+    """The text with `\\n` as its only line end, without half surrogate pairs and invisible
+    characters.
 
     Innocent text stays as it is, character by character. Idempotent.
 
@@ -55,13 +55,13 @@ def clean_text(text: str, longest: int = LONGEST) -> str:
     return _UNSEEN.sub("", plain)
 
 
-def counted(num: int, one: str, several: str = "") -> str:
+def counted(num: int, singular: str, plural: str = "") -> str:
     """A number with its noun.
 
     >>> counted(1, "line"), counted(2, "line"), counted(3, "try", "tries")
     ('1 line', '2 lines', '3 tries')
     """
-    return f"{num} {one if num == 1 else several or f'{one}s'}"
+    return f"{num} {singular if num == 1 else plural or f'{singular}s'}"
 
 
 def one_line(text: str, longest: int) -> str:

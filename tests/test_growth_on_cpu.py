@@ -29,7 +29,10 @@ from rltf_verl.envs.text.boxed import extract_boxed, last_box
 from rltf_verl.envs.waiting import MOST_READ, grade
 from rltf_verl.envs.writing.scoring import Scale, read_score
 from rltf_verl.judge.parsing import parse_reply
+from rltf_verl.prompts.quote import defused
+from rltf_verl.redaction import Secrets
 from rltf_verl.runlog.turns import says_nothing
+from rltf_verl.texts import clean_text, without_chat_tokens
 from rltf_verl.types import Grade, Problem
 
 Reader = Callable[[str], object]
@@ -158,6 +161,11 @@ READERS: Mapping[str, Reader] = {
     "reasoning_gym expression": plain_expression,
     "printed output": lambda text: code_compare.same_text(text, "1.5 " * 99, 1e-6),
     "feedback audit": says_nothing,
+    "clean_text": lambda text: clean_text(text, 10**9),
+    "without_chat_tokens": without_chat_tokens,
+    "defused": defused,
+    "defused tokens": lambda text: defused(text, ("<|im_end|>", "<s>", "[INST]")),
+    "secrets": Secrets(["sk-Live_9aZ7+qX/42mNbVcRt"]).found_in,
     "judge's score": lambda text: read_score(text, Scale(1, 10)),
     "judge's reply": lambda text: parse_reply(text, marker="Critique:", words=150, complete=True),
 }

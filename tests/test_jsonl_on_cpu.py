@@ -65,11 +65,13 @@ def test_a_patient_writer_loses_the_oldest_and_says_how_many(tmp_path, caplog):
     writer.append(path, [{"n": 0}, {"n": 1}])
     for n in (2, 3):
         writer.append(path, [{"n": n}])
+    assert writer.close() == 4
     path.parent.mkdir()
     writer.append(path, [{"n": 4}])
+    assert writer.close() == 3, "what was lost meanwhile"
     assert read_lines(path) == [{"n": 3}, {"n": 4}]
     assert [r.message.split(":")[0] for r in caplog.records] == ["a log", "a log"]
-    assert "records lost: 3" in caplog.records[-1].message
+    assert "lost so far: 3" in caplog.records[-1].message
 
 
 WRITER = """

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import time
 import unicodedata
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs.writing.scoring import Scale, read_score
 from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.prompts.quote import control_tokens, defused
-from rltf_verl.redaction import Secrets
 from rltf_verl.texts import CHAT_TOKENS, clean_text, one_line, without_chat_tokens
 from rltf_verl.types import Feedback
-from tests.support.effort import NIGHTLY
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=60)
 """Half surrogate pairs too."""
@@ -103,80 +98,3 @@ def test_only_a_tokenizers_own_tokens_are_broken_where_they_are_known() -> None:
 
 def test_tokens_that_differ_by_a_space_do_not_come_up_either() -> None:
     assert defused("<a> <b>", ("<a>", "< a>")) == "<  a> <b>"
-
-
-SECRETS = Secrets(["sk-Live_9aZ7+qX/42mNbVcRt"])
-READERS: dict[str, Callable[[str], object]] = {
-    "clean_text": lambda text: clean_text(text, 10**9),
-    "without_chat_tokens": without_chat_tokens,
-    "defused": lambda text: defused(text[:1_000_000]),
-    "defused, tokens": lambda text: defused(text, TOKENS),
-    "parse_reply": lambda text: parse_reply(text, marker="Critique:", words=100, complete=True),
-    "parse_reply, cut": lambda text: parse_reply(
-        text, marker="Critique:", words=100, complete=False
-    ),
-    "read_score": lambda text: read_score(text, Scale(1, 10)),
-    "secrets": SECRETS.found_in,
-}
-UNITS = (
-    "\n",
-    " ",
-    "#",
-    "*",
-    "<",
-    "<|",
-    "|>",
-    ">",
-    "<s>",
-    "[",
-    "~",
-    "%25",
-    "&amp;",
-    "\\",
-    "1",
-    "score",
-    "Score: 1 ",
-    "Score: 1\n",
-    "Critique",
-    "Critique\n",
-    "Critique: a\n",
-    "a. ",
-    "\r",
-    "\x85",
-    "\ud83d",
-    "é",
-    "</think>",
-    "sk-",
-    "sk-Live_",
-    "=",
-    "0x",
-    "\n>",
-    "_ ",
-    "- ",
-)
-HEADS = ("", "Score: 1", *(("Critique", "<|", "Score") if NIGHTLY else ()))
-
-
-def seconds(read: Callable[[str], object], text: str, tries: int) -> float:
-    """Of the processor, so that what else runs here counts little; the least of some tries."""
-    took = []
-    for _ in range(tries):
-        start = time.process_time()
-        read(text)
-        took.append(time.process_time() - start)
-    return min(took)
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_no_text_takes_more_than_linear_work(name: str) -> None:
-    """What is quadratic takes 256 times as long for 16 times the text, and linear work 16 times as
-    long.
-    """
-    read = READERS[name]
-    for head in HEADS:
-        for unit in UNITS:
-            small, large = (f"{head}{unit * n}!" for n in (500, 8_000))
-            if seconds(read, large, 1) > 0.03 and seconds(read, large, 5) > 64 * max(
-                seconds(read, small, 5), 5e-4
-            ):
-                pytest.fail(f"{name}: {unit!r} after {head!r} is read in more than linear time")

@@ -47,7 +47,7 @@ words=(
     trainer.save_freq=20
     trainer.max_actor_ckpt_to_keep=1
     trainer.project_name=reproduce_1gpu
-    'trainer.logger=[console,file]'
+    'trainer.logger=[file]'
     "$@"
 )
 

@@ -80,6 +80,27 @@ SEAMS = (
     ),
     Seam(
         f"{_V1}.trainer_base:PPOTrainer",
+        ("on_validate_begin", "on_train_begin"),
+        "overridden",
+        "training/trainer.py",
+        "our line a step is a backend of verl's `Tracking`",
+    ),
+    Seam(
+        f"{_V1}.trainer_base",
+        ("pprint", "tqdm"),
+        "patched",
+        "console.py",
+        "no dict of metrics and no progress bar; `trainer.logger` without `console`",
+    ),
+    Seam(
+        "ray._private.state",
+        ("actors",),
+        "used",
+        "driver.py",
+        "which process died, for the last line of a failed run",
+    ),
+    Seam(
+        f"{_V1}.trainer_base:PPOTrainer",
         ("_add_prompts_to_generate", "_balance_batch", "role_worker_mapping"),
         "used",
         "training/trainer.py",

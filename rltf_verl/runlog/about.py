@@ -1,10 +1,11 @@
-"""What an episode log says of its run, `run.json`: the settings that episodes are played by."""
+"""`run.json` of an episode log: the settings that its episodes were played with."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,13 @@ logger = logging.getLogger(__name__)
 
 ABOUT = "run.json"
 
+MISSING = "missing_episodes"
+"""Key of the number of episodes that the log lacks, if any."""
+ROOM = 80
+"""Blanks at the end of the file, which `write_missing` fills."""
+
 BLOCKS = ("env", "episode", "feedback", "reward", "seed")
-"""Of the `rltf:` config: what decides how an episode is played."""
+"""Blocks of the `rltf:` config that decide how an episode is played."""
 
 SIZES = (
     "data.train_batch_size",
@@ -23,14 +29,14 @@ SIZES = (
     "data.max_prompt_length",
     "data.max_response_length",
 )
-"""Of verl's config."""
+"""Keys of verl's config."""
 
 
 def write_about(
     log: Path, rltf: Mapping[str, Any], sizes: Mapping[str, Any], phrases: list[str]
 ) -> None:
-    """Into the folder of the log, in place of what an earlier process said. A disk that refuses
-    costs a warning, not the run. Secrets of this process are removed, as from the log itself.
+    """Write the file, over that of an earlier process. A disk that refuses costs a warning, not
+    the run. Secrets of this process are removed, as from the log itself.
 
     Args:
         log: folder of the log, made if needed.
@@ -47,16 +53,24 @@ def write_about(
     try:
         log.mkdir(parents=True, exist_ok=True)
         text = json.dumps(cleaned(facts, secrets_here()), indent=1, default=str)
-        part.write_text(text + "\n", encoding="utf-8")
+        part.write_text(text + " " * ROOM + "\n", encoding="utf-8")
         part.replace(log / ABOUT)
     except OSError as error:
         logger.warning("episode log: %s cannot be written (%s)", log / ABOUT, error)
 
 
+def write_missing(log: Path, num_episodes: int) -> None:
+    """Add the number of episodes that the disk refused: in place, because it may still be full."""
+    path = log / ABOUT
+    with suppress(OSError), path.open("r+", encoding="utf-8") as file:
+        text = json.dumps({**read_about(log), MISSING: num_episodes}, indent=1)
+        file.write(text.ljust(path.stat().st_size))
+
+
 def read_about(log: Path) -> dict[str, Any]:
-    """What `write_about` wrote; empty if there is none that can be read."""
+    """The content of the file; empty if it is missing or damaged."""
     try:
-        found = json.loads((log / ABOUT).read_text(encoding="utf-8"))
+        about = json.loads((log / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return about if isinstance(about, dict) else {}

@@ -1,4 +1,4 @@
-"""What was said in each episode: one JSON line per episode, in one file per step and worker.
+"""The episode log: one JSON line per episode, in one file per step and worker.
 
 A line is one `write` to a file opened for appending, so a killed worker leaves no half line between
 others. Steps that a resumed run plays again are moved aside first (`files.set_aside_after`), so
@@ -51,7 +51,7 @@ class EpisodeLog:
         self._folder, self._worker = folder, worker
         self._share, self._max_gb, self._ids = share, max_gb, ids
         self._writer = PatientWriter(f"episode log in {folder}")
-        self._full = False
+        self._full, self._left_out = False, 0
         self._open: Path | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -67,7 +67,7 @@ class EpisodeLog:
         seed: int | None = 0,
         context: Sequence[Message] = (),
     ) -> None:
-        """Write one episode. While the disk refuses, episodes wait in memory; the run goes on.
+        """Write one episode. While the disk refuses, episodes wait in memory; the run continues.
 
         Args:
             episode: what was played.
@@ -84,12 +84,18 @@ class EpisodeLog:
         split = "val" if validate else "train"
         place = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed}
         place |= {"source": source} if source else {}
-        said = (
+        prompt = (
             {"context": list(context), "question": question} if context else {"question": question}
         )
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
-        if self._has_room(path):
-            self._writer.append(path, [place | said | episode_record(episode, ids=self._ids)])
+        if not self._has_room(path):
+            self._left_out += 1
+        else:
+            self._writer.append(path, [place | prompt | episode_record(episode, ids=self._ids)])
+
+    def close(self) -> int:
+        """Try once more what the disk refused; the number of episodes that the log lacks."""
+        return self._left_out + self._writer.close()
 
     def _has_room(self, path: Path) -> bool:
         """Looks once per file, which is once per step."""
@@ -110,15 +116,15 @@ class EpisodeLog:
 
 
 def is_written(uid: str, share: float) -> bool:
-    """Whether a problem's training episodes are among the share that is written; every process says
-    the same.
+    """Whether a problem's training episodes are in the share that is written; the same in every
+    process.
     """
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
 def read_episodes(folder: Path, step: int | None = None) -> list[dict[str, Any]]:
     """All records of a log folder, or those of one step, by step; those of training with their
-    `rows` (`runlog.rows`), where these are known.
+    `rows` (`runlog.rows`), where the log has them.
     """
     rows = read_rows(folder, step)
     records = list(read_files(log_files(folder, step=step)))
@@ -135,23 +141,23 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
     """(problem, question, attempt, grade) of the first wrong attempts of a log; one per episode.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the log has no wrong attempt.
     """
-    found: list[tuple[Problem, str, str, Grade]] = []
+    attempts: list[tuple[Problem, str, str, Grade]] = []
     for record in read_episodes(folder):
         turn = next(filter(wrong, record["turns"]), None)
-        if turn is not None and record.get("task") is not None and len(found) < num:
+        if turn is not None and record.get("task") is not None and len(attempts) < num:
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
-            found.append((problem, record["question"], turn["text"], _grade(turn["grade"])))
-    if not found:
+            attempts.append((problem, record["question"], turn["text"], _grade(turn["grade"])))
+    if not attempts:
         raise ValueError(
             f"{folder}: no wrong attempt in it; the run's config names its log as"
             " rltf.episode_log.dir"
         )
-    return found
+    return attempts
 
 
-def _grade(found: dict[str, Any]) -> Grade:
+def _grade(record: dict[str, Any]) -> Grade:
     return Grade(
-        **{field.name: found[field.name] for field in fields(Grade) if field.name in found}
+        **{field.name: record[field.name] for field in fields(Grade) if field.name in record}
     )

@@ -2,7 +2,7 @@
 the step is over.
 
 Kinds: `train` and `val` hold one episode per line, `rows` what each training episode was trained on
-(`rows`).
+(`rows`). `log_folder` finds the log in a run's folder.
 """
 
 from __future__ import annotations
@@ -30,20 +30,18 @@ _NAME = re.compile(r"(\d{8})\.(train|val|rows)\.(?:[^.]+\.)?jsonl(?:\.gz)?")
 EPISODES: tuple[Kind, ...] = ("train", "val")
 
 STAMP = "rltf_experiment.json"
-"""Beside the weights of a checkpoint: the settings that decide what was trained."""
+"""File next to the weights of a checkpoint: the settings that decide what was trained."""
 
 
 def log_files(
     folder: Path, kinds: Iterable[Kind] = EPISODES, step: int | None = None
 ) -> list[Path]:
-    """The log's own files by step and kind; what else lies in the folder is not ours. `step`: only
-    those of this one.
-    """
+    """The files of the log by step and kind, without foreign files; `step`: those of one step."""
     kinds = tuple(kinds)
     if not folder.is_dir():
         return []
-    own = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
-    return sorted(p for p in own if place(p)[1] in kinds and step in (None, place(p)[0]))
+    files = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    return sorted(p for p in files if place(p)[1] in kinds and step in (None, place(p)[0]))
 
 
 def place(path: Path) -> tuple[int, str]:
@@ -65,8 +63,8 @@ def read_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
         by_place[place(path)].append(path)
     for files in by_place.values():
-        for path, own in _lines_once(files).items():
-            yield from read_some(own, path)
+        for path, lines in _lines_once(files).items():
+            yield from read_some(lines, path)
 
 
 def read_some(lines: Sequence[Line], path: Path) -> list[dict[str, Any]]:
@@ -77,20 +75,20 @@ def read_some(lines: Sequence[Line], path: Path) -> list[dict[str, Any]]:
 
 
 def _lines_once(files: list[Path]) -> dict[Path, list[Line]]:
-    found: dict[Path, list[Line]] = {}
-    known: set[bytes] = set()
+    by_file: dict[Path, list[Line]] = {}
+    packed_lines: set[bytes] = set()
     for path in sorted(files, key=lambda p: not packed(p)):
-        own = [(k, line) for k, line in numbered(read_bytes(path)) if line not in known]
+        lines = [(k, line) for k, line in numbered(read_bytes(path)) if line not in packed_lines]
         if len(files) > 1 and packed(path):
-            known.update(line for _, line in own)
-        found[path] = own
-    return found
+            packed_lines.update(line for _, line in lines)
+        by_file[path] = lines
+    return by_file
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds, unpacked; nothing if it was packed or set aside a moment ago.
+    """The unpacked content of a file; empty if it was just packed or set aside.
 
-    Of a packed file that is damaged: what stands before the damage, with a warning.
+    A damaged packed file gives what stands before the damage, with a warning.
     """
     try:
         data = path.read_bytes()
@@ -126,9 +124,9 @@ def set_aside_after(folder: Path, step: int, *, validates: bool = True) -> int:
 
     Args:
         folder: of the log.
-        step: 0 for a run from the start, which leaves nothing of an earlier one.
+        step: 0 for a run from the start, which sets all of an earlier run aside.
         validates: before it trains (`trainer.val_before_train`); else the validation at `step`
-            stays, which nobody would play again.
+            stays, because it is not played again.
 
     Returns:
         How many files were moved.
@@ -143,14 +141,14 @@ def set_aside_after(folder: Path, step: int, *, validates: bool = True) -> int:
 
 
 def _is_taken_back(path: Path, step: int, validates: bool) -> bool:
-    own, kind = place(path)
-    return own > step or (own == step and kind == "val" and (validates or step == 0))
+    at, kind = place(path)
+    return at > step or (at == step and kind == "val" and (validates or step == 0))
 
 
 def pack(folder: Path, before: int) -> int:
     """Put the files of each step below `before` into one compressed file per kind.
 
-    Writers that are at such a step all the same wait, and go on in a new file
+    Writers that are still at such a step wait, and continue in a new file
     (`jsonl.append_line`), which the next call adds. Killed in between, nothing is lost and nothing
     is read twice.
 
@@ -173,7 +171,11 @@ def _pack(files: list[Path], target: Path) -> None:
     with ExitStack() as held:
         for path in files:
             held.enter_context(_locked(path))
-        lines = [line for own in _lines_once([*files, target]).values() for _, line in own]
+        lines = [
+            line
+            for numbered_lines in _lines_once([*files, target]).values()
+            for _, line in numbered_lines
+        ]
         part = target.with_name(f".{target.name}.part")
         with part.open("wb") as file:
             file.write(gzip.compress(b"\n".join([*lines, b""]), compresslevel=6, mtime=0))
@@ -190,3 +192,45 @@ def _locked(path: Path) -> Iterator[None]:
         with suppress(OSError):  # some network file systems have no locks
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+DEPTH = 3
+"""Folders below a run's folder that are looked into."""
+
+ELSEWHERE = ("global_step_", "superseded", "wandb", ".")
+"""Beginnings of the names of folders that are not looked into: checkpoints, and what other programs
+keep there.
+"""
+
+
+def folders_of(top: Path) -> Iterator[Path]:
+    """The folder and those below it that may hold metrics or episodes: no checkpoints, nothing
+    superseded.
+    """
+    for name, below, _ in os.walk(top):
+        folder = Path(name)
+        yield folder
+        deep = len(folder.relative_to(top).parts) >= DEPTH
+        below[:] = [] if deep else sorted(b for b in below if not b.startswith(ELSEWHERE))
+
+
+def log_folder(path: Path) -> Path:
+    """The episode log that `path` is or holds; one without episodes only if no other exists.
+
+    Raises:
+        ValueError: no such folder, or one that holds several logs.
+    """
+    if not path.is_dir():
+        what = "a file, not a folder" if path.exists() else "no such folder"
+        raise ValueError(
+            f"{path}: {what}; name a run's trainer.default_local_dir, or its rltf.episode_log.dir"
+        )
+    if log_files(path):
+        return path
+    logs = [folder for folder in folders_of(path) if log_files(folder)]
+    if len(logs) > 1:
+        raise ValueError(
+            f"{path}: holds {len(logs)} episode logs, e.g. {logs[0]} and {logs[1]}; name one"
+        )
+    usual = path / "episodes"
+    return logs[0] if logs else usual if usual.is_dir() else path

@@ -1,7 +1,7 @@
 """verl's file logger (`trainer.logger: [file]`), whose file a resumed run would erase.
 
 verl 0.9.1 opens it to write (`utils/tracking.py`, `FileLogger`). Before that, ours moves it aside
-under a name that says whose it is: `metrics.jsonl` becomes `metrics.process_1.jsonl`, the next one
+under the number of its process: `metrics.jsonl` becomes `metrics.process_1.jsonl`, the next one
 `metrics.process_2.jsonl`.
 """
 
@@ -14,7 +14,7 @@ _EARLIER = re.compile(r"(?P<stem>.+)\.process_(?P<number>\d+)")
 
 
 def set_aside(path: Path) -> Path | None:
-    """Rename the file of an earlier process; None if there is none, or it holds nothing.
+    """Rename the file of an earlier process; None if it is missing or empty.
 
     Raises:
         OSError: the disk refuses.
@@ -30,12 +30,12 @@ def set_aside(path: Path) -> Path | None:
 def processes_of(path: Path) -> list[Path]:
     """The files of one run, the earliest process first; `path` is that of any of them."""
     stem = stem_of(path)
-    beside = [
+    files = [
         p
         for p in path.parent.iterdir()
         if p.suffix == path.suffix and p.is_file() and stem_of(p) == stem
     ]
-    return sorted(beside, key=lambda p: (_EARLIER.fullmatch(p.stem) is None, _number(p)))
+    return sorted(files, key=lambda p: (_EARLIER.fullmatch(p.stem) is None, _number(p)))
 
 
 def stem_of(path: Path) -> str:

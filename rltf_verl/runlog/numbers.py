@@ -18,12 +18,121 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rltf_verl.feedback import provider_names
-from rltf_verl.runlog.facts import TurnFacts, turn_facts
-from rltf_verl.runlog.turns import Record
+from rltf_verl.runlog.turns import Record, answer, feedback_failed, format_ok, says_nothing
+from rltf_verl.types import TECHNICAL_STOPS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFacts:
+    """One turn; yes is 1, no is 0."""
+
+    parent: float
+    """Position in the episode of the turn that it revises; −1: none."""
+    correct: float
+    """The grader accepted the answer."""
+    format_ok: float
+    """An answer was found, and the policy ended the text itself."""
+    ended: float
+    """The policy ended the text itself."""
+    reward: float
+    response_tokens: float
+    grader_error: float
+    """The grader itself failed; the attempt counts as wrong."""
+    ungraded: float
+    """The grader was out of reach; the attempt counts as nothing."""
+    prompt_too_long: float
+    """No turn follows, because its prompt would not fit."""
+    not_asked: float
+    """No turn follows, because feedback was not wanted."""
+    cut: float
+    """No turn follows, for a technical reason (`types.TECHNICAL_STOPS`)."""
+    changed: float
+    """Another answer than that of the turn that it revises."""
+    repeated: float
+    """The answer of an earlier turn of its line."""
+    feedback: float
+    """Feedback was given."""
+    feedback_failed: float
+    """Feedback was asked for, and none came."""
+    feedback_fallback: float
+    """The fixed sentence was given, because the provider failed."""
+    feedback_words: float
+    feedback_latency_s: float
+    no_op: float
+    """The feedback has no more than right or wrong."""
+    withheld: float
+    """The leak guard kept the feedback back."""
+    feedback_leak: float
+    """The provider's text gave the answer away, also if the guard changed it or kept it back; −1:
+    not checked.
+    """
+    feedback_provider: float
+    """Whose text that was, as a position in `provider_names()`; −1: not checked, or another
+    provider.
+    """
+    has_teacher: float = 0.0
+    """The attempt has a teacher."""
+    own_feedback_tokens: float = 0.0
+    """Tokens of feedback that the policy wrote; the log does not have them."""
+    graded: float = float("nan")
+    """Reward before shaping; the log does not have it."""
+    version: float = -1.0
+    """Training step of the oldest parameters that sampled it; −1: not known."""
+
+
+def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
+    """Of each turn of an episode's record."""
+    facts: list[TurnFacts] = []
+    answers = [answer(turn) for turn in turns]
+    earlier: list[frozenset[str]] = []
+    for turn, text in zip(turns, answers, strict=True):
+        parent = turn["parent"]
+        earlier.append(frozenset() if parent is None else earlier[parent] | {answers[parent]})
+        changed = parent is not None and text != answers[parent]
+        facts.append(_facts(turn, changed=changed, repeated=text in earlier[-1]))
+    return facts
+
+
+def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
+    feedback, withheld, stop = turn["feedback"], turn.get("withheld"), turn["stop"]
+    leak, provider = _leak(withheld or feedback)
+    return TurnFacts(
+        parent=float(-1 if turn["parent"] is None else turn["parent"]),
+        correct=float(turn["grade"]["correct"]),
+        format_ok=float(format_ok(turn)),
+        ended=float(turn["ended"]),
+        reward=float(turn["reward"]),
+        response_tokens=float(turn.get("num_tokens") or 0),
+        grader_error=float(turn["grade"]["error"] is not None),
+        ungraded=float(stop == "ungraded"),
+        prompt_too_long=float(stop == "prompt_too_long"),
+        not_asked=float(stop == "not_asked"),
+        cut=float(stop in TECHNICAL_STOPS),
+        changed=float(changed),
+        repeated=float(repeated),
+        feedback=float(feedback is not None),
+        feedback_failed=float(feedback_failed(turn)),
+        feedback_fallback=float(feedback is not None and feedback["fallback"]),
+        feedback_words=float(len(feedback["text"].split())) if feedback else 0.0,
+        feedback_latency_s=float(feedback["latency_s"]) if feedback else 0.0,
+        no_op=float(feedback is not None and says_nothing(feedback["text"])),
+        withheld=float(withheld is not None),
+        feedback_leak=leak,
+        feedback_provider=provider,
+        has_teacher=float(turn.get("teacher") is not None),
+    )
+
+
+def _leak(feedback: Record | None) -> tuple[float, float]:
+    """`feedback_leak` and `feedback_provider` of the text that the provider wrote."""
+    if feedback is None or feedback.get("leak") is None:
+        return -1.0, -1.0
+    names, provider = provider_names(), feedback["provider"]
+    return float(feedback["leak"] != ""), float(names.index(provider) if provider in names else -1)
 
 
 class Cases(NamedTuple):
@@ -94,8 +203,8 @@ class EpisodeTable:
         """Of the episodes that began wrong and went on: wrong at the end."""
         first, last = self._at(0), self._ends
         began_wrong = self._graded[first] & ~self._right[first]
-        known = self._graded[last] & began_wrong & (self.depth[last] > 0)
-        return self._of_episodes(~self._right[last], known)
+        counts = self._graded[last] & began_wrong & (self.depth[last] > 0)
+        return self._of_episodes(~self._right[last], counts)
 
     def share_of_episodes(self, turns: Bools) -> float:
         """Of all episodes: those that have one of these turns ([T])."""
@@ -127,8 +236,8 @@ class EpisodeTable:
         }
         names = (*provider_names(), "other")  # the last one is at −1
         for i in np.unique(fact["feedback_provider"][looked]).astype(int):
-            by_one = looked & (fact["feedback_provider"] == i)
-            numbers[f"leak_share/{names[i]}"] = self._cases(fact["feedback_leak"], by_one)
+            by_provider = looked & (fact["feedback_provider"] == i)
+            numbers[f"leak_share/{names[i]}"] = self._cases(fact["feedback_leak"], by_provider)
         return numbers
 
     @cached_property
@@ -187,8 +296,8 @@ class EpisodeTable:
     def _solved(self, k: int) -> Cases:
         """Some answer by turn k is right."""
         at = self._at(k)
-        known = self._right_so_far | ~self._ungraded_so_far
-        return self._of_episodes(self._right_so_far[at], known[at] & self._may_reach(k))
+        decided = self._right_so_far | ~self._ungraded_so_far
+        return self._of_episodes(self._right_so_far[at], decided[at] & self._may_reach(k))
 
     def _improvement(self, k: int) -> Cases:
         """`standing` after turn k minus that after the first, in the same episodes."""
@@ -216,11 +325,11 @@ class EpisodeTable:
             so_far[here] |= so_far[self.parent[here]]
         return so_far
 
-    def _of_episodes(self, values: Bools, known: Bools) -> Cases:
-        """Values of lines ([L]) -> of each episode the mean over the lines of which it is known."""
-        episode = self.episode[self._ends][known]
+    def _of_episodes(self, values: Bools, counted: Bools) -> Cases:
+        """Values of lines ([L]) -> of each episode the mean over the counted ones."""
+        episode = self.episode[self._ends][counted]
         num = np.bincount(episode, minlength=len(self.horizon))
-        total = np.bincount(episode, values[known], len(self.horizon))
+        total = np.bincount(episode, values[counted], len(self.horizon))
         counts = np.flatnonzero(num)
         return Cases(total[counts] / num[counts], counts)
 

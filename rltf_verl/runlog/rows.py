@@ -1,4 +1,4 @@
-"""What each training episode was trained on: one JSON line per episode, in one file per step,
+"""Training rows of the episode log: one JSON line per episode, in one file per step,
 written by the trainer.
 
 `{"step", "uid", "session_id", "rows": [{"parts": […], "tokens": {…}}]}`. A part is a stretch of a
@@ -27,16 +27,16 @@ Append = Callable[[Path, Iterable[Mapping[str, Any]]], None]
 def write_rows(
     folder: Path, step: int, episodes: Iterable[Mapping[str, Any]], append: Append = append_lines
 ) -> None:
-    """Append the records of a step's episodes, by `jsonl.append_lines` or what stands for it."""
+    """Append the records of a step's episodes, by `jsonl.append_lines` or `append`."""
     append(folder / f"{step:08d}.rows.trainer.jsonl", episodes)
 
 
 def read_rows(folder: Path, step: int | None = None) -> dict[tuple[str, int], Rows]:
-    """(uid, episode) -> its rows; `step`: only those of this one."""
+    """(uid, episode) -> its rows; `step`: those of one step."""
     records = read_files(log_files(folder, ("rows",), step))
     return {(record["uid"], record["session_id"]): record["rows"] for record in records}
 
 
 def roles(record: Mapping[str, Any]) -> set[str]:
-    """Names of the roles that an episode's tokens have in training; empty if nobody knows."""
+    """Names of the roles that an episode's tokens have in training; empty if the log lacks them."""
     return {part["role"] for row in record.get("rows", ()) for part in row["parts"]}

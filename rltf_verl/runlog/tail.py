@@ -25,13 +25,13 @@ class Tail:
         """The newest `num` episodes by step, oldest of them first. What is there now is not new any
         more.
         """
-        found: list[Record] = []
+        records: list[Record] = []
         for path in reversed(log_files(self._folder)):
-            if len(found) < num or not packed(path):
-                found = [*read_some(self._new_lines(path), path), *found]
+            if len(records) < num or not packed(path):
+                records = [*read_some(self._new_lines(path), path), *records]
             else:
                 self._read_to[path] = path.stat().st_size
-        return found[-num:]
+        return records[-num:]
 
     def new(self) -> list[Record]:
         """The episodes that were written since the last call."""
@@ -47,7 +47,7 @@ class Tail:
         except FileNotFoundError:  # packed, or set aside by a run that was resumed
             return []
         start = self._read_to.get(path, 0)
-        # Beside a packed file, a file of the same name may be another one: its lines tell what is
+        # Next to a packed file, a file of the same name may be another one: its lines show what is
         # new.
         again = _packed_beside(path).exists()
         if size == start and (packed(path) or not again):
@@ -56,10 +56,10 @@ class Tail:
         data = read_bytes(path)
         whole = data[start : data.rfind(b"\n") + 1]
         self._read_to[path] = size if packed(path) else start + len(whole)
-        known = self._lines[place(path)]
+        seen = self._lines[place(path)]
         lines = numbered(whole, data.count(b"\n", 0, start) + 1)
-        new = [(k, line) for k, line in lines if not (again and hash(line) in known)]
-        known.update(hash(line) for _, line in new)
+        new = [(k, line) for k, line in lines if not (again and hash(line) in seen)]
+        seen.update(hash(line) for _, line in new)
         return new
 
 

@@ -1,5 +1,4 @@
-"""Which lines of an episode log can be read: the one check for whatever counts, prints or exports
-it.
+"""Which lines of an episode log can be read: the check of every reader.
 
 A log may be damaged, of another version or forged. A line that is not as `record` and `rows`
 write it is skipped by its reader, with a warning that names file and line.

@@ -23,7 +23,7 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts import render
-from rltf_verl.runlog.facts import turn_facts
+from rltf_verl.runlog.numbers import turn_facts
 from rltf_verl.runlog.record import turn_record
 from tests.support.episode_fakes import (
     PROBLEM,

@@ -47,6 +47,8 @@ PARAMETERS = {
         "register_policy_loss": "name",
     },
     "verl.trainer.ppo.v1": {"register_trainer": "name"},
+    "ray._private.state": {"actors": "actor_id job_id actor_state_name"},
+    "verl.utils.tracking": {"Tracking.log": "self data step backend"},
     "verl.utils.config": {"validate_config": "config use_reference_policy use_critic"},
     "verl.utils.distributed": {
         "initialize_global_process_group": "timeout_second",
@@ -89,6 +91,8 @@ OVERRIDDEN = {
     "_load_checkpoint": "self",
     "_save_checkpoint": "self",
     "fit": "self agent_loop_manager",
+    "on_validate_begin": "self",
+    "on_train_begin": "self",
     "_get_required_batch_multiple": "self dp_size",
     "_compute_old_log_prob": "self batch metrics",
     "_compute_ref_log_prob": "self batch metrics",

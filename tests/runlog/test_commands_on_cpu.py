@@ -6,10 +6,9 @@ import re
 import pytest
 from rich.console import Console
 
-from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.files import set_aside_after
-from rltf_verl.runlog.grep import compiled, grep
 from rltf_verl.runlog.tail import Tail
+from rltf_verl.runlog.turns import compiled, grep
 from rltf_verl.tools.report.terminal.console import show_hit
 from tests.support.commands import rltf
 from tests.support.log_records import LEAKY, line, records, turn, write
@@ -123,8 +122,3 @@ def test_no_such_log_is_one_line(verb, tmp_path):
     assert result.stderr.startswith("rltf: ")
     assert "no such folder" in result.stderr
     assert result.stderr.count("\n") == 1
-
-
-def test_a_log_that_was_read_is_a_log_that_tail_reads(tmp_path):
-    write(tmp_path, [line(str(i)) for i in range(20)])
-    assert Tail(tmp_path).last(100) == read_episodes(tmp_path)

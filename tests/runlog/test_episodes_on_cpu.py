@@ -1,8 +1,6 @@
 """The episode log: whole lines whoever writes, nothing twice after a resume, any text."""
 
 import json
-import multiprocessing
-import sys
 from dataclasses import replace
 
 import pytest
@@ -143,8 +141,13 @@ def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, caplo
     log.append(episode(), question="q", step=3, validate=False, uid="u3")
     assert [record["uid"] for record in read_episodes(tmp_path)] == ["u1", "u2", "u3"]
     first, last = (record.message for record in caplog.records)
-    assert "waits in memory" in first
-    assert "records lost: 0" in last
+    assert "wait in memory" in first
+    assert "lost so far: 0" in last
+    assert log.close() == 0
+    obstacle.rename(tmp_path / "moved")
+    obstacle.mkdir()
+    log.append(episode(), question="q", step=1, validate=False, uid="u4")
+    assert log.close() == 1
 
 
 def test_what_a_grader_found_is_written_whatever_it_is(tmp_path):
@@ -194,40 +197,6 @@ def test_a_lone_surrogate_becomes_a_question_mark_and_the_line_stays_valid(tmp_p
     (record,) = read_episodes(tmp_path)
     assert record["turns"][0]["text"] == "a?b?c"
     assert record["turns"][0]["grade"]["parsed"] == "a?b?c"
-
-
-def write_many(folder, writer, num):
-    log = EpisodeLog(folder, "shared")  # the same file for all of them: the hardest case
-    for i in range(num):
-        log.append(
-            episode(f"{writer}:{i}:" + "x" * (1 + 997 * (i % 9))),
-            question="q",
-            step=1,
-            validate=False,
-            uid=f"{writer}-{i}",
-        )
-
-
-def test_lines_of_four_concurrent_writers_never_mix(tmp_path):
-    num = 150
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    writers = [context.Process(target=write_many, args=(tmp_path, w, num)) for w in range(4)]
-    for process in writers:
-        process.start()
-    for process in writers:
-        process.join()
-        assert process.exitcode == 0
-    (path,) = tmp_path.glob("*.jsonl")
-    records = [json.loads(line) for line in path.read_bytes().splitlines()]
-    assert sorted(r["uid"] for r in records) == sorted(
-        f"{w}-{i}" for w in range(4) for i in range(num)
-    )
-    for record in records:
-        writer, i, tail = record["turns"][0]["text"].split(":")
-        assert (record["uid"], tail) == (f"{writer}-{i}", "x" * (1 + 997 * (int(i) % 9)))
-    for writer in range(4):  # and each writer's lines keep their order
-        own = [int(r["uid"].split("-")[1]) for r in records if r["uid"].startswith(f"{writer}-")]
-        assert own == sorted(own)
 
 
 def test_steps_that_will_be_played_again_are_set_aside(tmp_path):

@@ -9,8 +9,6 @@ import multiprocessing
 import shutil
 from collections import Counter
 
-import pytest
-
 from rltf_verl.runlog import files
 from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
 from rltf_verl.runlog.files import log_files, pack, read_files, set_aside_after
@@ -90,16 +88,6 @@ def test_a_packer_that_is_killed_halfway_costs_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["00000001.train.jsonl.gz"]
 
 
-def test_half_a_line_of_a_killed_worker_is_skipped_when_packed_too(tmp_path, caplog):
-    play(tmp_path, (1,))
-    with (tmp_path / "00000001.train.w.jsonl").open("ab") as file:
-        file.write(b'{"version": 5, "tur')
-    play(tmp_path, (1,), "x")
-    pack(tmp_path, 2)
-    assert len(uids(tmp_path)) == 6
-    assert "skipped 1 unreadable line of 7" in caplog.text
-
-
 def write_many(folder, worker, num):
     for i in range(num):
         play(
@@ -167,11 +155,6 @@ def test_a_share_is_of_problems_and_the_same_in_every_process(tmp_path):
     assert 80 < len(written) < 160
     log.append(episode(), question="q", step=1, validate=True, uid="problem-0")
     assert sum(record["split"] == "val" for record in read_episodes(tmp_path)) == 1
-
-
-@pytest.mark.parametrize(("share", "num"), [(0.0, 0), (1.0, 400)])
-def test_none_and_all(share, num):
-    assert sum(is_written(f"problem-{k}", share) for k in range(400)) == num
 
 
 def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is_room(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.runlog.about import read_about, write_about
-from rltf_verl.runlog.find import log_folder
+from rltf_verl.runlog.about import read_about, write_about, write_missing
+from rltf_verl.runlog.files import log_folder
 from tests.support.commands import rltf
 from tests.support.log_records import line, write
 
@@ -86,6 +86,17 @@ def test_no_secret_is_written_about_a_run(run: Path, monkeypatch: pytest.MonkeyP
     write_about(run / "episodes", BLOCKS | {"feedback": {"provider": own}}, SIZES, [])
     assert "Zu7pQ92mVx41" not in (run / "episodes/run.json").read_text()
     assert read_about(run / "episodes")["rltf"]["feedback"]["provider"]["name"] == own["name"]
+
+
+def test_episodes_that_the_disk_refused_are_counted(run: Path) -> None:
+    """In place: the disk may be full."""
+    assert "missing" not in rltf("log", "stats", run).stdout
+    write_about(run / "episodes", BLOCKS, SIZES, [])
+    size = (run / "episodes/run.json").stat().st_size
+    write_missing(run / "episodes", 1234)
+    assert (run / "episodes/run.json").stat().st_size == size
+    assert "1234 more episodes are missing" in rltf("log", "stats", run).stdout
+    assert read_about(run / "episodes")["sizes"] == SIZES
 
 
 def test_what_a_log_says_of_its_run_may_be_damaged(run: Path) -> None:

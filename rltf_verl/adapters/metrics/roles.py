@@ -1,4 +1,4 @@
-"""What each role brings into an update, as flat `rltf/…` floats.
+"""Each role's part in an update, as flat `rltf/…` floats.
 
 verl reduces metrics by *substring* of their name (max, min, sum, total), so none of ours may
 contain one, but for a last component that means it; a test keeps it so. All values are means or
@@ -27,8 +27,8 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
     """verl's comparison of sampler and actor, and the mean entropy, over the tokens that the policy
     sampled.
 
-    verl's own take in every token of the response mask, so also what nobody sampled under that
-    prompt; and its entropy is a sum where the loss is one.
+    verl's own take in every token of the response mask, so also those that were not sampled under
+    that prompt; and its entropy is a sum where the loss is one.
     """
     sampled = sampled_tokens(batch.role)
     columns: dict[str, Any] = {
@@ -49,10 +49,10 @@ def role_metrics(
     targets: RowTargets,
     weights: Mapping[str, float],
 ) -> dict[str, float]:
-    """What each objective brings into the update: tokens, advantages, and numbers of its own.
+    """Tokens, advantages and extra metrics of each objective.
 
     Args:
-        objectives: those with tokens of their own.
+        objectives: those that own tokens.
         batch: the rows.
         targets: what `compute_targets` made of them.
         weights: coefficient of each objective.
@@ -61,22 +61,22 @@ def role_metrics(
     first_tokens = (lengths.cumsum(0) - lengths).numpy()
     num_trained = int((batch.role >= 0).sum())
     metrics = {"rltf/rows/per_session": lengths.shape[0] / batch.episodes.group.shape[0]}
-    for own in objectives:
-        mask = batch.tokens(own.role)
+    for objective in objectives:
+        mask = batch.tokens(objective.role)
         place = mask.nonzero().squeeze(1)
         if not place.numel():
             continue
         advantages, old = targets.advantages[place], batch.old_log_probs[place]
         in_row = np.logical_or.reduceat(mask.numpy(), first_tokens)
         numbers = {
-            "weight": weights[own.name],
+            "weight": weights[objective.name],
             "row_share": float(in_row.mean()),
             "token_share": place.numel() / num_trained,
             "adv_abs": _mean(advantages.abs()),
             "adv_mean": _mean(advantages),
             "log_prob_mean": _mean(old),
-        } | own.metrics(batch, targets, place)
-        metrics |= {f"rltf/{own.name}/{name}": value for name, value in numbers.items()}
+        } | objective.metrics(batch, targets, place)
+        metrics |= {f"rltf/{objective.name}/{name}": value for name, value in numbers.items()}
     return metrics | _dead_groups(batch.episodes)
 
 
@@ -89,7 +89,7 @@ def stale_metrics(
     if stale is None:
         return {}
     old = of_turns(batch, stale)
-    tokens = {own.name: batch.tokens(own.role) for own in objectives if own.ages}
+    tokens = {o.name: batch.tokens(o.role) for o in objectives if o.ages}
     return {
         f"rltf/{name}/stale_share": _mean(old[mask])
         for name, mask in tokens.items()

@@ -1,8 +1,8 @@
-"""What the trainer writes into the episode log: what each episode was trained on
+"""The trainer's part of the episode log: the rows that each episode was trained on
 (`runlog.rows`).
 
-Written in a thread of its own, which also packs the files of steps that are over: the step does not
-wait for a disk.
+A background thread writes them and packs the files of earlier steps, so the step does not wait for
+a disk.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rltf_verl.jsonl import PatientWriter
 from rltf_verl.runlog.episodes import is_written
 from rltf_verl.runlog.files import pack
 from rltf_verl.runlog.rows import write_rows
+from rltf_verl.texts import counted
 from rltf_verl.types import Role
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class RowLog:
 
     Args:
         config: where, whose, and of how many episodes each token.
-        tokenizer: tells the text of tokens.
+        tokenizer: decodes tokens.
         names: of roles.
     """
 
@@ -53,7 +54,7 @@ class RowLog:
         self._broken = False
 
     def write(self, step: StepRows, targets: RowTargets, number: int) -> None:
-        """Write the rows of step `number`, and pack the steps before it; soon, not now."""
+        """Write the rows of step `number`, and pack the steps before it; later, in the thread."""
         if self._config.dir is None or self._broken:
             return
         keys = step.keys
@@ -62,12 +63,17 @@ class RowLog:
         if shown:
             at = [step.at[i] for i in shown]
             responses = read_columns(step.meta, at, ["responses"])["responses"].unbind()
-            ids = {i: own.tolist() for i, own in zip(shown, responses, strict=True)}
+            ids = {i: row.tolist() for i, row in zip(shown, responses, strict=True)}
         self._thread.submit(self._write, step, targets, ids, number)
 
     def close(self) -> None:
-        """Wait until everything is written."""
+        """Wait until everything is written that the disk takes."""
         self._thread.shutdown()
+        num = self._writer.close()
+        if num:
+            logger.warning(
+                "%s lack their trained rows in %s", counted(num, "episode"), self._config.dir
+            )
 
     def _shown(self, keys: Sequence[str]) -> list[int]:
         """The rows of the episodes whose tokens are written: the first ones whose text is written
@@ -78,7 +84,7 @@ class RowLog:
             uid, episode = episode_of(key)
             if is_written(uid, self._config.share):
                 episodes.setdefault(episode, []).append(i)
-        return [i for own in list(episodes.values())[: self._config.token_sessions] for i in own]
+        return [i for rows in list(episodes.values())[: self._config.token_sessions] for i in rows]
 
     def _write(
         self,
@@ -89,7 +95,7 @@ class RowLog:
     ) -> None:
         folder = Path(str(self._config.dir))
         try:
-            text = {i: token_texts(self._decode, own) for i, own in ids.items()}
+            text = {i: token_texts(self._decode, row) for i, row in ids.items()}
             written = [
                 i
                 for i, key in enumerate(step.keys)
@@ -136,20 +142,20 @@ def episode_records(
     keys, columns = step.keys, _columns(step, targets)
     starts = np.append(0, step.batch.lengths.cumsum(0).numpy())
     parts = _parts(columns, starts, names)
-    found: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for i in sorted(written, key=lambda i: int(keys[i].rpartition("_")[2])):
         uid, episode = episode_of(keys[i])
-        own: dict[str, Any] = {"parts": parts[i]}
+        row: dict[str, Any] = {"parts": parts[i]}
         if i in text:
-            own["tokens"] = {"text": text[i]} | _listed(columns, slice(starts[i], starts[i + 1]))
+            row["tokens"] = {"text": text[i]} | _listed(columns, slice(starts[i], starts[i + 1]))
         record = {
             "step": number,
             "uid": uid,
             "session_id": int(episode.rpartition("_")[2]),
             "rows": [],
         }
-        found.setdefault(episode, record)["rows"].append(own)
-    return list(found.values())
+        records.setdefault(episode, record)["rows"].append(row)
+    return list(records.values())
 
 
 def _columns(step: StepRows, targets: RowTargets) -> dict[str, np.ndarray[Any, Any]]:

@@ -1,8 +1,7 @@
-"""What a validation says beyond verl's own averages: the metrics of training, and episodes in the
-logger's table.
+"""Validation beyond verl's averages: the metrics of training, and episodes in the logger's table.
 
 verl hands on from a validation episode only its `reward_extra_info`. Numbers in it are averaged;
-texts are left alone, so the facts travel as one.
+texts are left alone, so the facts travel as a text.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
     return info
 
 
-def told_info(episode: Episode, horizon: int, question: str | None) -> dict[str, str]:
+def unaveraged_info(episode: Episode, horizon: int, question: str | None) -> dict[str, str]:
     """`reward_extra_info` of a validation episode that verl does not average.
 
     Args:
@@ -60,11 +59,11 @@ def told_info(episode: Episode, horizon: int, question: str | None) -> dict[str,
         question: last message of the first prompt, if the episode may be shown in the logger's
             table.
     """
-    told = {FACTS: json.dumps(episode_facts(episode, horizon).tolist())}
+    info = {FACTS: json.dumps(episode_facts(episode, horizon).tolist())}
     return (
-        told
+        info
         if question is None
-        else told | {EPISODE: json.dumps([question, shown_episode(episode)])}
+        else info | {EPISODE: json.dumps([question, shown_episode(episode)])}
     )
 
 
@@ -76,7 +75,7 @@ def validation_metrics(
 
     Args:
         sources: data source of each episode.
-        facts: what `told_info` holds of each; None for one of another agent loop.
+        facts: what `unaveraged_info` holds of each; None for one of another agent loop.
         horizon: most turns of an episode, `rltf.episode.horizon`. Where fewer were to be played,
             only numbers that say the same of both kinds of validation are reported: those of first
             answers.
@@ -141,7 +140,7 @@ def sampled_episodes(infos: Mapping[str, Sequence[Any]], num: int) -> list[tuple
         infos: `reward_extra_info` of all episodes, as columns.
         num: how many.
     """
-    told = zip(infos[EPISODE], infos["acc"], strict=True)
-    rows = sorted((*json.loads(text), acc) for text, acc in told if text is not None)
+    shown = zip(infos[EPISODE], infos["acc"], strict=True)
+    rows = sorted((*json.loads(text), acc) for text, acc in shown if text is not None)
     order = np.random.RandomState(42).permutation(len(rows))
     return [rows[i] for i in order[:num]]

@@ -24,8 +24,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
 from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.episodes import EpisodeBatch
-from rltf_verl.runlog.facts import TurnFacts, turn_facts
-from rltf_verl.runlog.numbers import EpisodeTable
+from rltf_verl.runlog.numbers import EpisodeTable, TurnFacts, turn_facts
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.types import CONTEXT, Attempt, Episode, Row, TeacherSpan
 

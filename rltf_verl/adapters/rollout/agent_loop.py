@@ -23,7 +23,7 @@ from verl.utils.model import get_generation_config
 from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
 
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
-from rltf_verl.adapters.metrics.validation import averaged_info, told_info
+from rltf_verl.adapters.metrics.validation import averaged_info, unaveraged_info
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput, episode_facts, row_columns
 from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.adapters.rollout.chat_form import ChatForm, after_answer, chat_form
@@ -177,7 +177,7 @@ class RLTFAgentLoop(AgentLoopBase):
         info = averaged_info(episode, horizon)
         if validate:
             shown = messages[-1]["content"] if self.config.trainer.log_val_generations else None
-            info |= told_info(episode, horizon, shown)
+            info |= unaveraged_info(episode, horizon, shown)
         return _outputs(episode, rows, shared.config, info, time.monotonic() - start)
 
     def _horizon(self, config: EpisodeConfig, step: int, validate: bool) -> int:

@@ -4,9 +4,13 @@ validate.
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 from tensordict import TensorDict
 from verl.experimental.agent_loop import agent_loop
 from verl.trainer.ppo.v1 import agent_loop_tq
@@ -18,6 +22,13 @@ from rltf_verl.adapters.queue.puts import BatchedPuts
 from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
 from rltf_verl.episode import lost
+from rltf_verl.runlog.about import write_missing
+from rltf_verl.texts import counted
+
+logger = logging.getLogger(__name__)
+
+LAST_WRITE_S = 60.0
+"""For the workers' last try at a disk that refused."""
 
 FOR_THE_LOOP = ("rltf_validate", "rltf_shared", DRAW)
 """What we add to the dataset row on its way to a loop."""
@@ -79,6 +90,11 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         self.rltf_shared.groups.announce([str(uid) for uid in batch["uid"]], int(size))
         await super().generate_sequences(batch)
 
+    async def missing_episodes(self) -> int:
+        """At the end of the run: episodes that the log lacks."""
+        log = self.rltf_shared.log
+        return log.close() if log is not None else 0
+
     async def _run_agent_loop(
         self,
         sampling_params: dict[str, Any],
@@ -117,3 +133,22 @@ class RLTFAgentLoopManager(AgentLoopManagerTQ):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(RLTFAgentLoopWorker)
+
+
+def warn_of_missing_episodes(manager: Any, folder: str | None) -> None:
+    """At the end of a run, however it ends: name how many episodes the log lacks, and note it in
+    the log.
+    """
+    if folder is None:
+        return
+    with suppress(RayError):  # a worker that died
+        asked = [worker.missing_episodes.remote() for worker in manager.agent_loop_workers]
+        num = sum(ray.get(asked, timeout=LAST_WRITE_S))
+        if num:
+            write_missing(Path(folder), num)
+            logger.warning(
+                "rltf.episode_log.dir=%s: %s missing in the log, because the disk was full or"
+                " refused them, or the log had reached max_gb; free space before the next run",
+                folder,
+                counted(num, "episode is", "episodes are"),
+            )

@@ -10,6 +10,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from rltf_verl.adapters.console import mark_log_lines
 from rltf_verl.adapters.cpu.processes import prepare as prepare_processes
 
 
@@ -21,27 +22,33 @@ def check_before_start(verl_config: Any) -> None:
     Configs without an `rltf:` block pass through untouched. Our trainers check again, for callers
     that skip `validate_config`.
     """
+    mark_log_lines()
     original = verl_config.validate_config
     if getattr(original, "rltf_checked", False):
         return
 
     @functools.wraps(original)
-    def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> Any:
+    def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> None:
         if config.get("rltf") is not None:
             # here, because it loads verl
+            from rltf_verl.adapters.driver import begin_run
             from rltf_verl.adapters.startup.checks import check_driver
 
             by_a_user = HydraConfig.initialized()
-            if by_a_user:  # before the checks, which take as long as its imports
-                prepare_processes(config)
+            if by_a_user:
+                mark_log_lines()  # Hydra has set up its own handlers
+                prepare_processes(config)  # before the checks, which take as long as its imports
             try:
                 check_driver(config)
-                return original(config, *args, **kwargs)
+                original(config, *args, **kwargs)
+                if by_a_user:
+                    begin_run(config)
+                return
             except (ValueError, AssertionError) as error:  # ConfigError; verl's own refusals
                 if by_a_user:  # Hydra would print where it was raised
                     raise SystemExit(" ".join(f"rltf: {error}".split())) from None
                 raise
-        return original(config, *args, **kwargs)
+        original(config, *args, **kwargs)
 
     validate_config.rltf_checked = True  # type: ignore[attr-defined]
     verl_config.validate_config = validate_config

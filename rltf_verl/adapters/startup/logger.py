@@ -39,24 +39,24 @@ def check_loggers(config: DictConfig, *, here: bool) -> None:
 
     Args:
         config: the whole config.
-        here: the run's processes are this machine's; else it is not asked for packages and logins.
+        here: the run's processes are this machine's; else packages and logins are not checked.
     """
     names = loggers_of(config)
     shown = f"{KEY}={names}".replace("'", "").replace(" ", "")
-    known = [*Tracking.supported_backend, "tracking"]
+    backends = [*Tracking.supported_backend, "tracking"]
     for name in names:
-        if name not in known:
-            raise ConfigError(f"{shown}: verl has no logger {name}; known: {', '.join(known)}")
+        if name not in backends:
+            raise ConfigError(f"{shown}: verl has no logger {name}; known: {', '.join(backends)}")
         package = PACKAGES.get(name)
         if here and package and importlib.util.find_spec(package) is None:
             raise ConfigError(
                 f"{shown}: the package {package} is not installed; pip install {package}, or set"
-                f" {KEY}=[console,file]"
+                f" {KEY}=[file]"
             )
     if here and {"wandb", "tracking"} & set(names) and not _wandb_is_ready():
         raise ConfigError(
             f"{shown}: there is no wandb login on this machine; run `wandb login`, set"
-            f" WANDB_MODE=offline in the environment, or {KEY}=[console,file]"
+            f" WANDB_MODE=offline in the environment, or {KEY}=[file]"
         )
 
 

@@ -1,5 +1,5 @@
-"""What makes a run another experiment, written into its checkpoints: one of another method is not
-resumed silently.
+"""The stamp of a checkpoint: the settings that make a run another experiment. A checkpoint of
+another method is not resumed silently.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import logging
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -89,19 +90,26 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
     path = folder / STAMP
     try:
         old = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        if not isinstance(old, dict):
+            raise ValueError("not a JSON object")
+    except FileNotFoundError:
         logger.warning(
             "%s has no %s: nothing shows that it belongs to this experiment", folder, STAMP
         )
         return
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"trainer.default_local_dir={config.trainer.default_local_dir}: {path} cannot be read"
+            f" ({error}); restore it, or delete it to resume without this check"
+        ) from error
     new = experiment_stamp(config, rltf)
-    trouble = _differences(old, new) if isinstance(old, dict) else ["unreadable"]
+    trouble = _differences(old, new)
     if trouble:
         more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
         raise ConfigError(
             f"trainer.default_local_dir={config.trainer.default_local_dir}: {folder.name} is of"
             f" another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more}); set another"
-            " trainer.experiment_name, or trainer.resume_mode=disable to start anew, or delete"
+            " trainer.experiment_name, or trainer.resume_mode=disable to start again, or delete"
             f" {path} to resume all the same"
         )
     _check_optimiser(config, old, new)
@@ -116,9 +124,9 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
     for key in OPTIMISER:
         if old.get(key, new[key]) != new[key]:
             raise ConfigError(
-                f"{key}={new[key]}: the checkpoint's optimiser would go on with {old[key]}; set it"
-                " to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] to start"
-                " the optimiser anew"
+                f"{key}={new[key]}: the checkpoint's optimiser would keep {old[key]}; set it to"
+                " that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] to reset"
+                " the optimiser"
             )
 
 
@@ -130,8 +138,27 @@ def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
     (folder / STAMP).write_text(text + "\n", "utf-8")
 
 
+@contextlib.contextmanager
+def whole_checkpoint(config: DictConfig, step: int) -> Iterator[None]:
+    """While a checkpoint is written: name the folder in the error if it cannot be.
+
+    torch and Ray do not name it.
+    """
+    try:
+        yield
+    except Exception as error:
+        folder = Path(config.trainer.default_local_dir).absolute()
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        cause = (str(error).strip() or type(error).__name__).splitlines()[-1]
+        raise RuntimeError(
+            f"trainer.default_local_dir={folder}: the checkpoint of step {step} could not be"
+            f" written ({cause.strip()}; free there: {shutil.disk_usage(there).free / 1e9:.2f} GB);"
+            " free space there, or lower trainer.max_actor_ckpt_to_keep"
+        ) from error
+
+
 def resumed_folder(config: DictConfig) -> Path | None:
-    """The checkpoint that verl will load, by its own rules; None if it starts anew."""
+    """The checkpoint that verl will load, by its own rules; None to start from step 0."""
     if config.trainer.resume_mode == "resume_path":
         return Path(str(config.trainer.resume_from_path)).absolute()
     if config.trainer.resume_mode != "auto":
@@ -143,8 +170,8 @@ def resumed_folder(config: DictConfig) -> Path | None:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs. A key that only one version of this package knows is no difference, one option
-    more is.
+    """The differences. A key that only one version of this package has does not count, except an
+    option.
     """
     keys = sorted(
         key

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop.agent_loop import AgentLoopManager
+from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
@@ -25,6 +26,7 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.adapters.compat import required_batch_multiple
+from rltf_verl.adapters.console import quiet_verl, show_steps
 from rltf_verl.adapters.metrics.roles import with_grad_shares
 from rltf_verl.adapters.metrics.validation import (
     EPISODE,
@@ -35,11 +37,12 @@ from rltf_verl.adapters.metrics.validation import (
 )
 from rltf_verl.adapters.queue.columns import FACTS, FOR_FORWARD
 from rltf_verl.adapters.queue.step_rows import StepRows
+from rltf_verl.adapters.rollout.agent_worker import warn_of_missing_episodes
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
-from rltf_verl.adapters.startup.stamp import check_resume, write_stamp
+from rltf_verl.adapters.startup.stamp import check_resume, whole_checkpoint, write_stamp
 from rltf_verl.adapters.training.kept_weights import keep_weights
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
@@ -141,15 +144,30 @@ class RLTFTrainerMixin(_Trainer):
         set_aside_later(self.config, self.rltf.episode_log.dir, self.resumed_at)
 
     def _save_checkpoint(self) -> None:
-        write_stamp(self.config, self.rltf, self.global_steps)
-        super()._save_checkpoint()
+        with whole_checkpoint(self.config, self.global_steps):
+            write_stamp(self.config, self.rltf, self.global_steps)
+            super()._save_checkpoint()
 
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
         """verl's training, which ends when an actor dies without which it would hang."""
+        quiet_verl(trainer_base, self.config)
         buffer: Any = self.replay_buffer
         watchdog = ActorWatchdog(actors_of_episodes(agent_loop_manager))
         buffer._wait_for_next_poll = watchdog.guard(buffer._wait_for_next_poll)
-        super().fit(agent_loop_manager)
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
+
+    def on_validate_begin(self) -> None:
+        """verl's hook; the first after it has made its loggers, in most runs."""
+        show_steps(self.logger, self.config, self.total_training_steps)
+        super().on_validate_begin()
+
+    def on_train_begin(self) -> None:
+        """verl's hook, the first of a run that does not begin with a validation."""
+        show_steps(self.logger, self.config, self.total_training_steps)
+        super().on_train_begin()
 
     def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
         """verl's, with each draw's number."""

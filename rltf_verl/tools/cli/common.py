@@ -110,7 +110,7 @@ def settings_of(words: list[str], **named: str) -> dict[str, Any]:
 def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
     """Episodes of an episode log, or of the one in the folder of a run."""
     from rltf_verl.runlog.episodes import read_episodes
-    from rltf_verl.runlog.find import log_folder
+    from rltf_verl.runlog.files import log_folder
 
     found = read_episodes(log_folder(folder), step)
     if not found:

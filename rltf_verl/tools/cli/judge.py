@@ -84,7 +84,7 @@ def _judge_and_requests(
     from rltf_verl.envs import make_env
     from rltf_verl.feedback import make_provider
     from rltf_verl.runlog.episodes import read_wrong_attempts
-    from rltf_verl.runlog.find import log_folder
+    from rltf_verl.runlog.files import log_folder
     from rltf_verl.tools.cli.judge_trial import request_about, wrong_attempts
 
     told = settings_of(options, env="--env {}")

@@ -111,7 +111,7 @@ def export(
 def _template_of(folder: Path) -> str:
     """The one that fits a growing conversation."""
     from rltf_verl.runlog.about import read_about
-    from rltf_verl.runlog.find import log_folder
+    from rltf_verl.runlog.files import log_folder
 
     episode = read_about(log_folder(folder)).get("rltf", {}).get("episode", {})
     appended = episode.get("context") == "append" and episode.get("revise")
@@ -127,7 +127,7 @@ def tail(
     ] = False,
 ) -> None:
     """Print the newest episodes of a run, one line each."""
-    from rltf_verl.runlog.find import log_folder
+    from rltf_verl.runlog.files import log_folder
     from rltf_verl.runlog.tail import Tail
     from rltf_verl.tools.report.terminal.console import show_line
 
@@ -151,8 +151,8 @@ def grep(
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
 ) -> None:
     """Print the lines of attempts and feedback that match a pattern; exit 1 if there are none."""
-    from rltf_verl.runlog.grep import compiled
-    from rltf_verl.runlog.grep import grep as hits_in
+    from rltf_verl.runlog.turns import compiled
+    from rltf_verl.runlog.turns import grep as hits_in
     from rltf_verl.tools.report.terminal.console import show_hit
 
     found = False
@@ -175,6 +175,8 @@ def stats(
     """Per range of steps and per turn: how often answers were right, changed, got better or worse;
     feedback, ends.
     """
+    from rltf_verl.runlog.about import MISSING, read_about
+    from rltf_verl.runlog.files import log_folder
     from rltf_verl.tools.report.stats import by_steps
     from rltf_verl.tools.report.terminal.console import show_table
     from rltf_verl.tools.report.terminal.stats import tables
@@ -187,3 +189,6 @@ def stats(
         return
     for table in tables(ranges):
         show_table(table)
+    missing = read_about(log_folder(folder)).get(MISSING)
+    if missing:
+        typer.echo(f"{missing} more episodes are missing here: the disk or max_gb refused them")

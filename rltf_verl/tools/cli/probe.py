@@ -135,7 +135,7 @@ class _Played:
 
 def _read(log: Any, step: int | None, told: Any, config: Path | None, seed: int) -> tuple[Any, str]:
     """The same of a folder of episodes: of its first step with training episodes, if it has one."""
-    from rltf_verl.runlog.find import log_folder
+    from rltf_verl.runlog.files import log_folder
     from rltf_verl.tools.evaluate.probe_settings import plan_of_log
 
     log = log_folder(log)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.runlog.files import STAMP
-from rltf_verl.runlog.find import folders_of
+from rltf_verl.runlog.files import STAMP, folders_of
 
 ADAPTER = "lora_adapter"
 """Where verl's merger puts a LoRA adapter, inside the folder of the base model."""

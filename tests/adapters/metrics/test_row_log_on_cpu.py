@@ -188,12 +188,17 @@ def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, ste
     for number in (4, 5):
         log.write(*step, number)
         log._thread.submit(int).result()
-    assert ["waits in memory" in r.message for r in caplog.records] == [True]
+    assert ["wait in memory" in r.message for r in caplog.records] == [True]
     obstacle.rmdir()
     log.write(*step, 6)
     log.close()
     written = {r["step"] for r in read_files(log_files(tmp_path, ("rows",)))}
     assert written == {4, 5, 6}
+    (tmp_path / "00000009.rows.trainer.jsonl").mkdir()
+    log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER)
+    log.write(*step, 9)
+    log.close()
+    assert f"3 episodes lack their trained rows in {tmp_path}" in caplog.text
 
 
 @given(st.text(max_size=40))

@@ -11,7 +11,7 @@ from rltf_verl.adapters.metrics.validation import (
     averaged_info,
     first_answers_only,
     sampled_episodes,
-    told_info,
+    unaveraged_info,
     validation_lost_shares,
     validation_metrics,
 )
@@ -89,28 +89,14 @@ def test_the_queue_and_the_log_give_the_same_numbers(episodes):
         assert metrics.get(f"rltf/feedback/{name}") == of_log.get(f"feedback/{name}")
 
 
-def test_verls_own_averages_are_those_of_ours():
-    right, wrong = Grade(True, True, "42"), Grade(False, True, "1")
-    played = [
-        Turn(Attempt((1,), (2,), None, "", True), g, 0.0, None, k - 1 if k else None)
-        for k, g in enumerate((wrong, right))
-    ]
-    episode = Episode(
-        Problem("sums", 0, {}, "42"), 0, (*played[:-1], replace(played[-1], stop="horizon"))
-    )
-    info, ours = averaged_info(episode, HORIZON), metrics_of([episode])
-    assert (info["acc"], info["acc_turn_2"]) == (
-        ours["rltf/turn_1/acc"],
-        ours["rltf/turn_2/standing"],
-    )
-
-
 def test_sources_are_kept_apart_and_other_loops_left_out():
     def facts(said):
         turn = Turn(
             Attempt((1,), (2,), None, "", True), Grade(said == "42", True, said), 0.0, stop="solved"
         )
-        return told_info(Episode(Problem("sums", 0, {}, "42"), 0, (turn,)), 2, None)["rltf_facts"]
+        return unaveraged_info(Episode(Problem("sums", 0, {}, "42"), 0, (turn,)), 2, None)[
+            "rltf_facts"
+        ]
 
     found = validation_metrics(
         ["a", "b", "b", "c"], [facts("42"), facts("42"), facts("1"), None], 2
@@ -129,7 +115,7 @@ def test_first_answers_say_the_same_in_both_kinds_of_validation(episodes):
         for e in episodes
     ]
     whole, first = (
-        [told_info(e, horizon, None)["rltf_facts"] for e in played]
+        [unaveraged_info(e, horizon, None)["rltf_facts"] for e in played]
         for horizon, played in ((HORIZON, episodes), (1, cut))
     )
     assert (first_answers_only(whole, HORIZON), first_answers_only(first, HORIZON)) == (False, True)
@@ -177,7 +163,7 @@ def test_the_table_shows_whole_episodes_and_the_same_problems_every_time():
             0,
             "solved",
         )
-        return told_info(
+        return unaveraged_info(
             Episode(Problem("sums", k, {}, "42"), 0, (first, last)), 2, f"question {k}"
         )["rltf_session"]
 

@@ -67,10 +67,7 @@ def test_another_method_in_the_same_folder_is_refused_in_one_line(run):
         f"trainer.default_local_dir={folder.parent}: global_step_2 is of another experiment ("
     )
     assert "rltf.distill.weight: 0.0 there, 0.1 here" in message
-    assert (
-        f"trainer.resume_mode=disable to start anew, or delete {folder / stamp.STAMP} to resume all"
-        " the same" in message
-    )
+    assert f"or delete {folder / stamp.STAMP} to resume" in message
     assert "\n" not in message
     resume(run("rltf_sd", "trainer.resume_mode=disable"))
     with pytest.raises(ConfigError, match="is of another experiment"):
@@ -102,7 +99,7 @@ def test_what_may_change_does_not_make_another_experiment(run):
 def test_a_learning_rate_that_the_checkpoint_would_override_is_refused(run):
     saved(run("rltf_sd", "actor_rollout_ref.actor.optim.lr=1e-4"))
     slower = "actor_rollout_ref.actor.optim.lr=1e-5"
-    with pytest.raises(ConfigError, match=r"optim\.lr=1e-05: .* go on with 0\.0001; set it"):
+    with pytest.raises(ConfigError, match=r"optim\.lr=1e-05: .* 0\.0001; set it"):
         resume(run("rltf_sd", slower))
     anew = "actor_rollout_ref.actor.checkpoint.load_contents=[model]"
     resume(run("rltf_sd", slower, anew))
@@ -147,6 +144,23 @@ def test_a_checkpoint_of_an_older_version_is_one_warning(run, caplog):
         record.getMessage()
         == f"{folder} has no {stamp.STAMP}: nothing shows that it belongs to this experiment"
     )
+
+
+@pytest.mark.parametrize("damaged", ["", '{"rltf.gamma"', "[]"])
+def test_a_stamp_that_cannot_be_read_is_refused_by_its_path(run, damaged):
+    folder = saved(run("rltf_sd"))
+    (folder / stamp.STAMP).write_text(damaged)
+    with pytest.raises(ConfigError, match=rf"{folder / stamp.STAMP} cannot be read .* delete it"):
+        resume(run("rltf_sd"))
+
+
+def test_a_checkpoint_that_cannot_be_written_names_its_folder(run, tmp_path):
+    config = run("rltf_sd")
+    with (
+        pytest.raises(RuntimeError, match=rf"{tmp_path}: the checkpoint of step 4 .* No space"),
+        stamp.whole_checkpoint(config, 4),
+    ):
+        raise OSError(28, "No space left on device")
 
 
 def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rltf_verl.runlog.files import log_files
-from rltf_verl.runlog.find import folders_of
+from rltf_verl.runlog.files import folders_of, log_files
 from rltf_verl.runlog.metrics_file import processes_of, stem_of
 from rltf_verl.tools.report.compare.arguments import Place
 from rltf_verl.tools.report.compare.history import from_scratch

@@ -18,7 +18,7 @@ from rltf_verl.tools.report.terminal.rows import show_rows
 from rltf_verl.tools.report.view.row_words import names
 
 if TYPE_CHECKING:
-    from rltf_verl.runlog.grep import Hit
+    from rltf_verl.runlog.turns import Hit
 
 STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
 MARGIN = 200

@@ -1,0 +1,125 @@
+"""What a run shows on the terminal."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from rltf_verl.adapters.console import QuietStream, StepLines, mark_log_lines
+
+STEP = {
+    "timing_s/step": 8.2,
+    "rltf/turn_1/acc": 0.41,
+    "rltf/turn_2/standing": 0.55,
+    "rltf/turn_1/reward": 0.38,
+    "perf/throughput": 12.0,
+}
+VALIDATION = {
+    "rltf_val/rltf/a/turn_1/acc": 0.5,
+    "rltf_val/rltf/a/session/total": 96.0,
+    "rltf_val/rltf/b/turn_1/acc": 0.1,
+    "rltf_val/rltf/b/session/total": 32.0,
+}
+RAY = "\x1b[36m(TaskRunnerV1 pid=29638, ip=10.0.0.2)\x1b[0m "
+
+
+def shown(*steps: tuple[int, dict[str, float]], num_samples: int = 1) -> list[str]:
+    """The lines of a run of 62 steps."""
+    lines = StepLines(62, num_samples)
+    return [line for step, data in steps for line in lines.lines(data, step)]
+
+
+def test_a_step_is_one_line_compared_with_the_steps_before() -> None:
+    before = [(k, STEP | {"rltf/turn_1/acc": 0.38}) for k in range(2, 12)]
+    assert shown((1, STEP | {"rltf/turn_1/acc": 1.0}), *before, (12, STEP))[-1] == (
+        "step 12/62 · first 0.41 (+0.03) · second 0.55 · reward 0.38 · 8.2 s · 7 min left"
+    )
+
+
+def test_one_turn_no_change_yet_and_no_time_left_leave_their_part_out() -> None:
+    one_turn = {k: v for k, v in STEP.items() if "turn_2" not in k}
+    assert shown((62, one_turn)) == ["step 62/62 · first 0.41 · reward 0.38 · 8.2 s"]
+    foreign = {"timing_s/step": 1.0, "critic/score/mean": 0.5}
+    assert shown((61, foreign)) == ["step 61/62 · reward 0.50 · 1.0 s · 1 s left"]
+
+
+def test_time_left_is_not_of_one_slow_step() -> None:
+    steps = [(k, {"timing_s/step": 600.0 if k == 1 else 2.0}) for k in range(1, 5)]
+    assert shown(*steps)[-1].endswith("2.0 s · 2 min left")
+
+
+def test_a_validation_is_one_line_over_all_sources_after_its_step() -> None:
+    later = STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3}
+    assert shown((0, VALIDATION), (10, later), num_samples=2)[::2] == [
+        "validation at step 0 · first 0.40 · 64 problems",
+        "validation at step 10 · first 0.40 → 0.45 · 64 problems",
+    ]
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(*lines: str, to: io.StringIO | None = None) -> list[str]:
+    """What the driver's stream shows of some lines."""
+    stream = to or io.StringIO()
+    quiet = QuietStream(stream, set())
+    for line in lines:
+        print(line, file=quiet)
+    return stream.getvalue().splitlines()
+
+
+def test_our_lines_come_without_rays_beginning() -> None:
+    step, warning = shown((12, STEP))[0], "rltf: warning: the run degenerates at step 12"
+    assert printed(RAY + step, RAY + warning, RAY + warning) == [step, warning, warning]
+
+
+def test_a_foreign_warning_is_shown_once_whenever_and_whoever_repeats_it() -> None:
+    again = (
+        f"{RAY}WARNING:2026-11-23 19:06:24,384:target_num_threads 8 should not exceed 2",
+        f"{RAY}WARNING:2026-11-23 19:06:25,001:target_num_threads 8 should not exceed 2",
+        "(Storage pid=7) WARNING:2026-11-23 19:06:26,0:target_num_threads 8 should not exceed 2"
+        "\x1b[32m [repeated 126x across cluster]\x1b[0m",
+        f"{RAY}WARNING:2026-11-23 19:06:27,001:another one",
+    )
+    assert [line[-9:] for line in printed(*again)] == [" exceed 2", "other one"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ERROR:2026-11-23 19:06:24,384:disk full", "Warning: CUDA error", "plain", "Traceback (most"],
+)
+def test_what_is_no_warning_or_names_an_error_is_always_shown(line: str) -> None:
+    assert printed(*[f"(A pid=1) {line}"] * 3) == [f"(A pid=1) {line}"] * 3
+
+
+def test_escape_sequences_are_for_terminals() -> None:
+    assert printed(f"{RAY}loading") == ["(TaskRunnerV1 pid=29638, ip=10.0.0.2) loading"]
+    assert printed(f"{RAY}loading", to=Terminal()) == [f"{RAY}loading"]
+
+
+def test_a_progress_bar_is_not_held_back() -> None:
+    stream = io.StringIO()
+    quiet = QuietStream(stream, set())
+    quiet.write("\r 50 %")
+    assert stream.getvalue() == ""
+    quiet.flush()
+    quiet.write("\r100 %\n")
+    assert stream.getvalue() == "\r 50 %\r100 %\n"
+
+
+def test_our_log_records_are_lines_and_foreign_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, root = io.StringIO(), logging.getLogger()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(levelname)s:%(message)s"))
+    monkeypatch.setattr(root, "handlers", [handler])
+    for _ in range(2):
+        mark_log_lines()
+    logging.getLogger("rltf_verl.runlog.health").warning("%s lost", "format")
+    logging.getLogger("transfer_queue").warning("slow")
+    assert stream.getvalue() == "rltf: warning: format lost\nWARNING:slow\n"

@@ -1,0 +1,71 @@
+"""The driver's part: the folders of a run are its own, and its end is named."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from rltf_verl.adapters import driver
+from rltf_verl.config import ConfigError
+from rltf_verl.runlog.folder_lock import NAME
+
+
+@pytest.fixture
+def config(tmp_path):
+    return OmegaConf.create(
+        {
+            "trainer": {"default_local_dir": str(tmp_path / "run"), "resume_mode": "auto"},
+            "rltf": {"episode_log": {"dir": str(tmp_path / "run" / "episodes")}},
+        }
+    )
+
+
+def of_another_host(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / NAME).write_text(json.dumps({"host": "node7", "pid": 12}))
+
+
+@pytest.mark.parametrize(
+    ("key", "at"),
+    [("trainer.default_local_dir", "run"), ("rltf.episode_log.dir", "elsewhere")],
+)
+def test_a_folder_in_use_is_refused_by_its_key(config, tmp_path, key, at):
+    config.rltf.episode_log.dir = str(tmp_path / "elsewhere")
+    of_another_host(tmp_path / at)
+    with pytest.raises(ConfigError, match=f"^{key}={tmp_path / at}: process 12 on node7"):
+        driver.lock_folders(config)
+
+
+def test_a_log_inside_the_checkpoints_needs_no_lock_and_none_may_be_off(config, tmp_path):
+    driver.lock_folders(config)
+    assert [p.name for p in (tmp_path / "run").rglob("*")] == [NAME]
+    config.trainer.default_local_dir, config.rltf.episode_log.dir = str(tmp_path / "b"), None
+    driver.lock_folders(config)
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(config, tmp_path, caplog):
+    (tmp_path / "run").touch()
+    driver.lock_folders(config)
+    assert f"trainer.default_local_dir={tmp_path / 'run'}: not locked" in caplog.text
+
+
+def test_how_to_resume_names_the_last_whole_checkpoint(config, tmp_path):
+    assert "step 0" in driver.how_to_resume(config)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / driver.LATEST).write_text("40")
+    assert driver.how_to_resume(config).endswith("to resume from step 40")
+    config.trainer.resume_mode = "disable"
+    assert "trainer.resume_mode=auto" in driver.how_to_resume(config)
+
+
+def test_an_error_ends_in_one_line(monkeypatch):
+    monkeypatch.setattr(driver, "dead_processes", list)
+    failed = driver.cause_of(ValueError("rltf.env: a grader\n  broke\n"))
+    assert failed == "failed: ValueError: broke"
+    monkeypatch.setattr(driver, "dead_processes", lambda: ["WorkerDict (pid 7)"])
+    assert driver.cause_of(RuntimeError("empty batch")).startswith("died: WorkerDict (pid 7);")
+    assert os.linesep not in failed

@@ -1,0 +1,83 @@
+"""What a person sees of a real run, and how it ends: refused beside another one, told to stop, a
+process killed.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rltf_verl.runlog.folder_lock import NAME
+from tests.e2e import runs
+
+pytestmark = pytest.mark.e2e
+LONG = [
+    "trainer.total_training_steps=500",
+    "trainer.total_epochs=1000",
+    "trainer.save_freq=1",
+    "trainer.val_before_train=true",
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return runs.build_data(tmp_path_factory.mktemp("data"))
+
+
+def started(folder: Path, data: dict[str, str]) -> runs.Run:
+    """A run that has trained two steps and saved one."""
+    run = runs.start(folder, data, LONG, recorder="")
+    metrics = folder / "metrics.jsonl"
+    runs.wait_for(lambda: metrics.exists() and len(run.metrics()) >= 4, run, timeout=300)
+    return run
+
+
+def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
+    tmp_path: Path, data: dict[str, str]
+) -> None:
+    run = started(tmp_path, data)
+    try:
+        before = len(run.log)
+        second = runs.start(tmp_path, data, LONG, recorder="")
+        assert second.wait(200) == 1
+        said = run.log[before:]
+        assert f"trainer.default_local_dir={run.checkpoints}: process {run.process.pid} on" in said
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait(120) == 128 + signal.SIGTERM
+    finally:
+        if run.process.poll() is None:
+            run.kill()
+    lines = run.log.splitlines()
+    assert [re.sub(r"\d+\.\d+ s · .*", "…", line) for line in lines if line.startswith("step 1/")]
+    assert any(re.match(r"validation at step 0 · first [\d.]+ · ", line) for line in lines)
+    assert sum("target_num_threads" in line for line in lines) <= 2, "one of each logger"
+    assert not [line for line in lines if "perf/throughput" in line or "\x1b" in line]
+    (end,) = [line for line in lines if line.startswith("rltf: ended by SIGTERM")]
+    assert re.search(r"the same command again to resume from step \d+$", end)
+    assert "SIGTERM received at" not in run.log
+    assert not (run.checkpoints / NAME).exists()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["TaskRunnerV1", "WorkerDict", "TransformersServer"])
+def test_the_last_line_names_the_process_that_died(
+    tmp_path: Path, data: dict[str, str], name: str
+) -> None:
+    run = started(tmp_path, data)
+    try:
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                own = process.environ().get("RLTF_RECORD_DIR") == str(tmp_path / "record")
+                if own and f"ray::{name}" in " ".join(process.cmdline()):
+                    process.kill()
+        assert run.wait(200) == 1
+    finally:
+        if run.process.poll() is None:
+            run.kill()
+    last = run.log.rstrip().splitlines()[-1]
+    assert re.match(rf"rltf: died: {name} \(pid \d+\); .* resume from step \d+$", last), last
