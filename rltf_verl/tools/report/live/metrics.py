@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rltf_verl.jsonl import parse_lines
-from rltf_verl.tools.report.compare.history import History, Metrics, merged, processes, records_of
+from rltf_verl.tools.report.history import History, Metrics, merged, processes, records_of
 from rltf_verl.tools.report.view.training import is_used
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.runlog.metrics_file import processes_of
-from rltf_verl.tools.report.compare.files import metrics_near, run_files
 from rltf_verl.tools.report.live.log import GrowingLog, Place, Step, find, newest
 from rltf_verl.tools.report.live.metrics import GrowingMetrics
+from rltf_verl.tools.report.run_files import metrics_near, run_files
 from rltf_verl.tools.report.view.build import as_json, conversation, tokens
 from rltf_verl.tools.report.view.curves import curves_of
 from rltf_verl.tools.report.view.index import Line, has_tokens, list_index

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rltf_verl.runlog.turns import Record
 from rltf_verl.texts import printable
-from rltf_verl.tools.report.view.row_words import told
+from rltf_verl.tools.report.row_words import told
 
 MARKS = str.maketrans({"\n": "↵\n", "\t": "⇥\t"})
 UP, DOWN, CONTEXT = "white on blue", "black on dark_orange", "dim"

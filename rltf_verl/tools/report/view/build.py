@@ -20,10 +20,10 @@ from importlib.resources import files
 from typing import Any
 
 from rltf_verl.runlog.turns import Record
+from rltf_verl.tools.report.row_words import names, told
 from rltf_verl.tools.report.view.bundle import bundle
 from rltf_verl.tools.report.view.index import has_tokens, view_index
 from rltf_verl.tools.report.view.limits import bounded_texts, bounded_tokens
-from rltf_verl.tools.report.view.row_words import names, told
 
 ENTRY = "main"
 """The module that starts the page."""

@@ -10,8 +10,8 @@ from rltf_verl.runlog import turns as episode
 from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.evaluation.table import problem_key
+from rltf_verl.tools.report.row_words import ROLES, TRAINS
 from rltf_verl.tools.report.view.curves import curves, totals
-from rltf_verl.tools.report.view.row_words import ROLES, TRAINS
 from rltf_verl.tools.report.view.training import training_curves, warnings
 
 SNIPPET = 100

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.runlog.health import Watch, needed
-from rltf_verl.tools.report.compare.files import metrics_near, run_files
-from rltf_verl.tools.report.compare.history import read_history
+from rltf_verl.tools.report.history import read_history
+from rltf_verl.tools.report.run_files import metrics_near, run_files
 
 History = Mapping[int, Mapping[str, float]]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.tools.report.row_words import names
 from rltf_verl.tools.report.stats import stats
 from rltf_verl.tools.report.view import build as view
 from rltf_verl.tools.report.view import limits
 from rltf_verl.tools.report.view.build import page
 from rltf_verl.tools.report.view.curves import curves, totals
 from rltf_verl.tools.report.view.index import FLAGS, TRAINED
-from rltf_verl.tools.report.view.row_words import names
 from tests.support.commands import rltf
 from tests.support.log_records import (
     EMPTY,
