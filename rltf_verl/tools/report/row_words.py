@@ -21,7 +21,9 @@ TRAINS = {
 ROLES = tuple(role.name.lower() for role in Role)
 
 
-def told(rows: Sequence[Mapping[str, Any]], turns: Sequence[Record]) -> list[dict[str, Any]]:
+def rows_in_words(
+    rows: Sequence[Mapping[str, Any]], turns: Sequence[Record]
+) -> list[dict[str, Any]]:
     """The rows without their tokens: `title` (prompt → answers) and `parts`, each with `what` it is
     the text of.
     """

@@ -2,7 +2,7 @@
 // milliseconds; so each session has a signature: a set of bits, one for each stretch of 2, 3 and 5
 // characters in its text. A text that lacks a stretch of what is looked for need not be read.
 
-import { keyOfBlock, readBlock } from "../data.js";
+import { blockName, part } from "../data.js";
 import { state } from "../state.js";
 
 // Fills state.texts, once; forgetTexts() makes it begin again.
@@ -11,14 +11,14 @@ export function readTexts() {
   return state.reading;
 }
 
-// After the index of a live page changed. What is read of blocks that did not is kept; the texts of
-// the first ones can be searched at once.
+// After the index changed. What is read of blocks that are in it still is kept; the texts of the
+// first ones can be searched at once.
 export function forgetTexts() {
   const { index, readBlocks } = state;
   state.texts = [];
   state.signatures = [];
   state.reading = state.waiting = null;
-  const keys = index.starts.map((_, block) => keyOfBlock(block));
+  const keys = index.starts.map((_, block) => blockName(block));
   const known = new Set(keys);
   for (const key of readBlocks.keys()) if (!known.has(key)) readBlocks.delete(key);
   for (let block = 0; block < keys.length && readBlocks.has(keys[block]); block++) take(block);
@@ -28,9 +28,9 @@ async function readAll() {
   const { index, readBlocks } = state;
   for (let block = 0; block < index.starts.length; block++) {
     if (state.texts.length > index.starts[block]) continue;
-    const key = keyOfBlock(block);
+    const key = blockName(block);
     // Kept at once: on a live page a new index may come before all blocks are read.
-    if (!readBlocks.has(key)) readBlocks.set(key, searchable(await readBlock(block)));
+    if (!readBlocks.has(key)) readBlocks.set(key, searchable(await part(key)));
     if (index !== state.index) return;
     take(block);
     await new Promise((done) => setTimeout(done)); // the page answers between blocks
@@ -41,7 +41,7 @@ async function readAll() {
 // Appends what is read of the block.
 function take(block) {
   const { starts, step } = state.index;
-  const { texts, signatures } = state.readBlocks.get(keyOfBlock(block));
+  const { texts, signatures } = state.readBlocks.get(blockName(block));
   const number = (starts[block + 1] ?? step.length) - starts[block];
   for (let i = 0; i < number; i++) {
     state.texts.push(texts[i] ?? ""); // a step of a live page may have grown meanwhile

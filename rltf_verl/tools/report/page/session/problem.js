@@ -2,6 +2,7 @@
 
 import { el } from "../elements.js";
 import { legendOfMarks, marksOf, problemOf } from "../list/list.js";
+import { addressOf } from "../places.js";
 import { state } from "../state.js";
 
 const MOST_STEPS = 200;
@@ -45,7 +46,7 @@ function link(one, id) {
   return el(
     "a",
     {
-      href: `#session-${one}`,
+      href: addressOf(one),
       "aria-current": one === id ? "true" : null,
       "aria-label": `step ${step[one]}, episode ${session[one]}: ${verdicts[one]}`,
     },
