@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltf_verl.tools.report.row_words import ROLES, TRAINS, names, title, rows_in_words
+from rltf_verl.tools.report.row_words import ROLES, TRAINS, names, rows_in_words, title
 from rltf_verl.types import Role
 
 LINE = [{"parent": None}, {"parent": 0}, {"parent": 1}]

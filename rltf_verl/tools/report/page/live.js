@@ -1,10 +1,10 @@
-// A live page asks its server every two seconds where the runs stand, and takes a newer index.
+// A live page asks its server every second where the runs stand, and takes a newer index.
 
 import { isLive, part } from "./data.js";
 import { visible } from "./elements.js";
 import { state } from "./state.js";
 
-const ASK_MS = 2000;
+const ASK_MS = 1000; // the server looks at the disk as often
 const box = document.getElementById("status");
 
 // The index; null if it is still the same.

@@ -39,29 +39,29 @@ def bundle(read: Callable[[str], str], entry: str) -> str:
         if name in bodies:
             continue
         source = read(name)
-        imports[name] = {
-            posixpath.normpath(posixpath.join(posixpath.dirname(name), path)): names.split(",")
-            for names, path in _IMPORT.findall(source)
-        }
+        imports[name] = {}
+        for names, path in _IMPORT.findall(source):
+            module = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+            if module in imports[name]:
+                raise ValueError(f"{name}.js imports {module}.js twice; join the two lines")
+            imports[name][module] = [word for word in map(str.strip, names.split(",")) if word]
         exports[name] = [function or constant for function, constant in _EXPORT.findall(source)]
         bodies[name] = _EXPORT.sub("", _IMPORT.sub("", source)).strip()
         if other := _OTHER.search(bodies[name]):
             raise ValueError(f"{name}.js: not supported: {other[0].strip()}")
         waiting += imports[name]
+
+    def function_of(name: str) -> str:
+        lines = []
+        for path, words in imports[name].items():
+            if missing := [word for word in words if word not in exports[path]]:
+                raise ValueError(f"{name}.js: {path}.js does not export {missing[0]}")
+            lines.append(f"const {{ {', '.join(words)} }} = modules['{path}'];")
+        body = "\n".join([*lines, bodies[name], f"return {{ {', '.join(exports[name])} }};"])
+        return f"modules['{name}'] = (() => {{\n{body}\n}})();"
+
     try:
         order = list(TopologicalSorter(imports).static_order())
     except CycleError as error:
         raise ValueError(f"modules import each other: {' → '.join(error.args[1])}") from None
-    parts = ['"use strict";\nconst modules = {};']
-    for name in order:
-        lines = [_import(name, path, names, exports[path]) for path, names in imports[name].items()]
-        body = "\n".join([*lines, bodies[name], f"return {{ {', '.join(exports[name])} }};"])
-        parts.append(f"modules['{name}'] = (() => {{\n{body}\n}})();")
-    return "\n".join(parts)
-
-
-def _import(name: str, path: str, names: list[str], exports: list[str]) -> str:
-    words = [word for word in map(str.strip, names) if word]
-    if missing := [word for word in words if word not in exports]:
-        raise ValueError(f"{name}.js: {path}.js does not export {missing[0]}")
-    return f"const {{ {', '.join(words)} }} = modules['{path}'];"
+    return "\n".join(['"use strict";', "const modules = {};", *map(function_of, order)])
