@@ -38,8 +38,8 @@ class Tab:
         if isinstance(place, str):
             self.page.evaluate("place => { location.hash = place }", place)
             return
-        self.page.evaluate(f"modules.places.openSession({place})")
-        self.until(f"modules.state.state.shown === modules.places.addressOf({place})")
+        self.page.evaluate(f"openSession({place})")
+        self.until(f"state.shown === addressOf({place})")
 
     def filter(self, name: str, value: str) -> None:
         field = self.page.locator(f"#filters [name={name}]")

@@ -40,7 +40,7 @@ EPISODES = [
 ]
 """At positions 0 to 3; the hostile ones from 4 on. Two more follow: validation, and step 2."""
 NUM = len(EPISODES) + 2
-DIFFERENCE = "modules['session/diff'].difference"
+DIFFERENCE = "difference"
 
 
 def written(path: Path, *folders: Path) -> str:
@@ -106,15 +106,15 @@ def test_the_search_finds_what_is_there_and_nothing_else(tab) -> None:
     one.show("list")
     one.filter("text", "so")
     one.count()  # the texts are read
-    texts = one.page.evaluate("modules.state.state.texts.map(text => text.slice(0, 3000))")
+    texts = one.page.evaluate("state.texts.map(text => text.slice(0, 3000))")
     queries = ["\u00e9", "漢字", "\U0001f600", "  ", "``", "zz", "xxxxx", "so 42!", "nowhere"]
     for text in texts:
         for size in (1, 2, 3, 4, 5, 6, 12, 40):
             start = rng.randrange(max(1, len(text) - size))
             queries += [text[start : start + size], text[start : start + size][::-1]]
     wrong = """queries => queries.filter(query => {
-        const {gramsOf, holds} = modules['list/search'], grams = gramsOf(query);
-        return modules.state.state.texts.some(
+        const grams = gramsOf(query);
+        return state.texts.some(
             (text, id) => text.includes(query) !== holds(id, query, grams)); })"""
     assert one.page.evaluate(wrong, queries) == []
 
@@ -154,16 +154,16 @@ def test_the_keyboard(tab) -> None:
     assert one.page.locator("#filters [name=text]").input_value() == "j/k"
     assert one.count() == 0
     one.page.get_by_role("button", name="Clear").click()
-    one.until(f"modules.state.state.listed.length === {NUM}")
+    one.until(f"state.listed.length === {NUM}")
     keys.press("Escape")
     assert one.focused() == "rows"
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
         keys.press(key)
-    one.until("modules.state.state.current === 1")
+    one.until("state.current === 1")
     one.until("document.activeElement.id === 'episode-title'")
     for key, shown in (("j", 2), ("k", 1)):
         keys.press(key)
-        one.until(f"modules.state.state.current === {shown}")
+        one.until(f"state.current === {shown}")
     keys.press("Escape")
     one.until("document.activeElement.id === 'rows'")
     keys.press("End")
@@ -190,7 +190,7 @@ def test_order_and_filters_of_the_list(tab) -> None:
         one.filter(name, value)
         assert one.count() == number
         one.page.get_by_role("button", name="Clear").click()
-        one.until(f"modules.state.state.listed.length === {NUM}")
+        one.until(f"state.listed.length === {NUM}")
 
 
 def test_attempts_are_side_by_side_with_the_difference_marked(tab) -> None:
@@ -259,7 +259,7 @@ def test_charts_of_several_runs(tab) -> None:
     one.show(1)
     link = one.page.evaluate("location.hash")
     one.page.reload()
-    one.until("modules.state.state.current === 1")
+    one.until("state.current === 1")
     assert one.page.evaluate("location.hash") == link
     assert one.count() == 2
 

@@ -18,7 +18,7 @@ from tests.support.run_files import write_metrics
 pytestmark = pytest.mark.e2e
 
 TEXTS = [text[:2000] for text in HOSTILE]
-VERDICTS = "modules.state.state.index?.verdicts.join()"
+VERDICTS = "state.index?.verdicts.join()"
 
 
 class Run:
@@ -77,15 +77,15 @@ def test_it_waits_then_grows_and_the_reader_stays_in_place(opened) -> None:
     run.play(2, line("42", "42"))
     write(run.log, [line("1"), line("1")], step=0, validate=True)  # before all others
     tab.until(f"{VERDICTS} === '✗,✗,✗✓,✓✗,✓✓'")
-    assert tab.page.evaluate("modules.state.state.current") == 3
+    assert tab.page.evaluate("state.current") == 3
     assert tab.page.evaluate(title) == before
     assert tab.page.evaluate("location.hash") == place
     tab.show(2)
     assert tab.page.locator("#problem li").all_inner_texts() == ["step 1\n✗✓", "step 2\n✓✓"]
     tab.page.locator("#problem a").nth(1).click()
-    tab.until("modules.state.state.current === 4")
+    tab.until("state.current === 4")
     pack(run.log, 2)
-    tab.until("modules.state.state.index.blocks.length === 3")
+    tab.until("state.index.blocks.length === 3")
     tab.show(3)
     assert tab.page.evaluate(title) == before
     assert any(label.startswith("Loss") for label in tab.texts("figcaption"))
@@ -116,7 +116,7 @@ def test_hostile_texts_show_as_text(opened) -> None:
     write(run.log, episodes, question=TEXTS[0], env=TEXTS[1])
     rows = [row("attempt", 0, 1.0, TEXTS[0])]
     write_rows(run.log, 1, [{"step": 1, "uid": "u1-0", "session_id": 0, "rows": rows}])
-    tab.until(f"modules.state.state.index?.step.length === {len(TEXTS)}")
+    tab.until(f"state.index?.step.length === {len(TEXTS)}")
     for k in reversed(range(len(TEXTS))):
         tab.show(k)
     tab.until("document.querySelectorAll('.tokens .t').length > 0")
@@ -124,7 +124,7 @@ def test_hostile_texts_show_as_text(opened) -> None:
     tab.filter("text", "漢字")
     assert tab.count() == 1
     write(run.log, [line("漢字")], step=2)
-    tab.until("modules.state.state.listed.length === 2")
+    tab.until("state.listed.length === 2")
 
 
 def test_a_run_that_degenerates_is_marked_until_it_is_over(opened) -> None:

@@ -14,7 +14,7 @@ export async function newIndex() {
   state.version = version;
   const run = index?.runs[state.run] ?? state.index;
   box.className = "";
-  box.textContent = inWords(states[state.run], now, run.warnings);
+  box.textContent = statusWords(states[state.run], now, run.warnings);
   return index ?? null;
 }
 
@@ -34,7 +34,7 @@ export function follow(onIndex) {
   setTimeout(ask, ASK_MS);
 }
 
-function inWords({ changed, step, trouble }, now, warnings) {
+function statusWords({ changed, step, trouble }, now, warnings) {
   if (trouble) return `Waiting. ${visible(trouble)}`;
   const firing = warnings.filter(({ to }) => to === null).map(({ name }) => name);
   const words = firing.length ? ` · ⚠ ${firing.join(", ")}` : "";

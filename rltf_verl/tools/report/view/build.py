@@ -17,23 +17,14 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from rltf_verl.tools.report.view.bundle import bundle
 from rltf_verl.tools.report.view.episodes import conversation, has_tokens, tokens
 from rltf_verl.tools.report.view.run import Run, page_index
 
-ENTRY = "main"
-"""The module that starts the page."""
-STYLES = (
-    "colours",
-    "page",
-    "list/list",
-    "overview/overview",
-    "session/session",
-    "tokens/tokens",
-)
-"""In the order of the cascade."""
+PAGE = Path(str(files("rltf_verl.tools.report"))) / "page"
+IMPORTS = re.compile(r"^import [^;]*;\n|^export (?=async |function |const )", re.M)
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""
 
@@ -56,8 +47,8 @@ def page(runs: Sequence[Run], title: str) -> str:
 def shell(title: str, parts: Iterable[Part], *, live: bool = False) -> str:
     """The page around its data; `live`: the page asks its server for the data."""
     parts = [("live", ""), *parts] if live else parts
-    script = bundle(lambda name: _asset(f"{name}.js"), ENTRY)
-    style = "\n".join(_asset(f"{name}.css") for name in STYLES)
+    script = "\n".join(['"use strict";', *(IMPORTS.sub("", text) for text in _texts("js"))])
+    style = "\n".join(_texts("css"))
     words = {
         "title": html.escape(title),
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
@@ -70,7 +61,9 @@ def shell(title: str, parts: Iterable[Part], *, live: bool = False) -> str:
         ),
     }
     # One pass: inserted text is not searched again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: words[match[1]], _asset("page.html"))
+    return re.sub(
+        r"\{\{(\w+)\}\}", lambda match: words[match[1]], (PAGE / "page.html").read_text("utf-8")
+    )
 
 
 def as_json(value: Any) -> str:
@@ -117,8 +110,15 @@ def _packed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
-def _asset(name: str) -> str:
-    return (files("rltf_verl.tools.report") / "page" / name).read_text("utf-8")
+def _texts(suffix: str) -> list[str]:
+    """The page's files of a kind; styles of the whole page come before those of a folder.
+
+    The content policy names the hash of one script, which cannot import another. So the modules
+    share one scope, and no two have the same name at the top level.
+    """
+    paths = sorted(PAGE.rglob(f"*.{suffix}"), key=lambda path: (len(path.parts), path))
+    paths.sort(key=lambda path: path.stem == "main")  # the module that starts the page
+    return [path.read_text("utf-8") for path in paths]
 
 
 def _hash(text: str) -> str:

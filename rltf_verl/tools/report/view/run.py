@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from rltf_verl.jsonl import numbered
-from rltf_verl.runlog.files import EPISODES, log_files, packed, place, read_bytes, read_some
+from rltf_verl.runlog.files import EPISODES, log_files, place, read_bytes, read_some
 from rltf_verl.runlog.find import log_folder
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import History, read_history
@@ -96,19 +98,16 @@ class Run:
         columns = {name: [line[k] for line in lines] for k, name in enumerate(Line._fields)}
         over = self._over()
         cut = {step.stats.first_step for step in over if step.first_answers_only}
-        starts, start = [], 0
-        for step in listed.values():
-            starts.append(start)
-            start += len(step.lines)
+        ends = accumulate(len(step.lines) for step in listed.values())
         return columns | {
             "name": self.name,
             "envs": envs,
             "env": [envs.index(line.env) for line in lines],
             "charts": charts([step.stats for step in over], cut, self.history),
             "warnings": warnings(self.history),
-            "splits": [split for name in EPISODES if (split := _totals(name, over))],
-            "starts": starts,
-            "blocks": [f"{block_name(at)}?{version_of(step)}" for at, step in listed.items()],
+            "splits": [_totals(name, over) for name in sorted({step.stats.split for step in over})],
+            "starts": [0, *ends][:-1],
+            "blocks": [f"{block_name(at)}?{_version(step)}" for at, step in listed.items()],
             "older": len(self.steps) - len(listed),
         }
 
@@ -118,7 +117,7 @@ class Run:
 
     def records(self, at: StepOfSplit) -> list[Record]:
         """The episodes of a step, with what they trained."""
-        return self.steps[at].records or _records(self._log, at)
+        return self.steps[at].records or _records(self._log, *at)
 
     def state(self) -> dict[str, Any]:
         """Where a run that is followed stands."""
@@ -150,7 +149,7 @@ class Run:
         return num_read == len(stale)
 
     def _read_step(self, at: StepOfSplit, signature: Signature) -> Step:
-        records = _records(self._log, at)
+        records = _records(self._log, *at)
         return Step(
             signature,
             stats(records, at[1]),
@@ -213,19 +212,15 @@ def block_name(at: StepOfSplit) -> str:
     return f"block/{at[0]}.{at[1]}"
 
 
-def version_of(step: Step) -> str:
+def _version(step: Step) -> str:
     """Changes with the step's files."""
     return f"{crc32(repr(step.signature).encode()):08x}"
 
 
-def _totals(split: str, steps: Sequence[Step]) -> dict[str, Any] | None:
+def _totals(split: str, steps: Sequence[Step]) -> dict[str, Any]:
     numbers = [step.stats for step in steps if step.stats.split == split]
-    stops: dict[str, int] = {}
-    for number in numbers:
-        for stop, times in number.stops.items():
-            stops[stop] = stops.get(stop, 0) + times
-    episodes = sum(number.sessions for number in numbers)
-    return {"split": split, "episodes": episodes, "stops": stops} if numbers else None
+    stops = sum((Counter(number.stops) for number in numbers), Counter[str]())
+    return {"split": split, "episodes": sum(number.sessions for number in numbers), "stops": stops}
 
 
 def _signatures(folder: Path) -> dict[StepOfSplit, Signature]:
@@ -249,33 +244,28 @@ def _signature(paths: Sequence[Path]) -> Signature:
     return tuple(signature)
 
 
-def _records(folder: Path, at: StepOfSplit) -> list[Record]:
-    number, split = at
-    records = _read(folder, number, split)
-    if split == "train":
-        trained = _read(folder, number, "rows")
-        rows = {(record["uid"], record["session_id"]): record["rows"] for record in trained}
-        for record in records:
-            if (key := (record["uid"], record["session_id"])) in rows:
-                record["rows"] = rows[key]
-    return list(records)
+def _records(folder: Path, step: int, split: str) -> list[Record]:
+    """The episodes of a step; those of training with their rows, where these are logged."""
+    records = _read(folder, step, split)
+    trained = _read(folder, step, "rows") if split == "train" else []
+    rows = {(row["uid"], row["session_id"]): {"rows": row["rows"]} for row in trained}
+    return [record | rows.get((record["uid"], record["session_id"]), {}) for record in records]
 
 
 def _read(folder: Path, step: int, kind: str) -> list[dict[str, Any]]:
-    """Half a line at the end is left until it is whole; a line that was packed and whose file is
-    not yet deleted is read once.
+    """Half a line at the end is left until it is whole; a line whose packer was killed before it
+    deleted the other file is read once.
     """
     records: list[dict[str, Any]] = []
     read: set[bytes] = set()
     paths = [
         path for path in log_files(folder, (*EPISODES, "rows"), step) if place(path)[1] == kind
     ]
-    for path in sorted(paths, key=lambda path: (not packed(path), path)):
+    for path in paths:
         data = read_bytes(path)
-        lines = numbered(data[: data.rfind(b"\n") + 1])
-        records += read_some([(k, line) for k, line in lines if line not in read], path)
-        if packed(path):
-            read.update(line for _, line in lines)
+        lines = [line for line in numbered(data[: data.rfind(b"\n") + 1]) if line[1] not in read]
+        read.update(line for _, line in lines)
+        records += read_some(lines, path)
     return records
 
 

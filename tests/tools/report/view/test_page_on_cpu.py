@@ -252,6 +252,21 @@ def test_text_reaches_the_page_as_text_only():
         assert not re.search(markup, asset.read_text("utf-8")), asset.name
 
 
+def test_the_modules_share_one_scope_without_a_clash():
+    """Of their imports and exports only these forms are taken away."""
+    names: list[str] = []
+    for path in ASSETS.rglob("*.js"):
+        source = path.read_text("utf-8")
+        assert not re.search(r"^(let|var) ", source, re.M), f"{path}: variables are in state.js"
+        names += re.findall(r"^(?:export )?(?:async )?(?:function|const) (\w+)", source, re.M)
+        for words, module in re.findall(r'^import \{([^}]*)\} from "(.*)";$', source, re.M):
+            exported = (path.parent / module).read_text("utf-8")
+            for name in re.findall(r"\w+", words):
+                assert re.search(rf"^export .*(function|const) {name}\b", exported, re.M), name
+        assert not re.search(r"^(import|export)\b", build.IMPORTS.sub("", source), re.M), path
+    assert len(names) == len(set(names)), sorted(names)
+
+
 def luminance(colour: str) -> float:
     parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]

@@ -9,7 +9,7 @@ const MOST_STEPS = 200;
 
 // The sessions of the problem of session `id`, step by step, each a link.
 export function problemOverSteps(id) {
-  const steps = stepsOf(id);
+  const steps = stepsOfProblem(id);
   const shown = [...steps].slice(-MOST_STEPS);
   const items = shown.map(([step, ids]) =>
     el("li", {}, el("span", { class: "soft" }, `step ${step}`), ...ids.map((one) => link(one, id))),
@@ -29,7 +29,7 @@ function countOf(steps) {
   return steps.size === 1 ? "played in one step" : `played in ${steps.size} steps`;
 }
 
-function stepsOf(id) {
+function stepsOfProblem(id) {
   const { asked, problem, split, step } = state.index;
   const steps = new Map();
   for (let one = 0; one < step.length; one++) {
