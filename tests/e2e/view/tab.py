@@ -53,6 +53,11 @@ class Tab:
         self.until("/^\\d+ of/.test(document.getElementById('count').textContent)")
         return int(self.page.locator("#count").text_content().split()[0])
 
+    def clear(self, number: int) -> None:
+        """Take all filters away; `number`: of all episodes."""
+        self.page.get_by_role("button", name="Clear").click()
+        self.until(f"state.listed.length === {number}")
+
     def texts(self, selector: str) -> list[str]:
         return self.page.locator(selector).all_text_contents()
 

@@ -2,7 +2,6 @@
 hostile text, keyboard, several runs.
 """
 
-import json
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pytest
 from rltf_verl.tools.report.view.build import page
 from rltf_verl.tools.report.view.run import runs_at
 from tests.e2e.view.tab import SIZES, Tab, as_shown
-from tests.support.log_records import HINT, HOSTILE, LEAKY, line, records, turn, write
+from tests.support.log_records import HINT, HOSTILE, LEAKY, line, turn, write
 from tests.support.run_files import step as trained
 from tests.support.run_files import write_metrics
 
@@ -81,23 +80,13 @@ def test_it_fits(tab, size: str, scheme: str) -> None:
 
 
 def test_ten_thousand_episodes(open_tab, tmp_path: Path) -> None:
-    (model,) = records(tmp_path / "model", [line("1", "42")])
-    rng, lines = random.Random(0), []
-    for i in range(MANY):
-        text = " ".join(str(rng.randrange(1000)) for _ in range(60))
-        model["turns"][0]["text"] = text + (" Needle" if i % 100 == 7 else "")
-        place = {"step": 2 + i // 500, "index": i, "uid": f"u{i}"}
-        with_place = model | place
-        lines.append((place["step"], json.dumps(with_place)))
-    (tmp_path / "log").mkdir()
-    for step in {step for step, _ in lines}:
-        text = "".join(f"{line}\n" for at, line in lines if at == step)
-        (tmp_path / "log" / f"{step:08d}.train.w.jsonl").write_text(text)
-    one = open_tab(written(tmp_path / "page.html", tmp_path / "log"))
-    one.filter("outcome", "fixed")
+    usual, needle = (line("1"), turn("42", parent=0, stop="solved", text="so 42, a Needle"))
+    episodes = [usual, (usual[0], needle)] * (MANY // 2)
+    one = open_tab(written(tmp_path / "page.html", write(tmp_path / "log", episodes)))
     assert one.count() == MANY
+    one.filter("outcome", "fixed")
     one.filter("text", "NEEDLE")
-    assert one.count() == MANY // 100
+    assert one.count() == MANY // 2
     assert one.page.locator(".row").count() < 40
 
 
@@ -153,23 +142,22 @@ def test_the_keyboard(tab) -> None:
     keys.type("j/k")  # in a field these are letters
     assert one.page.locator("#filters [name=text]").input_value() == "j/k"
     assert one.count() == 0
-    one.page.get_by_role("button", name="Clear").click()
-    one.until(f"state.listed.length === {NUM}")
+    one.clear(NUM)
     keys.press("Escape")
     assert one.focused() == "rows"
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
         keys.press(key)
-    one.until("state.current === 1")
-    one.until("document.activeElement.id === 'episode-title'")
+    one.until("state.current === 1 && document.activeElement.id === 'episode-title'")
     for key, shown in (("j", 2), ("k", 1)):
         keys.press(key)
         one.until(f"state.current === {shown}")
     keys.press("Escape")
     one.until("document.activeElement.id === 'rows'")
     keys.press("End")
-    listbox, row = one.page.locator("#rows"), one.page.locator(".row.active")
+    row = one.page.locator(".row.active")
     assert row.text_content().startswith("✓")
-    assert listbox.get_attribute("aria-activedescendant") == row.get_attribute("id")
+    active = one.page.locator("#rows").get_attribute("aria-activedescendant")
+    assert active == row.get_attribute("id")
     keys.press("Escape")
     one.until("document.body.dataset.view === 'overview'")  # the event of a new hash comes later
 
@@ -181,16 +169,10 @@ def test_order_and_filters_of_the_list(tab) -> None:
     for order, first in (("most turns", "wrong, branches:"), ("newest first", "right; step 2")):
         one.filter("sort", order)
         assert one.page.evaluate(labels)[0].startswith(first)
-    for name, value, number in (
-        ("split", "val", 1),
-        ("from", "2", 1),
-        ("to", "1", NUM - 1),
-        ("event", "withheld", 1),
-    ):
+    for name, value in {"split": "val", "from": "2", "event": "withheld"}.items():
         one.filter(name, value)
-        assert one.count() == number
-        one.page.get_by_role("button", name="Clear").click()
-        one.until(f"state.listed.length === {NUM}")
+        assert one.count() == 1
+        one.clear(NUM)
 
 
 def test_attempts_are_side_by_side_with_the_difference_marked(tab) -> None:

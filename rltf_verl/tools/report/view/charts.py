@@ -42,11 +42,13 @@ def answers_curves(num_turns: int, cut: Container[int | None]) -> Iterator[Curve
     """
     yield Curve("Answers", "First answer right", "Attempts at turn 1.", True, of=_first)
     for k in range(1, num_turns):
-        name = f"Right after turn {k + 1}"
-        yield Curve("Answers", name, "The last answer by this turn.", True, of=_standing(k, cut))
-    if num_turns > 2:  # with two turns it is the complement of Corrected
-        help_text = "Of the episodes that began wrong and have a revision: wrong at the end."
-        yield Curve("Answers", "Friction", help_text, True, of=lambda s: (s.friction, s.sessions))
+        label, of = f"Right after turn {k + 1}", _standing(k, cut)
+        yield Curve("Answers", label, "The last answer by this turn.", True, of=of)
+
+
+def _friction(s: Stats) -> Number:
+    """With two turns it is the complement of Corrected."""
+    return s.friction if len(s.turns) > 2 else None, s.sessions
 
 
 def _revisions(name: str) -> Callable[[Stats], Number]:
@@ -58,6 +60,14 @@ def _feedback(name: str) -> Callable[[Stats], Number]:
 
 
 CURVES = (
+    Curve(
+        "Answers",
+        "Friction",
+        "Of the episodes that began wrong and have a revision: wrong at the end.",
+        True,
+        (),
+        _friction,
+    ),
     Curve(
         "Answers",
         "Corrected",

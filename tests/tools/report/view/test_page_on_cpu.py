@@ -145,13 +145,6 @@ def test_tokens_are_apart_from_the_conversation(tmp_path):
     assert set(index["roles"]) == {name.removeprefix("trains ") for name in TRAINED[1:]}
 
 
-def test_the_ids_of_attempts_are_not_in_it(tmp_path):
-    (record,) = records(tmp_path, [line("1")])
-    ids = {"prompt_ids": [1], "response_ids": [2], "log_probs": [-0.5]}
-    record["turns"][0] |= ids
-    assert not set(ids) & set(conversation(record, "")["turns"][0])
-
-
 def test_charts_have_the_numbers_of_stats_and_how_many_are_behind_them(tmp_path):
     write(tmp_path, [line("1", "42"), line("1")])
     write(tmp_path, [line("1", "42"), line("42", "1", "42")], step=2)
@@ -180,7 +173,7 @@ def test_no_line_is_drawn_twice(tmp_path):
     assert charts["Fixed"]["val"] == [[1, 0.5, 2]]
     assert "Reward of first answers" not in charts
     assert charts["Reward of second answers"]["train"] == [[1, 0.6, None]]
-    assert "Friction" not in charts  # with two turns it is 1 - Corrected
+    assert not {"Friction", "Judge: cost"} & set(charts)  # 1 - Corrected; not logged
 
 
 def test_charts_are_in_groups_and_the_first_answer_comes_first(tmp_path):
@@ -202,11 +195,6 @@ def test_a_validation_of_first_answers_has_no_later_point(tmp_path):
     charts = charts_of(tmp_path)
     assert [value for _, value, _ in charts["First answer right"]["val"]] == [0.0, 1.0, 1.0]
     assert [value for _, value, _ in charts["Right after turn 2"]["val"]] == [1.0, None, 1.0]
-
-
-def test_a_number_that_the_log_lacks_has_no_chart(tmp_path):
-    charts = charts_of(write(tmp_path, [line("42", stop="solved")]))
-    assert not {"Words of feedback", "Corrected", "Fixed"} & set(charts)
 
 
 def test_a_number_that_json_has_no_form_for_is_a_word():
@@ -246,12 +234,6 @@ def test_only_our_script_may_run_and_nothing_is_fetched(tmp_path):
     assert not re.search(r"\s(src|href)=\"(?!#)", text)
 
 
-def test_text_reaches_the_page_as_text_only():
-    markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function"
-    for asset in ASSETS.rglob("*.*"):
-        assert not re.search(markup, asset.read_text("utf-8")), asset.name
-
-
 def test_the_modules_share_one_scope_without_a_clash():
     """Of their imports and exports only these forms are taken away."""
     names: list[str] = []
@@ -264,6 +246,8 @@ def test_the_modules_share_one_scope_without_a_clash():
             for name in re.findall(r"\w+", words):
                 assert re.search(rf"^export .*(function|const) {name}\b", exported, re.M), name
         assert not re.search(r"^(import|export)\b", build.IMPORTS.sub("", source), re.M), path
+        markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function"
+        assert not re.search(markup, source), f"{path}: text of a model is shown as text only"
     assert len(names) == len(set(names)), sorted(names)
 
 
@@ -294,8 +278,10 @@ def test_text_and_lines_have_contrast_in_both_schemes(scheme):
 def test_the_command_writes_several_runs_into_one_page(tmp_path):
     write(tmp_path / "grpo" / "checkpoints" / "episodes", [line("1", "42"), TREE])
     write(tmp_path / "sd" / "ck" / "episodes", [line("42")])
-    out = tmp_path / "both.html"
-    result = rltf("view", tmp_path / "grpo", tmp_path / "sd" / "ck", "-o", out)
+    out, folders = tmp_path / "both.html", (tmp_path / "grpo", tmp_path / "sd" / "ck")
+    assert rltf("view", *folders, "-o", out, "--title", "<my> runs").exit_code == 0
+    assert "<title>&lt;my&gt; runs</title>" in out.read_text("utf-8")
+    result = rltf("view", *folders, "-o", out)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("3 episodes, ")
     index, parts = unpacked(out.read_text("utf-8"))
@@ -303,13 +289,6 @@ def test_the_command_writes_several_runs_into_one_page(tmp_path):
     assert [run["verdicts"] for run in index["runs"]] == [["✗✓", "✗(✓|✗)"], ["✓"]]
     assert "<title>grpo, sd</title>" in out.read_text("utf-8")
     assert set(parts) == {"0/block/0", "1/block/0"}
-
-
-def test_the_title_of_the_command(tmp_path):
-    write(tmp_path / "log", [line("1")])
-    out = tmp_path / "page.html"
-    assert rltf("view", tmp_path / "log", "-o", out, "--title", "<my> run").exit_code == 0
-    assert "<title>&lt;my&gt; run</title>" in out.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -337,18 +316,15 @@ def test_a_mistake_of_the_command_is_one_line(tmp_path, monkeypatch, words, caus
 def test_the_texts_of_an_episode_are_bounded(lengths, tmp_path):
     """A browser does not lay out 5 MB of one episode in minutes."""
     turns = [
-        turn("1", parent=k - 1 if k else None, text=f"<{k}{'x' * n}{k}>")
-        for k, n in enumerate(lengths)
+        turn("1", parent=k - 1 if k else None, text=f"<{'x' * n}>") for k, n in enumerate(lengths)
     ]
     (record,) = records(tmp_path, [turns], question="q" * 500)
     shown = conversation(record, "")
     texts = [each["text"] for each in shown["turns"]]
     assert sum(map(len, texts)) <= limits.MOST_EPISODE + 300 * len(texts)
-    for k, (length, text) in enumerate(zip(lengths, texts, strict=True)):
-        assert text.startswith(f"<{k}")
-        assert text.endswith(f"{k}>")
-        is_whole = len(text) == length + 2 + 2 * len(str(k))
-        assert is_whole or "rltf inspect LOG --step 1" in text
+    for length, text in zip(lengths, texts, strict=True):
+        assert (text[0], text[-1]) == ("<", ">")
+        assert len(text) == length + 2 or "rltf inspect LOG --step 1" in text
     if sum(lengths) < limits.MOST_EPISODE - 10_000:
         assert "not on this page" not in "".join(texts)
     assert shown["question"] == "q" * 500
@@ -358,25 +334,22 @@ def test_the_texts_of_an_episode_are_bounded(lengths, tmp_path):
 def test_the_tokens_of_an_episode_are_bounded(lengths, tmp_path):
     (record,) = records(tmp_path, [line("1")], step=3)
     rows = [row("attempt", 0, 1.0, *(f" {k}" for k in range(n))) for n in lengths]
-    columns = [*with_rows(record, *rows), None]
+    columns = with_rows(record, *rows)
     record["rows"].append({"parts": []})
-    shown = tokens(record)
-    assert shown.pop() is columns.pop() is None
+    *shown, unknown = tokens(record)
+    assert unknown is None
     assert sum(len(each["text"]) for each in shown) <= limits.MOST_EPISODE_TOKENS
     for each, whole in zip(shown, columns, strict=True):
         gap = each.pop("left_out", {"at": 0, "number": 0, "note": "--step 3"})
         at, number = gap["at"], gap["number"]
         assert each == {name: column[:at] + column[at + number :] for name, column in whole.items()}
-        assert len(each["text"]) <= limits.MOST_TOKENS
+        assert bool(number) == (len(whole["text"]) > max(map(len, (e["text"] for e in shown))))
         assert "--step 3" in gap["note"]
-    if sum(lengths) <= limits.MOST_EPISODE_TOKENS and max(lengths) <= limits.MOST_TOKENS:
-        assert shown == columns
 
 
 def test_the_text_of_a_token_is_bounded(tmp_path):
     (record,) = records(tmp_path, [line("1")])
-    with_rows(record, row("attempt", 0, 1.0, "a", "x" * 2_000_000, "b"))
-    (shown,) = tokens(record)
-    assert shown["text"][0] == "a"
-    assert len(shown["text"][1]) < limits.MOST_TEXT + 200
-    assert "characters are not on this page" in shown["text"][1]
+    with_rows(record, row("attempt", 0, 1.0, "a", "x" * 2_000_000))
+    first, second = tokens(record)[0]["text"]
+    assert first == "a"
+    assert len(second) < limits.MOST_TEXT + 200

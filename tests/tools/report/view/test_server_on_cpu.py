@@ -53,11 +53,11 @@ def test_a_step_that_grows_is_read_again_and_half_a_line_waits(tmp_path, caplog)
     write(tmp_path / "log", [line("1", "42")])
     assert verdicts(run) == {(1, "train"): ["✗✓"]}
     version = run.version
-    run.refresh()
-    assert run.version == version
     (file,) = (tmp_path / "log").iterdir()
     whole = file.read_bytes()
     another = whole.replace(b'"session_id": 0', b'"session_id": 1')
+    assert verdicts(run) == {(1, "train"): ["✗✓"]}
+    assert run.version == version
     file.write_bytes(whole + another[:-9])
     assert verdicts(run) == {(1, "train"): ["✗✓"]}
     file.write_bytes(whole + another)
@@ -130,11 +130,8 @@ def test_metrics_grow_over_the_processes_of_a_run(tmp_path):
     set_aside(path)  # resumed at step 1
     write_metrics(path, [(2, trained() | {"actor/loss": 20.0})])
     assert points(run, "Loss") == {1: 1.0, 2: 20.0}
-    other = write_metrics(tmp_path / "then.jsonl", [(3, trained() | {"actor/loss": 3.0})])
-    os.utime(other, (time.time() + 9, time.time() + 9))
-    fresh = followed(tmp_path)
-    for _ in range(2):
-        assert points(fresh, "Loss") == {1: 1.0, 2: 20.0, 3: 3.0}
+    write_metrics(tmp_path / "then.jsonl", [(3, trained() | {"actor/loss": 3.0})])
+    assert points(followed(tmp_path), "Loss") == {1: 1.0, 2: 20.0, 3: 3.0}
 
 
 def test_a_run_whose_folder_comes_later(tmp_path):
@@ -149,9 +146,8 @@ def test_a_run_whose_folder_comes_later(tmp_path):
     run.refresh()
     assert (run.name, run.state()["step"], run.state()["trouble"]) == ("sd", 12, "")
     for each in (run, followed(log)):
-        (warning,) = each.index()["warnings"]
-        assert (warning["name"], warning["from"]) == ("answers mostly cut off", 10)
-        assert each.name == "sd"
+        index = each.index()
+        assert (index["name"], index["warnings"][0]["from"]) == ("sd", 10)
 
 
 @pytest.fixture(scope="module")
