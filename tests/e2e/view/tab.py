@@ -40,6 +40,8 @@ class Tab:
             return
         self.page.evaluate(f"openSession({place})")
         self.until(f"state.shown === addressOf({place})")
+        tokens = "document.querySelector('.trains .scale') !== null"
+        self.until(f"(state.index.trains[{place}] & 1) === 0 || {tokens}")
 
     def filter(self, name: str, value: str) -> None:
         field = self.page.locator(f"#filters [name={name}]")

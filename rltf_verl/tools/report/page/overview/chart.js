@@ -17,7 +17,7 @@ const MOST_DOTS = 100; // of a line; one with more points has none
 // `isLead`: it is a wide one; `marks`: [{name, from, to}], steps where a warning begins and is over
 // (or null); `onStep` is called with the step that is clicked.
 export function chartFigure(chart, isLead, marks, onStep) {
-  const width = isLead ? WIDTHS.lead : WIDTHS.usual;
+  const width = isLead && innerWidth > 800 ? WIDTHS.lead : WIDTHS.usual;
   const scales = scalesOf(chart, width);
   const picture = svg("svg", {
     viewBox: `0 0 ${width} ${HEIGHT}`,
