@@ -13,8 +13,7 @@ export const state = {
   shown: null, // address of the session that is drawn
 
   texts: [], // of each session, in lower case, as far as they are read
-  signatures: [], // of each of these texts
-  readBlocks: new Map(), // name of a block -> texts and signatures of its sessions
+  readBlocks: new Map(), // name of a block -> texts of its sessions
   reading: null, // promise of all texts
   waiting: null, // promise of a list that was filtered by all texts
 

@@ -11,7 +11,7 @@ from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.evaluation.table import problem_key
 from rltf_verl.tools.report.row_words import ROLES, names, rows_in_words
-from rltf_verl.tools.report.view.limits import bounded_texts, bounded_tokens
+from rltf_verl.tools.report.view.limits import bounded, bounded_tokens
 
 SNIPPET = 100
 FLAGS: dict[str, Callable[[Sequence[Record]], bool]] = {
@@ -81,10 +81,10 @@ def conversation(record: Record, tokens_name: str) -> dict[str, Any]:
     shown = _without(record, UNSHOWN)
     shown["turns"] = [_without(turn, UNSHOWN) for turn in turns]
     shown["names"] = names(turns)
-    shown = bounded_texts(shown, record["step"])
     if "rows" in record:
         shown["rows"] = rows_in_words(record["rows"], turns)
-    return shown | ({"tokens": tokens_name} if has_tokens(record) else {})
+    shown |= {"tokens": tokens_name} if has_tokens(record) else {}
+    return {name: bounded(value, record["step"]) for name, value in shown.items()}
 
 
 def tokens(record: Record) -> list[Any]:

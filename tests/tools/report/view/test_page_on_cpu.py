@@ -310,24 +310,14 @@ def test_a_mistake_of_the_command_is_one_line(tmp_path, monkeypatch, words, caus
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "lengths", [(5_000_000,), (1_000_000, 4_000_000), (250_000,) * 20, (40,) * 300, (100_000,) * 3]
-)
-def test_the_texts_of_an_episode_are_bounded(lengths, tmp_path):
-    """A browser does not lay out 5 MB of one episode in minutes."""
-    turns = [
-        turn("1", parent=k - 1 if k else None, text=f"<{'x' * n}>") for k, n in enumerate(lengths)
-    ]
-    (record,) = records(tmp_path, [turns], question="q" * 500)
-    shown = conversation(record, "")
-    texts = [each["text"] for each in shown["turns"]]
-    assert sum(map(len, texts)) <= limits.MOST_EPISODE + 300 * len(texts)
-    for length, text in zip(lengths, texts, strict=True):
-        assert (text[0], text[-1]) == ("<", ">")
-        assert len(text) == length + 2 or "rltf inspect LOG --step 1" in text
-    if sum(lengths) < limits.MOST_EPISODE - 10_000:
-        assert "not on this page" not in "".join(texts)
-    assert shown["question"] == "q" * 500
+def test_the_texts_of_an_episode_are_bounded(tmp_path):
+    texts = ["<" + "x" * length + ">" for length in (5_000_000, limits.MOST_TEXT - 2)]
+    (record,) = records(tmp_path, [[turn("1", text=texts[0]), turn("1", parent=0, text=texts[1])]])
+    long, whole = [each["text"] for each in conversation(record, "")["turns"]]
+    assert len(long) < limits.MOST_TEXT + 200
+    assert (long[0], long[-1]) == ("<", ">")
+    assert "4900002 characters are not on this page: rltf inspect LOG --step 1" in long
+    assert whole == texts[1]
 
 
 @pytest.mark.parametrize("lengths", [(5,), (100_000,), (9_000, 15_000, 30), (50_000,) * 4])
@@ -335,9 +325,10 @@ def test_the_tokens_of_an_episode_are_bounded(lengths, tmp_path):
     (record,) = records(tmp_path, [line("1")], step=3)
     rows = [row("attempt", 0, 1.0, *(f" {k}" for k in range(n))) for n in lengths]
     columns = with_rows(record, *rows)
-    record["rows"].append({"parts": []})
-    *shown, unknown = tokens(record)
+    record["rows"] += [row("attempt", 0, 1.0, "x" * 2_000_000), {"parts": []}]
+    *shown, large, unknown = tokens(record)
     assert unknown is None
+    assert len(large["text"][0]) < limits.MOST_TOKEN + 200
     assert sum(len(each["text"]) for each in shown) <= limits.MOST_EPISODE_TOKENS
     for each, whole in zip(shown, columns, strict=True):
         gap = each.pop("left_out", {"at": 0, "number": 0, "note": "--step 3"})
@@ -345,11 +336,3 @@ def test_the_tokens_of_an_episode_are_bounded(lengths, tmp_path):
         assert each == {name: column[:at] + column[at + number :] for name, column in whole.items()}
         assert bool(number) == (len(whole["text"]) > max(map(len, (e["text"] for e in shown))))
         assert "--step 3" in gap["note"]
-
-
-def test_the_text_of_a_token_is_bounded(tmp_path):
-    (record,) = records(tmp_path, [line("1")])
-    with_rows(record, row("attempt", 0, 1.0, "a", "x" * 2_000_000))
-    first, second = tokens(record)[0]["text"]
-    assert first == "a"
-    assert len(second) < limits.MOST_TEXT + 200
