@@ -23,7 +23,7 @@ CUT_OFF = {"rltf/turn_1/truncated": 0.9}
 def play(run: Path, step: int, *episodes, metrics=()) -> None:
     """A step of training; `metrics`: of each step so far, if there are some."""
     if metrics:
-        steps = enumerate((trained() | own for own in metrics), 1)
+        steps = enumerate((trained() | logged for logged in metrics), 1)
         write_metrics(run / "metrics.jsonl", list(steps))
     write(run / "episodes", episodes, step=step)
 

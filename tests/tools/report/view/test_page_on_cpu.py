@@ -118,13 +118,13 @@ def test_the_filters_of_the_list(tmp_path):
 
 def test_tokens_are_apart_from_the_conversation(tmp_path):
     write(tmp_path, [line("1", "42"), line("42"), line("1")])
-    known = [row("attempt", 0, -0.5, "so", " 1"), row("distill", 1, 0.25, "so", "\n42")]
+    full = [row("attempt", 0, -0.5, "so", " 1"), row("distill", 1, 0.25, "so", "\n42")]
     means = [{"parts": row("attempt", 0, 0.0, "so")["parts"]}]
-    rows = {"u1-0": known, "u1-1": means}
+    rows = {"u1-0": full, "u1-1": means}
     lines = [{"step": 1, "uid": u, "session_id": 0, "rows": r} for u, r in rows.items()]
     write_rows(tmp_path, 1, lines)
     index, parts = unpacked(written(tmp_path))
-    assert parts.pop("0/tokens/0") == [each["tokens"] for each in known]
+    assert parts.pop("0/tokens/0") == [each["tokens"] for each in full]
     first, second, third = parts.pop("0/block/0")
     assert parts == {}
     assert first["tokens"] == "tokens/0"
