@@ -133,6 +133,20 @@ def test_arrows_point_down() -> None:
     assert not offenders
 
 
+def test_the_reports_import_only_what_they_share() -> None:
+    """The folders of `tools.report`; its modules, `evaluation` and `terminal` are for all."""
+    shared = {"evaluation", "terminal"}
+    offenders = [
+        f"{module} imports {name}"
+        for module, names in imports().items()
+        for name in names
+        if module.startswith("rltf_verl.tools.report.") and name.count(".") > 3
+        if name.startswith("rltf_verl.tools.report.")
+        and name.split(".")[3] not in shared | {module.split(".")[3]}
+    ]
+    assert not offenders
+
+
 def test_a_part_imports_no_package_but_its_own() -> None:
     offenders = [
         f"{module} imports {top}"

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.metrics_file import processes_of
 from rltf_verl.tools.report.audit import audit
-from rltf_verl.tools.report.compare.history import read_history
+from rltf_verl.tools.report.history import read_history
 from rltf_verl.types import Role
 from tests.e2e import runs
 from tests.support.commands import rltf

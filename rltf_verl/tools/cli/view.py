@@ -1,65 +1,68 @@
-"""`rltf view`: the episodes of a run as a page."""
+"""`rltf view`: the episodes of runs as a page."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import episodes_of
+if TYPE_CHECKING:
+    from rltf_verl.tools.report.view.server import LivePage
 
 
 def view(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Folder of a run, or its episode log.")
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or their episode logs.")
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="HTML file to write.")] = Path(
         "view.html"
     ),
     title: Annotated[
-        str | None, typer.Option(help="Title of the page; the run's folder if not given.")
+        str | None, typer.Option(help="Title of the page; the runs' names by default.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Serve a page that follows one or more runs.")
+        bool, typer.Option("--follow", help="Serve a page that follows the runs.")
     ] = False,
     host: Annotated[
         str, typer.Option(help="With --follow: the address to bind; 0.0.0.0 for all.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="With --follow: 0 takes a free one.")] = 0,
 ) -> None:
-    """Write the episodes of a run as one HTML page: curves, a list to filter, the conversations.
-    Needs no network. With --follow, serve it to this machine's browser while the run trains.
+    """Write the episodes of one or more runs as one HTML page: charts, a list to filter, the
+    conversations. Needs no network. With --follow, serve it to this machine's browser while the
+    runs train.
     """
-    if follow:
-        _follow(runs, title, host, port)
-        return
-    if len(runs) > 1:
-        raise ValueError(f"{len(runs)} runs: one page shows one run; add --follow, or name one")
     from rltf_verl.texts import counted
     from rltf_verl.tools.report.view.build import page
-    from rltf_verl.tools.report.view.training import history_of
+    from rltf_verl.tools.report.view.run import runs_at
 
-    records = episodes_of(runs[0], None)
-    text = page(records, title or str(runs[0].resolve()), history_of(runs[0]))
+    read = runs_at(runs, followed=follow)
+    title = title or ", ".join(run.name for run in read)
+    if follow:
+        from rltf_verl.tools.report.view.server import LivePage
+
+        _follow(LivePage(read, title), host, port)
+        return
+    for run in read:
+        run.refresh()
+        if run.trouble:
+            raise ValueError(run.trouble)
+    text = page(read, title)
     out.write_text(text, encoding="utf-8")
-    typer.echo(f"{counted(len(records), 'episode')}, {len(text) / 1e6:.1f} MB: {out}")
+    episodes = sum(step.stats.sessions for run in read for step in run.steps.values())
+    typer.echo(f"{counted(episodes, 'episode')}, {len(text) / 1e6:.1f} MB: {out}")
 
 
-def _follow(paths: list[Path], title: str | None, host: str, port: int) -> None:
+def _follow(page: LivePage, host: str, port: int) -> None:
     """Serve until Ctrl-C."""
-    from rltf_verl.tools.report.live.run import LiveRuns, live_runs
-    from rltf_verl.tools.report.live.server import serving
+    from rltf_verl.tools.report.view.server import serving
 
-    runs = live_runs(paths)
-    shown = LiveRuns(runs, title or ", ".join(run.name for run in runs))
     try:
-        with serving(shown, host, port) as page:
-            typer.echo(f"{page.address}\nCtrl-C ends it.")
-            if page.is_open:
-                typer.echo(
-                    "Whoever reaches this machine and has this address can read the episodes."
-                )
+        with serving(page, host, port) as (address, is_open):
+            typer.echo(f"{address}\nCtrl-C ends it.")
+            if is_open:
+                typer.echo("Anyone who has this address and reaches this machine can read it.")
             page.follow()
     except KeyboardInterrupt:  # at any moment after the address was printed
         typer.echo("")

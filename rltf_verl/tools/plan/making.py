@@ -22,7 +22,7 @@ from rltf_verl.tools.plan.measure import Lengths, measure
 from rltf_verl.tools.plan.play import Played, parts_of_row, played
 from rltf_verl.tools.plan.rules import advantage_of, weight_of
 from rltf_verl.tools.plan.sizes import step_sizes, steps_of, validations_of
-from rltf_verl.tools.report.view.row_words import title
+from rltf_verl.tools.report.row_words import title
 from rltf_verl.types import Turn
 
 Plan = dict[str, Any]

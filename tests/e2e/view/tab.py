@@ -1,26 +1,21 @@
 """A page of the viewer in a browser tab."""
 
 import time
-from pathlib import Path
 
 SIZES = {"desktop": {"width": 1280, "height": 860}, "phone": {"width": 390, "height": 844}}
 
 
 class Tab:
-    """A page that was opened, and everything that it complained of."""
+    """An open page, and everything that it complained of."""
 
-    def __init__(self, browser, path: Path, scheme: str, size: str) -> None:
-        self._open(browser, path.as_uri(), "file://", scheme, size, offline=True)
-
-    def _open(
-        self, browser, address: str, root: str, scheme: str, size: str, *, offline: bool
-    ) -> None:
-        """`root`: what each request begins with."""
+    def __init__(self, browser, address: str, scheme: str, size: str) -> None:
+        is_file = address.startswith("file:")
+        root = "file://" if is_file else address
+        self.complaints: list[str] = []
         self.context = browser.new_context(
-            color_scheme=scheme, viewport=SIZES[size], offline=offline
+            color_scheme=scheme, viewport=SIZES[size], offline=is_file
         )
         self.page = self.context.new_page()
-        self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on(
@@ -38,42 +33,53 @@ class Tab:
             assert time.monotonic() < end, expression
             time.sleep(0.02)
 
-    def times_plain(self, work: str, plain: str) -> float:
-        """How many times as long `work` takes as `plain`, the quickest of five of each; both are
-        JavaScript functions, which may be asynchronous.
-        """
-        return self.page.evaluate(
-            f"""async () => {{
-            const quickest = [Infinity, Infinity];
-            for (let k = 0; k < 5; k++)
-                for (const [i, run] of [{work}, {plain}].entries()) {{
-                    const start = performance.now();
-                    await run();
-                    quickest[i] = Math.min(quickest[i], performance.now() - start);
-                }}
-            return quickest[0] / quickest[1]; }}"""
-        )
-
-    def show(self, place: str) -> None:
-        self.page.evaluate("place => { location.hash = place }", place)
-        if place.startswith("session-"):
-            self.until(f"modules.state.state.shownId === {place[8:]}")
+    def show(self, place: str | int) -> None:
+        """`overview`, `list`, or an episode by its position."""
+        if isinstance(place, str):
+            self.page.evaluate("place => { location.hash = place }", place)
+            return
+        self.page.evaluate(f"openSession({place})")
+        self.until(f"state.shown === addressOf({place})")
+        tokens = "document.querySelector('.trains .scale') !== null"
+        self.until(f"(state.index.trains[{place}] & 1) === 0 || {tokens}")
 
     def filter(self, name: str, value: str) -> None:
         field = self.page.locator(f"#filters [name={name}]")
-        (
+        if field.evaluate("field => field.tagName") == "SELECT":
             field.select_option(value)
-            if name in ("split", "outcome", "event", "trains", "env", "sort")
-            else field.fill(value)
-        )
+        else:
+            field.fill(value)
 
     def count(self) -> int:
+        """How many episodes the list has, once the texts are read."""
         self.until("/^\\d+ of/.test(document.getElementById('count').textContent)")
         return int(self.page.locator("#count").text_content().split()[0])
 
+    def clear(self, number: int) -> None:
+        """Take all filters away; `number`: of all episodes."""
+        self.page.get_by_role("button", name="Clear").click()
+        self.until(f"state.listed.length === {number}")
 
-class LiveTab(Tab):
-    """The same of a page from a server: it asks only there."""
+    def texts(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_text_contents()
 
-    def __init__(self, browser, address: str, scheme: str = "light", size: str = "desktop") -> None:
-        self._open(browser, address, address, scheme, size, offline=False)
+    def focused(self) -> str:
+        """Id or name of the element that has the focus."""
+        return self.page.evaluate("document.activeElement.id || document.activeElement.name")
+
+    def is_safe(self) -> bool:
+        """No text of a model became markup or a script."""
+        return (
+            self.page.evaluate("window.hacked") is None
+            and self.page.locator("main :is(script, img, b)").count() == 0
+        )
+
+    def fits(self) -> bool:
+        """Nothing is wider than the window."""
+        return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def as_shown(text: str) -> str:
+    """What the page shows of control characters."""
+    hidden = "\0\x07\x1b\u2028\u2029\u202c\u202e\u2066"
+    return "".join(f"[U+{ord(c):04X}]" if c in hidden else c for c in text)

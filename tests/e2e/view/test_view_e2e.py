@@ -1,267 +1,254 @@
-"""The viewer in a real browser: light and dark, desktop and phone, 10 and 10 000 episodes, hostile
-text, keyboard.
+"""The written page in a real browser: light and dark, desktop and phone, few and 10 000 episodes,
+hostile text, keyboard, several runs, and what episodes train token by token.
 """
 
-import copy
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rltf_verl.tools.report.view.build import page as written_page
-from tests.e2e.view.tab import SIZES, Tab
-from tests.support.log_records import HINT, HOSTILE, LEAKY, line, records, turn
+from rltf_verl.runlog.rows import write_rows
+from rltf_verl.tools.report.view.build import page
+from rltf_verl.tools.report.view.limits import MOST_TOKENS
+from rltf_verl.tools.report.view.run import runs_at
+from tests.e2e.view.tab import SIZES, Tab, as_shown
+from tests.support.log_records import HINT, HOSTILE, LEAKY, line, row, turn, write
+from tests.support.run_files import step as trained
+from tests.support.run_files import write_metrics
 
 pytestmark = pytest.mark.e2e
 
+TEXTS = [text[:3000] for text in HOSTILE]
+"""Hostile texts that are short enough not to be folded."""
+HOSTILE_TOKENS = [text[:900] for text in HOSTILE]
+LONG = " ".join(map(str, range(4000)))
+TOKENS = ["So", " 6", " ·", " 7", "\n", "\n", "\t", "=", " 42", "", "."]
+MANY = 10_000
 
-def episode(said: str) -> tuple:
-    hint = type(HINT)(said, "judge", leak=said, original=said)
-    return turn("1", hint, text=said), turn("42", parent=0, text=f"{said}!", stop="solved")
-
-
-TEXTS = [text[:20_000] for text in HOSTILE]
-"""Hostile texts that the page holds in full."""
+TREE, WITHHELD, MEANS, FOLDED, TWO_ROWS, CONTEXT, ODD, TOO_LONG, HOSTILE_TEXT = range(9)
+"""Episodes by position; hostile ones from the last on."""
 EPISODES = [
     (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon")),
     (turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="the guard"),),
     line("42", "1"),
-    *map(episode, TEXTS),
+    (turn("1", text=LONG), turn("42", parent=0, text=f"{LONG} end", stop="solved")),
+    (turn("1"), turn("42", parent=0, stop="solved", prompt="<b>Try</b> again: so 1")),
+    *[line("1", "42")] * 3,
+    *(
+        (
+            turn("1", type(HINT)(text, "judge", leak=text, original=text), text=text),
+            turn("42", parent=0, text=f"{text}!", stop="solved"),
+        )
+        for text in TEXTS
+    ),
 ]
-"""At positions 0, 1, 2; the hostile ones from 3 on."""
-DIFFERENCE = "modules['session/diff'].difference"
+NUM = len(EPISODES) + 2
+"""With one of validation, and one of step 2."""
+NAN = float("nan")
+ROWS = {
+    MEANS: [{"parts": row(role, 1, 0.0, "a")["parts"]} for role in ("attempt", "imitate")],
+    TWO_ROWS: [row("attempt", 0, -0.5, *TOKENS), row("distill", 1, 0.25, *TOKENS, masked=(1, 4))],
+    CONTEXT: [row("attempt", 0, 1.0, *TOKENS, context=(3, 4))],
+    ODD: [row("attempt", 0, NAN, "a")],
+    TOO_LONG: [row("attempt", 0, 1.0, *(f" {k}" for k in range(30_000)))],
+    HOSTILE_TEXT: [row("attempt", 0, 1.0, *HOSTILE_TOKENS)],
+}
+ROWS[ODD][0]["parts"][0]["role"] = "gain"  # of a user-defined objective
+ROWS[ODD][0]["tokens"] |= {"role": [5], "gap": [NAN], "log_prob": [-float("inf")]}
+
+
+def written(path: Path, *folders: Path) -> str:
+    runs = runs_at(folders)
+    for run in runs:
+        run.refresh()
+    path.write_text(page(runs, "a run"), encoding="utf-8")
+    return path.as_uri()
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """Number of ordinary episodes -> page."""
-    folder = tmp_path_factory.mktemp("pages")
-    few = records(folder / "log", EPISODES, question=HOSTILE[0])
-    for record, text in zip(few[3:], TEXTS, strict=True):  # as logs of old versions have it
-        record["turns"][0]["feedback"] |= {"text": text, "leak": text, "original": text}
-    few += records(folder / "val", [line("1", "42")], validate=True)
-    (model,) = records(folder / "model", [line("1", "42")])
-    paths = {}
-    for num in (10, 10_000):
-        paths[num] = folder / f"{num}.html"
-        paths[num].write_text(written_page(few + ordinary(num, model), "a run"), encoding="utf-8")
-    return paths
-
-
-def ordinary(num: int, model: dict) -> list[dict]:
-    """Episodes of a kilobyte or two; one in a hundred says `needle`."""
-    rng, made = random.Random(0), []
-    for i in range(num):
-        record = copy.deepcopy(model) | {"step": 2 + i // 48, "index": i, "uid": f"u{i}"}
-        said = " ".join(str(rng.randrange(1000)) for _ in range(250))
-        record["turns"][0]["text"] = said + (" Needle" if i % 100 == 7 else "")
-        record["turns"][1]["text"] = said[:900] + " so 42"
-        made.append(record)
-    return made
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a run of `EPISODES`, and of a second run."""
+    folder = tmp_path_factory.mktemp("page")
+    log = write(folder / "sd" / "episodes", EPISODES, question=HOSTILE[0])
+    rows = [{"step": 1, "uid": f"u1-{k}", "session_id": 0, "rows": r} for k, r in ROWS.items()]
+    write_rows(log, 1, rows)
+    write(log, [line("1", "42")], validate=True)
+    write(log, [line("42", stop="solved")], step=2)
+    losses = [(k, trained() | {"actor/loss": -0.1 * k}) for k in (1, 2)]
+    write_metrics(folder / "sd" / "metrics.jsonl", losses)
+    other = write(folder / "grpo" / "episodes", [line("1"), line("2")])
+    return written(folder / "page.html", log, other)
 
 
 @pytest.fixture
-def tab(browser, pages) -> Iterator:
-    opened = []
-
-    def make(num: int = 10, scheme: str = "light", size: str = "desktop") -> Tab:
-        opened.append(Tab(browser, pages[num], scheme, size))
-        return opened[-1]
-
-    yield make
-    for one in opened:
-        one.context.close()
-        assert one.complaints == []
+def tab(open_tab, address: str) -> Callable[..., Tab]:
+    return partial(open_tab, address)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("num", [10, 10_000])
-def test_it_fits(tab, num: int, size: str, scheme: str) -> None:
-    one = tab(num, scheme, size)
-    background = one.page.evaluate("getComputedStyle(document.body).backgroundColor")
+def test_it_fits(tab, size: str, scheme: str) -> None:
+    view = tab(scheme, size)
+    background = view.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background))) < 200) == (scheme == "dark")
-    for place in ("overview", "list", "session-0", "session-12"):
-        one.show(place)
-        assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
-    one.show("list")
-    assert one.count() == num + len(EPISODES) + 1
-    one.filter("outcome", "fixed")
-    assert one.count() == num + len(EPISODES) + 1 - 2
-    one.filter("text", "NEEDLE")
-    assert one.count() == (100 if num == 10_000 else 1)
-    assert one.page.locator(".row").count() < 40
+    for place in ("overview", "list", TREE, FOLDED, HOSTILE_TEXT):
+        view.show(place)
+        assert view.fits(), place
 
 
-def test_a_filter_of_many_takes_little_more_than_reading_their_texts(tab) -> None:
-    one = tab(10_000)
-    one.filter("text", "needle")
-    one.count()  # the texts are read
-    ratio = one.times_plain(
-        "() => modules['list/filters'].filter()",
-        "() => modules.state.state.texts.filter((text) => text.includes('needle')).length",
-    )
-    assert ratio < 20
-
-
-def test_the_search_finds_what_is_there_and_nothing_else(tab) -> None:
-    one, rng = tab(), random.Random(2)
-    one.show("list")
-    one.filter("text", "so")
-    one.count()  # the texts are read
-    said = one.page.evaluate("modules.state.state.texts.map(text => text.slice(0, 3000))")
-    queries = [
-        "\u00e9",
-        "\u6f22\u5b57",
-        "\U0001f600",
-        "  ",
-        "``",
-        "zz",
-        "xxxxx",
-        "so 42!",
-        "nowhere to be found",
-    ]
-    for text in said:
-        for size in (1, 2, 3, 4, 5, 6, 12, 40):
-            start = rng.randrange(max(1, len(text) - size))
-            queries += [text[start : start + size], text[start : start + size][::-1]]
-    wrong = """queries => queries.filter(query => {
-        const {gramsOf, holds} = modules['list/search'], grams = gramsOf(query);
-        return modules.state.state.texts.some(
-            (text, id) => text.includes(query) !== holds(id, query, grams)); })"""
-    assert one.page.evaluate(wrong, queries) == []
-    spared = """query => { const {gramsOf, holds} = modules['list/search'], grams = gramsOf(query);
-        return modules.state.state.texts.filter((text, id) => !holds(id, query, grams)).length; }"""
-    assert one.page.evaluate(spared, "qqzzqq") == len(said)
+def test_ten_thousand_episodes(open_tab, tmp_path: Path) -> None:
+    usual, needle = (line("1"), turn("42", parent=0, stop="solved", text="so 42, a Needle"))
+    episodes = [usual, (usual[0], needle)] * (MANY // 2)
+    view = open_tab(written(tmp_path / "page.html", write(tmp_path / "log", episodes)))
+    assert view.count() == MANY
+    view.filter("outcome", "fixed")
+    view.filter("text", "NEEDLE")
+    assert view.count() == MANY // 2
+    assert view.page.locator(".row").count() < 40
 
 
 def test_hostile_text_shows_as_text(tab) -> None:
-    one = tab()
-    for k, text in enumerate(TEXTS, start=3):
-        one.show(f"session-{k}")
-        shown = one.page.evaluate(
-            "[...document.querySelectorAll('#episode pre')].map(node => node.textContent)"
-        )
-        expected = re.sub(
-            "[\0\x07\x1b\u2028\u2029\u202c\u202e\u2066]", lambda c: f"[U+{ord(c[0]):04X}]", text
-        )
-        assert shown[0] == HOSTILE[0]  # the question
-        assert shown[2:4] == [expected, expected]  # attempt and feedback
-        facts = one.page.locator("#episode .feedback").inner_text()
+    view = tab()
+    for k, text in enumerate(TEXTS, HOSTILE_TEXT):
+        given = as_shown(EPISODES[k][0].feedback.text)  # without most control characters
+        view.show(k)
+        question, _, attempt, feedback, before, after = view.texts("#episode pre:not(details pre)")
+        assert question == HOSTILE[0]
+        assert (attempt, feedback, before) == (as_shown(text), given, as_shown(text))
+        assert after == as_shown(f"{text}!")
+        facts = view.page.locator("#episode .feedback").inner_text()
         assert "leak: " in facts
         assert "instead of: " in facts
-    assert one.page.evaluate("window.hacked") is None
-    assert one.page.locator("main :is(script, img, b)").count() == 0
+    assert view.is_safe()
+
+
+def test_the_middle_of_a_long_answer_is_folded(tab) -> None:
+    view = tab()
+    view.show(FOLDED)
+    for pre, text in ((2, LONG), (5, f"{LONG} end")):
+        box = view.page.locator("#episode pre").nth(pre)
+        assert len(box.text_content()) < 2100
+        assert box.text_content().endswith(text[-900:])
+        box.get_by_role("button").click()
+        assert box.text_content() == text
 
 
 def test_the_keyboard(tab) -> None:
-    one = tab()
-    focused = "document.activeElement.id || document.activeElement.name"
-    keys = one.page.keyboard
+    view = tab()
+    keys = view.page.keyboard
     keys.press("/")
-    assert one.page.evaluate(focused) == "text"
+    assert view.focused() == "text"
     keys.type("j/k")  # in a field these are letters
-    assert one.page.locator("#filters [name=text]").input_value() == "j/k"
-    assert one.count() == 0
-    one.page.get_by_role("button", name="Clear").click()
-    one.until(f"modules.state.state.listed.length === {10 + len(EPISODES) + 1}")
+    assert view.page.locator("#filters [name=text]").input_value() == "j/k"
+    assert view.count() == 0
+    view.clear(NUM)
     keys.press("Escape")
-    assert one.page.evaluate(focused) == "rows"
+    assert view.focused() == "rows"
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
         keys.press(key)
-    one.until("modules.state.state.shownId === 1")
-    assert one.page.evaluate(focused) == "episode-title"
-    keys.press("j")
-    one.until("modules.state.state.shownId === 2")
-    keys.press("k")
-    one.until("modules.state.state.shownId === 1")
+    view.until("state.current === 1 && document.activeElement.id === 'episode-title'")
+    for key, shown in (("j", 2), ("k", 1)):
+        keys.press(key)
+        view.until(f"state.current === {shown}")
     keys.press("Escape")
-    one.until(f"({focused}) === 'rows'")
+    view.until("document.activeElement.id === 'rows'")
     keys.press("End")
-    assert one.page.locator(".row.active").text_content().startswith("✗✓")
-    listbox, row = one.page.locator("#rows"), one.page.locator(".row.active")
-    assert listbox.get_attribute("aria-activedescendant") == row.get_attribute("id")
+    row = view.page.locator(".row.active")
+    assert row.text_content().startswith("✓")
+    active = view.page.locator("#rows").get_attribute("aria-activedescendant")
+    assert active == row.get_attribute("id")
     keys.press("Escape")
-    one.until("document.body.dataset.view === 'overview'")  # the browser tells of a new hash later
+    view.until("document.body.dataset.view === 'overview'")  # the event of a new hash comes later
 
 
 def test_order_and_filters_of_the_list(tab) -> None:
-    one = tab()
-    one.show("list")
+    view = tab()
+    view.show("list")
     labels = "[...document.querySelectorAll('.row')].map(row => row.getAttribute('aria-label'))"
-    one.filter("sort", "most turns")
-    assert one.page.evaluate(labels)[0].startswith("wrong, branches:")
-    one.filter("sort", "newest first")
-    assert "step 2, train, problem 9;" in one.page.evaluate(labels)[0]
-    one.filter("sort", "as logged")
-    one.filter("split", "val")
-    assert one.count() == 1
-    one.filter("split", "")
-    one.filter("from", "2")
-    assert one.count() == 10
-    one.filter("from", "")
-    one.filter("to", "1")
-    assert one.count() == len(EPISODES) + 1
-    one.filter("event", "withheld")
-    assert one.count() == 1
-    one.page.get_by_role("button", name="Clear").click()
-    one.until(f"modules.state.state.listed.length === {10 + len(EPISODES) + 1}")
+    for order, first in (("most turns", "wrong, branches:"), ("newest first", "right; step 2")):
+        view.filter("sort", order)
+        assert view.page.evaluate(labels)[0].startswith(first)
+    for name, value in {"split": "val", "from": "2", "event": "withheld"}.items():
+        view.filter(name, value)
+        assert view.count() == 1
+        view.clear(NUM)
 
 
-def test_a_tree_and_what_was_withheld(tab) -> None:
-    one = tab()
-    one.show("session-0")
-    assert one.page.locator("#episode h3").all_text_contents() == [
+def test_attempts_are_side_by_side_with_the_difference_marked(tab) -> None:
+    view = tab()
+    view.show(TREE)
+    assert view.texts("#episode h3")[:3] == [
         "Attempt 1",
         "Attempt 2, branch 1 of 2",
         "Attempt 2, branch 2 of 2",
     ]
-    assert one.page.locator("#episode ol ol > li").count() == 2
-    assert one.page.locator("#episode .turn").nth(1).locator("del, ins").all_text_contents() == [
-        "1",
-        "42",
-    ]
-    one.page.get_by_role("button", name="changes").first.click()
-    assert one.page.locator("#episode .turn").nth(1).locator("pre").text_content() == "so 42"
-    one.show("session-1")
-    assert "it is 42" in one.page.get_by_label("Withheld feedback").inner_text()
-    assert "end: feedback_unavailable · the guard" in one.page.locator("#episode").inner_text()
+    assert view.page.locator("#episode ol ol > li").count() == 2
+    pair = view.page.locator(".pair").first
+    left, right = pair.locator("> div").all()
+    assert "✗ wrong" in left.inner_text()
+    assert "✓ right" in right.inner_text()
+    assert left.locator("del").all_text_contents() == ["1"]
+    assert right.locator("ins").all_text_contents() == ["42"]
+    assert [box.locator("pre").text_content() for box in (left, right)] == ["so 1", "so 42"]
+    assert left.bounding_box()["y"] == right.bounding_box()["y"]
+    view.show(WITHHELD)
+    assert "it is 42" in view.page.get_by_label("Withheld feedback").inner_text()
+    assert "end: feedback_unavailable · the guard" in view.page.locator("#episode").inner_text()
 
 
 def test_a_screen_reader_finds_its_way(tab) -> None:
-    one = tab()
+    view = tab()
     for role in ("banner", "navigation", "main", "search", "listbox"):
-        assert one.page.get_by_role(role).count() == 1, role
-    assert one.page.locator("#rows [role=option]").first.get_attribute("aria-setsize") == str(
-        10 + len(EPISODES) + 1
-    )
-    assert "branches:" in one.page.locator("#rows [role=option]").first.get_attribute("aria-label")
-    names = (
-        "[...document.querySelectorAll('input, select')].filter(n =>"
-        " !n.getAttribute('aria-label')).length"
-    )
-    assert one.page.evaluate(names) == 0
-    assert "train: " in one.page.get_by_role("img").first.get_attribute("aria-label")
-    one.page.get_by_text("The curves as a table").click()
-    one.until("document.querySelectorAll('details tr').length > 3")
+        assert view.page.get_by_role(role).count() == 1, role
+    option = view.page.locator("#rows [role=option]").first
+    assert option.get_attribute("aria-setsize") == str(NUM)
+    assert "branches:" in option.get_attribute("aria-label")
+    assert view.page.locator("input:not([aria-label]), select:not([aria-label])").count() == 0
+    assert "train: " in view.page.get_by_role("img").first.get_attribute("aria-label")
+    view.page.get_by_text("The charts as a table").click()
+    view.until("document.querySelectorAll('details tr').length > 3")
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_click_on_a_curve_lists_the_episodes_of_that_step(tab, size: str) -> None:
-    one = tab(size=size)
-    box = one.page.locator("figure svg").first.bounding_box()
-    one.page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 50)
-    assert one.page.locator("figure output").first.text_content().startswith("step 2: train ")
-    one.page.mouse.down()
-    one.page.mouse.up()
-    assert one.count() == 10
-    assert one.page.evaluate("document.activeElement.id") == "rows"
-    assert one.page.locator(".row").first.is_visible()
+def test_a_click_on_a_chart_lists_the_episodes_of_that_step(tab, size: str) -> None:
+    view = tab(size=size)
+    box = view.page.locator("figure svg").first.bounding_box()
+    view.page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 50)
+    output = view.page.locator("figure output").first
+    assert output.text_content() == "step 2: sd train 100.0 % of 1"
+    view.page.mouse.down()
+    view.page.mouse.up()
+    assert view.count() == 1
+    assert view.focused() == "rows"
+    assert view.page.locator(".row").first.is_visible()
 
 
-def lcs(a: list[str], b: list[str]) -> int:
+def test_charts_of_several_runs(tab) -> None:
+    view = tab()
+    assert view.texts("#overview h3") == ["Answers", "Feedback", "Optimisation", "Speed"]
+    corrected = view.page.locator("figure").nth(2)
+    # Step 2 has no revision, so the last value is that of step 1.
+    assert "sd train 94.1 % (step 1)" in corrected.locator("output").text_content()
+    assert "–" not in "".join(view.texts("figure output"))
+    dots = view.page.locator("figure").first.locator("circle.train.run0").all()
+    many, single = [float(dot.get_attribute("r")) for dot in dots]
+    assert many > single
+    assert {"sd train", "grpo train"} < set(view.texts("#overview > .legend span"))
+    assert view.texts("#overview tbody td:first-child") == ["sd train", "sd val", "grpo train"]
+    view.page.get_by_label("Run whose episodes are listed").select_option("grpo")
+    assert view.count() == 2
+    view.show(1)
+    link = view.page.evaluate("location.hash")
+    view.page.reload()
+    view.until("state.current === 1")
+    assert view.page.evaluate("location.hash") == link
+    assert view.count() == 2
+
+
+def lcs(a: str, b: str) -> int:
     row = [0] * (len(b) + 1)
     for x in a:
         before = row[:]
@@ -271,21 +258,148 @@ def lcs(a: list[str], b: list[str]) -> int:
 
 
 def test_the_word_difference_is_right_and_shortest(tab) -> None:
-    one, rng = tab(), random.Random(1)
-    for _ in range(200):
-        a, b = ([rng.choice("ab,\n é漢") for _ in range(rng.randrange(9))] for _ in range(2))
-        before, after = " ".join(a), " ".join(b)
-        edits = one.page.evaluate(f"([a, b]) => {DIFFERENCE}(a, b)", [before, after])
+    view, rng = tab(), random.Random(1)
+    # Every word here is one character.
+    pairs = [
+        [" ".join(rng.choice("ab,\n é漢") for _ in range(rng.randrange(9))) for _ in range(2)]
+        for _ in range(200)
+    ]
+    differences = view.page.evaluate("pairs => pairs.map(([a, b]) => difference(a, b))", pairs)
+    for (before, after), edits in zip(pairs, differences, strict=True):
         assert "".join(text for kind, text in edits if kind <= 0) == before
         assert "".join(text for kind, text in edits if kind >= 0) == after
-        kept = sum(
-            len(text) for kind, text in edits if kind == 0
-        )  # every word here is one character
-        assert kept == lcs(list(before), list(after))
+        assert sum(len(text) for kind, text in edits if kind == 0) == lcs(before, after)
     long = " ".join(map(str, range(20_000)))
-    assert (
-        one.page.evaluate(
-            f"([a, b]) => {DIFFERENCE}(a, b).length", [long, long.replace("7", "8 8")]
-        )
-        == 4
-    )
+    number = "([a, b]) => difference(a, b).length"
+    assert view.page.evaluate(number, [long, long.replace("7", "8 8")]) == 4
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_and_the_text_of_their_tokens(tab, scheme: str, size: str) -> None:
+    view = tab(scheme, size)
+    view.show(TWO_ROWS)
+    assert view.texts(".trained h4") == [
+        "Row 1: first prompt → attempt 1",
+        "Row 2: first prompt → attempt 2",
+    ]
+    assert view.texts(".role") == ["attempt", "distill"]
+    first, second = view.texts(".trained .numbers")
+    assert first.startswith("▼ less likely11 tokensadvantage −0.5masked 0.0 %")
+    assert second.startswith("▲ more likely")
+    assert "masked 18.2 %" in second
+    assert view.texts(".tokens") == ["".join(TOKENS)] * 2
+    assert [line for line in view.texts(".line") if line.startswith("trains")] == [
+        "trains: row 1, attempt −0.5",
+        "trains: row 2, distill +0.25",
+    ]
+    assert view.fits()
+    details = view.page.locator(".turn details")
+    assert not details.locator("pre").is_visible()
+    details.locator("summary").click()
+    assert details.locator("pre").inner_text() == "<b>Try</b> again: so 1"
+    # Line ends, tabs and empty tokens have a colour to be seen by, too.
+    seen = """[...document.querySelectorAll('.tokens .t')].every(node => {
+        const {width, height} = node.getBoundingClientRect(), style = getComputedStyle(node);
+        return width > 3 && height > 3 && (node.matches('.zero') ||
+            style.backgroundColor !== getComputedStyle(document.body).backgroundColor)})"""
+    assert view.page.evaluate(seen)
+
+
+def test_colours_follow_the_chosen_number_and_have_a_legend(tab) -> None:
+    view = tab()
+    view.show(TWO_ROWS)
+    levels = """[...document.querySelectorAll('.tokens')].map(box =>
+        [...box.querySelectorAll('.t')].map(token => token.className))"""
+    first, second = view.page.evaluate(levels)
+    assert set(first) == {"t n4"}
+    assert [k for k, name in enumerate(second) if name == "t zero masked"] == [1, 4]
+    assert set(second) == {"t p2", "t zero masked"}
+    legend = view.texts(".scale .t")
+    assert legend[0] == "−0.38 to −0.5"
+    assert {"0", "+0.38 to +0.5"} < set(legend)
+    view.page.get_by_label("log\u2011prob gap").check()
+    first, second = view.page.evaluate(levels)
+    assert first[:5] == ["t s0", "t s1", "t s2", "t s2", "t s3"]  # 0, 0.25, 0.5, 0.75, 1 nats
+    assert second[4] == "t s3 masked"
+    log_prob = view.page.get_by_label("log\u2011prob", exact=True)
+    log_prob.check()
+    assert view.page.evaluate(levels)[0][:3] == ["t s2", "t s3", "t s4"]  # −0.5, −1.5, −2.5
+    assert "beyond −5" in view.texts(".scale .t")
+    view.show(CONTEXT)
+    assert log_prob.is_checked()  # from episode to episode
+    assert view.page.evaluate(levels)[0][3:5] == ["t context", "t context"]
+
+
+def test_the_keyboard_among_tokens_speaks(tab) -> None:
+    view = tab()
+    view.show(CONTEXT)
+    readout = view.page.locator(".readout")
+    assert readout.get_attribute("role") == "status"
+    view.page.locator("input[value=advantage]").focus()
+    view.page.keyboard.press("Tab")
+    numbers = "attempt · advantage +1 · log\u2011prob −0.5 · gap 0"
+    assert readout.text_content() == f'token 1 of 11 · "So" · {numbers}'
+    moves = {"Right": 2, "Left": 1, "End": 11, "Home": 1, "Down": 6, "Up": 1}
+    for key, token in moves.items():
+        view.page.keyboard.press(key if key in ("End", "Home") else f"Arrow{key}")
+        assert readout.text_content().startswith(f"token {token} "), key
+    view.page.locator(".tokens .t").nth(3).hover()
+    assert readout.text_content() == 'token 4 of 11 · " 7" · context, trains nothing'
+    view.page.keyboard.press("Escape")
+    assert view.focused() == "rows"
+
+
+def test_hostile_tokens_show_as_text(tab) -> None:
+    view = tab()
+    view.show(HOSTILE_TEXT)
+    assert view.texts(".tokens .t") == [as_shown(text) for text in HOSTILE_TOKENS]
+    view.page.locator(".tokens").focus()
+    for _ in HOSTILE_TOKENS:
+        view.page.keyboard.press("ArrowRight")
+        assert len(view.page.locator(".readout").text_content()) < 300
+    assert view.is_safe()
+    assert view.fits()
+
+
+def test_rows_without_tokens_episodes_without_rows_and_odd_numbers(tab) -> None:
+    view = tab()
+    view.show(MEANS)
+    assert view.texts(".role") == ["attempt", "imitate"]
+    assert "only means" in view.page.locator(".trains").inner_text()
+    assert "◆ no change" in view.texts(".numbers")[0]
+    assert view.page.locator(".tokens").count() == 0
+    view.show(TREE)
+    assert view.page.locator(".trains").count() == 0
+    view.show(ODD)
+    assert "advantage nan" in view.texts(".numbers")[0]
+    assert view.texts(".role") == ["gain"]
+    view.page.locator(".tokens .t").first.hover()
+    numbers = "custom objective · advantage nan · log\u2011prob -inf · gap nan"
+    assert view.texts(".readout")[0].endswith(numbers)
+
+
+def test_a_long_row_without_its_middle(tab) -> None:
+    view = tab()
+    view.show(TOO_LONG)
+    readout, tokens = view.page.locator(".readout"), view.page.locator(".tokens .t")
+    assert tokens.count() == MOST_TOKENS
+    (note,) = view.texts(".tokens .left-out")
+    assert note.startswith(f"[… {30_000 - MOST_TOKENS} tokens are not on this page: rltf inspect")
+    view.page.locator(".tokens").focus()
+    view.page.keyboard.press("End")
+    assert readout.text_content().startswith('token 30000 of 30000 · " 29999"')
+    assert tokens.last.is_visible()
+    half = MOST_TOKENS // 2
+    tokens.nth(half - 1).click()
+    assert readout.text_content().startswith(f'token {half} of 30000 · " {half - 1}"')
+    view.page.mouse.move(1, 1)  # what scrolls under the pointer is read out too
+    view.page.keyboard.press("ArrowRight")
+    assert readout.text_content().startswith(f"token {30_001 - half} of 30000")
+
+
+def test_the_list_by_what_is_trained(tab) -> None:
+    view = tab()
+    for value, number in (("trains distill", 1), ("tokens known", 5), ("", NUM)):
+        view.filter("trains", value)
+        assert view.count() == number

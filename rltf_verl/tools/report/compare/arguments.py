@@ -10,12 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rltf_verl.runlog.metrics_file import stem_of
+from rltf_verl.tools.report.run_files import Place, run_name
 
-Place = tuple[Path, ...]
-"""Where one run lies: a folder or a file, or several parts of it, the earliest process first."""
-
-_NO_NAMES = {"", "run", "checkpoints", "episodes", "metrics", "outputs", "history"}
 _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
 
 
@@ -61,17 +57,8 @@ def _places(text: str) -> list[Place]:
 
 
 def _default_names(places: Sequence[Place]) -> dict[Place, str]:
-    folders = {place: _folder_name(place[0]) for place in places}
+    folders = {place: run_name(place[0]) for place in places}
     times = Counter(folders.values())
     # Equal names of different runs: seeds only if they say so.
     unique = {p: name if times[name] == 1 else str(p[0]) for p, name in folders.items()}
     return {p: _SEED.sub("", name) or name for p, name in unique.items()}
-
-
-def _folder_name(path: Path) -> str:
-    path = path.resolve()
-    names = [
-        stem_of(path) if path.is_file() else path.name,
-        *(parent.name for parent in path.parents),
-    ]
-    return next((name for name in names if name not in _NO_NAMES), str(path))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rltf_verl.tools.report.compare.arguments import Place, arms_of
-from rltf_verl.tools.report.compare.files import run_files
-from rltf_verl.tools.report.compare.history import Metrics, read_history
+from rltf_verl.tools.report.compare.arguments import arms_of
 from rltf_verl.tools.report.compare.log_steps import PREFIX, LogStep, read_log
+from rltf_verl.tools.report.history import Metrics, read_history
+from rltf_verl.tools.report.run_files import Place, run_files
 
 Series = Mapping[int, float]
 """Step -> value; steps ascend."""

@@ -41,9 +41,24 @@ export function visible(text) {
   return String(text).replace(UNSEEN, (c) => `[U+${codeOf(c)}]`);
 }
 
-const LONG_TEXT = 2000; // characters; such a box may scroll, so the keyboard must reach it
+const LONG_TEXT = 4000; // characters; of a longer text only the ends are shown at first
+const END = 1000; // characters of either end
 
 export function textBox(text, ...children) {
-  const attributes = text.length > LONG_TEXT ? { tabindex: 0 } : {};
-  return el("pre", attributes, ...(children.length ? children : [visible(text)]));
+  return el("pre", {}, ...(children.length ? children : folded(text)));
+}
+
+// Nodes of a text; in place of the middle of a long one a button that shows it.
+export function folded(text) {
+  if (text.length <= LONG_TEXT) return [visible(text)];
+  const from = beforePair(text, END);
+  const to = beforePair(text, text.length - END);
+  const button = el("button", { type: "button", class: "fold" }, `show ${to - from} characters`);
+  button.addEventListener("click", () => button.replaceWith(visible(text.slice(from, to))));
+  return [visible(text.slice(0, from)), button, visible(text.slice(to))];
+}
+
+// A position that does not split a surrogate pair.
+function beforePair(text, at) {
+  return (text.charCodeAt(at) & 0xfc00) === 0xdc00 ? at - 1 : at;
 }

@@ -1,21 +1,41 @@
 // Starts the page; the keys that work everywhere.
 
-import { isLive, unpacked } from "./data.js";
+import { isLive } from "./data.js";
+import { visible } from "./elements.js";
 import { fillFilters, filter, filterByStep, filterInPlace, form } from "./list/filters.js";
 import { activate, draw, legendOfMarks, listBox, onListKey } from "./list/list.js";
-import { firstIndex, follow, idOf, keyOf } from "./live.js";
+import { follow, newIndex } from "./live.js";
 import { drawOverview } from "./overview/overview.js";
-import { readAddress, renumber, showList, showOverview, stepSession } from "./places.js";
+import {
+  addressOf,
+  chooseRunOfAddress,
+  idAt,
+  readAddress,
+  showList,
+  showOverview,
+  stepSession,
+} from "./places.js";
 import { forgetTexts, readTexts } from "./list/search.js";
 import { showSession } from "./session/session.js";
-import { state } from "./state.js";
+import { chooseRun, state } from "./state.js";
+
+const runChoice = document.getElementById("run");
 
 function followAddress() {
+  if (chooseRunOfAddress()) listRun();
   readAddress();
   const at = state.listed.indexOf(state.current);
   if (at >= 0) activate(at);
   else draw();
   if (state.current !== null) showSession(state.current);
+}
+
+// The list of the run that was chosen.
+function listRun() {
+  runChoice.value = state.run;
+  forgetTexts();
+  fillFilters();
+  filter();
 }
 
 function onStep(step) {
@@ -43,43 +63,48 @@ function onEscape(event) {
   else showList(listBox);
 }
 
+function onRun() {
+  chooseRun(state.page, Number(runChoice.value));
+  listRun();
+  location.hash = "list";
+}
+
 async function start() {
-  state.index = isLive ? await firstIndex(renew) : await unpacked("index");
+  chooseRun(await newIndex(), 0);
   document.getElementById("marks").append(legendOfMarks());
-  fillFilters();
+  const { runs } = state.page;
+  runChoice.append(...runs.map(({ name }, k) => new Option(visible(name), k)));
+  runChoice.hidden = runs.length < 2;
+  chooseRunOfAddress();
   drawOverview(onStep);
   document.getElementById("loading").hidden = true;
-  filter();
+  listRun();
   followAddress();
   form.addEventListener("input", filter);
   form.addEventListener("reset", () => setTimeout(filter));
   form.addEventListener("submit", (event) => event.preventDefault());
+  runChoice.addEventListener("change", onRun);
   listBox.addEventListener("scroll", draw);
   listBox.addEventListener("keydown", onListKey);
   addEventListener("keydown", onKey);
   addEventListener("hashchange", followAddress);
   addEventListener("resize", draw);
   performance.measure("load");
-  // So that they are there when somebody searches; a live page asks for them then.
+  // So that a search finds them read; a live page asks for them at its first search.
   if (!isLive) setTimeout(readTexts);
   follow(renew);
 }
 
-// A live page has a new index: everything that was numbered by the old one gets its new number.
-function renew(index) {
-  const { current, listed, active, shownId } = state;
-  const { run } = state.index;
-  const keys = [current, listed[active], shownId].map((id) => (id == null ? null : keyOf(id)));
-  state.index = index;
-  const [open, chosen, shown] = keys.map((key) => (key === null ? null : idOf(key)));
+// The reader stays where he is, though the sessions of a newer index have other numbers.
+function renew(page) {
+  const { active, listed } = state;
+  const chosen = active in listed ? addressOf(listed[active]) : "";
+  chooseRun(page, state.run);
+  state.current = idAt(location.hash);
   forgetTexts();
   fillFilters();
-  state.shownId = shown;
-  if (open !== null) renumber(open);
-  else state.current = null;
-  if (current !== null && index.run !== run) location.hash = "overview";
   drawOverview(onStep);
-  filterInPlace(chosen);
+  filterInPlace(idAt(chosen));
 }
 
 start().catch((error) => {

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from rltf_verl.runlog.turns import answer, graded, right, verdicts
 from rltf_verl.texts import printable
+from rltf_verl.tools.report.row_words import names
 from rltf_verl.tools.report.terminal.rows import show_rows
-from rltf_verl.tools.report.view.row_words import names
 
 if TYPE_CHECKING:
     from rltf_verl.runlog.turns import Hit

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rltf_verl.texts import counted, printable
+from rltf_verl.tools.report.row_words import TRAINS
 from rltf_verl.tools.report.terminal.console import ENDS
-from rltf_verl.tools.report.view.row_words import TRAINS
 
 Json = Mapping[str, Any]
 HEAD, TAIL = 14, 8

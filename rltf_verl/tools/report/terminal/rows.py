@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rltf_verl.runlog.turns import Record
 from rltf_verl.texts import printable
-from rltf_verl.tools.report.view.row_words import told
+from rltf_verl.tools.report.row_words import rows_in_words
 
 MARKS = str.maketrans({"\n": "↵\n", "\t": "⇥\t"})
 UP, DOWN, CONTEXT = "white on blue", "black on dark_orange", "dim"
@@ -28,7 +28,9 @@ def show_rows(record: Record, out: Console) -> None:
     attempts.
     """
     rows = record.get("rows", [])
-    for k, (row, words) in enumerate(zip(rows, told(rows, record["turns"]), strict=True), start=1):
+    for k, (row, words) in enumerate(
+        zip(rows, rows_in_words(rows, record["turns"]), strict=True), start=1
+    ):
         out.print(Text(f"row {k}: {words['title']}", "bold"), soft_wrap=True)
         for part in words["parts"]:
             out.print(_line(part), soft_wrap=True)

@@ -1,1 +1,1 @@
-"""The viewer: the episodes of a run as one HTML page."""
+"""The viewer: the episodes of runs as one HTML page, written or served."""

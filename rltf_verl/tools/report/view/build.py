@@ -1,9 +1,9 @@
-"""The episodes of a run as one HTML page that needs no network.
+"""The viewer's page as one HTML file that needs no network.
 
-What a model wrote reaches the page as data (base64 of gzipped JSON) and there as text nodes only;
-besides, the page's content policy runs no script but ours. The list and the curves are in the
-index; the episodes are in blocks, and the tokens of an episode apart, which the page unpacks when
-it needs them.
+A model's text reaches the page as data (base64 of gzipped JSON) and is shown as text nodes only;
+the content policy of the page runs no other script than its own. The index holds the list and the
+charts. The conversations are in blocks and the tokens of each episode are apart; the page unpacks
+them when it needs them.
 """
 
 from __future__ import annotations
@@ -15,117 +15,60 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from rltf_verl.runlog.turns import Record
-from rltf_verl.tools.report.view.bundle import bundle
-from rltf_verl.tools.report.view.index import has_tokens, view_index
-from rltf_verl.tools.report.view.limits import bounded_texts, bounded_tokens
-from rltf_verl.tools.report.view.row_words import names, told
+from rltf_verl.tools.report.view.episodes import conversation, has_tokens, tokens
+from rltf_verl.tools.report.view.run import Run, page_index
 
-ENTRY = "main"
-"""The module that starts the page."""
-STYLES = (
-    "colours",
-    "page",
-    "list/list",
-    "overview/overview",
-    "session/session",
-    "tokens/tokens",
-)
-"""In the order of the cascade."""
+PAGE = Path(str(files("rltf_verl.tools.report"))) / "page"
+IMPORTS = re.compile(r"^import [^;]*;\n|^export (?=async |function |const )", re.M)
 BLOCK = 2_000_000
 """Characters of JSON in a block, at least."""
-UNSHOWN = ("prompt_ids", "response_ids", "log_probs")
-"""What the log may hold of a turn (`rltf.episode_log.ids`) and the page has no use for."""
+
+Part = tuple[str, str]
+"""Name and JSON of a part of the page's data."""
 
 
-def page(
-    records: Sequence[Record], title: str, history: Mapping[int, Mapping[str, float]] | None = None
-) -> str:
-    """The page.
-
-    Args:
-        records: of an episode log (`runlog.episodes.read_episodes`).
-        title: what the page is called.
-        history: metrics of the run by step, if it wrote some.
-    """
-    blocks = list(_blocks(as_json(conversation(record)) for record in records))
-    index = view_index(records, title, history) | {"starts": [start for start, _ in blocks]}
-    data = [
-        ("index", as_json(index)),
-        *((f"block-{i}", text) for i, (_, text) in enumerate(blocks)),
-    ]
-    data += [
-        (f"tokens-{i}", as_json(tokens(record)))
-        for i, record in enumerate(records)
-        if has_tokens(record)
-    ]
-    return shell(title, data)
+def page(runs: Sequence[Run], title: str) -> str:
+    """The page of runs that are read (`Run.refresh`)."""
+    indexes: list[dict[str, Any]] = []
+    parts: list[Part] = []
+    for k, run in enumerate(runs):
+        starts, run_parts = _parts(run)
+        blocks = [name for name, _ in run_parts if name.startswith("block/")]
+        indexes.append(run.index() | {"starts": starts, "blocks": blocks})
+        parts += [(f"{k}/{name}", text) for name, text in run_parts]
+    return shell(title, [("index", as_json(page_index(indexes, title))), *parts])
 
 
-def shell(title: str, data: Iterable[tuple[str, str]], *, live: bool = False) -> str:
-    """The page around its data.
-
-    Args:
-        title: what the page is called.
-        data: (name, JSON) of each part.
-        live: the page asks the server that it comes from for its data.
-    """
-    data = [("live", ""), *data] if live else data
-    script = bundle(lambda name: _asset(f"{name}.js"), ENTRY)
-    style = "\n".join(_asset(f"{name}.css") for name in STYLES)
-    parts = {
+def shell(title: str, parts: Iterable[Part], *, live: bool = False) -> str:
+    """The page around its data; `live`: the page asks its server for the data."""
+    parts = [("live", ""), *parts] if live else parts
+    script = "\n".join(['"use strict";', *(IMPORTS.sub("", text) for text in _texts("js"))])
+    style = "\n".join(_texts("css"))
+    words = {
         "title": html.escape(title),
         "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
         + ("; connect-src 'self'" if live else ""),
         "style": f"<style>{style}</style>",
         "script": f"<script>{script}</script>",
         "data": "\n".join(
-            f'<script type="text/plain" id="{name}">{_packed(text)}</script>' for name, text in data
+            f'<script type="text/plain" id="{name}">{_packed(text)}</script>'
+            for name, text in parts
         ),
     }
-    # One pass: what is put in is not looked at again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
-
-
-def conversation(record: Record) -> dict[str, Any]:
-    """An episode as the page's conversation needs it: without the environment's fields and without
-    tokens.
-    """
-    turns = record["turns"]
-    shown = {key: value for key, value in record.items() if key not in ("task", "rows")}
-    shown["turns"] = [
-        {key: value for key, value in turn.items() if key not in UNSHOWN} for turn in turns
-    ]
-    shown["names"] = names(turns)
-    shown = bounded_texts(shown, record["step"])
-    return shown | ({"rows": told(record["rows"], turns)} if "rows" in record else {})
-
-
-def tokens(record: Record) -> list[Any]:
-    """Per row the columns of its tokens, None where the log has none."""
-    return bounded_tokens([row.get("tokens") for row in record["rows"]], record["step"])
-
-
-def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """(position of its first episode, JSON list) of each block."""
-    start, held, size = 0, [], 0
-    for text in texts:
-        held.append(text)
-        size += len(text)
-        if size >= BLOCK:
-            yield start, f"[{','.join(held)}]"
-            start, held, size = start + len(held), [], 0
-    if held:
-        yield start, f"[{','.join(held)}]"
+    # One pass: inserted text is not searched again.
+    return re.sub(
+        r"\{\{(\w+)\}\}", lambda match: words[match[1]], (PAGE / "page.html").read_text("utf-8")
+    )
 
 
 def as_json(value: Any) -> str:
-    """Compact; ASCII, so that half a surrogate pair survives. A browser knows no NaN: such a number
-    becomes a word.
+    """Compact; ASCII, so that half a surrogate pair survives. JSON in a browser has no NaN: such a
+    number becomes a word.
     """
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
@@ -133,11 +76,33 @@ def as_json(value: Any) -> str:
         return json.dumps(_finite(value), separators=(",", ":"))
 
 
+def _parts(run: Run) -> tuple[list[int], list[Part]]:
+    """The position of the first episode of each block; the run's blocks and tokens."""
+    records = [record for at in run.listed() for record in run.records(at)]
+    blocks = list(_blocks(as_json(conversation(r, f"tokens/{k}")) for k, r in enumerate(records)))
+    parts = [(f"block/{start}", text) for start, text in blocks]
+    parts += [(f"tokens/{k}", as_json(tokens(r))) for k, r in enumerate(records) if has_tokens(r)]
+    return [start for start, _ in blocks], parts
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """(position of its first episode, JSON list) of each block."""
+    start, block, size = 0, [], 0
+    for text in texts:
+        block.append(text)
+        size += len(text)
+        if size >= BLOCK:
+            yield start, f"[{','.join(block)}]"
+            start, block, size = start + len(block), [], 0
+    if block:
+        yield start, f"[{','.join(block)}]"
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_finite(one) for one in value]
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -145,8 +110,15 @@ def _packed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
-def _asset(name: str) -> str:
-    return (files("rltf_verl.tools.report") / "page" / name).read_text("utf-8")
+def _texts(suffix: str) -> list[str]:
+    """The page's files of a kind; styles of the whole page come before those of a folder.
+
+    The content policy names the hash of one script, which cannot import another. So the modules
+    share one scope, and no two have the same name at the top level.
+    """
+    paths = sorted(PAGE.rglob(f"*.{suffix}"), key=lambda path: (len(path.parts), path))
+    paths.sort(key=lambda path: path.stem == "main")  # the module that starts the page
+    return [path.read_text("utf-8") for path in paths]
 
 
 def _hash(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The viewer's page as a file: what is in it comes back unchanged, and nothing in it can act."""
+"""The viewer's page as a file: its data comes back unchanged, and no text in it can act."""
 
 import base64
 import gzip
@@ -6,18 +6,17 @@ import hashlib
 import json
 import re
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from rltf_verl.runlog.episodes import read_episodes
-from rltf_verl.tools.report.stats import stats
-from rltf_verl.tools.report.view import build as view
-from rltf_verl.tools.report.view import limits
-from rltf_verl.tools.report.view.build import page
-from rltf_verl.tools.report.view.curves import curves, totals
-from rltf_verl.tools.report.view.index import FLAGS, TRAINED
-from rltf_verl.tools.report.view.row_words import names
+from rltf_verl.runlog.rows import write_rows
+from rltf_verl.tools.report.row_words import names
+from rltf_verl.tools.report.view import build, limits
+from rltf_verl.tools.report.view.build import as_json, page
+from rltf_verl.tools.report.view.episodes import FLAGS, TRAINED, conversation, tokens
+from rltf_verl.tools.report.view.run import runs_at
 from tests.support.commands import rltf
 from tests.support.log_records import (
     EMPTY,
@@ -31,95 +30,113 @@ from tests.support.log_records import (
     with_rows,
     write,
 )
+from tests.support.run_files import step as trained
+from tests.support.run_files import write_metrics
 
+ASSETS = Path(str(files("rltf_verl.tools.report") / "page"))
 FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
 TREE = (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon"))
 
 
-def unpacked(text):
-    """What the page's script reads."""
-    found = re.findall(r'<script type="text/plain" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>', text)
-    plain = {name: gzip.decompress(base64.b64decode(data)) for name, data in found}
-    parts = {name: json.loads(data, parse_constant=pytest.fail) for name, data in plain.items()}
-    return parts.pop("index"), parts
+def written(*folders: Path, title: str = "t") -> str:
+    runs = runs_at(folders)
+    for run in runs:
+        run.refresh()
+    return page(runs, title)
 
 
-def test_everything_but_the_environment_s_fields_is_in_it(tmp_path):
-    found = records(
-        tmp_path, [line("1", "42"), TREE, *((turn(t, stop="horizon", text=t),) for t in HOSTILE)]
-    )
-    index, blocks = unpacked(page(found, "a title"))
+def unpacked(text: str) -> tuple[dict, dict]:
+    """The index and the other parts, as the page's script reads them."""
+    parts = re.findall(r'<script type="text/plain" id="([\w/]+)">([A-Za-z0-9+/=]*)</script>', text)
+    plain = {name: gzip.decompress(base64.b64decode(data)) for name, data in parts}
+    data = {name: json.loads(text, parse_constant=pytest.fail) for name, text in plain.items()}
+    return data.pop("index"), data
+
+
+def run_index(*folders: Path) -> dict:
+    index, _ = unpacked(written(*folders))
+    return index["runs"][0]
+
+
+def charts_of(folder: Path) -> dict[str, dict]:
+    return {chart["label"]: chart for chart in run_index(folder)["charts"]}
+
+
+def test_everything_but_the_fields_of_the_environment_is_in_it(tmp_path):
+    hostile = [(turn(t, stop="horizon", text=t),) for t in HOSTILE]
+    logged = records(tmp_path, [line("1", "42"), TREE, *hostile])
+    index, blocks = unpacked(written(tmp_path, title="a title"))
     shown = [
         {k: v for k, v in record.items() if k != "task"} | {"names": names(record["turns"])}
-        for record in found
+        for record in logged
     ]
-    assert blocks == {"block-0": shown}
+    assert blocks == {"0/block/0": shown}
     assert index["title"] == "a title"
-    assert index["step"] == [1] * len(found)
+    assert index["runs"][0]["step"] == [1] * len(logged)
 
 
-def test_blocks_are_found_by_their_first_episode(tmp_path, monkeypatch):
-    found = records(tmp_path, [line(str(i)) for i in range(7)])
-    monkeypatch.setattr(view, "BLOCK", 1 + len(json.dumps(found[0])))
-    index, blocks = unpacked(page(found, "t"))
-    assert index["starts"] == [0, 2, 4, 6]
-    for start, name in zip(index["starts"], blocks, strict=True):
-        assert blocks[name][0]["index"] == start
-    assert sum(map(len, blocks.values())) == 7
+def test_blocks_start_at_their_first_episode(tmp_path, monkeypatch):
+    logged = records(tmp_path, [line(str(i)) for i in range(7)])
+    monkeypatch.setattr(build, "BLOCK", 1 + len(json.dumps(logged[0])))
+    index, parts = unpacked(written(tmp_path))
+    (run,) = index["runs"]
+    assert run["starts"] == [0, 2, 4, 6]
+    blocks = [parts.pop(f"0/{name}") for name in run["blocks"]]
+    assert [block[0]["index"] for block in blocks] == run["starts"]
+    assert sum(map(len, blocks)) == 7
+    assert parts == {}
 
 
-def test_problems_of_concatenated_datasets_are_told_apart(tmp_path):
+def test_problems_of_concatenated_datasets_differ(tmp_path):
     for step, question in ((1, "6 times 7?"), (2, "43 - 1?"), (3, "6 times 7?")):
         write(tmp_path, [line("1")], step=step, question=question)
-    index, _ = unpacked(page(read_episodes(tmp_path), "t"))
-    first, other, again = index["asked"]
+    run = run_index(tmp_path)
+    first, other, again = run["asked"]
     assert first == again != other
-    assert index["problem"] == [0, 0, 0]
-    assert index["uid"] == ["u1-0", "u2-0", "u3-0"]
+    assert run["problem"] == [0, 0, 0]
 
 
-def test_what_the_list_is_filtered_by(tmp_path):
+def test_the_filters_of_the_list(tmp_path):
+    fallback = (turn("1", FALLBACK), turn("", parent=0, stop="horizon"))
+    withheld = turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="guard")
     episodes = {
         "✗✓": (line("1", "42"), {"fixed"}),
         "✓": (line("42", stop="solved"), {"right at first"}),
         "✓✗": (line("42", "1"), {"right at first", "broken"}),
         "✗✓✗": (line("1", "42", "1"), {"fixed", "broken"}),
-        "✗∅": (
-            (turn("1", FALLBACK), turn("", parent=0, stop="horizon")),
-            {"unsolved", "fall-back"},
-        ),
-        "✗": (
-            (turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="guard"),),
-            {"unsolved", "leaked", "withheld", "errors"},
-        ),
+        "✗∅": (fallback, {"unsolved", "fall-back"}),
+        "✗": ((withheld,), {"unsolved", "leaked", "withheld", "errors"}),
         "✗(✓|✗)": (TREE, {"fixed", "tree"}),
         "?": (line("?", stop="ungraded"), {"not graded"}),
         "✗?": (line("1", "?", stop="ungraded"), {"unsolved", "not graded"}),
     }
-    index, _ = unpacked(page(records(tmp_path, [turns for turns, _ in episodes.values()]), "t"))
-    assert index["verdicts"] == list(episodes)
-    names = [{name for k, name in enumerate(FLAGS) if bits >> k & 1} for bits in index["set"]]
-    assert names == [flags for _, flags in episodes.values()]
+    run = run_index(write(tmp_path, [turns for turns, _ in episodes.values()]))
+    assert run["verdicts"] == list(episodes)
+    flags = [{name for k, name in enumerate(FLAGS) if bits >> k & 1} for bits in run["set"]]
+    assert flags == [expected for _, expected in episodes.values()]
 
 
-def test_what_is_trained_and_its_tokens_are_apart_from_what_was_said(tmp_path):
-    known, means, unknown = records(tmp_path, [line("1", "42"), line("42"), line("1")])
-    tokens = with_rows(
-        known, row("attempt", 0, -0.5, "so", " 1"), row("distill", 1, 0.25, "so", "\n42")
-    )
-    with_rows(means, {"parts": row("attempt", 0, 0.0, "so")["parts"]})
-    index, parts = unpacked(page([known, means, unknown], "t"))
-    assert parts.pop("tokens-0") == tokens
-    assert list(parts) == ["block-0"]
-    first, second, third = parts["block-0"]
-    assert [own["title"] for own in first["rows"]] == [
-        "first prompt → attempt 1",
-        "first prompt → attempt 2",
-    ]
-    assert [own["parts"][0]["what"] for own in first["rows"]] == ["attempt 1", "attempt 2"]
-    assert not any("tokens" in own for own in first["rows"] + second["rows"])
+def test_tokens_are_apart_from_the_conversation(tmp_path):
+    write(tmp_path, [line("1", "42"), line("42"), line("1")])
+    full = [row("attempt", 0, -0.5, "so", " 1"), row("distill", 1, 0.25, "so", "\n42")]
+    means = [{"parts": row("attempt", 0, 0.0, "so")["parts"]}]
+    rows = {"u1-0": full, "u1-1": means}
+    lines = [{"step": 1, "uid": u, "session_id": 0, "rows": r} for u, r in rows.items()]
+    write_rows(tmp_path, 1, lines)
+    index, parts = unpacked(written(tmp_path))
+    assert parts.pop("0/tokens/0") == [each["tokens"] for each in full]
+    first, second, third = parts.pop("0/block/0")
+    assert parts == {}
+    assert first["tokens"] == "tokens/0"
+    assert "tokens" not in second
     assert "rows" not in third
-    trains = [{name for k, name in enumerate(TRAINED) if bits >> k & 1} for bits in index["trains"]]
+    titles = [(each["title"], each["parts"][0]["what"]) for each in first["rows"]]
+    assert titles == [
+        ("first prompt → attempt 1", "attempt 1"),
+        ("first prompt → attempt 2", "attempt 2"),
+    ]
+    bits = index["runs"][0]["trains"]
+    trains = [{name for k, name in enumerate(TRAINED) if each >> k & 1} for each in bits]
     assert trains == [
         {"tokens known", "trains attempt", "trains distill"},
         {"trains attempt"},
@@ -128,172 +145,194 @@ def test_what_is_trained_and_its_tokens_are_apart_from_what_was_said(tmp_path):
     assert set(index["roles"]) == {name.removeprefix("trains ") for name in TRAINED[1:]}
 
 
-def test_the_attempts_own_ids_are_not_in_it(tmp_path):
-    found = records(tmp_path, [line("1")])
-    found[0]["turns"][0] |= {"prompt_ids": [1], "response_ids": [2], "log_probs": [-0.5]}
-    _, blocks = unpacked(page(found, "t"))
-    assert not {"prompt_ids", "response_ids", "log_probs"} & set(blocks["block-0"][0]["turns"][0])
+def test_charts_have_the_numbers_of_stats_and_how_many_are_behind_them(tmp_path):
+    write(tmp_path, [line("1", "42"), line("1")])
+    write(tmp_path, [line("1", "42"), line("42", "1", "42")], step=2)
+    write(tmp_path, [line("1", "42"), line("42", "1")], step=2, validate=True)
+    charts = charts_of(tmp_path)
+    assert charts["First answer right"]["train"] == [[1, 0.0, 2], [2, 0.5, 2]]
+    assert charts["Right after turn 2"]["train"] == [[1, 0.5, 2], [2, 0.5, 2]]
+    # No episode of step 1 has a third turn: its last answer stands.
+    assert charts["Right after turn 3"]["train"] == [[1, 0.5, 2], [2, 1.0, 2]]
+    assert charts["Corrected"]["train"] == [[1, 1.0, 1], [2, 1.0, 3]]
+    assert charts["Broken"]["val"] == [[2, 0.5, 2]]
+    assert charts["Leaks"]["train"] == [[1, 0.0, 1], [2, 0.0, 3]]
+    assert run_index(tmp_path)["splits"] == [
+        {"split": "train", "episodes": 4, "stops": {"horizon": 4}},
+        {"split": "val", "episodes": 2, "stops": {"horizon": 2}},
+    ]
 
 
-def test_curves_are_the_numbers_of_stats(tmp_path):
-    for step in (1, 2):
-        write(
-            tmp_path,
-            [line("1", "42"), line("42", "1", "42") if step == 2 else line("1")],
-            step=step,
-        )
-    found = records(tmp_path, [line("1", "42")], step=2, validate=True)
-    drawn = {curve["label"]: curve for curve in curves(found)}
-    assert drawn["First answer right"]["train"] == [(1, 0.0), (2, 0.5)]
-    assert drawn["Right after turn 2"]["train"] == [(1, 0.5), (2, 0.5)]
-    assert drawn["Right after turn 3"]["train"] == [
-        (1, 0.5),
-        (2, 1.0),
-    ]  # nobody played it at step 1: what stands
-    assert drawn["Fixed"]["train"] == [(1, 1.0), (2, 2 / 3)]
-    assert drawn["Broken"]["val"] == [(2, 0.0)]
-    assert drawn["Leaks"]["train"] == [(1, 0.0), (2, 0.0)]
-    assert [s["sessions"] for s in totals(found)] == [4, 1]
-    assert totals(found)[0]["friction"] == stats(found, "train").friction
+def test_no_line_is_drawn_twice(tmp_path):
+    log = write(tmp_path / "episodes", [line("1", "42"), line("1", "2")])
+    write(log, [line("1", "42"), line("42", "42")], validate=True)
+    rewards = {"rltf/turn_1/reward": 0.0, "rltf/turn_2/reward": 0.6}
+    write_metrics(tmp_path / "metrics.jsonl", [(1, trained(**rewards))])
+    charts = charts_of(tmp_path)
+    assert charts["Fixed"]["train"] == []  # only wrong answers are revised: the same as Corrected
+    assert charts["Fixed"]["val"] == [[1, 0.5, 2]]
+    assert "Reward of first answers" not in charts
+    assert charts["Reward of second answers"]["train"] == [[1, 0.6, None]]
+    assert not {"Friction", "Judge: cost"} & set(charts)  # 1 - Corrected; not logged
 
 
-def test_a_number_that_the_log_lacks_has_no_points(tmp_path):
-    drawn = {
-        curve["label"]: curve for curve in curves(records(tmp_path, [line("42", stop="solved")]))
+def test_charts_are_in_groups_and_the_first_answer_comes_first(tmp_path):
+    log = write(tmp_path / "run" / "checkpoints" / "episodes", [line("1", "42")])
+    metrics = {"actor/loss": -0.5, "perf/throughput": 9.0, "rltf/group/dead_share": 0.5}
+    write_metrics(tmp_path / "run" / "metrics.jsonl", [(1, trained(**metrics))])
+    charts = charts_of(log)
+    assert [*charts][:2] == ["First answer right", "Right after turn 2"]
+    groups = [chart["group"] for chart in charts.values()]
+    assert [*dict.fromkeys(groups)] == ["Answers", "Feedback", "Reward", "Optimisation", "Speed"]
+    assert charts["Loss"]["train"] == [[1, -0.5, None]]
+    assert run_index(log)["warnings"] == []
+
+
+def test_a_validation_of_first_answers_has_no_later_point(tmp_path):
+    for step, answers in ((0, ("1", "42")), (5, ("42",)), (10, ("42", "42"))):
+        cut = None if len(answers) == 2 else 1
+        write(tmp_path, [line(*answers), line(*answers)], step=step, validate=True, horizon=cut)
+    charts = charts_of(tmp_path)
+    assert [value for _, value, _ in charts["First answer right"]["val"]] == [0.0, 1.0, 1.0]
+    assert [value for _, value, _ in charts["Right after turn 2"]["val"]] == [1.0, None, 1.0]
+
+
+def test_a_number_that_json_has_no_form_for_is_a_word():
+    assert json.loads(as_json({"a": [float("nan"), 1.0], "b": (float("-inf"),)})) == {
+        "a": ["nan", 1.0],
+        "b": ["-inf"],
     }
-    assert (
-        drawn["Words of feedback"]["train"]
-        == drawn["Fixed"]["train"]
-        == drawn["Fixed"]["val"]
-        == []
-    )
-
-
-def test_a_number_that_a_browser_cannot_read(tmp_path):
-    found = records(tmp_path, [line("1")])
-    found[0]["turns"][0]["reward"] = float("nan")
-    _, blocks = unpacked(page(found, "t"))  # fails on NaN
-    assert blocks["block-0"][0]["turns"][0]["reward"] == "nan"
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_nowhere_in_the_markup(tmp_path, text):
     hint = type(HINT)(text, text, leak=text, original=text)
     episode = (turn(text, hint), turn(text, parent=0, stop="horizon", prompt=text))
-    found, other = (
-        records(tmp_path, [episode], question=text, env=text),
-        records(tmp_path / "plain", [line("1", "2")]),
+    logs = (
+        write(tmp_path / "hostile", [episode], question=text, env=text),
+        write(tmp_path / "plain", [line("1", "2")]),
     )
-    with_rows(found[0], row("attempt", 0, 1.0, text))
-    with_rows(other[0], row("attempt", 0, 1.0, "a"))
-    written, plain = page(found, text), page(other, "t")
-    assert re.findall(r"<(\w+)", written) == re.findall(r"<(\w+)", plain)
-    assert written.count("</script>") == plain.count("</script>")
+    for log, token in zip(logs, (text, "a"), strict=True):
+        rows = [row("attempt", 0, 1.0, token)]
+        write_rows(log, 1, [{"step": 1, "uid": "u1-0", "session_id": 0, "rows": rows}])
+    hostile, plain = written(logs[0], title=text), written(logs[1])
+    assert re.findall(r"<(\w+)", hostile) == re.findall(r"<(\w+)", plain)
+    assert hostile.count("</script>") == plain.count("</script>")
 
 
 def test_only_our_script_may_run_and_nothing_is_fetched(tmp_path):
-    written = page(records(tmp_path, [line("1")]), "t")
-    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', written)[1]
-    found = {
-        "script-src": re.search(r"<script>(.*?)</script>", written, re.S)[1],
-        "style-src": re.search(r"<style>(.*?)</style>", written, re.S)[1],
-    }
-    told = {
-        what: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for what, text in found.items()
-    }
-    assert policy == "default-src 'none'; " + "; ".join(
-        f"{what} 'sha256-{sha}'" for what, sha in told.items()
-    )
-    assert set(re.findall(r"https?://[^\"\s]+", written)) == {
-        "http://www.w3.org/2000/svg"
-    }  # a name, not an address
-    assert not re.search(r"\s(src|href)=\"(?!#)", written)
+    text = written(write(tmp_path, [line("1")]))
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)[1]
+    hashes = []
+    for what, tag in (("script-src", "script"), ("style-src", "style")):
+        body = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.S)[1]
+        sha = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        hashes.append(f"{what} 'sha256-{sha}'")
+    assert policy == "; ".join(["default-src 'none'", *hashes])
+    # The name of SVG is no address.
+    assert set(re.findall(r"https?://[^\"\s]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"\s(src|href)=\"(?!#)", text)
 
 
-def test_text_reaches_the_page_as_text_only():
-    assets = Path(str(files("rltf_verl.tools.report") / "page")).rglob("*.*")
-    for asset in assets:
-        assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function",
-            asset.read_text("utf-8"),
-        ), asset.name
+def test_the_modules_share_one_scope_without_a_clash():
+    """Of their imports and exports only these forms are taken away."""
+    names: list[str] = []
+    for path in ASSETS.rglob("*.js"):
+        source = path.read_text("utf-8")
+        assert not re.search(r"^(let|var) ", source, re.M), f"{path}: variables are in state.js"
+        names += re.findall(r"^(?:export )?(?:async )?(?:function|const) (\w+)", source, re.M)
+        for words, module in re.findall(r'^import \{([^}]*)\} from "(.*)";$', source, re.M):
+            exported = (path.parent / module).read_text("utf-8")
+            for name in re.findall(r"\w+", words):
+                assert re.search(rf"^export .*(function|const) {name}\b", exported, re.M), name
+        assert not re.search(r"^(import|export)\b", build.IMPORTS.sub("", source), re.M), path
+        markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function"
+        assert not re.search(markup, source), f"{path}: text of a model is shown as text only"
+    assert len(names) == len(set(names)), sorted(names)
 
 
-def test_the_command(tmp_path):
-    write(tmp_path / "log", [line("1", "42"), TREE])
-    out = tmp_path / "page.html"
-    result = rltf("view", tmp_path / "log", "-o", out, "--title", "<my> run")
+def luminance(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_lines_have_contrast_in_both_schemes(scheme):
+    """At least 4.5 for text and 3 for lines (WCAG 2 AA)."""
+    light, dark = (ASSETS / "colours.css").read_text("utf-8").split("@media")
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6});", light if scheme == "light" else dark))
+    ink_on = [f"{side}{k}" for side, n in (("p", 5), ("n", 5), ("s", 6)) for k in range(n)]
+    ink_on += ["paper", "side", "feedback", "added", "gone", "chosen", "warned"]
+    text = [("ink", paper) for paper in ink_on if paper in colours]
+    soft = ("soft", "right", "wrong", "note", "focus", "train", "val")
+    text += [*product(soft, ("paper",)), *product(("soft", "right", "wrong", "note"), ("side",))]
+    text += [("note", "warned"), ("soft", "feedback"), ("wrong", "feedback")]
+    lines = product(("train", "val", "right", "other"), ("paper",))
+    pairs = [(pair, 4.5) for pair in text] + [(pair, 3.0) for pair in lines]
+    for (front, back), least in pairs:
+        pale, deep = sorted((luminance(colours[front]), luminance(colours[back])), reverse=True)
+        assert (pale + 0.05) / (deep + 0.05) >= least, f"{front} on {back}"
+
+
+def test_the_command_writes_several_runs_into_one_page(tmp_path):
+    write(tmp_path / "grpo" / "checkpoints" / "episodes", [line("1", "42"), TREE])
+    write(tmp_path / "sd" / "ck" / "episodes", [line("42")])
+    out, folders = tmp_path / "both.html", (tmp_path / "grpo", tmp_path / "sd" / "ck")
+    assert rltf("view", *folders, "-o", out, "--title", "<my> runs").exit_code == 0
+    assert "<title>&lt;my&gt; runs</title>" in out.read_text("utf-8")
+    result = rltf("view", *folders, "-o", out)
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("2 episodes, ")
-    assert "<title>&lt;my&gt; run</title>" in out.read_text("utf-8")
-    assert unpacked(out.read_text("utf-8"))[0]["verdicts"] == ["✗✓", "✗(✓|✗)"]
+    assert result.stdout.startswith("3 episodes, ")
+    index, parts = unpacked(out.read_text("utf-8"))
+    assert [run["name"] for run in index["runs"]] == ["grpo", "sd"]
+    assert [run["verdicts"] for run in index["runs"]] == [["✗✓", "✗(✓|✗)"], ["✓"]]
+    assert "<title>grpo, sd</title>" in out.read_text("utf-8")
+    assert set(parts) == {"0/block/0", "1/block/0"}
 
 
 @pytest.mark.parametrize(
-    ("log", "out", "told"),
-    [("nowhere", "p.html", "no such folder"), ("log", "no/p.html", "No such file")],
+    ("words", "cause"),
+    [
+        (("nowhere", "-o", "p.html"), "no such folder"),
+        (("log", "-o", "no/p.html"), "No such file"),
+        (("empty", "-o", "p.html"), "no episodes"),
+        (("log", "./log", "-o", "p.html"), "twice"),
+    ],
 )
-def test_what_a_user_can_mend_is_one_line(tmp_path, log, out, told):
+def test_a_mistake_of_the_command_is_one_line(tmp_path, monkeypatch, words, cause):
+    monkeypatch.chdir(tmp_path)
     write(tmp_path / "log", [line("1")])
-    result = rltf("view", tmp_path / log, "-o", tmp_path / out)
+    (tmp_path / "empty").mkdir()
+    result = rltf("view", *words)
     assert result.exit_code == 1
-    assert told in result.stderr
+    assert cause in result.stderr
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "lengths", [(5_000_000,), (1_000_000, 4_000_000), (250_000,) * 20, (40,) * 300, (100_000,) * 3]
-)
-def test_what_the_page_holds_of_an_episode_is_bounded(lengths, tmp_path):
-    """5 MB in one episode is what a browser does not lay out in minutes."""
-    said = [
-        turn("1", parent=k - 1 if k else None, text=f"<{k}{'x' * n}{k}>")
-        for k, n in enumerate(lengths)
-    ]
-    found = records(tmp_path, [said], question="q" * 500)
-    (shown,) = unpacked(page(found, "t"))[1]["block-0"]
-    texts = [one["text"] for one in shown["turns"]]
-    assert sum(map(len, texts)) <= limits.MOST_EPISODE + 300 * len(texts)
-    for k, (length, text) in enumerate(zip(lengths, texts, strict=True)):
-        assert text.startswith(f"<{k}")
-        assert text.endswith(f"{k}>")
-        whole = length + 2 + 2 * len(str(k))
-        assert (
-            len(text) == whole
-            or f"characters are not on this page: rltf inspect LOG --step {shown['step']}" in text
-        )
-    if sum(lengths) < limits.MOST_EPISODE - 10_000:
-        assert "not on this page" not in "".join(texts)
-    assert shown["question"] == "q" * 500
+def test_the_texts_of_an_episode_are_bounded(tmp_path):
+    texts = ["<" + "x" * length + ">" for length in (5_000_000, limits.MOST_TEXT - 2)]
+    (record,) = records(tmp_path, [[turn("1", text=texts[0]), turn("1", parent=0, text=texts[1])]])
+    long, whole = [each["text"] for each in conversation(record, "")["turns"]]
+    assert len(long) < limits.MOST_TEXT + 200
+    assert (long[0], long[-1]) == ("<", ">")
+    assert "4900002 characters are not on this page: rltf inspect LOG --step 1" in long
+    assert whole == texts[1]
 
 
 @pytest.mark.parametrize("lengths", [(5,), (100_000,), (9_000, 15_000, 30), (50_000,) * 4])
-def test_what_the_page_holds_of_the_tokens_is_bounded(lengths, tmp_path):
+def test_the_tokens_of_an_episode_are_bounded(lengths, tmp_path):
     (record,) = records(tmp_path, [line("1")], step=3)
     rows = [row("attempt", 0, 1.0, *(f" {k}" for k in range(n))) for n in lengths]
-    columns = [*with_rows(record, *rows), None]
-    record["rows"].append({"parts": []})
-    shown = unpacked(page([record], "t"))[1]["tokens-0"]
-    assert shown.pop() is columns.pop() is None
-    assert sum(len(own["text"]) for own in shown) <= limits.MOST_EPISODE_TOKENS
-    for own, whole in zip(shown, columns, strict=True):
-        gap = own.pop("left_out", {"at": len(own["text"]), "number": 0})
+    columns = with_rows(record, *rows)
+    record["rows"] += [row("attempt", 0, 1.0, "x" * 2_000_000), {"parts": []}]
+    *shown, large, unknown = tokens(record)
+    assert unknown is None
+    assert len(large["text"][0]) < limits.MOST_TOKEN + 200
+    assert sum(len(each["text"]) for each in shown) <= limits.MOST_EPISODE_TOKENS
+    for each, whole in zip(shown, columns, strict=True):
+        gap = each.pop("left_out", {"at": 0, "number": 0, "note": "--step 3"})
         at, number = gap["at"], gap["number"]
-        assert own == {name: column[:at] + column[at + number :] for name, column in whole.items()}
-        assert len(own["text"]) <= limits.MOST_TOKENS
-        if number:
-            assert gap["note"] == (
-                f"[… {number} tokens are not on this page: rltf inspect LOG --step 3 prints them …]"
-            )
-    if sum(lengths) <= limits.MOST_EPISODE_TOKENS and max(lengths) <= limits.MOST_TOKENS:
-        assert shown == columns
-
-
-def test_a_token_with_a_text_of_megabytes_is_bounded(tmp_path):
-    (record,) = records(tmp_path, [line("1")])
-    with_rows(record, row("attempt", 0, 1.0, "a", "x" * 2_000_000, "b"))
-    (shown,) = unpacked(page([record], "t"))[1]["tokens-0"]
-    assert shown["text"][0] == "a"
-    assert len(shown["text"][1]) < limits.MOST_TEXT + 200
-    assert "characters are not on this page" in shown["text"][1]
+        assert each == {name: column[:at] + column[at + number :] for name, column in whole.items()}
+        assert bool(number) == (len(whole["text"]) > max(map(len, (e["text"] for e in shown))))
+        assert "--step 3" in gap["note"]

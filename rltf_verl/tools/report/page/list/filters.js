@@ -3,7 +3,7 @@
 import { isLive } from "../data.js";
 import { visible } from "../elements.js";
 import { draw, drawFromActive, listBox } from "./list.js";
-import { gramsOf, holds, readTexts } from "./search.js";
+import { readTexts } from "./search.js";
 import { refreshSession } from "../session/session.js";
 import { state } from "../state.js";
 
@@ -104,7 +104,6 @@ function conditionFor(chosen) {
   const from = chosen.from === "" ? -Infinity : Number(chosen.from);
   const to = chosen.to === "" ? Infinity : Number(chosen.to);
   const text = chosen.text.toLowerCase();
-  const grams = gramsOf(text);
   return (id) =>
     (set[id] & happened) === happened &&
     (trains[id] & trainedBits) === trainedBits &&
@@ -112,7 +111,7 @@ function conditionFor(chosen) {
     step[id] <= to &&
     (!chosen.split || split[id] === chosen.split) &&
     (!chosen.env || envs[env[id]] === chosen.env) &&
-    (!text || holds(id, text, grams));
+    (!text || state.texts[id].includes(text));
 }
 
 function showCount(stillReading) {

@@ -1,8 +1,6 @@
-// The search in the texts of sessions. A browser reads a gigabyte of text in seconds, not in
-// milliseconds; so each session has a signature: a set of bits, one for each stretch of 2, 3 and 5
-// characters in its text. A text that lacks a stretch of what is looked for need not be read.
+// The texts of the sessions, to search in.
 
-import { keyOfBlock, readBlock } from "../data.js";
+import { blockName, part } from "../data.js";
 import { state } from "../state.js";
 
 // Fills state.texts, once; forgetTexts() makes it begin again.
@@ -11,26 +9,24 @@ export function readTexts() {
   return state.reading;
 }
 
-// After the index of a live page changed. What is read of blocks that did not is kept; the texts of
-// the first ones can be searched at once.
+// After the index changed. What is read of blocks that are in it still is kept; the texts of the
+// first ones can be searched at once.
 export function forgetTexts() {
   const { index, readBlocks } = state;
   state.texts = [];
-  state.signatures = [];
   state.reading = state.waiting = null;
-  const keys = index.starts.map((_, block) => keyOfBlock(block));
-  const known = new Set(keys);
-  for (const key of readBlocks.keys()) if (!known.has(key)) readBlocks.delete(key);
-  for (let block = 0; block < keys.length && readBlocks.has(keys[block]); block++) take(block);
+  const names = index.blocks.map((_, block) => blockName(block));
+  for (const name of readBlocks.keys()) if (!names.includes(name)) readBlocks.delete(name);
+  for (let block = 0; block < names.length && readBlocks.has(names[block]); block++) take(block);
 }
 
 async function readAll() {
   const { index, readBlocks } = state;
-  for (let block = 0; block < index.starts.length; block++) {
+  for (let block = 0; block < index.blocks.length; block++) {
     if (state.texts.length > index.starts[block]) continue;
-    const key = keyOfBlock(block);
+    const name = blockName(block);
     // Kept at once: on a live page a new index may come before all blocks are read.
-    if (!readBlocks.has(key)) readBlocks.set(key, searchable(await readBlock(block)));
+    if (!readBlocks.has(name)) readBlocks.set(name, (await part(name)).map(searchedText));
     if (index !== state.index) return;
     take(block);
     await new Promise((done) => setTimeout(done)); // the page answers between blocks
@@ -41,17 +37,10 @@ async function readAll() {
 // Appends what is read of the block.
 function take(block) {
   const { starts, step } = state.index;
-  const { texts, signatures } = state.readBlocks.get(keyOfBlock(block));
+  const texts = state.readBlocks.get(blockName(block));
   const number = (starts[block + 1] ?? step.length) - starts[block];
-  for (let i = 0; i < number; i++) {
-    state.texts.push(texts[i] ?? ""); // a step of a live page may have grown meanwhile
-    state.signatures.push(signatures[i] ?? signatureOf(""));
-  }
-}
-
-function searchable(records) {
-  const texts = records.map(searchedText);
-  return { texts, signatures: texts.map(signatureOf) };
+  // A step of a live page may have grown meanwhile.
+  for (let i = 0; i < number; i++) state.texts.push(texts[i] ?? "");
 }
 
 function searchedText(record) {
@@ -64,58 +53,4 @@ function searchedText(record) {
     }
   }
   return parts.filter(Boolean).join("\n").toLowerCase();
-}
-
-// `grams`: gramsOf(wanted).
-export function holds(id, wanted, grams) {
-  const bits = state.signatures[id];
-  const shift = shiftFor(bits);
-  for (const gram of grams) {
-    const at = gram >>> shift;
-    if (!((bits[at >>> 5] >>> (at & 31)) & 1)) return false;
-  }
-  return state.texts[id].includes(wanted);
-}
-
-// A hash of the last 2 and 3 characters (8 bits of each in `narrow`) and of the last 5 (6 bits of
-// each in `wide`).
-const hashOfTwo = (narrow) => Math.imul(narrow << 16, 0x9e3779b1);
-const hashOfThree = (narrow) => Math.imul(narrow << 8, 0x85ebca6b);
-const hashOfFive = (wide) => Math.imul(wide << 2, 0xc2b2ae35);
-
-// As many of a hash's upper bits count as a signature has places.
-function shiftFor(bits) {
-  return 32 - Math.log2(32 * bits.length);
-}
-
-// Three to six places per character, so that most are empty.
-function signatureOf(text) {
-  const bits = new Uint32Array(2 ** Math.ceil(Math.log2((3 * text.length) / 32 + 2)));
-  const shift = shiftFor(bits);
-  const set = (hash) => {
-    bits[(hash >>> shift) >>> 5] |= 1 << ((hash >>> shift) & 31);
-  };
-  for (let i = 0, narrow = 0, wide = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    narrow = (narrow << 8) ^ code;
-    wide = (wide << 6) ^ code;
-    set(hashOfTwo(narrow));
-    set(hashOfThree(narrow));
-    set(hashOfFive(wide));
-  }
-  return bits;
-}
-
-// Hashes of the stretches in `text`, the longest ones first: they are the rarest.
-export function gramsOf(text) {
-  const grams = new Set();
-  for (let i = 0, narrow = 0, wide = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    narrow = (narrow << 8) ^ code;
-    wide = (wide << 6) ^ code;
-    if (i >= 1) grams.add(hashOfTwo(narrow));
-    if (i >= 2) grams.add(hashOfThree(narrow));
-    if (i >= 4) grams.add(hashOfFive(wide));
-  }
-  return [...grams].reverse();
 }

@@ -1,25 +1,26 @@
 // One chart over the steps, drawn from numbers that were computed in Python.
 //
 // A chart has `label`, `help`, `share` (whether its numbers are shares) and `lines`, each with
-// `name`, `look` (classes of overview.css) and `points` [[step, value or null], …].
+// `name`, `look` (classes of overview.css) and `points` [[step, value or null, number or null], …];
+// the last is how many episodes (or revisions, or texts) a value is the mean of.
 
 import { el, svg } from "../elements.js";
 import { formatted } from "../numbers.js";
 
-const WIDTH = 340;
+const WIDTHS = { lead: 520, usual: 340 };
 const HEIGHT = 150;
 const LEFT = 48; // room for "−0.005" and "2.5e−4"
-const RIGHT = WIDTH - 8;
 const TOP = 8;
 const BOTTOM = HEIGHT - 20;
-const MOST_DOTS = 40; // of a line; one with more points has none
+const MOST_DOTS = 100; // of a line; one with more points has none
 
-// `marks`: [{name, from, to}], steps where a warning begins and is over (or null); `onStep` is called
-// with the step that is clicked.
-export function chartFigure(chart, marks, onStep) {
-  const scales = scalesOf(chart);
+// `isLead`: it is a wide one; `marks`: [{name, from, to}], steps where a warning begins and is over
+// (or null); `onStep` is called with the step that is clicked.
+export function chartFigure(chart, isLead, marks, onStep) {
+  const width = isLead && innerWidth > 800 ? WIDTHS.lead : WIDTHS.usual;
+  const scales = scalesOf(chart, width);
   const picture = svg("svg", {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    viewBox: `0 0 ${width} ${HEIGHT}`,
     role: "img",
     "aria-label": inWords(chart),
   });
@@ -29,13 +30,13 @@ export function chartFigure(chart, marks, onStep) {
   const output = el("output", many ? { class: "many" } : {}, lastValues(chart));
   readOut(picture, chart, scales, output, onStep);
   const caption = el("figcaption", {}, chart.label, output);
-  return el("figure", {}, caption, picture, el("p", {}, chart.help));
+  return el("figure", isLead ? { class: "lead" } : {}, caption, picture, el("p", {}, chart.help));
 }
 
 // A line of this look, for the legend.
 export function sampleOf(look) {
   const line = svg("line", { class: look, x1: 0, x2: 34, y1: 6, y2: 6 });
-  return svg("svg", { "aria-hidden": true, viewBox: "0 0 34 12" }, line, dot(look, 17, 6));
+  return svg("svg", { "aria-hidden": true, viewBox: "0 0 34 12" }, line, dot(look, 17, 6, 100));
 }
 
 export function sampleOfWarning() {
@@ -49,7 +50,8 @@ function stepsOf(chart) {
 }
 
 // First and last step, the ends of the axis of values, and where a step and a value are drawn.
-function scalesOf(chart) {
+function scalesOf(chart, width) {
+  const right = width - 8;
   const steps = stepsOf(chart);
   const first = steps.reduce((a, b) => Math.min(a, b));
   const last = steps.reduce((a, b) => Math.max(a, b));
@@ -59,10 +61,10 @@ function scalesOf(chart) {
   const low = least < 0 ? -ceiling(-least) : 0;
   const top = chart.share ? 1 : most > 0 || low === 0 ? ceiling(most) : 0;
   const x = (step) =>
-    LEFT + (RIGHT - LEFT) * (last > first ? (step - first) / (last - first) : 0.5);
+    LEFT + (right - LEFT) * (last > first ? (step - first) / (last - first) : 0.5);
   const y = (value) => BOTTOM - ((BOTTOM - TOP) * (value - low)) / (top - low);
-  const stepAt = (px) => first + ((last - first) * (px - LEFT)) / (RIGHT - LEFT);
-  return { first, last, low, top, x, y, stepAt };
+  const stepAt = (px) => first + ((last - first) * (px - LEFT)) / (right - LEFT);
+  return { first, last, low, top, width, right, x, y, stepAt };
 }
 
 function ceiling(value) {
@@ -70,12 +72,12 @@ function ceiling(value) {
   return [1, 2, 5, 10].map((m) => m * power).find((m) => m >= value) || 1;
 }
 
-function axes(chart, { first, last, low, top, x, y }) {
+function axes(chart, { first, last, low, right, top, x, y }) {
   const stepLabel = (step, anchor, text) =>
     svg("text", { x: x(step), y: HEIGHT - 5, "text-anchor": anchor }, text);
   const ticks = low < 0 ? [...new Set([low, 0, top])] : [low, top / 2, top];
   const lines = ticks.flatMap((value) => [
-    svg("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: y(value), y2: y(value) }),
+    svg("line", { class: "grid", x1: LEFT, x2: right, y1: y(value), y2: y(value) }),
     svg(
       "text",
       { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" },
@@ -94,8 +96,15 @@ function short(value) {
   return text.replace("-", "−");
 }
 
-function dot(look, x, y) {
-  return svg("circle", { class: `dot ${look}`, cx: x, cy: y, r: 2.6 });
+// From 0 (one episode) to 1 (500 or more); a number that is not known is as 20.
+function weightOf(number) {
+  return Math.min(1, Math.log(Math.max(1, number ?? 20)) / Math.log(500));
+}
+
+function dot(look, x, y, number) {
+  const weight = weightOf(number);
+  const opacity = 0.4 + 0.6 * weight;
+  return svg("circle", { class: `dot ${look}`, cx: x, cy: y, r: 1.2 + 2.6 * weight, opacity });
 }
 
 // The steps of a warning, as far as the chart has them.
@@ -111,7 +120,7 @@ function stretchOf({ name, from, to }, { first, last, x }) {
   ];
 }
 
-// A line with a gap where a step has no value.
+// A line with a gap where a step has no value; pale where few episodes are behind its points.
 function lineOf({ points, look }, { x, y }) {
   let path = "";
   let pen = "M";
@@ -120,23 +129,35 @@ function lineOf({ points, look }, { x, y }) {
     pen = value === null ? "M" : "L";
   }
   const valued = points.filter(([, value]) => value !== null);
+  const weights = valued.map(([, , number]) => weightOf(number)).sort((a, b) => a - b);
+  const opacity = 0.4 + 0.6 * weights[Math.floor(weights.length / 2)];
   const dots = valued.length <= MOST_DOTS ? valued : [];
   return [
-    svg("path", { class: look, d: path }),
-    ...dots.map(([step, value]) => dot(look, x(step), y(value))),
+    svg("path", { class: look, d: path, opacity }),
+    ...dots.map(([step, value, number]) => dot(look, x(step), y(value), number)),
   ];
 }
 
-function lastValues(chart) {
-  const lastOf = (points) => formatted(points[points.length - 1][1], chart.share);
-  return chart.lines.map(({ name, points }) => `${name} ${lastOf(points)}`).join(" · ");
+export function lastOf(items) {
+  return items[items.length - 1];
+}
+
+// Of each line its last value, with the step where that is not the line's last one.
+function lastValues({ lines, share }) {
+  const words = ({ name, points }) => {
+    const [step, value] = lastOf(points.filter(([, value]) => value !== null));
+    const place = step === lastOf(points)[0] ? "" : ` (step ${step})`;
+    return `${name} ${formatted(value, share)}${place}`;
+  };
+  return lines.map(words).join(" · ");
 }
 
 function inWords(chart) {
   const value = (number) => formatted(number, chart.share);
   const sentences = chart.lines.map(({ name, points }) => {
-    const [from, start] = points[0];
-    const [to, end] = points[points.length - 1];
+    const valued = points.filter(([, value]) => value !== null);
+    const [from, start] = valued[0];
+    const [to, end] = lastOf(valued);
     return `${name}: ${value(start)} at step ${from}, ${value(end)} at step ${to}`;
   });
   return `${chart.label}. ${sentences.join("; ")}`;
@@ -144,19 +165,20 @@ function inWords(chart) {
 
 // Under the pointer: the nearest step's numbers; a click lists its sessions. The table of all curves
 // has the same for the keyboard.
-function readOut(picture, chart, { x, stepAt }, output, onStep) {
+function readOut(picture, chart, { width, x, stepAt }, output, onStep) {
   const marker = svg("line", { class: "at", y1: TOP, y2: BOTTOM, visibility: "hidden" });
   const steps = stepsOf(chart);
-  const values = chart.lines.map(({ points }) => new Map(points));
+  const words = ({ name }, [, value, number]) =>
+    `${name} ${formatted(value, chart.share)}${number === null ? "" : ` of ${number}`}`;
   const valuesAt = (step) =>
-    chart.lines.flatMap(({ name }, i) =>
-      values[i].has(step) ? [`${name} ${formatted(values[i].get(step), chart.share)}`] : [],
+    chart.lines.flatMap((line) =>
+      line.points.filter((point) => point[0] === step).map((point) => words(line, point)),
     );
   let nearest = null;
   picture.append(marker);
   picture.addEventListener("pointermove", (event) => {
     const box = picture.getBoundingClientRect();
-    const pointed = stepAt(((event.clientX - box.left) * WIDTH) / box.width);
+    const pointed = stepAt(((event.clientX - box.left) * width) / box.width);
     const distance = (step) => Math.abs(step - pointed);
     nearest = steps.reduce((best, step) => (distance(step) < distance(best) ? step : best));
     marker.setAttribute("x1", x(nearest));

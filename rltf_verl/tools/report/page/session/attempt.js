@@ -1,8 +1,8 @@
-// A turn of a conversation: the attempt with its verdict and what changed, the feedback on it, and
-// what its teacher reads.
+// A turn of a conversation: the attempt with its verdict, next to the attempt that it revises, the
+// feedback on it, and what its teacher reads.
 
 import { difference } from "./diff.js";
-import { el, textBox, visible } from "../elements.js";
+import { el, folded, textBox, visible } from "../elements.js";
 import { counted, decimal } from "../numbers.js";
 import { trainedBy } from "../tokens/training_rows.js";
 
@@ -26,13 +26,13 @@ function teacherBox(teacher, name) {
 function attemptBox(record, k) {
   const turn = record.turns[k];
   const head = attemptHead(turn, record.names[k]);
-  const body = el("div", {}, textBox(turn.text));
-  const box = el("div", { class: "turn" }, head, body);
+  const body =
+    turn.parent === null ? [head, textBox(turn.text)] : [pair(record, turn.parent, k, head)];
+  const box = el("div", { class: "turn" }, ...body);
   if (turn.prompt) {
     const summary = el("summary", {}, "the message that it answers");
     box.prepend(el("details", { class: "prompt" }, summary, textBox(turn.prompt)));
   }
-  if (turn.parent !== null) compare(head, body, record.turns[turn.parent].text, turn.text);
   box.append(...attemptLines(turn, trainedBy(record, k)));
   return box;
 }
@@ -42,7 +42,7 @@ function attemptHead(turn, name) {
   const end = turn.ended ? "" : " · cut off at the token limit";
   return el(
     "div",
-    {},
+    { class: "head" },
     el("h3", {}, name[0].toUpperCase() + name.slice(1)),
     el("strong", { class: colour }, `${mark} ${meaning}`),
     el(
@@ -71,22 +71,21 @@ function verdictOf(turn) {
   return { mark: "∅", meaning: "wrong, no answer found", colour: "wrong" };
 }
 
-// Shows what changed against the attempt before; the button shows the attempt as it is.
-function compare(head, body, before, after) {
-  const toggle = el("button", { type: "button", "aria-pressed": false }, "changes");
-  const edits = difference(before, after).map(([kind, text]) =>
-    kind ? el(kind > 0 ? "ins" : "del", {}, visible(text)) : visible(text),
-  );
-  const edited = textBox(after, ...edits);
-  const plain = body.firstChild;
-  toggle.addEventListener("click", () => {
-    const on = toggle.getAttribute("aria-pressed") !== "true";
-    toggle.setAttribute("aria-pressed", on);
-    toggle.textContent = on ? "changes: marked" : "changes";
-    body.replaceChildren(on ? edited : plain);
-  });
-  head.append(toggle);
-  toggle.click();
+// Attempt `before` next to its revision `after`: on the left the words that are gone are marked, on
+// the right, under `head`, the added ones.
+function pair(record, before, after, head) {
+  const edits = difference(record.turns[before].text, record.turns[after].text);
+  const marked = (other, tag) =>
+    edits
+      .filter(([kind]) => kind !== other)
+      .flatMap(([kind, text]) => (kind ? [el(tag, {}, ...folded(text))] : folded(text)));
+  const { mark, meaning, colour } = verdictOf(record.turns[before]);
+  const verdict = el("strong", { class: colour }, `${mark} ${meaning}`);
+  const name = el("span", { class: "soft" }, `before: ${record.names[before]}`);
+  const left = el("div", {}, el("div", { class: "head" }, name, verdict));
+  left.append(textBox("", ...marked(1, "del")));
+  const right = el("div", {}, head, textBox("", ...marked(-1, "ins")));
+  return el("div", { class: "pair" }, left, right);
 }
 
 function feedbackBox(feedback, label) {

@@ -2,13 +2,14 @@
 
 import { el } from "../elements.js";
 import { legendOfMarks, marksOf, problemOf } from "../list/list.js";
+import { addressOf } from "../places.js";
 import { state } from "../state.js";
 
 const MOST_STEPS = 200;
 
 // The sessions of the problem of session `id`, step by step, each a link.
 export function problemOverSteps(id) {
-  const steps = stepsOf(id);
+  const steps = stepsOfProblem(id);
   const shown = [...steps].slice(-MOST_STEPS);
   const items = shown.map(([step, ids]) =>
     el("li", {}, el("span", { class: "soft" }, `step ${step}`), ...ids.map((one) => link(one, id))),
@@ -28,7 +29,7 @@ function countOf(steps) {
   return steps.size === 1 ? "played in one step" : `played in ${steps.size} steps`;
 }
 
-function stepsOf(id) {
+function stepsOfProblem(id) {
   const { asked, problem, split, step } = state.index;
   const steps = new Map();
   for (let one = 0; one < step.length; one++) {
@@ -45,7 +46,7 @@ function link(one, id) {
   return el(
     "a",
     {
-      href: `#session-${one}`,
+      href: addressOf(one),
       "aria-current": one === id ? "true" : null,
       "aria-label": `step ${step[one]}, episode ${session[one]}: ${verdicts[one]}`,
     },

@@ -3,7 +3,7 @@
 import { turnBoxes } from "./attempt.js";
 import { sessionOf } from "../data.js";
 import { el, textBox, visible } from "../elements.js";
-import { stepSession } from "../places.js";
+import { addressOf, stepSession } from "../places.js";
 import { problemOverSteps } from "./problem.js";
 import { state } from "../state.js";
 import { trainingRows } from "../tokens/training_rows.js";
@@ -26,7 +26,7 @@ function drawSession(record, id) {
     { id: "episode-title", tabindex: -1 },
     `${place} · episode ${record.session_id}`,
   );
-  state.shownId = id;
+  state.shown = addressOf(id);
   document
     .getElementById("episode")
     .replaceChildren(
@@ -35,7 +35,7 @@ function drawSession(record, id) {
       factsOf(record),
       problemOverSteps(id),
       turnList(record, [0], 0),
-      trainingRows(record, id),
+      trainingRows(record),
     );
   document.querySelector("main").scrollTop = 0;
   title.focus({ preventScroll: true });
@@ -43,9 +43,9 @@ function drawSession(record, id) {
 
 // After the index of a live page changed: what other sessions are there.
 export function refreshSession() {
-  const { current, shownId } = state;
+  const { current, shown } = state;
   const strip = document.getElementById("problem");
-  if (current === null || current !== shownId || !strip) return;
+  if (current === null || addressOf(current) !== shown || !strip) return;
   const focused = document.activeElement;
   document.querySelector("#episode .bar").replaceWith(stepBar(current));
   if (strip.contains(focused)) return;

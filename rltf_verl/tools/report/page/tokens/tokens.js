@@ -91,7 +91,7 @@ function mark(sign) {
 
 function inNumbers(row, k) {
   const isContext = row.role[k] < 0;
-  const role = Object.keys(state.index.roles)[row.role[k]] || "an objective of your own";
+  const role = Object.keys(state.index.roles)[row.role[k]] || "custom objective";
   const numbers = [
     `advantage ${signed(row.advantage[k])}`,
     `log\u2011prob ${decimal(row.log_prob[k])}`,

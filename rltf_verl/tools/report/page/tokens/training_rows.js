@@ -1,6 +1,6 @@
 // Under a conversation: what the session trains, row by row.
 
-import { tokensOf } from "../data.js";
+import { part } from "../data.js";
 import { el, visible } from "../elements.js";
 import { counted, decimal, percent, signed } from "../numbers.js";
 import { state } from "../state.js";
@@ -8,11 +8,10 @@ import { showTokens } from "./tokens.js";
 
 const OF_FEEDBACK = ["critique", "feedback"]; // roles whose tokens are not an attempt's own
 
-export function trainingRows(record, id) {
+export function trainingRows(record) {
   if (!record.rows) return "";
   const boxes = record.rows.map(rowBox);
-  const tokensKnown = (state.index.trains[id] & 1) === 1;
-  const note = noteOn(boxes, tokensKnown);
+  const note = noteOn(boxes, record.tokens);
   const section = el(
     "section",
     { class: "trains", "aria-labelledby": "trains-title" },
@@ -20,11 +19,9 @@ export function trainingRows(record, id) {
     note && el("p", { class: "soft" }, note),
     ...boxes,
   );
-  if (tokensKnown) {
-    tokensOf(record, id).then(
-      (rows) => {
-        if (id === state.shownId) showTokens(section, boxes, rows);
-      },
+  if (record.tokens) {
+    part(`${state.run}/${record.tokens}`).then(
+      (rows) => showTokens(section, boxes, rows),
       (error) => section.append(el("p", {}, `No tokens: ${error.message}.`)),
     );
   }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltf_verl.tools.report.view.row_words import ROLES, TRAINS, names, title, told
+from rltf_verl.tools.report.row_words import ROLES, TRAINS, names, rows_in_words, title
 from rltf_verl.types import Role
 
 LINE = [{"parent": None}, {"parent": 0}, {"parent": 1}]
@@ -50,7 +50,7 @@ def test_names_tell_the_turns_of_a_tree_apart():
 
 def test_rows_are_told_without_their_tokens():
     rows = [{"parts": [part("attempt", 0)], "tokens": {"text": ["a"]}}]
-    found = told(rows, LINE)
+    found = rows_in_words(rows, LINE)
     assert found == [
         {"title": "first prompt → attempt 1", "parts": [part("attempt", 0) | {"what": "attempt 1"}]}
     ]

@@ -21,7 +21,9 @@ TRAINS = {
 ROLES = tuple(role.name.lower() for role in Role)
 
 
-def told(rows: Sequence[Mapping[str, Any]], turns: Sequence[Record]) -> list[dict[str, Any]]:
+def rows_in_words(
+    rows: Sequence[Mapping[str, Any]], turns: Sequence[Record]
+) -> list[dict[str, Any]]:
     """The rows without their tokens: `title` (prompt → answers) and `parts`, each with `what` it is
     the text of.
     """
@@ -55,7 +57,7 @@ def names(turns: Sequence[Record]) -> list[str]:
     """
     depth: list[int] = []
     path: list[str] = []
-    found = []
+    turn_names = []
     for k, turn in enumerate(turns):
         parent = turn["parent"]
         depth.append(1 if parent is None else depth[parent] + 1)
@@ -63,8 +65,8 @@ def names(turns: Sequence[Record]) -> list[str]:
         trunk, number = "" if parent is None else path[parent], siblings.index(k) + 1
         branch = f", branch {number} of {len(siblings)}" if len(siblings) > 1 else ""
         path.append(f"{trunk}.{number}".strip(".") if branch else trunk)
-        found.append(f"attempt {depth[k]}{branch}" + (f" on branch {trunk}" if trunk else ""))
-    return found
+        turn_names.append(f"attempt {depth[k]}{branch}" + (f" on branch {trunk}" if trunk else ""))
+    return turn_names
 
 
 def _what(part: Mapping[str, Any], turns: Sequence[Record]) -> str:

@@ -10,8 +10,15 @@ from pathlib import Path
 
 from rltf_verl.runlog.files import folders_of, log_files
 from rltf_verl.runlog.metrics_file import processes_of, stem_of
-from rltf_verl.tools.report.compare.arguments import Place
-from rltf_verl.tools.report.compare.history import from_scratch
+from rltf_verl.tools.report.history import from_scratch
+
+Place = tuple[Path, ...]
+"""Where one run lies: a folder or a file, or several parts of it, the earliest process first."""
+
+_NO_NAMES = {
+    *("", "run", "checkpoints", "checkpoint", "ckpts", "ckpt", "ck", "episodes", "metrics"),
+    *("outputs", "history", "log", "logs"),
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,14 @@ def run_files(place: Place) -> RunFiles:
     if len(logs) > 1:
         raise ValueError(f"{logs[0]} and {logs[1]}: two episode logs; a run has one")
     return RunFiles(tuple(path for one in found for path in one.metrics), logs[0] if logs else None)
+
+
+def run_name(path: Path) -> str:
+    """The folder or file of a run that distinguishes it: `a/sd/checkpoints/episodes` -> `sd`."""
+    path = path.resolve()
+    name = stem_of(path) if path.is_file() else path.name
+    names = [name, *(parent.name for parent in path.parents)]
+    return next((name for name in names if name.lower() not in _NO_NAMES), str(path))
 
 
 def metrics_near(log: Path) -> tuple[Path, ...]:

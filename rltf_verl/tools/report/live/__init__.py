@@ -1,1 +1,0 @@
-"""The viewer's page of runs that still train, from a server on this machine."""

@@ -1,0 +1,105 @@
+"""One episode on the page: its row of the list, its conversation, the tokens of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from rltf_verl.runlog import turns as episode
+from rltf_verl.runlog.rows import roles
+from rltf_verl.runlog.turns import Record
+from rltf_verl.tools.report.evaluation.table import problem_key
+from rltf_verl.tools.report.row_words import ROLES, names, rows_in_words
+from rltf_verl.tools.report.view.limits import bounded, bounded_tokens
+
+SNIPPET = 100
+FLAGS: dict[str, Callable[[Sequence[Record]], bool]] = {
+    "right at first": lambda turns: bool(turns) and episode.right(turns[0]),
+    "fixed": episode.fixed,
+    "broken": episode.broken,
+    "unsolved": episode.unsolved,
+    "leaked": episode.leaked,
+    "withheld": episode.withheld,
+    "fall-back": episode.fell_back,
+    "errors": episode.failed,
+    "not graded": episode.not_graded,
+    "tree": lambda turns: len(episode.lines(turns)) > 1,
+}
+"""Filters of the list; bit k of an episode's flags is the k-th."""
+TRAINED = ("tokens known", *(f"trains {role}" for role in ROLES))
+"""Filters where the log has what an episode trained; bits as those of FLAGS."""
+UNSHOWN = ("task", "rows", "prompt_ids", "response_ids", "log_probs")
+"""Fields of an episode or a turn that the page does not show as they are."""
+
+
+class Line(NamedTuple):
+    """An episode in the list."""
+
+    step: int
+    split: str
+    env: str
+    problem: int
+    """Its index, which concatenated datasets share."""
+    asked: int
+    """A hash that tells those apart."""
+    uid: str
+    session: int
+    verdicts: str
+    set: int
+    trains: int
+    words: int
+    turns: int
+    snippet: str
+
+
+def line_of(record: Record) -> Line:
+    """The row of the list for an episode."""
+    turns = record["turns"]
+    trained = roles(record)
+    feedback = [turn["feedback"]["text"] for turn in turns if turn["feedback"]]
+    return Line(
+        record["step"],
+        record["split"],
+        record["env"],
+        record["index"],
+        crc32(repr(problem_key(record)).encode()),
+        record["uid"],
+        record["session_id"],
+        episode.verdicts(turns),
+        _bits(is_so(turns) for is_so in FLAGS.values()),
+        _bits([has_tokens(record), *(role in trained for role in ROLES)]),
+        sum(len(text.split()) for text in feedback),
+        len(turns),
+        " ".join(record["question"].split())[:SNIPPET],
+    )
+
+
+def conversation(record: Record, tokens_name: str) -> dict[str, Any]:
+    """An episode without its tokens, which are the part `tokens_name` of the page."""
+    turns = record["turns"]
+    shown = _without(record, UNSHOWN)
+    shown["turns"] = [_without(turn, UNSHOWN) for turn in turns]
+    shown["names"] = names(turns)
+    if "rows" in record:
+        shown["rows"] = rows_in_words(record["rows"], turns)
+    shown |= {"tokens": tokens_name} if has_tokens(record) else {}
+    return {name: bounded(value, record["step"]) for name, value in shown.items()}
+
+
+def tokens(record: Record) -> list[Any]:
+    """Per row the columns of its tokens, None where the log has none."""
+    return bounded_tokens([row.get("tokens") for row in record["rows"]], record["step"])
+
+
+def has_tokens(record: Record) -> bool:
+    """Whether the log has what each token of the episode trained."""
+    return any("tokens" in row for row in record.get("rows", ()))
+
+
+def _without(fields: Record, names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def _bits(values: Iterable[bool]) -> int:
+    return sum(1 << k for k, is_so in enumerate(values) if is_so)
