@@ -60,7 +60,7 @@ THIRD_PARTY = {
     "tools.report": {"rich", "numpy", "matplotlib", "pyarrow"},
     "tools.export": {"torch", "peft", "transformers"},
     "tools.plan": {"omegaconf"},
-    "tools.evaluate": {"omegaconf", "yaml"},
+    "tools.evaluate": {"omegaconf", "yaml", "rich"},
     "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},
     "tools.cli": {"typer", "rich"},

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rltf_verl.data.schema import read_provenance
+from rltf_verl.data.provenance import read_provenance
 from rltf_verl.envs import env_names, make_env
 from rltf_verl.envs.base import Env, TakesRows
 

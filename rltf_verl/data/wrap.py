@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rltf_verl.data.build import versions, write_table
+from rltf_verl.data.provenance import versions, write_table
 from rltf_verl.data.schema import (
     AGENT_NAME,
     MEDIA,

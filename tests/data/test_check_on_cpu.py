@@ -16,8 +16,9 @@ from transformers import PreTrainedTokenizerFast
 from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files, shared_questions
+from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.questions import read_questions
-from rltf_verl.data.schema import check_parquet, read_provenance
+from rltf_verl.data.schema import check_parquet
 from rltf_verl.prompts import render
 from tests.support.commands import rltf
 

@@ -18,7 +18,8 @@ from rltf_verl.adapters.startup.files import check_dataset
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files
-from rltf_verl.data.schema import environments_of, read_provenance
+from rltf_verl.data.provenance import read_provenance
+from rltf_verl.data.schema import environments_of
 from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs import make_env
 from rltf_verl.envs.code.sources import load_rows

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from rltf_verl.data.made_for import MadeFor, forgotten_options, made_for
-from rltf_verl.tools.cli.common import questions_of
+from rltf_verl.tools.evaluate.settings import questions_of
 from tests.support.commands import rltf
 
 MINE = """

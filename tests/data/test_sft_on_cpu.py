@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from omegaconf import OmegaConf
+from rltf_verl.data.dialogues import SCHEMA
 from transformers import AutoTokenizer
 from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
-
-from rltf_verl.data.dialogues import SCHEMA
-from rltf_verl.data.exports import write_table
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 
@@ -21,7 +19,7 @@ def test_verl_trains_on_the_students_words_only(tmp_path: Path) -> None:
         for role, text in zip(roles, ("01", "11", "10", "12"), strict=True)
     ]
     row = {"messages": said, "env": "e", "index": 0, "num_turns": 2, "solved": True}
-    write_table([row], SCHEMA, tmp_path / "d.parquet", {})
+    export([row], SCHEMA, tmp_path / "d.parquet", {})
     tokenizer = AutoTokenizer.from_pretrained(POLICY)
     config = OmegaConf.create({"max_length": 64, "truncation": "error", "pad_mode": "no_padding"})
     item = MultiTurnSFTDataset([str(tmp_path / "d.parquet")], tokenizer, config)[0]

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.data.schema import check_parquet, problem_from_row, read_provenance
+from rltf_verl.data.provenance import read_provenance
+from rltf_verl.data.schema import check_parquet, problem_from_row
 from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs import make_env
 

@@ -162,13 +162,13 @@ def inspect(
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Episodes to print.")] = 3,
 ) -> None:
-    """Print what was said in the episodes of a run."""
+    """Print the episodes of a run: attempts, grades, feedback."""
     from rltf_verl.tools.report.terminal.console import show_episode
 
-    found = episodes_of(folder, step)
-    for record in found[:limit]:
+    episodes = episodes_of(folder, step)
+    for record in episodes[:limit]:
         show_episode(record)
-    typer.echo(f"{min(limit, len(found))} of {len(found)} episodes")
+    typer.echo(f"{min(limit, len(episodes))} of {len(episodes)} episodes")
 
 
 def _fail(message: str, code: int) -> NoReturn:

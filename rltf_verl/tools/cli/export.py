@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -10,34 +10,37 @@ import typer
 
 
 def export(
-    checkpoint: Annotated[
-        Path, typer.Argument(help="A run's folder (its latest checkpoint) or a global_step_N.")
+    checkpoint_or_run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT", help="A run's folder (its latest checkpoint) or a global_step_N."
+        ),
     ],
     out: Annotated[Path, typer.Argument(help="Folder for the model; it must not exist.")],
+    trust_pickle: Annotated[
+        bool,
+        typer.Option("--trust-pickle", help="Load shards that hold more than tensors: runs code."),
+    ] = False,
 ) -> None:
     """Write a checkpoint as a Hugging Face folder: bfloat16 weights (LoRA merged), tokenizer and
     model card.
 
     E.g. rltf export checkpoints/rltf/rltf_sd models/my_model
     """
-    from rltf_verl.redaction import secrets_here
     from rltf_verl.tools.export.card import card
     from rltf_verl.tools.export.checkpoint import find_checkpoint, save_weights
 
     if out.exists():
-        raise ValueError(f"{out}: is there already; name another folder or delete it")
-    found = find_checkpoint(checkpoint)
-    typer.echo(f"{found.folder} -> {out}")
-    unfinished = out.with_name(f"{out.name}.unfinished")  # whoever sees `out` sees all of it
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        save_weights(found, unfinished)
-        text = card(str(out), found.step, found.settings(), found.folder.parent)
-        # whoever publishes the folder publishes the settings
-        (unfinished / "README.md").write_text(secrets_here().clean(text), "utf-8")
-        unfinished.rename(out)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        raise ValueError(f"{out}: exists; name another folder or delete it")
+    checkpoint = find_checkpoint(checkpoint_or_run)
+    typer.echo(f"{checkpoint.folder} -> {out}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # `out` appears whole or not at all
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
+        folder = Path(unfinished) / "model"
+        save_weights(checkpoint, folder, trust_pickle=trust_pickle)
+        text = card(str(out), checkpoint.step, checkpoint.settings(), checkpoint.folder.parent)
+        (folder / "README.md").write_text(text, "utf-8")
+        folder.rename(out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    typer.echo(f"{size / 2**20:.0f} MiB, step {found.step}; how to use it: {out}/README.md")
+    typer.echo(f"{size / 2**20:.0f} MiB, step {checkpoint.step}; how to use it: {out}/README.md")

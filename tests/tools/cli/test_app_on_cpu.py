@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from rltf_verl.data.schema import read_provenance
+from rltf_verl.data.provenance import read_provenance
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.app import app
 from rltf_verl.tools.cli.common import parse_options

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
-from rltf_verl.tools.report.audit import Audit, audit, audit_table, says_nothing
+from rltf_verl.tools.report.audit import Audit, audit, says_nothing
+from rltf_verl.tools.report.terminal.tables import audit_table
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 from tests.support.commands import rltf
 from tests.support.log_records import line as made_line

@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from rltf_verl.runlog.rows import read_rows, write_rows
-from rltf_verl.tools.report.terminal.console import show_episode
-from rltf_verl.tools.report.terminal.rows import KEY, coloured
+from rltf_verl.tools.report.terminal.console import KEY, coloured, show_episode
 from rltf_verl.types import TeacherPrompt
 from tests.support.log_records import line, records, row, turn, with_rows
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rltf_verl.tools.report.probe.advice import RULES, advise
+from rltf_verl.tools.report.probe.finding import Advice, Probe, Setting, Undecided, bounds, side
+from rltf_verl.tools.report.probe.groups import chance_all_equal
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
-from rltf_verl.tools.report.probe.advice import RULES, advise
-from rltf_verl.tools.report.probe.finding import Advice, Probe, Setting, Undecided, bounds, side
-from rltf_verl.tools.report.probe.groups import chance_all_equal
 from rltf_verl.tools.report.probe.judge import JudgeLoad, Terms, judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, Scored, gap_of
 from rltf_verl.tools.report.probe.measures import (

@@ -9,8 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.tools.report.compare.curve import MeanPoint
-from rltf_verl.tools.report.compare.numbers import ArmCurve, Panel
+from rltf_verl.tools.report.compare.numbers import ArmCurve, MeanPoint, Panel
 
 COLORS = (
     "#0072B2",

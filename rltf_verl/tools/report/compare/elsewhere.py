@@ -7,16 +7,10 @@ The files are results of lm-evaluation-harness (`results_….json`) and logs of 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-HEADER = ("task", "metric", "model", "score", "change")
-MEANING = (
-    "change: against the first model of the task, ± standard error as if the two were independent"
-)
 
 
 @dataclass(frozen=True)
@@ -38,21 +32,6 @@ def read_scores(arguments: Sequence[str]) -> list[Score]:
             holds no score.
     """
     return [score for argument in arguments for score in _read(argument)]
-
-
-def elsewhere_table(scores: Sequence[Score]) -> list[tuple[str, ...]]:
-    """A header and a line per task and model, in the order given."""
-    groups: dict[tuple[str, str], list[Score]] = {}
-    for score in scores:
-        groups.setdefault((score.task, score.metric), []).append(score)
-    return [HEADER, *(_line(group[0], s) for group in groups.values() for s in group)]
-
-
-def _line(before: Score, score: Score) -> tuple[str, ...]:
-    change = "–" if score is before else f"{score.value - before.value:+.3f}"
-    if score is not before and None not in (before.stderr, score.stderr):
-        change += f" ± {math.hypot(before.stderr or 0, score.stderr or 0):.3f}"
-    return score.task, score.metric, score.model, f"{score.value:.3f}", change
 
 
 def _read(argument: str) -> list[Score]:

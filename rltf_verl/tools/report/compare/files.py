@@ -11,7 +11,6 @@ from pathlib import Path
 from rltf_verl.runlog.files import log_files
 from rltf_verl.runlog.find import folders_of
 from rltf_verl.runlog.metrics_file import processes_of, stem_of
-from rltf_verl.tools.report.compare.arguments import Place
 from rltf_verl.tools.report.compare.history import from_scratch
 
 
@@ -25,7 +24,7 @@ class RunFiles:
     """Folder of the episode log."""
 
 
-def run_files(place: Place) -> RunFiles:
+def run_files(place: Sequence[Path]) -> RunFiles:
     """Raises ValueError: a part is not there, holds nothing to compare, or more than one run."""
     found = [_part(path) for path in place]
     logs = [one.log for one in found if one.log is not None]

@@ -8,18 +8,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from rltf_verl.texts import counted
-from rltf_verl.tools.report.compare.log_steps import PREFIX
 from rltf_verl.tools.report.compare.run import Arm, Run, Series
 
 FIRST_TURN = "first_turn"
 LOGGED = "log/val/turn_1/acc"
-EARLIER_NAMES = {
-    "accuracy": "acc",
-    "fallback": "fallback_share",
-    "withheld": "withheld_share",
-    "leaks": "leak_share",
-}
-"""Last parts of `log/…` names of earlier versions -> today's."""
 _CORE = re.compile(r"val-core/(?P<source>.+)/acc/mean@\d+")
 
 
@@ -116,9 +108,6 @@ def _sources(run: Run) -> dict[str, str]:
 
 
 def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
-    head, _, last = name.rpartition("/")
-    if name.startswith(PREFIX) and last in EARLIER_NAMES:
-        name = f"{head}/{EARLIER_NAMES[last]}"
     of = {run.name: run.series(name) for run in runs}
     for run in runs:
         if not of[run.name]:

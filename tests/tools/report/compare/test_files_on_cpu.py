@@ -10,10 +10,9 @@ import pytest
 
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.metrics_file import processes_of, set_aside
-from rltf_verl.tools.report.compare.arguments import arms_of
 from rltf_verl.tools.report.compare.comparison import compare
 from rltf_verl.tools.report.compare.history import read_history
-from rltf_verl.tools.report.compare.run import read_arms
+from rltf_verl.tools.report.compare.run import arms_of, read_arms
 from rltf_verl.tools.report.stats import by_steps
 from tests.support.log_records import EMPTY, LEAKY, line, turn, write
 from tests.support.run_files import ACC, evaluated, run, step, write_metrics
