@@ -181,7 +181,7 @@ def test_nothing_is_compared_with_a_baseline_that_is_not_there(tmp_path, trainer
     words = ("--out", out, "--keep-going", "--x", "step", "--program", trainer("grpo_seed0"), "--")
     result = rltf("seeds", "--seeds", "0", *ARMS, *words, "a=b")
     assert result.exit_code == 7
-    assert "--arm grpo: is the baseline, and no run of it has finished" in result.stderr
+    assert "--arm grpo: the baseline has no finished run" in result.stderr
     assert not (out / "compare").exists()
 
 
@@ -197,33 +197,24 @@ def test_no_run_starts_when_the_hours_are_over(tmp_path, trainer):
     assert (out / "compare" / "compare.json").exists(), "of what is there"
 
 
-def test_it_tells_the_time_that_is_left(tmp_path, trainer):
-    result = rltf(
-        *("seeds", "--seeds", "0,1,2", "--out", tmp_path, "--x", "step"),
-        *("--program", trainer(), "--", "a=b"),
-    )
-    told = [line for line in result.stdout.splitlines() if " hours a run, about " in line]
-    assert [line.rpartition(" for the ")[2] for line in told] == ["2 to come", "1 to come"]
-
-
 def test_a_folder_of_another_command_is_never_resumed(tmp_path, trainer):
     words = ["--seeds", "0", "--out", tmp_path / "out", "--x", "step", "--program", trainer(), "--"]
     assert rltf("seeds", *words, "lr=1").exit_code == 0
     result = rltf("seeds", *words, "lr=2")
     assert result.exit_code == 1
-    assert "run_seed0 holds a run of another command (other words: lr=1 lr=2)" in result.stderr
+    assert "run_seed0 holds a run of another command" in result.stderr
     assert times(tmp_path / "out") == {"run_seed0": 1}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--seeds", "0,0"], "--seeds 0,0: must be different whole numbers"),
-        (["--seeds", "a"], "--seeds a: must be different whole numbers"),
-        (["--seeds", "-1"], "--seeds -1: must be different whole numbers"),
-        (["--arm", "sd"], "--arm sd: is written NAME='--config-name=… key=value …'"),
-        (["--arm", "a/b=c"], "--arm a/b=c: is written NAME="),
-        (["--arm", "a=c", "--arm", "a=d"], "--arm a --arm a: each arm needs a name of its own"),
+        (["--seeds", "0,0"], "--seeds 0,0: write different whole numbers"),
+        (["--seeds", "a"], "--seeds a: "),
+        (["--seeds", "-1"], "--seeds -1: "),
+        (["--arm", "sd"], "--arm sd: write NAME='--config-name=… key=value …'"),
+        (["--arm", "a/b=c"], "--arm a/b=c: "),
+        (["--arm", "a=c", "--arm", "a=d"], "--arm a=d: "),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, words, message):

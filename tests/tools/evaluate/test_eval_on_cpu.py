@@ -387,8 +387,8 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         (["endpoint.modle=m"], "endpoint.modle='m': it has no option 'modle'"),
         (["limits.max_concurrency=0"], "limits.max_concurrency=0"),
         (["distill.weight=1"], "rltf eval='distill' is not known"),
-        (["episode.horizon=3"], "say --rounds 2 instead"),
-        (["episode.horizon=x"], "say --rounds N instead"),
+        (["episode.horizon=3"], "write --rounds 2 instead"),
+        (["episode.horizon=x"], "write --rounds N instead"),
         (["episode=3"], "episode=3: is a block of keys; write episode.KEY=VALUE"),
         (["limits=3"], "limits=3: is a block of keys; write limits.KEY=VALUE"),
         (["feedback=judge"], "feedback=judge: is a block of keys; write feedback.provider=judge"),
@@ -436,30 +436,17 @@ def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
     assert re.search("no validation episodes of step 4", none.stderr)
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_results_of_several_data_sources_are_apart(tmp_path: Path, named: bool) -> None:
-    """What a log of an older version does not name is guessed from the environment's fields."""
+def test_results_of_several_data_sources_are_apart(tmp_path: Path) -> None:
     log = EpisodeLog(tmp_path / "log", "w")
     for subset, correct in [("math500", True), ("math500", True), ("aime2024", False)]:
         turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
-        problem = Problem("math", 0, {} if named else {"subset": subset}, "42")
-        source = f"rltf/math/{subset}" if named else ""
-        played = Episode(problem, 0, (turn,))
+        played = Episode(Problem("math", 0, {"task": f"t{subset}"}, "42"), 0, (turn,))
+        source = f"rltf/math/{subset}"
         log.append(played, question="q", step=8, validate=True, uid="u", source=source)
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
     for subset, value in (("math500", 1), ("aime2024", 0)):
         turns = told(tmp_path / "a", f"step 8, rltf/math/{subset}")["turns"]
         assert turns[0]["standing"]["value"] == value
-
-
-def test_the_fields_of_an_environment_do_not_split_a_data_source(tmp_path: Path) -> None:
-    log = EpisodeLog(tmp_path / "log", "w")
-    for k in range(3):
-        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(True, True), 0.0, stop="horizon")
-        played = Episode(Problem("own", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
-        log.append(played, question="q", step=8, validate=True, uid=str(k), source="own/problems")
-    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
-    assert told(tmp_path / "a", "step 8")["turns"][0]["played"] == 3
 
 
 def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:

@@ -119,8 +119,6 @@ def test_other_metrics_by_name(tmp_path):
         "--metric",
         "log/train/turn_2/standing",
         "--metric",
-        "log/train/turn_2/accuracy",  # of an earlier version
-        "--metric",
         "perf/total_num_tokens",
         "--x",
         "rollouts",
@@ -128,7 +126,6 @@ def test_other_metrics_by_name(tmp_path):
     result = rltf("compare", tmp_path / "a", *words, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert (out / "log_train_turn_2_standing.rollouts.svg").exists()
-    assert (out / "log_train_turn_2_acc.rollouts.svg").exists()
     assert (out / "perf_total_num_tokens.rollouts.png").exists()
     assert not (out / "first_turn.rollouts.png").exists()
 
