@@ -10,7 +10,8 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-from rltf_verl.data.exports import SCHEMA, answers, export, preferences, turns
+from rltf_verl.data.exports import SCHEMA, answers, dialogues, export, preferences, turns
+from rltf_verl.runlog.about import BLOCKS, write_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Episode, Problem
 from tests.support.commands import rltf
@@ -83,6 +84,39 @@ def test_every_attempt_is_a_row(log: Path) -> None:
         (3, 2, "42", True),
     ]
     assert {row["split"] for row in rows} == {"train", "val"}
+
+
+def test_a_dialogue_is_a_branch_in_turn(log: Path) -> None:
+    first, *_, last = dialogues(read_episodes(log), "dialogue_append")
+    system, question, attempt, feedback, revision = first["messages"]
+    assert (system, question) == (SYSTEM, QUESTION)
+    assert [m["role"] for m in (attempt, feedback, revision)] == ["assistant", "user", "assistant"]
+    assert (attempt["content"], revision["content"]) == ("so 1", "so 42")
+    assert feedback["content"].startswith("look at row two\n\nTry again.")
+    assert (first["num_turns"], first["solved"], last["num_turns"]) == (2, True, 2)
+
+
+def test_branches_that_end_wrong_are_written_when_asked_for(log: Path) -> None:
+    rows = list(dialogues(read_episodes(log), "dialogue_append", only_solved=False))
+    assert [row["solved"] for row in rows].count(False) == 3
+    tree = [row["messages"][-1]["content"] for row in rows if row["num_turns"] == 3]
+    assert tree == ["so 42"], "the other branch ended after two"
+
+
+def test_the_template_is_that_of_an_appended_run_or_a_file(log: Path, tmp_path: Path) -> None:
+    def between(*words: str) -> str:
+        out = tmp_path / "dialogues.parquet"
+        assert rltf("log", "export", log, "--out", out, *words).exit_code == 0
+        return pq.read_table(out).to_pylist()[0]["messages"][3]["content"]
+
+    assert "Try again." in between()
+    blocks = {key: {} for key in BLOCKS}
+    write_about(log, blocks | {"episode": {"context": "append", "revise": "append"}}, {}, [])
+    assert "Your solution was reviewed:" in between()
+    (tmp_path / "mine.j2").write_text("Hm: {{ feedback }}")
+    assert between("--revise", str(tmp_path / "mine.j2")).startswith("Hm: ")
+    result = rltf("log", "export", log, "--out", tmp_path / "x", "--revise", "dialog")
+    assert "--revise='dialog'" in result.stderr
 
 
 FORMS = [

@@ -146,27 +146,6 @@ def test_a_failure_ends_it_with_its_status_and_the_next_call_goes_on_there(tmp_p
     assert times(tmp_path / "out") == {"run_seed0": 1, "run_seed1": 2, "run_seed2": 1}
 
 
-def test_it_keeps_going_where_that_is_asked_for_and_compares_what_is_there(tmp_path, trainer):
-    out = tmp_path / "out"
-    program = trainer("run_seed0")
-    result = rltf(
-        "seeds",
-        "--seeds",
-        "0,1",
-        "--out",
-        out,
-        "--keep-going",
-        "--x",
-        "step",
-        "--program",
-        program,
-        "--",
-        "a=b",
-    )
-    assert (result.exit_code, times(out)) == (7, {"run_seed0": 1, "run_seed1": 1})
-    assert (out / "compare" / "compare.json").exists()
-
-
 def test_the_first_arm_is_the_baseline_also_when_its_first_run_has_failed(tmp_path, trainer):
     out = tmp_path / "out"
     program = trainer("grpo_seed0", "sd_seed1")

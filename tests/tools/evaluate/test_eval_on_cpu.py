@@ -165,20 +165,6 @@ def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, q
     assert said == {"all of it"}
 
 
-def test_an_appended_conversation(server: JudgeServer, data: Path, tmp_path: Path) -> None:
-    server.reply = lambda body: f"answer {len(body['messages'])}\n“é”"
-    words = [
-        "feedback.provider=correctness",
-        "episode.context=append",
-        "episode.revise=compact_append",
-    ]
-    assert evaluated(server, data, tmp_path, *words, "--rounds", 2, "--problems", 1).exit_code == 0
-    *_, last = sorted(server.bodies, key=lambda body: len(body["messages"]))
-    assert [m["role"] for m in last["messages"]] == ["user", "assistant"] * 2 + ["user"]
-    assert [m["content"] for m in last["messages"][1::2]] == ["answer 1\n“é”", "answer 3\n“é”"]
-    assert told(tmp_path)["problems"] == 1
-
-
 def test_a_killed_run_goes_on(server: JudgeServer, data: Path, tmp_path: Path) -> None:
     """What is in the log is not asked again; half a line of a killed writer is."""
     server.reply = lambda body: f"x{body['seed']}"
@@ -265,14 +251,6 @@ def test_an_episode_without_feedback_has_no_result_if_that_is_asked_for(
     assert told(tmp_path / "strict")["stops"] == {"horizon": 1}
 
 
-def test_a_key_that_is_not_set(server: JudgeServer, data: Path, tmp_path: Path) -> None:
-    result = evaluated(server, data, tmp_path, "endpoint.api_key_env=NO_SUCH_KEY")
-    assert (
-        "rltf: endpoint.api_key_env=NO_SUCH_KEY: this environment variable is not set"
-        in result.stderr
-    )
-
-
 def test_an_empty_answer_is_an_answer(server: JudgeServer, data: Path, tmp_path: Path) -> None:
     server.script = ["empty", "null_content"]
     assert (
@@ -288,22 +266,6 @@ def test_cut_off_answers_are_told_apart(server: JudgeServer, data: Path, tmp_pat
     cut = [body["seed"] % 2 for body in server.bodies]
     assert told(tmp_path)["truncated"] == sum(cut)
     assert 0 < sum(cut) < len(cut)
-
-
-def test_without_seeds_samples_are_still_samples(
-    server: JudgeServer, data: Path, tmp_path: Path
-) -> None:
-    words = ["endpoint.send_seed=false", "--rounds", 0, "-n", 5, "--problems", 1]
-    server.latency = lambda rng: 0.2
-    assert evaluated(server, data, tmp_path, *words).exit_code == 0
-    assert len(server.bodies) == 5
-    assert not any("seed" in body for body in server.bodies)
-
-
-def test_no_more_at_once_than_the_limit(server: JudgeServer, data: Path, tmp_path: Path) -> None:
-    server.latency = lambda rng: 0.02
-    assert evaluated(server, data, tmp_path, "-n", 4, "limits.max_concurrency=3").exit_code == 0
-    assert server.peak <= 3
 
 
 def test_siblings_are_found_also_by_a_run_that_goes_on(

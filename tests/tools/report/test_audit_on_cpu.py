@@ -100,16 +100,6 @@ def test_the_command(log: Path) -> None:
     assert "correctness" not in first.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "told"), [(["nowhere"], "no such folder"), ([".", "--step", "9"], "no episodes of")]
-)
-def test_what_a_user_can_mend_is_one_line(words: list[str], told: str, tmp_path: Path) -> None:
-    result = rltf("judge", "audit", tmp_path / words[0], *words[1:])
-    assert result.exit_code == 1
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
 def test_a_log_without_feedback_is_a_header() -> None:
     assert len(audit_table(audit([{"turns": [{"parent": None, "feedback": None}]}]))) == 1
 

@@ -149,22 +149,6 @@ def test_problems_weigh_the_same_with_fewer_samples() -> None:
     assert "1 problem, 1 episode each, 1 in all" in notes(evaluate([episode(0, "1")]))[0]
 
 
-def test_rows_of_one_problem_are_one_problem() -> None:
-    found = evaluate(
-        [episode(0, RIGHT, uid="0"), episode(0, "1", uid="5"), episode(1, "1", uid="1")]
-    )
-    assert (found.problems, accuracies(found)) == (2, [1 / 4])
-
-
-def test_all_wrong() -> None:
-    found = evaluate([episode(p, "1", "1", "?") for p in range(3) for _ in range(2)])
-    for t in found.turns:
-        assert t.standing == Estimate(0, 0, 0, 3)
-    assert (found.rounds[0].corrected.value, found.rounds[0].spoiled.value) == (0, None)
-    assert [r.plasticity.value for r in found.rounds] == [1 / 2, 0, 1]
-    assert {e.value for e in found.pass_at.values()} == {0}
-
-
 def test_cut_off_answers_have_no_format() -> None:
     cut = episode(0, RIGHT)
     cut["turns"][0]["ended"] = False

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.report.stats import by_steps, stats
-from rltf_verl.tools.report.view.curves import curves
 from tests.support.effort import examples
 from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn, write
 
@@ -70,16 +69,6 @@ def test_validations_of_first_answers_only_say_nothing_of_later_turns(tmp_path):
     assert (s.friction, s.revisions) == (alone.friction, alone.revisions)
 
 
-def test_a_curve_has_no_point_where_there_was_no_second_turn(tmp_path):
-    for step, answers in ((0, ("1", "42")), (5, ("42",)), (10, ("42", "42"))):
-        cut = None if len(answers) == 2 else 1
-        write(tmp_path, [line(*answers), line(*answers)], step=step, validate=True, horizon=cut)
-    drawn = {c["label"]: c["val"] for c in curves(read_episodes(tmp_path))}
-    assert drawn["First answer right"] == [(0, 0.0), (5, 1.0), (10, 1.0)]
-    assert drawn["Right after turn 2"] == [(0, 1.0), (5, None), (10, 1.0)]
-    assert drawn["Friction"] == [(0, 0.0), (5, None), (10, None)]
-
-
 def test_three_turns(tmp_path):
     s = of(tmp_path, line("1", "42", "3"), line("1", "2", "1"))
     first, second, third = s.turns
@@ -141,11 +130,6 @@ def test_an_ungraded_attempt_is_neither_right_nor_wrong(tmp_path):
     assert second.solved == 1.0  # one was solved before it became unknown; of two nobody knows
     assert s.friction == 0.0
     assert s.stops == {"ungraded": 3, "horizon": 1}
-
-
-def test_only_ungraded(tmp_path):
-    (first,) = of(tmp_path, line("?", stop="ungraded")).turns
-    assert (first.num, first.acc, first.format, first.standing) == (0, None, None, None)
 
 
 def test_format_needs_an_answer_and_an_end(tmp_path):
