@@ -64,7 +64,7 @@ def evaluate(
     endpoint.model=Qwen/Qwen3-4B-Instruct-2507 feedback.provider=policy -n 4 --rounds 3
     --out outputs/eval
     """
-    from rltf_verl.tools.evaluate.play import Folder, play, require_results
+    from rltf_verl.tools.evaluate.play import Folder
     from rltf_verl.tools.evaluate.settings import evaluation, questions_of
 
     told = settings_of(options)
@@ -73,12 +73,12 @@ def evaluate(
         told, rounds, env, config=config, step=step, prompt_budget=max_prompt_chars
     )
     folder = Folder(out, settings, questions, samples)
-    failures = play(folder)
+    folder.play()
     episodes = folder.episodes()
     if episodes:
         facts = {"evaluation": settings.facts(), "samples": samples}
         _report(folder.by_source(episodes), facts, out, bootstrap_seed)
-    require_results(folder, episodes, failures)
+    folder.require_results(episodes)
 
 
 def results(

@@ -74,7 +74,6 @@ def probe(
         raise ValueError("rltf probe: give a dataset or --log, not both")
     if step is not None:
         raise ValueError(f"--step={step}: needs --log; drop it for a base model")
-    from rltf_verl.tools.evaluate.play import require_results
     from rltf_verl.tools.evaluate.probe import Played
 
     with TemporaryDirectory(prefix="rltf-probe-") as scratch:
@@ -90,7 +89,7 @@ def probe(
         if played.episodes:
             _warn_of_grader(played.episodes)
             _report(played.probe(log_probs, bootstrap_seed), out, as_json)
-        require_results(played.folder, played.episodes, played.failures)
+        played.folder.require_results(played.episodes)
 
 
 def _read(

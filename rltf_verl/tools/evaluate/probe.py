@@ -24,7 +24,7 @@ from rltf_verl.registry import build_block, require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.evaluate.log_probs import NotKnownError, scored_answers
-from rltf_verl.tools.evaluate.play import Folder, play
+from rltf_verl.tools.evaluate.play import Folder
 from rltf_verl.tools.evaluate.settings import (
     ENDPOINT_BLOCKS,
     EPISODE_BLOCKS,
@@ -144,7 +144,7 @@ class Played:
         self._questions, env = questions_of(file, problems, told, config)
         self._plan, self._evaluation = _plan_to_play(told, rounds, env, config, prompt_budget)
         self.folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
-        self.failures = play(self.folder)
+        self.folder.play()
         self.episodes = self.folder.episodes()
 
     def probe(self, most: int, seed: int) -> Probe:
