@@ -59,9 +59,8 @@ def compare(
     from rltf_verl.tools.report.compare.comparison import compare as compared
     from rltf_verl.tools.report.compare.comparison import file_names
     from rltf_verl.tools.report.compare.draw import draw
-    from rltf_verl.tools.report.compare.elsewhere import read_scores
     from rltf_verl.tools.report.compare.run import read_arms
-    from rltf_verl.tools.report.compare.show import sections, write
+    from rltf_verl.tools.report.compare.show import read_scores, sections, write
     from rltf_verl.tools.report.terminal.console import show_table
 
     scores, axes = read_scores(elsewhere or []), [axis.strip() for axis in x.split(",")]

@@ -11,7 +11,7 @@ from typing import Any
 
 from rltf_verl.redaction import secrets_here
 from rltf_verl.texts import counted
-from rltf_verl.tools.report.compare.quantity import first_turn_series
+from rltf_verl.tools.report.compare.comparison import first_turn_series
 from rltf_verl.tools.report.compare.run import Series, read_run
 
 BASE = "actor_rollout_ref.model.path"

@@ -10,8 +10,7 @@ from itertools import pairwise
 from statistics import fmean, stdev
 
 from rltf_verl.tools.report.compare.axes import Axis
-from rltf_verl.tools.report.compare.quantity import Quantity
-from rltf_verl.tools.report.compare.run import Arm, Series
+from rltf_verl.tools.report.compare.run import Arm, Quantity, Series
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,16 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Quantity:
+    """One number per step of every run."""
+
+    name: str
+    label: str
+    of: Mapping[str, Series]
+    """Name of the run -> its evaluations."""
+
+
+@dataclass(frozen=True)
 class Arm:
     """Runs of one method."""
 
