@@ -160,15 +160,15 @@ def inspect(
         Path, typer.Argument(metavar="DIR", help="Folder of a run, or its episode log.")
     ],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Episodes to print.")] = 3,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes to print.")] = 3,
 ) -> None:
     """Print the episodes of a run: attempts, grades, feedback."""
     from rltf_verl.tools.report.terminal.console import show_episode
 
     episodes = episodes_of(folder, step)
-    for record in episodes[:limit]:
+    for record in episodes[:num]:
         show_episode(record)
-    typer.echo(f"{min(limit, len(episodes))} of {len(episodes)} episodes")
+    typer.echo(f"{min(num, len(episodes))} of {len(episodes)} episodes")
 
 
 def _fail(message: str, code: int) -> NoReturn:

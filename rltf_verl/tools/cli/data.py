@@ -118,9 +118,9 @@ def data_show(
     file: Annotated[
         Path, typer.Argument(help="Dataset that `rltf data` wrote, or in verl's form.")
     ],
-    num: Annotated[int, typer.Option("-n", min=0, help="Rows.")] = 3,
+    num: Annotated[int, typer.Option("-n", "--num", min=0, help="Rows.")] = 3,
     env_feedback: Annotated[
-        bool, typer.Option(help="What the environment says of an attempt, at every level.")
+        bool, typer.Option(help="The feedback of the environment on an attempt, at every level.")
     ] = False,
     attempt: Annotated[
         str, typer.Option(help="With --env-feedback: the attempt.")

@@ -40,7 +40,7 @@ def check(
     name: Name,
     options: Options = None,
     seed: Annotated[int, typer.Option(help="Seed of problems and texts.")] = 0,
-    num: Annotated[int, typer.Option(min=2, help="Problems to look at.")] = 50,
+    num: Annotated[int, typer.Option("-n", "--num", min=2, help="Problems to look at.")] = 50,
     hostile: Annotated[int, typer.Option(min=0, help="Hostile texts.")] = 1000,
     revise: Annotated[
         str | None, typer.Option(help="rltf.episode.revise; the template that fits if not given.")

@@ -44,7 +44,7 @@ def judge_try(
         Path | None,
         typer.Option(help="Episode log with real attempts, instead of made-up wrong ones."),
     ] = None,
-    num: Annotated[int, typer.Option(min=1, help="Problems.")] = 3,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Problems.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
 ) -> None:
     """Ask a judge about a few wrong attempts: prompt, raw reply, feedback, time and cost; exit 1 if
@@ -70,7 +70,7 @@ def judge_bench(
         list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")
     ],
     env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
-    num: Annotated[int, typer.Option(min=1, help="Calls, all at once.")] = 256,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Calls, all at once.")] = 256,
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
 ) -> None:
     """Measure the throughput of an endpoint under limits.max_concurrency and the other limits."""

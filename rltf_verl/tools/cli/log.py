@@ -116,7 +116,7 @@ def _template_of(folder: Path) -> str:
 @log.command("tail")
 def tail(
     folder: Log,
-    num: Annotated[int, typer.Option("-n", min=1, help="Episodes to begin with.")] = 10,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes to begin with.")] = 10,
     follow: Annotated[
         bool, typer.Option("--follow", help="Continue with new ones until interrupted.")
     ] = False,

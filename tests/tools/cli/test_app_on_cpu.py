@@ -124,7 +124,7 @@ def test_inspect(tmp_path: Path) -> None:
         assert told in result.stdout
     assert "\x1b[2J" not in result.stdout
     assert "step 1" not in result.stdout
-    assert "1 of 2 episodes" in rltf("inspect", tmp_path, "--limit", 1).stdout
+    assert "1 of 2 episodes" in rltf("inspect", tmp_path, "--num", 1).stdout
     assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
 
 
