@@ -55,7 +55,7 @@ def load_tokenizer(path: str | Path) -> Any:
     """A tokenizer from a local folder.
 
     Raises:
-        ValueError: there is none, or it has no chat template.
+        ValueError: not found there, or without a chat template.
     """
     from transformers import AutoTokenizer
 

@@ -53,11 +53,11 @@ def build_parquet(
     """
     env = make_env(env_name, **env_options)
     splits = env.build(seed, num_train, num_test)
-    for split, asked, found in (
+    for split, asked, problems in (
         ("train", num_train, splits.train),
         ("test", num_test, splits.test),
     ):
-        if asked and not found:
+        if asked and not problems:
             raise ValueError(
                 f"num_{split}={asked}: no problem is left for {split}.parquet; lower --num-train or"
                 f" --num-test, set --num-{split} 0, or name a larger source"

@@ -98,9 +98,9 @@ def shared_questions(train: Sequence[str], test: Sequence[str]) -> list[str]:
     return [line + TRAINED_ON for line in pairs if line is not None]
 
 
-def _shared(one: object, asked: Set[Any], other: object, also: Set[Any]) -> str | None:
+def _shared(first: object, asked: Set[Any], second: object, also: Set[Any]) -> str | None:
     num = len(asked & also)
-    return f"{one} and {other} share {counted(num, 'question')}" if num else None
+    return f"{first} and {second} share {counted(num, 'question')}" if num else None
 
 
 def _questions_in(path: str) -> set[int]:

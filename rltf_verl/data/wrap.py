@@ -2,7 +2,7 @@
 stays as it is.
 
 Added are the column `agent_name` and, in the struct `extra_info`, the fields `env`, `task` and, if
-there is none, `index`. Rows keep their order, columns their content and type, whatever they are.
+missing, `index`. Rows keep their order, columns their content and type, whatever they are.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
 
 
 def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> pa.Array:
-    """The struct `extra_info` with more fields; an index of somebody else's stays."""
+    """The struct `extra_info` with more fields; an index that is there stays."""
     fields: dict[str, pa.Array] = {}
     if "extra_info" in table.column_names and not pa.types.is_null(
         table.schema.field("extra_info").type
@@ -185,8 +185,8 @@ def _metadata(metadata: Mapping[bytes, bytes] | None, added: Sequence[str]) -> d
     kept = dict(metadata or {})
     if b"huggingface" not in kept:
         return kept
-    said = json.loads(kept[b"huggingface"])
-    features = said.get("info", {}).get("features")
+    facts = json.loads(kept[b"huggingface"])
+    features = facts.get("info", {}).get("features")
     if not isinstance(features, dict) or "_type" in features.get("extra_info", {}):
         del kept[b"huggingface"]  # it would contradict the columns
         return kept
@@ -194,4 +194,4 @@ def _metadata(metadata: Mapping[bytes, bytes] | None, added: Sequence[str]) -> d
     info.update({name: {"dtype": "string", "_type": "Value"} for name in added})
     info.setdefault("index", {"dtype": "int64", "_type": "Value"})
     features["agent_name"] = {"dtype": "string", "_type": "Value"}
-    return {**kept, b"huggingface": json.dumps(said).encode()}
+    return {**kept, b"huggingface": json.dumps(facts).encode()}

@@ -188,10 +188,10 @@ def _no_leak(env: Env, problems: Sequence[Problem], problem: Problem) -> Iterato
     for text in (*NONSENSE[:3], *others):
         grade = env.grade(problem, text)
         for level in LEVELS if not grade.correct else ():
-            said = env.explain(problem, text, grade, level)
-            leaks = [] if level == "full" else find_leaks(env, problem, said, text)
+            text_of_level = env.explain(problem, text, grade, level)
+            leaks = [] if level == "full" else find_leaks(env, problem, text_of_level, text)
             if leaks:
-                yield f"level {level}, about {text[:60]!r}: {leaks[0].verdict(said)}"
+                yield f"level {level}, about {text[:60]!r}: {leaks[0].verdict(text_of_level)}"
 
 
 def _full(env: Env, problem: Problem) -> Iterator[str]:

@@ -35,12 +35,12 @@ from rltf_verl.tools.cli.view import view
 
 
 class _OneLineErrors(TyperGroup):
-    """What a user can mend (ValueError, OSError) is one line on stderr, never a traceback."""
+    """Errors that a user can fix (ValueError, OSError) are one line on stderr, no traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # `| head` has seen enough; nobody reads what the exit would print
+        except BrokenPipeError:  # `| head` has ended; the exit prints nothing
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
         except (ValueError, OSError) as error:

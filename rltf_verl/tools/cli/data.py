@@ -136,6 +136,6 @@ def data_show(
     from rltf_verl.data.questions import first_problems
     from rltf_verl.tools.report.terminal.tables import show_problems
 
-    told = attempt if env_feedback else None
-    shown = first_problems(file, num, told, env, parse_options(options or []))
+    tried = attempt if env_feedback else None
+    shown = first_problems(file, num, tried, env, parse_options(options or []))
     show_problems(read_provenance(file), shown, attempt)

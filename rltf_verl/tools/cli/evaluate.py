@@ -67,10 +67,10 @@ def evaluate(
     from rltf_verl.tools.evaluate.play import Folder
     from rltf_verl.tools.evaluate.settings import evaluation, questions_of
 
-    told = settings_of(options)
-    questions, env = questions_of(file, problems, told, config)
+    overrides = settings_of(options)
+    questions, env = questions_of(file, problems, overrides, config)
     settings = evaluation(
-        told, rounds, env, config=config, step=step, prompt_budget=max_prompt_chars
+        overrides, rounds, env, config=config, step=step, prompt_budget=max_prompt_chars
     )
     folder = Folder(out, settings, questions, samples)
     folder.play()

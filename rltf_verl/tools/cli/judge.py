@@ -93,9 +93,9 @@ def _judge_and_requests(
     from rltf_verl.runlog.find import log_folder
     from rltf_verl.tools.cli.judge_trial import request_about, wrong_attempts
 
-    told = settings_of(options, env="--env {}")
-    environment = make_env(env, **told.pop("env", {}))
-    provider = cast("JudgeProvider", make_provider("judge", **told))
+    overrides = settings_of(options, env="--env {}")
+    environment = make_env(env, **overrides.pop("env", {}))
+    provider = cast("JudgeProvider", make_provider("judge", **overrides))
     if log is None:
         return provider, wrong_attempts(environment, seed, num)
     attempts = read_wrong_attempts(log_folder(log), num)

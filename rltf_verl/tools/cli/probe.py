@@ -66,9 +66,9 @@ def probe(
     actor_rollout_ref.rollout.n=8 --out outputs/probe
     """
     file = Path(words[0]) if words and "=" not in words[0] else None
-    told = settings_of(words[1:] if file else words)
+    overrides = settings_of(words[1:] if file else words)
     if file is None and log is not None:
-        _report(_read(log, step, told, config, bootstrap_seed), out, as_json)
+        _report(_read(log, step, overrides, config, bootstrap_seed), out, as_json)
         return
     if file is None or log is not None:
         raise ValueError("rltf probe: give a dataset or --log, not both")
@@ -78,7 +78,7 @@ def probe(
 
     with TemporaryDirectory(prefix="rltf-probe-") as scratch:
         played = Played(
-            told,
+            overrides,
             file,
             problems,
             out or Path(scratch),
@@ -93,7 +93,7 @@ def probe(
 
 
 def _read(
-    folder: Path, step: int | None, told: dict[str, Any], config: Path | None, seed: int
+    folder: Path, step: int | None, overrides: dict[str, Any], config: Path | None, seed: int
 ) -> Probe:
     """The first step with training episodes, if a log has one."""
     from rltf_verl.runlog.find import log_folder
@@ -104,7 +104,7 @@ def _read(
     first = min(record["step"] for record in records)
     records = [record for record in records if record["step"] == first]
     _warn_of_grader(records)
-    plan = plan_of_log(told, log_folder(folder), records, config)
+    plan = plan_of_log(overrides, log_folder(folder), records, config)
     if not plan.limits_known:
         typer.echo(
             f"{folder} does not hold the run's limits, so the presets' are taken: set"

@@ -117,7 +117,7 @@ class Played:
     """Episodes that are played now, or were by an earlier call.
 
     Args:
-        told: nested options of the command line: as of `settings.evaluation`, and the keys of
+        overrides: nested options of the command line: as of `settings.evaluation`, and the keys of
             `SIZES`.
         file: dataset.
         problems: its first rows.
@@ -132,7 +132,7 @@ class Played:
 
     def __init__(
         self,
-        told: Mapping[str, Any],
+        overrides: Mapping[str, Any],
         file: Path,
         problems: int,
         out: Path,
@@ -141,8 +141,8 @@ class Played:
         config: Path | None,
         prompt_budget: int | None,
     ) -> None:
-        self._questions, env = questions_of(file, problems, told, config)
-        self._plan, self._evaluation = _plan_to_play(told, rounds, env, config, prompt_budget)
+        self._questions, env = questions_of(file, problems, overrides, config)
+        self._plan, self._evaluation = _plan_to_play(overrides, rounds, env, config, prompt_budget)
         self.folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
         self.folder.play()
         self.episodes = self.folder.episodes()
@@ -160,7 +160,7 @@ class Played:
 
 
 def _plan_to_play(
-    told: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     rounds: int | None,
     env: Mapping[str, Any],
     config: Path | None,
@@ -169,16 +169,16 @@ def _plan_to_play(
     """Episodes are played as training plays them: they end when solved if its own do, and do not
     branch.
     """
-    sizes, told = _split(told, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
+    sizes, overrides = _split(overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
     run = _training_run(sizes, config)
-    endpoint = dict(told.get("endpoint") or {})
+    endpoint = dict(overrides.get("endpoint") or {})
     if "max_tokens" in endpoint:
         key = SIZES["answer_tokens"][0]
         raise ValueError(
             f"endpoint.max_tokens={endpoint['max_tokens']}: set {key}={endpoint['max_tokens']}"
             " instead"
         )
-    told["endpoint"] = {**endpoint, "max_tokens": run.answer_tokens}
+    overrides["endpoint"] = {**endpoint, "max_tokens": run.answer_tokens}
     blocks = training_blocks(config)
     horizon = int((blocks.get("episode") or {}).get("horizon", 2)) if rounds is None else rounds + 1
     if horizon < 2:
@@ -186,15 +186,15 @@ def _plan_to_play(
             "rltf.episode.horizon=1: the run has no second answers; add --rounds 1 to see what they"
             " would bring"
         )
-    rltf = rltf_block(told, blocks, env, {**TREE, "horizon": horizon})
+    rltf = rltf_block(overrides, blocks, env, {**TREE, "horizon": horizon})
     ends = rltf.episode.stop_when_solved_train
     parts = Parts.of(replace(rltf, episode=replace(rltf.episode, stop_when_solved_val=ends)))
     plan = Plan(run, parts.config, parts.env, _phrases(config))
-    return plan, Evaluation(policy_endpoint(told), parts, 0, prompt_budget)
+    return plan, Evaluation(policy_endpoint(overrides), parts, 0, prompt_budget)
 
 
 def plan_of_log(
-    told: Mapping[str, Any], log: Path, records: Sequence[Record], config: Path | None
+    overrides: Mapping[str, Any], log: Path, records: Sequence[Record], config: Path | None
 ) -> Plan:
     """Of episodes that were played: from the log, the files of an evaluation or probe next to it,
     a config and the command line.
@@ -202,7 +202,7 @@ def plan_of_log(
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
-    sizes, told = _split(told, EPISODE_BLOCKS)
+    sizes, overrides = _split(overrides, EPISODE_BLOCKS)
     run = read_about(log)
     about, probe = log.parent / "evaluation.json", log.parent / "probe.json"
     earlier = json.loads(probe.read_text(encoding="utf-8"))["run"] if probe.exists() else {}
@@ -222,7 +222,7 @@ def plan_of_log(
     providers = Counter(text["provider"] for text in texts if text).most_common(1)
     provider = providers[0][0] if providers else "verifier"
     env = {"name": records[0]["env"]}
-    rltf = rltf_block(told, blocks, env, {**TREE, "horizon": 2}, provider)
+    rltf = rltf_block(overrides, blocks, env, {**TREE, "horizon": 2}, provider)
     return Plan(
         _training_run(sizes, config),
         rltf,
@@ -233,15 +233,17 @@ def plan_of_log(
     )
 
 
-def _split(told: Mapping[str, Any], blocks: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(
+    overrides: Mapping[str, Any], blocks: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """(sizes by their key, the other blocks)."""
     of_the_run = ("data", "actor_rollout_ref")
-    for block in told:
+    for block in overrides:
         require_choice("rltf probe", block, (*of_the_run, *blocks))
-    sizes = dict(_flat({block: told[block] for block in of_the_run if block in told}))
+    sizes = dict(_flat({block: overrides[block] for block in of_the_run if block in overrides}))
     for key in sizes:
         require_choice("rltf probe", key, [key for key, _ in SIZES.values()])
-    return sizes, {block: values for block, values in told.items() if block not in of_the_run}
+    return sizes, {block: values for block, values in overrides.items() if block not in of_the_run}
 
 
 def _flat(block: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -252,7 +254,7 @@ def _flat(block: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + key, value
 
 
-def _training_run(told: Mapping[str, Any], config: Path | None) -> TrainingRun:
+def _training_run(overrides: Mapping[str, Any], config: Path | None) -> TrainingRun:
     """The command line's sizes, else those of the run's config, else those of every preset."""
     base = files("hydra_configs.rltf_verl").joinpath("rltf", "base.yaml")
     layers = [OmegaConf.create(base.read_text(encoding="utf-8"))]
@@ -260,7 +262,7 @@ def _training_run(told: Mapping[str, Any], config: Path | None) -> TrainingRun:
         layers.insert(0, load_config(config))
     sizes = {}
     for name, (key, minimum) in SIZES.items():
-        value = told.get(key)
+        value = overrides.get(key)
         for layer in layers if value is None else ():
             value = OmegaConf.select(layer, key) if value is None else value
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:

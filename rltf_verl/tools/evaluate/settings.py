@@ -61,7 +61,7 @@ class Evaluation:
 
 
 def evaluation(
-    told: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     rounds: int,
     env: Mapping[str, Any],
     *,
@@ -72,25 +72,25 @@ def evaluation(
     """Read the settings.
 
     Args:
-        told: nested options of the command line: `endpoint`, `limits` of the policy's endpoint;
-            `env`, `episode`, `feedback`, `reward`, `seed` as in the block `rltf:`.
+        overrides: nested options of the command line: `endpoint`, `limits` of the policy's
+            endpoint; `env`, `episode`, `feedback`, `reward`, `seed` as in the block `rltf:`.
         rounds: of feedback; one turn more is played.
         env: `name` of the dataset's environment, and the options that it was built with.
-        config: YAML of a training run, whose block `rltf:` stands behind what is told.
+        config: YAML of a training run; its block `rltf:` holds where the command line is silent.
         step: training step whose sampling seeds are used.
         prompt_budget: longest prompt in characters.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
-    for key in told:
+    for key in overrides:
         require_choice("rltf eval", key, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
-    rltf = rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
-    return Evaluation(policy_endpoint(told), Parts.of(rltf), step, prompt_budget)
+    rltf = rltf_block(overrides, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    return Evaluation(policy_endpoint(overrides), Parts.of(rltf), step, prompt_budget)
 
 
 def rltf_block(
-    told: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     blocks: Mapping[str, Any],
     env: Mapping[str, Any],
     fixed: Mapping[str, Any],
@@ -99,36 +99,38 @@ def rltf_block(
     """What episodes are played by.
 
     Args:
-        told: as of `evaluation`.
-        blocks: the same of a training run, which stand behind what is told.
+        overrides: as of `evaluation`.
+        blocks: the same of a training run, for what the command line leaves out.
         env: as of `evaluation`.
-        fixed: keys of the block `episode` that nobody else decides; with `horizon`.
-        provider: of the feedback, where nobody says.
+        fixed: keys of the block `episode` that hold whatever else is set; with `horizon`.
+        provider: default of the feedback.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
-    episode = dict(told.get("episode") or {})
+    episode = dict(overrides.get("episode") or {})
     if "horizon" in episode:
         horizon = episode["horizon"]
         rounds = horizon - 1 if isinstance(horizon, int) else "N"
         raise ValueError(f"episode.horizon={horizon}: write --rounds {rounds} instead")
-    given = {key: told.get(key, blocks.get(key)) for key in ("reward", "seed")}
+    given = {key: overrides.get(key, blocks.get(key)) for key in ("reward", "seed")}
     values = {key: value for key, value in given.items() if value is not None}
     values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
-    values["env"] = _component("env", "name", told, blocks, env)
-    values["feedback"] = _component("feedback", "provider", told, blocks, {"provider": provider})
+    values["env"] = _component("env", "name", overrides, blocks, env)
+    values["feedback"] = _component(
+        "feedback", "provider", overrides, blocks, {"provider": provider}
+    )
     reward = values.get("reward", {})
     if isinstance(reward, Mapping):  # else the config refuses it
         values["reward"] = {**_of_yaml("env", values["env"]["name"]).get("reward", {}), **reward}
     return RLTFConfig.from_mapping(values)
 
 
-def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
+def policy_endpoint(overrides: Mapping[str, Any]) -> JudgeSettings:
     """The endpoint that is evaluated, from its blocks `endpoint` and `limits`. Raises
     ValueError.
     """
-    options = {key: told[key] for key in ENDPOINT_BLOCKS if key in told}
+    options = {key: overrides[key] for key in ENDPOINT_BLOCKS if key in overrides}
     options["limits"] = {**PATIENCE, **(options.get("limits") or {})}
     return judge_settings(options, endpoint=PolicyEndpoint)
 
@@ -136,14 +138,14 @@ def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
 def _component(
     block: str,
     name_key: str,
-    told: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     blocks: Mapping[str, Any],
     default: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """A block that begins with a component's name: what is told, over the first of these that is
-    about the same component: the training run's block, or the default and what our YAML of the
-    component says."""
-    given, trained = dict(told.get(block) or {}), dict(blocks.get(block) or {})
+    """A block that begins with a component's name: the command line, over the training run's block
+    if it names the same component, else over the default and our YAML of the component.
+    """
+    given, trained = dict(overrides.get(block) or {}), dict(blocks.get(block) or {})
     name = str(given.get(name_key) or trained.get(name_key) or default[name_key])
     if trained.get(name_key) == name:
         return _merged(trained, given)
@@ -161,12 +163,12 @@ def _of_yaml(block: str, name: str) -> dict[str, Any]:
 
 
 def questions_of(
-    file: Path, num: int | None, told: Mapping[str, Any], config: Path | None
+    file: Path, num: int | None, overrides: Mapping[str, Any], config: Path | None
 ) -> tuple[list[Question], dict[str, Any]]:
     """The first rows of a dataset, and what `rltf.env` is for them: the environment of the command
     line, that of the run's config, or the one that the file names with its options.
     """
-    env, trained = dict(told.get("env") or {}), dict(training_blocks(config).get("env") or {})
+    env, trained = dict(overrides.get("env") or {}), dict(training_blocks(config).get("env") or {})
     if env.get("name", trained.get("name")) == trained.get("name"):
         env = {**trained, **env}
     name = env.pop("name", None)

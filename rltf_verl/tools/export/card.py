@@ -58,9 +58,9 @@ def _plain(value: object) -> str:
 
 def _front(base: object) -> str:
     # a folder on a disk is no model of the hub
-    known = isinstance(base, str) and _HUB.fullmatch(base)
+    on_hub = isinstance(base, str) and _HUB.fullmatch(base)
     lines = ["library_name: transformers", "pipeline_tag: text-generation"]
-    lines += [f"base_model: {json.dumps(base)}"] if known else []
+    lines += [f"base_model: {json.dumps(base)}"] if on_hub else []
     return "\n".join(["---", *lines, "tags: [reinforcement-learning, rltf, verl]", "---"])
 
 

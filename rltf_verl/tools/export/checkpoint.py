@@ -61,7 +61,7 @@ def find_checkpoint(place: Path) -> Checkpoint:
     run will do.
 
     Raises:
-        ValueError: there is none, or it is not whole, or there are several runs.
+        ValueError: not found, not whole, or of several runs.
     """
     folder = _run_below(place.resolve())
     for saved in (folder, folder / "checkpoints"):  # the second is how our runs are laid out
@@ -88,7 +88,7 @@ def find_checkpoint(place: Path) -> Checkpoint:
 
 
 def _run_below(folder: Path) -> Path:
-    """The one run with checkpoints below a folder; the folder itself if there is none."""
+    """The one run with checkpoints below a folder; else the folder itself."""
     runs = [below for below in folders_of(folder) if (below / LATEST).is_file()]
     if len(runs) > 1 and folder not in runs:
         listed = ", ".join(map(str, runs))
@@ -168,8 +168,8 @@ def _copy_whole(saved: Path, out: Path) -> None:
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         saved, dtype=torch.bfloat16, output_loading_info=True
     )
-    model, found = loaded
-    if strange := [*found["missing_keys"], *found["unexpected_keys"]]:
+    model, info = loaded
+    if strange := [*info["missing_keys"], *info["unexpected_keys"]]:
         raise ValueError(f"{saved}: not a whole model, e.g. {sorted(strange)[0]}; save shards too")
     model.save_pretrained(out)
     AutoTokenizer.from_pretrained(saved).save_pretrained(out)

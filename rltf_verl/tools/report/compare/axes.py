@@ -57,11 +57,11 @@ def _steps(run: Run) -> Series:
 
 
 def _episodes(run: Run) -> Series:
-    return _of_log(run, {step: found.episodes for step, found in run.log.items()})
+    return _of_log(run, {step: in_log.episodes for step, in_log in run.log.items()})
 
 
 def _generated(run: Run) -> Series:
-    tokens = {step: found.tokens for step, found in run.log.items()}
+    tokens = {step: in_log.tokens for step, in_log in run.log.items()}
     if None in tokens.values():
         raise NotKnownError(
             "the policy writes its own feedback, and the episode log does not count those tokens"
@@ -70,7 +70,7 @@ def _generated(run: Run) -> Series:
 
 
 def _of_log(run: Run, amounts: Series) -> Series:
-    trained = [step for step, found in run.log.items() if found.episodes]
+    trained = [step for step, in_log in run.log.items() if in_log.episodes]
     if not trained:
         raise NotKnownError(
             "no episode log with training episodes; name the folder of the run's checkpoints"
@@ -108,17 +108,19 @@ def _cost(run: Run) -> Series:
     if not any(costs.values()):
         raise NotKnownError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
     # A step without the metric: the judge was too busy to tell, and tells with the next step.
-    sums = _sums(_filled({step: sum(found) for step, found in costs.items()}, LINES))
+    sums = _sums(
+        _filled({step: sum(values_of_step) for step, values_of_step in costs.items()}, LINES)
+    )
     if not any(sums.values()):
         raise NotKnownError("the judge cost nothing; is rltf.feedback.price set?")
     return sums
 
 
 def _of_every_step(run: Run, name: str) -> Series:
-    found = run.series(name)
-    if not found:
+    amounts = run.series(name)
+    if not amounts:
         raise NotKnownError(f"no {name}")
-    return _filled(found, name)
+    return _filled(amounts, name)
 
 
 def _filled(amounts: Series, what: str) -> Series:

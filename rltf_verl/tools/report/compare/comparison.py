@@ -37,8 +37,8 @@ class Comparison:
         """What a reader of the tables must know, a line each."""
         return [
             f"{what}: {of}: {why}"
-            for what, told in (("left out", self.left_out), ("filled in", self.filled))
-            for of, why in told.items()
+            for what, notes in (("left out", self.left_out), ("filled in", self.filled))
+            for of, why in notes.items()
         ]
 
 
@@ -46,23 +46,25 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
     """Raises ValueError: an axis or a metric that is not there, or a run with a single
     evaluation.
     """
-    found = Comparison()
+    comparison = Comparison()
     for name in axes:
         require_choice("--x", name, MEASURES)
     taken = {name: axis_of(name, arms) for name in dict.fromkeys(axes)}
     for quantity in quantities(metrics, arms):
-        found.wholes[quantity.name] = [whole(quantity, arm) for arm in arms]
-        found.left_out |= _late_starts(quantity.name, found.wholes[quantity.name])
+        comparison.wholes[quantity.name] = [whole(quantity, arm) for arm in arms]
+        comparison.left_out |= _late_starts(quantity.name, comparison.wholes[quantity.name])
         for name, axis in taken.items():
             drawn = axis if isinstance(axis, str) else panel(quantity, axis, arms)
             if isinstance(drawn, str):
-                found.left_out[f"--x {name}"] = drawn
+                comparison.left_out[f"--x {name}"] = drawn
                 continue
-            found.panels.append(drawn)
-            found.left_out |= {f"{arm} in --x {name}": why for arm, why in drawn.without.items()}
-            found.left_out |= _apart_in_steps(drawn)
-            found.filled |= {} if isinstance(axis, str) else axis.filled
-    return found
+            comparison.panels.append(drawn)
+            comparison.left_out |= {
+                f"{arm} in --x {name}": why for arm, why in drawn.without.items()
+            }
+            comparison.left_out |= _apart_in_steps(drawn)
+            comparison.filled |= {} if isinstance(axis, str) else axis.filled
+    return comparison
 
 
 def _late_starts(quantity: str, lines: Sequence[Whole]) -> dict[str, str]:
@@ -80,15 +82,15 @@ def _late_starts(quantity: str, lines: Sequence[Whole]) -> dict[str, str]:
 
 def _apart_in_steps(drawn: Panel) -> dict[str, str]:
     """Evaluations that the mean leaves out."""
-    told = {}
+    notes = {}
     for curve in drawn.arms:
         steps = {point.step for seed in curve.seeds for point in seed}
         out = sorted(steps - {point.step for point in curve.mean})
         if out:
-            told[
+            notes[
                 f"{len(out)} of {len(steps)} steps in the mean of {drawn.quantity} of {curve.arm}"
             ] = f"not all of its seeds were evaluated there (the first is step {out[0]})"
-    return told
+    return notes
 
 
 def file_names(drawn: Sequence[Panel]) -> list[str]:
@@ -105,19 +107,19 @@ def quantities(names: Sequence[str], arms: Sequence[Arm]) -> list[Quantity]:
         ValueError: a run lacks it, or has it at one step only.
     """
     runs = [run for arm in arms for run in arm.runs]
-    found: list[Quantity] = []
+    taken: list[Quantity] = []
     for name in dict.fromkeys(names):
-        found += _first_turn(runs) if name == FIRST_TURN else [_by_name(name, runs)]
-    for quantity in found:
+        taken += _first_turn(runs) if name == FIRST_TURN else [_by_name(name, runs)]
+    for quantity in taken:
         _curves_only(quantity, arms)
-    return found
+    return taken
 
 
 def first_turn_series(run: Run) -> dict[str, Series]:
     """Validation set -> first-turn accuracy: verl's metrics, else the episode log's."""
     logged = run.series(LOGGED)
-    found = {source: run.series(name) for source, name in _sources(run).items()}
-    return found or ({"validation": logged} if logged else {})
+    by_source = {source: run.series(name) for source, name in _sources(run).items()}
+    return by_source or ({"validation": logged} if logged else {})
 
 
 def _curves_only(quantity: Quantity, arms: Sequence[Arm]) -> None:
@@ -188,15 +190,15 @@ def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
     return Quantity(name, name, of)
 
 
-def _close(name: str, known: set[str]) -> str:
+def _close(name: str, names: set[str]) -> str:
     """Names like it, else those that hold its last part."""
     last = name.rsplit("/", maxsplit=1)[-1]
     near = (
-        get_close_matches(name, sorted(known), n=5, cutoff=0.6)
-        or sorted(k for k in known if last and last in k)[:5]
+        get_close_matches(name, sorted(names), n=5, cutoff=0.6)
+        or sorted(k for k in names if last and last in k)[:5]
     )
     return (
         f"names like it: {', '.join(near)}"
         if near
-        else f"it has {counted(len(known), 'metric')}, none with a name like it"
+        else f"it has {counted(len(names), 'metric')}, none with a name like it"
     )

@@ -135,16 +135,16 @@ def mean_curve(seeds: Sequence[Seed]) -> list[MeanPoint]:
     left out.
     """
     at = [{point.step: point for point in seed} for seed in seeds]
-    found = []
+    curve = []
     for step in sorted({step for of in at for step in of}):
         here = [of.get(step) for of in at if max(of) >= step]
         there = [point for point in here if point is not None]
         if len(there) == len(here):
             ys = [point.y for point in there]
-            found.append(
+            curve.append(
                 MeanPoint(step, fmean(p.x for p in there), fmean(ys), min(ys), max(ys), len(ys))
             )
-    return found
+    return curve
 
 
 def last_within(seed: Seed, budget: float) -> Point | None:
@@ -200,9 +200,9 @@ def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
     seeds: dict[str, list[Seed]] = {}
     without = dict(axis.without)
     for arm in (arm for arm in arms if arm.name not in without):
-        found = [points(axis.of[run.name], quantity.of[run.name]) for run in arm.runs]
-        if all(found):
-            seeds[arm.name] = list(found)
+        evaluations = [points(axis.of[run.name], quantity.of[run.name]) for run in arm.runs]
+        if all(evaluations):
+            seeds[arm.name] = list(evaluations)
         else:
             without[arm.name] = "what was spent is not known at any evaluation"
     if not seeds:
@@ -245,7 +245,7 @@ def _at(
     )
 
 
-def _apart(one: Spread, other: Spread) -> bool | None:
-    if one.std is None or other.std is None:
+def _apart(a: Spread, b: Spread) -> bool | None:
+    if a.std is None or b.std is None:
         return None
-    return one.low > other.high or other.low > one.high
+    return a.low > b.high or b.low > a.high

@@ -56,15 +56,15 @@ class Run:
     log: Mapping[int, LogStep]
 
     def series(self, name: str) -> Series:
-        """A metric, of the episode log if its name begins with `log/`; empty if there is none."""
+        """A metric, of the episode log if its name begins with `log/`; empty without it."""
         steps: Mapping[int, Mapping[str, float]] = self.metrics
         if name.startswith(LOG):
-            steps = {step: found.values for step, found in self.log.items()}
+            steps = {step: in_log.values for step, in_log in self.log.items()}
         return {step: values[name] for step, values in steps.items() if name in values}
 
     def names(self) -> set[str]:
         """Of all metrics."""
-        logged = (name for found in self.log.values() for name in found.values)
+        logged = (name for in_log in self.log.values() for name in in_log.values)
         return {name for values in self.metrics.values() for name in values}.union(logged)
 
 
@@ -135,10 +135,10 @@ def _places(text: str) -> list[Place]:
     if Path(text).exists():
         return [(Path(text),)]
     if glob.has_magic(text):
-        found = sorted(glob.glob(text))  # noqa: PTH207 - a pattern may begin with a root
-        if not found:
+        matches = sorted(glob.glob(text))  # noqa: PTH207 - a pattern may begin with a root
+        if not matches:
             raise ValueError(f"{text}: no file or folder matches")
-        return [(Path(path),) for path in found]
+        return [(Path(path),) for path in matches]
     return [tuple(Path(part) for part in text.split(","))]
 
 
@@ -192,19 +192,19 @@ def _numbers(block: object, prefix: str) -> Iterator[tuple[str, float]]:
 
 def _step(records: Sequence[Record]) -> LogStep:
     trained = [record for record in records if record["split"] == "train"]
-    found = [s for s in (stats(records, split) for split in ("train", "val")) if s.sessions]
-    values = {name: value for s in found for name, value in flat(s).items()}
+    splits = [s for s in (stats(records, split) for split in ("train", "val")) if s.sessions]
+    values = {name: value for s in splits for name, value in flat(s).items()}
     return LogStep(values, len(trained), _tokens(trained))
 
 
 def _tokens(trained: Sequence[Record]) -> int | None:
     turns = [turn for record in trained for turn in record["turns"]]
-    said = [
+    texts = [
         feedback
         for turn in turns
         for feedback in (turn["feedback"], turn.get("withheld"))
         if feedback
     ]
-    if any(feedback["provider"] == OWN_FEEDBACK for feedback in said):
+    if any(feedback["provider"] == OWN_FEEDBACK for feedback in texts):
         return None
     return sum(turn.get("num_tokens") or 0 for turn in turns)

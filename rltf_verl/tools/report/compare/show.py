@@ -202,7 +202,7 @@ def _read(argument: str) -> list[Score]:
 def _scores(model: str, facts: Mapping[str, Any]) -> Iterator[Score]:
     if "eval" in facts:  # Inspect
         for scorer in (facts["results"] or {}).get("scores", []):
-            numbers = {name: found["value"] for name, found in scorer["metrics"].items()}
+            numbers = {name: number["value"] for name, number in scorer["metrics"].items()}
             stderr = numbers.pop("stderr", None)
             for metric, value in numbers.items():
                 yield Score(model, facts["eval"]["task"], metric, float(value), stderr)
@@ -212,6 +212,6 @@ def _scores(model: str, facts: Mapping[str, Any]) -> Iterator[Score]:
             metric, comma, chosen = key.partition(",")
             if comma and not metric.endswith("_stderr"):
                 stderr = numbers.get(f"{metric}_stderr,{chosen}")
-                known = isinstance(stderr, float)  # "N/A" for some metrics
+                has_error = isinstance(stderr, float)  # "N/A" for some metrics
                 shown = metric if chosen == "none" else key
-                yield Score(model, task, shown, float(value), stderr if known else None)
+                yield Score(model, task, shown, float(value), stderr if has_error else None)

@@ -115,8 +115,8 @@ def _line(
     axes: Any, rounds: Sequence[int], values: Sequence[Estimate], shift: float, **look: str
 ) -> None:
     points = [(k + shift, e, e.value) for k, e in zip(rounds, values, strict=True)]
-    known = [(x, value, e.low, e.high) for x, e, value in points if value is not None]
-    low = [value - (value if low is None else low) for _, value, low, _ in known]
-    high = [(value if high is None else high) - value for _, value, _, high in known]
-    x, y = [x for x, *_ in known], [value for _, value, *_ in known]
+    drawn = [(x, value, e.low, e.high) for x, e, value in points if value is not None]
+    low = [value - (value if low is None else low) for _, value, low, _ in drawn]
+    high = [(value if high is None else high) - value for _, value, _, high in drawn]
+    x, y = [x for x, *_ in drawn], [value for _, value, *_ in drawn]
     axes.errorbar(x, y, yerr=[low, high], capsize=3, markersize=5, **look)

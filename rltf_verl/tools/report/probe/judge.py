@@ -39,26 +39,26 @@ def judge_load(
 ) -> JudgeLoad | None:
     """None if no judge was asked."""
     turns = [turn for record in records for turn in record["turns"]]
-    said = [
+    texts = [
         s
         for turn in turns
         for s in (turn["feedback"], turn.get("withheld"))
         if s and not s["fallback"]
     ]
     failed = sum(_without_text(turn) for turn in turns)
-    if not said and not failed:
+    if not texts and not failed:
         return None
-    calls = (len(said) + failed) / len(records)
-    fresh = sorted(s["latency_s"] for s in said if not s.get("cached"))
+    calls = (len(texts) + failed) / len(records)
+    fresh = sorted(s["latency_s"] for s in texts if not s.get("cached"))
     prompt, completion = (
-        fmean(s.get(f"{part}_tokens", 0) for s in said) if said else 0.0
+        fmean(s.get(f"{part}_tokens", 0) for s in texts) if texts else 0.0
         for part in ("prompt", "completion")
     )
     cost = _cost(prompt, completion, calls, price)
     per_step = calls * run.problems * run.sessions
     seconds, bound_by = _seconds(per_step, fresh, prompt + completion, limits)
     return JudgeLoad(
-        texts=len(said),
+        texts=len(texts),
         calls_per_session=calls,
         calls_per_step=per_step,
         latency_p50_s=_quantile(fresh, 50),

@@ -119,7 +119,7 @@ class Measured:
     shares: Mapping[str, Measure]
     """By the names of `LABELS`."""
     lengths: Mapping[str, Spread | None] = field(default_factory=dict)
-    """`feedback_words`, `answer_tokens`, `later_prompt_tokens`; None where nobody counted."""
+    """`feedback_words`, `answer_tokens`, `later_prompt_tokens`; None without counts."""
 
 
 def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: int = 0) -> Measured:
@@ -133,24 +133,24 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
     """
     # Sorted: intervals do not depend on which episode ended first.
     number = {problem: k for k, problem in enumerate(sorted(set(map(problem_key, records))))}
-    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    by_name: dict[str, list[tuple[int, float]]] = defaultdict(list)
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         problem = number[problem_key(record)]
         groups[group_of(record)].append(record)
         for name, value in _cases(record, run, reader):
-            found[name].append((problem, value))
+            by_name[name].append((problem, value))
     for name, cases in _counted(EpisodeTable.of(records)).items():
         problems = (number[problem_key(records[episode])] for episode in cases.episode)
-        found[name] = list(zip(problems, cases.values.tolist(), strict=True))
+        by_name[name] = list(zip(problems, cases.values.tolist(), strict=True))
     for episodes in groups.values():
         for name, value in _group_cases(episodes, run.sessions):
-            found[name].append((number[problem_key(episodes[0])], value))
+            by_name[name].append((number[problem_key(episodes[0])], value))
     return Measured(
         len(number),
         len(records),
-        len(found["dead_groups"]),
-        _shares(found, len(number), seed),
+        len(by_name["dead_groups"]),
+        _shares(by_name, len(number), seed),
         _lengths(records),
     )
 

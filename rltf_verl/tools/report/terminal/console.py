@@ -194,9 +194,9 @@ def show_line(record: Mapping[str, Any], console: Console | None = None) -> None
     turns = record["turns"]
     last = turns[-1] if turns else {}
     end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
-    said = (answer(last) or last["text"].strip() or "(empty)") if turns else ""
-    where, end, said = map(printable, (place(record), end, said))
-    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {said}")
+    ending = (answer(last) or last["text"].strip() or "(empty)") if turns else ""
+    where, end, ending = map(printable, (place(record), end, ending))
+    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {ending}")
     (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis")
 
 
@@ -228,12 +228,12 @@ def _one_line(text: Text) -> Text:
     return Text(" ").join(text.split("\n", allow_blank=True))
 
 
-def _feedback(out: Console, label: str, said: Mapping[str, Any], style: str) -> None:
-    say(out, f"{label}[{said['provider']}] ", said["text"], style)
-    if said.get("leak"):
-        say(out, "leak       ", said["leak"], "red")
-    if said.get("original"):
-        say(out, "instead of ", said["original"], "dim")
+def _feedback(out: Console, label: str, feedback: Mapping[str, Any], style: str) -> None:
+    say(out, f"{label}[{feedback['provider']}] ", feedback["text"], style)
+    if feedback.get("leak"):
+        say(out, "leak       ", feedback["leak"], "red")
+    if feedback.get("original"):
+        say(out, "instead of ", feedback["original"], "dim")
 
 
 def say(out: Console, label: str, text: object, style: str) -> None:
