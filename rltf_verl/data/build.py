@@ -4,9 +4,8 @@ versions.
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
 
-from rltf_verl.data.provenance import finished, versions
+from rltf_verl.data.provenance import finished, made_by, versions
 from rltf_verl.data.schema import SCHEMA, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env, HasSubsets
@@ -62,7 +61,18 @@ def build_parquet(
                 f"num_{split}={asked}: no problem is left for {split}.parquet; lower --num-train or"
                 f" --num-test, set --num-{split} 0, or name a larger source"
             )
-    provenance = _provenance(env_name, env, seed, num_train, num_test, env_options, splits.notes)
+    sizes = [f"--seed={seed}", f"--num-train={num_train}", f"--num-test={num_test}"]
+    provenance = made_by(
+        ["build", env_name, *sizes],
+        env_name,
+        env,
+        env_options,
+        seed=seed,
+        num_train=num_train,
+        num_test=num_test,
+        notes=list(splits.notes),
+        versions=versions(getattr(env, "packages", ())),
+    )
     folder = Path(out_dir)
     folder.mkdir(parents=True, exist_ok=True)
     train, test = folder / "train.parquet", folder / "test.parquet"
@@ -98,29 +108,3 @@ def _table(env: Env, problems: Sequence[Problem], split: str) -> pa.Table:
     subset_of = env.subset if isinstance(env, HasSubsets) else lambda problem: ""
     rows = [row_of(p, env.prompt(p), split, subset_of(p)) for p in progress]
     return pa.Table.from_pylist(rows, SCHEMA)
-
-
-def _provenance(
-    env_name: str,
-    env: Env,
-    seed: int,
-    num_train: int,
-    num_test: int,
-    options: Mapping[str, Any],
-    notes: Sequence[str],
-) -> dict[str, Any]:
-    # No output folder, time or host: they would change the bytes without changing the data.
-    call = ["rltf", "data", "build", env_name, f"--seed={seed}"]
-    call += [f"--num-train={num_train}", f"--num-test={num_test}"]
-    call += [f"{key}={value}" for key, value in sorted(options.items())]
-    return {
-        "command": shlex.join(call),
-        "env": env_name,
-        "env_name": env.name,
-        "options": dict(options),
-        "seed": seed,
-        "num_train": num_train,
-        "num_test": num_test,
-        "notes": list(notes),
-        "versions": versions(getattr(env, "packages", ())),
-    }

@@ -79,31 +79,31 @@ def check_env(
         "a problem survives JSON": _survives_json,
         "prompts are text, and the same each time": partial(_prompts, env),
     }
-    if isinstance(env, GradesAsync):  # each verdict of a judge costs money, and it may think again
-        return [
-            *verdicts,
-            *(_held(promise, partial(_over, problems, check)) for promise, check in checks.items()),
-        ]
-    checks |= {
-        "the reference is graded correct": partial(_reference, env),
-        "nonsense is graded wrong": partial(_nonsense, env),
-        "grades are the same each time": partial(_repeatable, env),
-        "below `full` no explanation gives the answer away": partial(
-            _no_leak, env, tuple(problems)
-        ),
-        "`full` says something": partial(_full, env),
-    }
-    for promise, check in checks.items():
-        verdicts.append(_held(promise, partial(_over, problems, check)))
+    if not isinstance(env, GradesAsync):  # each verdict of a judge costs money, and may change
+        checks |= {
+            "the reference is graded correct": partial(_reference, env),
+            "nonsense is graded wrong": partial(_nonsense, env),
+            "grades are the same each time": partial(_repeatable, env),
+            "below `full` no explanation gives the answer away": partial(
+                _no_leak, env, tuple(problems)
+            ),
+            "`full` says something": partial(_full, env),
+        }
+    verdicts += [
+        _held(promise, partial(_over, problems, check)) for promise, check in checks.items()
+    ]
+    if isinstance(env, GradesAsync):
+        return verdicts
     alike = problems[: MIN_CONSTANT if getattr(env, "blocking", False) else NUM_CONSTANT]
-    verdicts.append(_held("no constant answer scores well", partial(_constants, env, alike)))
-    verdicts.append(
-        _held(
-            f"{num_hostile} hostile texts raise nothing",
-            partial(_hostile, env, problems, seed, num_hostile),
-        )
+    constant, hostile = (
+        "no constant answer scores well",
+        f"{num_hostile} hostile texts raise nothing",
     )
-    return verdicts
+    return [
+        *verdicts,
+        _held(constant, partial(_constants, env, alike)),
+        _held(hostile, partial(_hostile, env, problems, seed, num_hostile)),
+    ]
 
 
 def _held(promise: str, check: Callable[[], Iterator[str]]) -> Verdict:

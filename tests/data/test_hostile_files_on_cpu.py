@@ -124,7 +124,7 @@ def test_a_reference_that_is_a_list_is_refused(tmp_path):
         wrap_parquet(source(tmp_path, *rows), "math", tmp_path / "out.parquet")
 
 
-def test_the_check_sees_both_in_a_file_that_somebody_else_made(tmp_path):
+def test_the_check_finds_one_index_in_all_rows_of_another_programs_file(tmp_path):
     out = tmp_path / "out.parquet"
     wrap_parquet(source(tmp_path, *[other(extra_info={"index": i}) for i in range(2)]), "math", out)
     rows = pq.read_table(out).to_pylist()
@@ -132,12 +132,6 @@ def test_the_check_sees_both_in_a_file_that_somebody_else_made(tmp_path):
         row["extra_info"]["index"] = 7
     pq.write_table(pa.Table.from_pylist(rows), out)
     assert "extra_info.index is 7 in all rows" in " ".join(check_files([out]).errors)
-    rows[1]["reward_model"]["ground_truth"] = "3"
-    for row in rows:
-        row["reward_model"]["ground_truth"] = [row["reward_model"]["ground_truth"]]
-    pq.write_table(pa.Table.from_pylist(rows), out)
-    with pytest.raises(ValueError, match="ground_truth is a list"):
-        check_files([out])
 
 
 BROKEN = {

@@ -72,13 +72,6 @@ def test_the_environment_grades_wrapped_rows(tmp_path: Path) -> None:
     assert problem.data["subset"] == "openai/gsm8k"
 
 
-def test_same_bytes_again(tmp_path: Path) -> None:
-    source = write(tmp_path / "train.parquet", [gsm8k(1)])
-    for name in ("a", "b"):
-        wrap_parquet(source, "math", tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
 @pytest.mark.parametrize(
     "extra", [None, {}, {"split": "train"}, {"index": "9a9b-6eb4"}, {"index": 7, "env": None}]
 )

@@ -399,16 +399,18 @@ def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
 
 
 def test_results_of_several_data_sources_are_apart(tmp_path: Path) -> None:
+    """By the source alone, not by the environment's fields."""
     log = EpisodeLog(tmp_path / "log", "w")
-    for subset, correct in [("math500", True), ("math500", True), ("aime2024", False)]:
+    for k, (subset, correct) in enumerate([("math500", True), ("math500", True), ("aime", False)]):
         turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
-        played = Episode(Problem("math", 0, {"task": f"t{subset}"}, "42"), 0, (turn,))
-        source = f"rltf/math/{subset}"
-        log.append(played, question="q", step=8, validate=True, uid="u", source=source)
+        played = Episode(Problem("math", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
+        log.append(
+            played, question=f"q{k}", step=8, validate=True, uid=str(k), source=f"rltf/{subset}"
+        )
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
-    for subset, value in (("math500", 1), ("aime2024", 0)):
-        turns = told(tmp_path / "a", f"step 8, rltf/math/{subset}")["turns"]
-        assert turns[0]["standing"]["value"] == value
+    (right,) = told(tmp_path / "a", "step 8, rltf/math500")["turns"]
+    (wrong,) = told(tmp_path / "a", "step 8, rltf/aime")["turns"]
+    assert (right["standing"]["value"], right["played"], wrong["standing"]["value"]) == (1, 2, 0)
 
 
 def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:

@@ -88,23 +88,6 @@ def test_turns_and_rounds_by_hand() -> None:
     assert {k: e.value for k, e in found.pass_at.items()} == {1: 1 / 4, 2: 1 / 2}
 
 
-def test_solved_episodes_stay_in_later_turns() -> None:
-    """Over the episodes that are still played, accuracy would fall from 1/2 to 0."""
-    found = evaluate([episode(0, RIGHT, stop="solved"), episode(1, "1", "2")])
-    assert accuracies(found) == [1 / 2, 1 / 2]
-    assert [t.played for t in found.turns] == [2, 1]
-    assert found.rounds[0].spoiled == Estimate(None, None, None, 0), (
-        "no right answer was answered again"
-    )
-    assert found.stops == {"horizon": 1, "solved": 1}
-
-
-def test_an_episode_without_feedback_keeps_its_last_answer() -> None:
-    found = evaluate([episode(0, "1", stop="feedback_unavailable"), episode(1, RIGHT, "3", RIGHT)])
-    assert accuracies(found) == [1 / 2, 0, 1 / 2]
-    assert "1 episode ended early" in " ".join(notes(found))
-
-
 def test_what_nobody_graded_counts_in_nothing() -> None:
     found = evaluate(
         [
@@ -147,18 +130,6 @@ def test_problems_weigh_the_same_with_fewer_samples() -> None:
     }
     assert "1 to 3 episodes each" in notes(found)[0]
     assert "1 problem, 1 episode each, 1 in all" in notes(evaluate([episode(0, "1")]))[0]
-
-
-def test_cut_off_answers_have_no_format() -> None:
-    cut = episode(0, RIGHT)
-    cut["turns"][0]["ended"] = False
-    found = evaluate([cut])
-    assert (found.turns[0].format.value, found.turns[0].standing.value, found.truncated) == (
-        0,
-        1,
-        1,
-    )
-    assert found.turns[0].standing.low is None, "one problem has no spread"
 
 
 def test_branches_are_refused() -> None:
