@@ -62,7 +62,7 @@ THIRD_PARTY = {
     "tools.export": {"torch", "peft", "transformers"},
     "tools.plan": {"omegaconf"},
     "tools.adopt": {"omegaconf"},
-    "tools.evaluate": {"omegaconf", "yaml"},
+    "tools.evaluate": {"omegaconf", "yaml", "rich"},
     "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},
     "tools.cli": {"typer", "rich"},

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rltf_verl.data.build import write_table
+from rltf_verl.data.provenance import write_table
 from rltf_verl.envs.house_style import HouseStyle, letters
 from rltf_verl.envs.house_style.conventions import KINDS
 from rltf_verl.prompts import render

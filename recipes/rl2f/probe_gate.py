@@ -47,9 +47,9 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
             f"{dead:.0%} of the groups have equal rewards (zero variance) and teach nothing. Take "
             "problems that it solves sometimes, or more episodes per problem (rollout.n)"
         )
-    for found in probe["advice"]:
-        if found["blocks"]:
-            yield f"rltf probe: {found['finding']}"
+    for finding in probe["findings"]:
+        if finding["level"] == "error":
+            yield f"rltf probe: {finding['key']}={finding['value']}: {finding['why']}"
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
+from rltf_verl.data.check import CheckedFile
 from rltf_verl.data.made_for import AS_IT_IS, made_for, make, takes_rows_of
 from rltf_verl.data.schema import environments_of
 from rltf_verl.data.wrap import question_of
@@ -26,21 +27,35 @@ BATCH = 512
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Tokens of one kind of prompt."""
+    """Tokens of one kind of prompt in a file."""
 
+    path: Path
     what: str
     shortest: int
     median: float
     longest: int
+    limit: int | None
     num_over: int | None
     """Rows above the limit; None without one."""
+
+    @property
+    def fault(self) -> str:
+        """What to do about rows above the limit; empty without them."""
+        if not self.num_over:
+            return ""
+        less = ", or lower --feedback-tokens" if self.what.startswith("revise") else ""
+        return (
+            f"{self.path}: {self.num_over} of its rows have a {self.what} of more than {self.limit}"
+            f" tokens (the longest: {self.longest}): raise data.max_prompt_length or drop these"
+            f" rows{less}"
+        )
 
 
 def load_tokenizer(path: str | Path) -> Any:
     """A tokenizer from a local folder.
 
     Raises:
-        ValueError: there is none, or it has no chat template.
+        ValueError: not found there, or without a chat template.
     """
     from transformers import AutoTokenizer
 
@@ -67,11 +82,11 @@ def template_of_file(path: str | Path) -> str:
         return TEMPLATES["attempt"]
 
 
-def prompt_lengths(
-    messages: Sequence[list[dict[str, Any]]],
+def lengths_of(
+    files: Sequence[CheckedFile],
     tokenizer: Any,
     limit: int | None,
-    revise: str,
+    revise: str | None,
     feedback_tokens: int,
 ) -> list[Lengths]:
     """Of first prompts, and of revise prompts before any attempt is quoted.
@@ -80,26 +95,28 @@ def prompt_lengths(
     one.
 
     Args:
-        messages: first prompts. Images in them are not counted.
+        files: with their first prompts. Images in them are not counted.
         tokenizer: with a chat template.
         limit: `data.max_prompt_length`.
-        revise: template, `rltf.episode.revise`.
+        revise: template, `rltf.episode.revise`; None is that of the file's environment.
         feedback_tokens: tokens that are allowed for the feedback.
     """
-    first = _count([_text_only(prompt) for prompt in messages], tokenizer, "first prompts")
-    second = _count([_revise(prompt, revise) for prompt in messages], tokenizer, "revise prompts")
-    return [
-        _lengths("first prompt", first, limit),
-        _lengths(
-            f"revise prompt (template {revise}, {feedback_tokens} for the feedback)",
-            [n + feedback_tokens for n in second],
-            limit,
-        ),
-    ]
+    lengths = []
+    for file in files:
+        if not file.messages:
+            continue
+        template = revise or template_of_file(file.path)
+        first = _count([_text_only(p) for p in file.messages], tokenizer, "first prompts")
+        second = _count([_revise(p, template) for p in file.messages], tokenizer, "revise prompts")
+        what = f"revise prompt (template {template}, {feedback_tokens} for the feedback)"
+        lengths.append(_lengths(file.path, "first prompt", first, limit))
+        with_feedback = [num + feedback_tokens for num in second]
+        lengths.append(_lengths(file.path, what, with_feedback, limit))
+    return lengths
 
 
 def _text_only(prompt: list[dict[str, Any]]) -> list[dict[str, str]]:
-    return [{"role": str(said["role"]), "content": question_of([said])} for said in prompt]
+    return [{"role": m["role"], "content": question_of([m])} for m in prompt]
 
 
 def _revise(prompt: list[dict[str, Any]], template: str) -> list[dict[str, str]]:
@@ -122,6 +139,6 @@ def _count(chats: Sequence[list[dict[str, str]]], tokenizer: Any, what: str) -> 
     return counts
 
 
-def _lengths(what: str, counts: Sequence[int], limit: int | None) -> Lengths:
+def _lengths(path: Path, what: str, counts: Sequence[int], limit: int | None) -> Lengths:
     over = None if limit is None else sum(count > limit for count in counts)
-    return Lengths(what, min(counts), median(counts), max(counts), over)
+    return Lengths(path, what, min(counts), median(counts), max(counts), limit, over)

@@ -1,42 +1,45 @@
-"""Whether datasets can be trained on: their rows, what they share, and how long their prompts
-are.
-"""
+"""Whether datasets can be trained on: their rows, and what they share."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from rltf_verl.data.made_for import AS_IT_IS, takes_rows_of
+from rltf_verl.data.provenance import content_sha256, read_provenance
 from rltf_verl.data.schema import (
     AGENT_NAME,
+    REQUIRED,
     check_parquet,
-    content_sha256,
-    problem_from_row,
     problem_of,
-    read_provenance,
     same_everywhere,
     text_of,
 )
 from rltf_verl.data.wrap import question_of
+from rltf_verl.envs import env_names
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.text.boxed import asks_for_hashes
 from rltf_verl.texts import counted
+from rltf_verl.types import Problem
 
-MAX_TOLD = 5
+MOST_NAMED = 5
 """Bad rows of a file that are named."""
 TRAINED_ON = ": what is tested was trained on"
+ROLES = ("system", "developer", "user", "assistant", "tool")
+"""Of messages; a chat template drops or refuses others."""
+GRADE_WITHOUT_REFERENCE = ("code", "writing", AS_IT_IS)
+"""Environments in which a problem may have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """What was found in one file."""
+    """The rows of one file."""
 
     path: Path
     num_rows: int
@@ -46,10 +49,7 @@ class CheckedFile:
     """First prompts."""
     splits: frozenset[str]
     errors: tuple[str, ...]
-    num_formless: int = 0
-    """Rows of `math` whose prompt asks for no form of answer that its grader reads."""
-    as_it_is: bool = False
-    """It is in verl's form, and was looked at as `reward_function` takes it."""
+    notes: tuple[str, ...]
 
     @property
     def num_repeated(self) -> int:
@@ -57,14 +57,14 @@ class CheckedFile:
         return self.num_rows - len(self.questions)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CheckReport:
     """All files together."""
 
-    files: list[CheckedFile] = field(default_factory=list)
-    overlaps: list[str] = field(default_factory=list)
+    files: list[CheckedFile]
+    overlaps: list[str]
     """Files of different splits that share questions."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
     @property
     def errors(self) -> list[str]:
@@ -78,24 +78,14 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
     Raises:
         ValueError: a file is neither one of ours nor in verl's form.
     """
-    report = CheckReport([_check(Path(path)) for path in paths])
-    for i, one in enumerate(report.files):
-        if one.as_it_is:
-            report.notes.append(
-                f"{one.path}: names no environment, so its rows were checked for"
-                f" rltf/env={AS_IT_IS}; for another one, `rltf data wrap` comes first"
-            )
-        if one.num_formless:
-            report.notes.append(
-                f"{one.path}: {one.num_formless} of {one.num_rows} prompts ask neither for"
-                " \\boxed{} nor for ####, so a right answer may be graded as none"
-            )
-        for other in report.files[i + 1 :]:
-            told = _shared(one.path, one.questions.keys(), other.path, other.questions.keys())
-            if told is not None and one.splits == other.splits:
-                report.notes.append(told)
-            elif told is not None:
-                report.overlaps.append(told + TRAINED_ON)
+    files = [_check(Path(path)) for path in paths]
+    report = CheckReport(files, [], [note for file in files for note in file.notes])
+    for a, b in combinations(files, 2):
+        line = _shared(a.path, a.questions.keys(), b.path, b.questions.keys())
+        if line is not None and a.splits == b.splits:
+            report.notes.append(line)
+        elif line is not None:
+            report.overlaps.append(line + TRAINED_ON)
     return report
 
 
@@ -104,13 +94,13 @@ def shared_questions(train: Sequence[str], test: Sequence[str]) -> list[str]:
     checked files.
     """
     asked = {path: _questions_in(path) for path in {*train, *test}}
-    told = [_shared(a, asked[a], b, asked[b]) for a in train for b in test if a != b]
-    return [line + TRAINED_ON for line in told if line is not None]
+    pairs = [_shared(a, asked[a], b, asked[b]) for a in train for b in test if a != b]
+    return [line + TRAINED_ON for line in pairs if line is not None]
 
 
-def _shared(one: object, asked: Set[Any], other: object, also: Set[Any]) -> str | None:
+def _shared(first: object, asked: Set[Any], second: object, also: Set[Any]) -> str | None:
     num = len(asked & also)
-    return f"{one} and {other} share {counted(num, 'question')}" if num else None
+    return f"{first} and {second} share {counted(num, 'question')}" if num else None
 
 
 def _questions_in(path: str) -> set[int]:
@@ -124,45 +114,58 @@ def _check(path: Path) -> CheckedFile:
     env = takes_rows_of(path, AS_IT_IS, {})
     check_parquet(path, env)
     table = pq.read_table(path)
-    errors: list[str] = []
-    num_bad = 0
-    messages: list[list[dict[str, Any]]] = []
-    splits: set[str] = set()
-    names = ["data_source", "prompt", "extra_info", "reward_model", "agent_name"]
-    rows = table.select(names if env is None else names[:-1]).to_pylist()
-    for i, row in enumerate(rows):
-        found = list(_faults(row, env))
-        num_bad += bool(found)
-        if found and num_bad <= MAX_TOLD:
-            errors.append(f"{path}, row {i}: {found[0]}")
-        if not found:
-            messages.append(row["prompt"])
-            splits.add(str((row["extra_info"] or {}).get("split")))
-    if num_bad > MAX_TOLD:
-        errors.append(f"{path}: {counted(num_bad - MAX_TOLD, 'more bad row')}")
+    rows = table.select(REQUIRED if env is None else REQUIRED[:-1]).to_pylist()
+    faults = {i: fault for i, row in enumerate(rows) if (fault := _fault(row, env))}
+    errors = [f"{path}, row {i}: {fault}" for i, fault in list(faults.items())[:MOST_NAMED]]
+    if len(faults) > MOST_NAMED:
+        errors.append(f"{path}: {counted(len(faults) - MOST_NAMED, 'more bad row')}")
     indices = [(row["extra_info"] or {}).get("index") for row in rows]
     if same_everywhere(indices):
         errors.append(
             f"{path}: extra_info.index is {indices[0]} in all rows, and seeds are made of it:"
             " number them"
         )
-    said = read_provenance(path).get("content_sha256")
-    if said is not None and said != content_sha256(table):
+    recorded = read_provenance(path).get("content_sha256")
+    if recorded not in (None, content_sha256(table)):
         errors.append(
             f"{path}: its rows are not those that it was written with (content_sha256 of its"
             " provenance)"
         )
-    questions = Counter(_normalised(_asked(prompt)) for prompt in messages)
+    good = [row for i, row in enumerate(rows) if i not in faults]
     return CheckedFile(
         path,
         len(rows),
-        questions,
-        tuple(messages),
-        frozenset(splits),
+        Counter(_normalised(_asked(row["prompt"])) for row in good),
+        tuple(row["prompt"] for row in good),
+        frozenset(str((row["extra_info"] or {}).get("split")) for row in good),
         tuple(errors),
-        num_formless=sum(_is_formless(row) for row in rows),
-        as_it_is=env is not None,
+        tuple(f"{path}: {note}" for note in _notes(rows, good, env)),
     )
+
+
+def _notes(
+    rows: Sequence[dict[str, Any]], good: Sequence[dict[str, Any]], env: Env | None
+) -> Iterator[str]:
+    if env is not None:
+        yield (
+            f"names no environment, so its rows were checked for rltf/env={AS_IT_IS}; for another"
+            " one, `rltf data wrap` comes first"
+        )
+    formless = sum(map(_is_formless, rows))
+    if formless:
+        yield (
+            f"{formless} of {len(rows)} prompts ask neither for \\boxed{{}} nor for ####, so a"
+            " right answer may be graded as none"
+        )
+    answers: dict[str, set[str]] = defaultdict(set)
+    for row in good:
+        answers[_asked(row["prompt"])].add(problem_of(env, row).reference.strip())
+    several = [question for question, references in answers.items() if len(references) > 1]
+    if several:
+        yield (
+            f"{counted(len(several), 'question')} with more than one reference answer, e.g."
+            f" {' '.join(several[0].split())[:80]!r}: keep the right one"
+        )
 
 
 def _asked(prompt: list[dict[str, Any]]) -> str:
@@ -173,33 +176,40 @@ def _asked(prompt: list[dict[str, Any]]) -> str:
 
 
 def _is_formless(row: dict[str, Any]) -> bool:
+    """Whether a prompt of `math` asks for no form of answer that its grader reads."""
     if (row["extra_info"] or {}).get("env") != "math":
         return False
-    said = [
-        str(message.get("content")) for message in row["prompt"] or () if isinstance(message, dict)
-    ]
-    return not any("\\boxed" in text or asks_for_hashes(text) for text in said)
+    texts = [str(m.get("content")) for m in row["prompt"] or () if isinstance(m, dict)]
+    return not any("\\boxed" in text or asks_for_hashes(text) for text in texts)
 
 
-def _faults(row: dict[str, Any], env: Env | None) -> Iterator[str]:
-    """What is wrong with a row of ours, or with one in verl's form for `env`."""
-    prompt = row["prompt"]
+def _fault(row: dict[str, Any], env: Env | None) -> str:
+    """What is wrong with a row of ours, or with one in verl's form for `env`; empty if nothing."""
     try:
-        if env is None:
-            problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
-        elif prompt:
-            problem_of(env, row)
+        problem = problem_of(env, row)
+        roles = [message["role"] for message in row["prompt"]]
+        question = question_of(row["prompt"])
     except ValueError as error:
-        yield str(error)
-    try:
-        if not all(isinstance(m["role"], str) for m in prompt) or not question_of(prompt).strip():
-            yield "its prompt has no text"
-    except ValueError as error:
-        yield str(error)
+        return str(error)
     except (TypeError, LookupError, AttributeError):
-        yield "its prompt is no list of chat messages"
+        return "its prompt is not a list of chat messages"
     if env is None and row["agent_name"] != AGENT_NAME:
-        yield f"agent_name is {row['agent_name']!r} and not {AGENT_NAME!r}"
+        return f"agent_name is {row['agent_name']!r}, not {AGENT_NAME!r}"
+    if not question.strip():
+        return "its prompt has no text"
+    unknown = [role for role in roles if role not in ROLES]
+    if unknown:
+        return f"a message has the role {unknown[0]!r}: write one of {', '.join(ROLES)}"
+    if roles[-1] != "user":
+        return f"its prompt ends with a message of the {roles[-1]}: end it with the user's"
+    return _fault_of_reference(problem)
+
+
+def _fault_of_reference(problem: Problem) -> str:
+    blank = problem.reference.strip().casefold() in ("", "nan")
+    if blank and problem.env in set(env_names()) - {*GRADE_WITHOUT_REFERENCE}:
+        return f"its reference answer is {problem.reference!r}: write the answer, or drop the row"
+    return ""
 
 
 def _normalised(question: str) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rltf_verl.data.schema import read_provenance
+from rltf_verl.data.provenance import read_provenance
 from rltf_verl.envs import env_names, make_env
 from rltf_verl.envs.base import Env, TakesRows
 
 OWN = "own"
 """The choice of `rltf/env` for a class that the user names."""
 AS_IT_IS = "reward_function"
-"""The environment that takes rows in verl's form, where nobody names one."""
+"""The default environment of rows in verl's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class MadeFor:
 
     @property
     def own(self) -> bool:
-        """It is a class that somebody named by its place."""
+        """It is a class that is named by its place."""
         return ":" in self.spec
 
     @property
@@ -66,7 +66,7 @@ def made_for(path: str | Path, name: str) -> MadeFor:
 
 
 def forgotten_options(path: str | Path, spec: str, options: Mapping[str, Any]) -> str:
-    """The words that give a run's own environment the options that the file was made with.
+    """The words that give a run's environment the options that the file was made with.
 
     Args:
         path: the dataset.
@@ -77,11 +77,11 @@ def forgotten_options(path: str | Path, spec: str, options: Mapping[str, Any]) -
         Empty if the run has them, or the file was not made by that class.
     """
     made = read_provenance(path)
-    own = ":" in spec and str(made.get("env")).rpartition(":")[2] == spec.rpartition(":")[2]
+    is_moved = ":" in spec and str(made.get("env")).rpartition(":")[2] == spec.rpartition(":")[2]
     return " ".join(
         f"+rltf.env.{key}={value}"
         for key, value in (made.get("options") or {}).items()
-        if own and str(options.get(key)) != str(value)
+        if is_moved and str(options.get(key)) != str(value)
     )
 
 
@@ -92,48 +92,47 @@ def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]
     try:
         if spec is None or pq.read_schema(path).get_field_index("agent_name") >= 0:
             return None
-    except (OSError, pa.ArrowInvalid):  # whoever reads the rows says what is wrong
+    except (OSError, pa.ArrowInvalid):  # the reader of the rows reports it
         return None
     env = make_env(spec, **options)
     return env if isinstance(env, TakesRows) else None
 
 
-def require_known(path: str | Path, found: MadeFor, say: str = "env.name=") -> None:
-    """Raise ValueError, as `make` does, if nobody here knows the file's environment. Its options
-    are not looked at: those that are told may complete them.
+def require_known(path: str | Path, origin: MadeFor, say: str = "env.name=") -> None:
+    """Raise ValueError, as `make` does, for an unknown environment. Its options are not checked:
+    the command line may complete them.
     """
-    if _trouble(path, found, say) is not None:  # an installed package may know the name
-        make(path, found, say)
+    if _trouble(path, origin, say) is not None:  # an installed package may know the name
+        make(path, origin, say)
 
 
-def make(path: str | Path, found: MadeFor, say: str = "env.name=") -> Env:
+def make(path: str | Path, origin: MadeFor, say: str = "env.name=") -> Env:
     """The environment of a file.
 
     Args:
         path: the dataset.
-        found: of `made_for`.
-        say: what a user of this command writes before the environment's place.
+        origin: of `made_for`.
+        say: how the command line names the environment's place.
 
     Raises:
-        ValueError: it cannot be made from what the file says; names the file and the fix.
+        ValueError: it cannot be made; names the file and the fix.
     """
     try:
-        return make_env(found.spec, **found.options)
+        return make_env(origin.spec, **origin.options)
     except ValueError as error:
-        raise ValueError(_trouble(path, found, say) or f"{path}: {error}") from error
+        raise ValueError(_trouble(path, origin, say) or f"{path}: {error}") from error
 
 
-def _trouble(path: str | Path, found: MadeFor, say: str) -> str | None:
-    source, _, name = found.spec.rpartition(":")
-    if found.own and source.endswith(".py") and not Path(source).expanduser().is_file():
+def _trouble(path: str | Path, origin: MadeFor, say: str) -> str | None:
+    source, _, name = origin.spec.rpartition(":")
+    if origin.own and source.endswith(".py") and not Path(source).expanduser().is_file():
         return (
-            f"{path} was made for the environment {found.spec}, and there is no such file, seen"
-            f" from {Path.cwd()}: work where it is, or say {say}path/to/{Path(source).name}:{name}"
+            f"{path} was made for the environment {origin.spec}: no such file, seen from"
+            f" {Path.cwd()}; work where it is, or add {say}path/to/{Path(source).name}:{name}"
         )
-    if not found.own and found.spec not in env_names():
+    if not origin.own and origin.spec not in env_names():
         return (
-            f"{path} holds rows of the environment {found.spec}, which is none of this package, and"
-            f" does not say where it is (another program has written it again): say"
-            f" {say}path/to/file.py:Class"
+            f"{path}: the environment {origin.spec} of its rows is not built in, and the file does"
+            f" not name its place: add {say}path/to/file.py:Class"
         )
     return None

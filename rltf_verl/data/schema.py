@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rltf_verl.envs.base import Env, TakesRows
 from rltf_verl.types import Problem
 
 AGENT_NAME = "rltf"
-PROVENANCE_KEY = b"rltf"
 FIX = "make the dataset with `rltf data build`, or from a file in verl's form with `rltf data wrap`"
 AS_IT_IS = "; or take it as it is, graded by its reward function: rltf/env=reward_function"
 REQUIRED = ("data_source", "prompt", "reward_model", "extra_info", "agent_name")
@@ -78,12 +77,12 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
     return _problem(env, data, extra_info, reward_model)
 
 
-def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
+def problem_of(env: Env | None, row: Mapping[str, Any]) -> Problem:
     """The problem of a row: one that `row_of` wrote, or any in verl's form where the environment
     takes it (`TakesRows`).
 
     Args:
-        env: grades it.
+        env: grades it; None for a row that `row_of` wrote.
         row: with `extra_info`, `reward_model`, and a chat as `raw_prompt` or `prompt`.
 
     Raises:
@@ -96,7 +95,7 @@ def problem_of(env: Env, row: Mapping[str, Any]) -> Problem:
     if prompt is None or not len(prompt):  # an array has no truth
         raise ValueError(f"the prompt is empty; {FIX}")
     data = env.data_of(text_of(prompt[-1]["content"]), row)
-    if "ground_truth" not in reward_model:  # null is a task without one
+    if is_nan(reward_model.get("ground_truth", math.nan)):  # null is a task without one
         raise ValueError(f"reward_model.ground_truth is missing: {FIX}")
     return _problem(env.name, data, info, reward_model)
 
@@ -126,8 +125,15 @@ def same_everywhere(indices: Sequence[Any]) -> bool:
     return len(indices) > 1 and len(set(map(str, indices))) == 1
 
 
+def is_nan(value: Any) -> bool:
+    """What pandas writes for a missing value."""
+    return isinstance(value, float) and math.isnan(value)
+
+
 def reference_text(value: Any) -> str:
-    """A reference answer. Raises ValueError if it is no single value."""
+    """A reference answer. Raises ValueError unless it is a single value."""
+    if is_nan(value):
+        raise ValueError("reward_model.ground_truth is NaN: write the answer, or drop the row")
     if isinstance(value, (bytes, Mapping)) or (
         hasattr(value, "__len__") and not isinstance(value, str)
     ):
@@ -201,9 +207,7 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
         raise ValueError(f"{path} has no rows: {FIX}")
     row = first.to_pylist()[0]
     try:
-        if env is not None:
-            return problem_of(env, row)
-        return problem_from_row(row["extra_info"] or {}, row["reward_model"] or {})
+        return problem_of(env, row)
     except ValueError as error:
         raise ValueError(f"{path}, first row: {error}") from error
 
@@ -252,8 +256,7 @@ def environments_of(path: str | Path) -> set[str]:
             or min(fields.get_field_index(name) for name in ("env", "task")) < 0
         ):
             return set()
-        batches = file.iter_batches(columns=["extra_info.env", "extra_info.task"])
-        infos = (info for batch in batches for info in batch.column(0).to_pylist())
+        infos = _column(file, "extra_info.env", "extra_info.task")
         return {str(info["env"]) for info in infos if info and _is_ours(info)}
 
 
@@ -262,14 +265,9 @@ def index_of_all(path: str | Path) -> str | None:
     differ, or are none.
     """
     with pq.ParquetFile(path) as file:
-        indices: list[str] = []
-        for batch in file.iter_batches(columns=["extra_info.index"]):
-            if not batch.num_columns:
-                return None
-            indices += map(str, batch.column(0).field("index").to_pylist())
-            if len(indices) > 1 and not same_everywhere(indices):
-                return None
-    return indices[0] if same_everywhere(indices) else None
+        infos = _column(file, "extra_info") if "extra_info" in file.schema_arrow.names else ()
+        indices = [str((info or {}).get("index")) for info in infos]
+    return indices[0] if same_everywhere(indices) and indices[0] != "None" else None
 
 
 def refuse_media(name: str, columns: Iterable[pa.Array], path: str | Path) -> None:
@@ -287,13 +285,9 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
             refuse_media(name, (b.column(0) for b in file.iter_batches(columns=[name])), path)
     if file.schema_arrow.field("prompt").type == SCHEMA.field("prompt").type:
         return
-    prompts = (
-        prompt
-        for batch in file.iter_batches(columns=["prompt"])
-        for prompt in batch.column(0).to_pylist()
-    )
+    prompts = (prompt or () for prompt in _column(file, "prompt"))
     try:
-        for message in chain.from_iterable(prompt or () for prompt in prompts):
+        for message in chain.from_iterable(prompts):
             text_of(message["content"])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -303,14 +297,8 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
 
 def refuse_empty_prompts(path: str | Path) -> None:
     """Raise ValueError if a row of a checked file asks nothing."""
-    start, empty = 0, list[int]()
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=["prompt"]):
-            prompts = batch.column(0)
-            usual = prompts.type == SCHEMA.field("prompt").type
-            found = _empty_prompts(prompts) if usual else _empty_lists(prompts.to_pylist())
-            empty += [start + i for i in sorted(found)]
-            start += len(prompts)
+        empty = [i for i, prompt in enumerate(_column(file, "prompt")) if not _asks(prompt)]
     if empty:
         more = f" and {len(empty) - MOST_NAMED} more" if len(empty) > MOST_NAMED else ""
         raise ValueError(
@@ -319,49 +307,25 @@ def refuse_empty_prompts(path: str | Path) -> None:
         )
 
 
-def _empty_prompts(prompts: pa.ListArray) -> set[int]:
-    """Rows without a message, with one whose content is null, or with a last one without text."""
-    row, contents = pc.list_parent_indices(prompts), prompts.flatten().field("content")
-    length = pc.fill_null(pc.list_value_length(prompts), 0)
-    last = pc.subtract(pc.cumulative_sum(length), 1).filter(pc.greater(length, 0))
-    unasked = row.take(last).filter(pc.equal(pc.utf8_length(contents.take(last)), 0))
-    found = pc.indices_nonzero(pc.equal(length, 0)), row.filter(pc.is_null(contents)), unasked
-    return {i for rows in found for i in rows.to_pylist()}
+def _asks(prompt: Sequence[Mapping[str, Any]] | None) -> bool:
+    """Whether all messages have a content, and the last one a text."""
+    if not prompt or any(message["content"] is None for message in prompt):
+        return False
+    return bool(text_of(prompt[-1]["content"]))
 
 
-def _empty_lists(prompts: Sequence[Any]) -> set[int]:
-    """The same of texts in other forms; `check_parquet` has looked at them."""
-    return {i for i, p in enumerate(prompts) if not p or not text_of(p[-1]["content"])}
-
-
-def content_sha256(table: pa.Table) -> str:
-    """Of the rows as JSON lines: the same for the same content, whatever the file's compression and
-    metadata.
-    """
-    digest = hashlib.sha256()
-    for batch in table.to_batches(max_chunksize=1024):
-        for row in batch.to_pylist():
-            digest.update(json.dumps(row, sort_keys=True, default=_as_json).encode() + b"\n")
-    return digest.hexdigest()
-
-
-def read_provenance(path: str | Path) -> dict[str, Any]:
-    """How the file was made (command, environment, options, seed, versions); empty for files that
-    are not ours.
-    """
-    metadata = pq.read_schema(path).metadata or {}
-    provenance: dict[str, Any] = json.loads(metadata.get(PROVENANCE_KEY, b"{}"))
-    return provenance
-
-
-def _as_json(value: object) -> str:
-    return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
+def _column(file: pq.ParquetFile, *names: str) -> Iterator[Any]:
+    """The values of a column, or of a struct's fields, with one batch in memory at a time."""
+    for batch in file.iter_batches(columns=list(names)):
+        yield from batch.column(0).to_pylist()
 
 
 def _index(value: Any) -> int:
-    """A number as it is, other people's identifiers as a number that follows from them: seeds are
-    made of it.
+    """A number as it is, other identifiers as a number that follows from them: seeds are made of
+    it. Raises ValueError for true, false and NaN, of which a file holds few.
     """
+    if isinstance(value, bool) or is_nan(value):
+        raise ValueError(f"extra_info.index is {value}: number the rows")
     try:
         return int(value)
     except ValueError:

@@ -2,13 +2,12 @@
 stays as it is.
 
 Added are the column `agent_name` and, in the struct `extra_info`, the fields `env`, `task` and, if
-there is none, `index`. Rows keep their order, columns their content and type, whatever they are.
+missing, `index`. Rows keep their order, columns their content and type, whatever they are.
 """
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rltf_verl.data.build import versions, write_table
+from rltf_verl.data.provenance import made_by, versions, write_table
 from rltf_verl.data.schema import (
     AGENT_NAME,
     MEDIA,
     is_json,
+    is_nan,
     reference_text,
     refuse_media,
     same_everywhere,
@@ -59,25 +59,9 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
     if out.exists() and out.samefile(source):
         raise ValueError(f"--out {out} is the source itself: name another file")
     wrapped = _wrapped(_table_of(source), env, env.name, str(source))
-    command = [
-        "rltf",
-        "data",
-        "wrap",
-        source.name,
-        "--env",
-        env_name,
-        *(f"{k}={v}" for k, v in env_options.items()),
-    ]
-    provenance = {
-        "command": shlex.join(command),
-        "env": env_name,
-        "env_name": env.name,
-        "options": env_options,
-        "seed": None,
-        "versions": versions(),
-    }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_table(wrapped, out, provenance)
+    words = ["wrap", source.name, "--env", env_name]
+    facts = made_by(words, env_name, env, env_options, seed=None, versions=versions())
+    write_table(wrapped, out, facts)
     return int(wrapped.num_rows)
 
 
@@ -139,7 +123,7 @@ def _check_columns(table: pa.Table, where: str) -> None:
 
 def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
     reference = (row["reward_model"] or {}).get("ground_truth")
-    if reference is None:
+    if reference is None or is_nan(reference):
         raise ValueError(f"{where}, row {i}: reward_model.ground_truth is missing")
     try:
         data = dict(env.data_of(question_of(row["prompt"]), row))
@@ -153,7 +137,7 @@ def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
 
 
 def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> pa.Array:
-    """The struct `extra_info` with more fields; an index of somebody else's stays."""
+    """The struct `extra_info` with more fields; an index that is there stays."""
     fields: dict[str, pa.Array] = {}
     if "extra_info" in table.column_names and not pa.types.is_null(
         table.schema.field("extra_info").type
@@ -185,8 +169,8 @@ def _metadata(metadata: Mapping[bytes, bytes] | None, added: Sequence[str]) -> d
     kept = dict(metadata or {})
     if b"huggingface" not in kept:
         return kept
-    said = json.loads(kept[b"huggingface"])
-    features = said.get("info", {}).get("features")
+    facts = json.loads(kept[b"huggingface"])
+    features = facts.get("info", {}).get("features")
     if not isinstance(features, dict) or "_type" in features.get("extra_info", {}):
         del kept[b"huggingface"]  # it would contradict the columns
         return kept
@@ -194,4 +178,4 @@ def _metadata(metadata: Mapping[bytes, bytes] | None, added: Sequence[str]) -> d
     info.update({name: {"dtype": "string", "_type": "Value"} for name in added})
     info.setdefault("index", {"dtype": "int64", "_type": "Value"})
     features["agent_name"] = {"dtype": "string", "_type": "Value"}
-    return {**kept, b"huggingface": json.dumps(said).encode()}
+    return {**kept, b"huggingface": json.dumps(facts).encode()}

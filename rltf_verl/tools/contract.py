@@ -79,31 +79,31 @@ def check_env(
         "a problem survives JSON": _survives_json,
         "prompts are text, and the same each time": partial(_prompts, env),
     }
-    if isinstance(env, GradesAsync):  # each verdict of a judge costs money, and it may think again
-        return [
-            *verdicts,
-            *(_held(promise, partial(_over, problems, check)) for promise, check in checks.items()),
-        ]
-    checks |= {
-        "the reference is graded correct": partial(_reference, env),
-        "nonsense is graded wrong": partial(_nonsense, env),
-        "grades are the same each time": partial(_repeatable, env),
-        "below `full` no explanation gives the answer away": partial(
-            _no_leak, env, tuple(problems)
-        ),
-        "`full` says something": partial(_full, env),
-    }
-    for promise, check in checks.items():
-        verdicts.append(_held(promise, partial(_over, problems, check)))
+    if not isinstance(env, GradesAsync):  # each verdict of a judge costs money, and may change
+        checks |= {
+            "the reference is graded correct": partial(_reference, env),
+            "nonsense is graded wrong": partial(_nonsense, env),
+            "grades are the same each time": partial(_repeatable, env),
+            "below `full` no explanation gives the answer away": partial(
+                _no_leak, env, tuple(problems)
+            ),
+            "`full` says something": partial(_full, env),
+        }
+    verdicts += [
+        _held(promise, partial(_over, problems, check)) for promise, check in checks.items()
+    ]
+    if isinstance(env, GradesAsync):
+        return verdicts
     alike = problems[: MIN_CONSTANT if getattr(env, "blocking", False) else NUM_CONSTANT]
-    verdicts.append(_held("no constant answer scores well", partial(_constants, env, alike)))
-    verdicts.append(
-        _held(
-            f"{num_hostile} hostile texts raise nothing",
-            partial(_hostile, env, problems, seed, num_hostile),
-        )
+    constant, hostile = (
+        "no constant answer scores well",
+        f"{num_hostile} hostile texts raise nothing",
     )
-    return verdicts
+    return [
+        *verdicts,
+        _held(constant, partial(_constants, env, alike)),
+        _held(hostile, partial(_hostile, env, problems, seed, num_hostile)),
+    ]
 
 
 def _held(promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
@@ -188,10 +188,10 @@ def _no_leak(env: Env, problems: Sequence[Problem], problem: Problem) -> Iterato
     for text in (*NONSENSE[:3], *others):
         grade = env.grade(problem, text)
         for level in LEVELS if not grade.correct else ():
-            said = env.explain(problem, text, grade, level)
-            leaks = [] if level == "full" else find_leaks(env, problem, said, text)
+            text_of_level = env.explain(problem, text, grade, level)
+            leaks = [] if level == "full" else find_leaks(env, problem, text_of_level, text)
             if leaks:
-                yield f"level {level}, about {text[:60]!r}: {leaks[0].verdict(said)}"
+                yield f"level {level}, about {text[:60]!r}: {leaks[0].verdict(text_of_level)}"
 
 
 def _full(env: Env, problem: Problem) -> Iterator[str]:

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.data.build import build_parquet
-from rltf_verl.data.schema import SCHEMA, check_parquet, problem_from_row, read_provenance, row_of
+from rltf_verl.data.provenance import read_provenance
+from rltf_verl.data.schema import SCHEMA, check_parquet, problem_from_row, row_of
 from rltf_verl.envs import make_env
 
 ROW = row_of(make_env("binary_matrix").build(0, 1, 0).train[0], "Q", "train")

@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,11 +14,12 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
+from rltf_verl.data.budget import lengths_of, load_tokenizer, template_of_file
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.check import check_files, shared_questions
+from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.questions import read_questions
-from rltf_verl.data.schema import check_parquet, read_provenance
+from rltf_verl.data.schema import check_parquet
 from rltf_verl.prompts import render
 from tests.support.commands import rltf
 
@@ -25,6 +27,14 @@ TEMPLATE = (
     "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}!{%"
     " endif %}"
 )
+
+
+VERLS = {
+    "data_source": "mine/sums",
+    "prompt": [{"role": "user", "content": "1 + 1?"}],
+    "reward_model": {"style": "rule", "ground_truth": "2"},
+    "extra_info": {"index": 5},
+}
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +90,20 @@ def test_repeated_rows_are_counted_and_shared_ones_must_be_mended(tmp_path: Path
     ("change", "message"),
     [
         (lambda rows: rows[3]["extra_info"].update(task="{"), "row 3: extra_info.task is not JSON"),
-        (lambda rows: rows[3].update(prompt=[]), "row 3: its prompt is no list of chat messages"),
+        (lambda rows: rows[3].update(prompt=[]), "row 3: its prompt is not a list"),
         (lambda rows: rows[3]["prompt"][0].update(content=" "), "row 3: its prompt has no text"),
-        (lambda rows: rows[3].update(agent_name="x"), "row 3: agent_name is 'x' and not 'rltf'"),
+        (lambda rows: rows[3].update(agent_name="x"), "row 3: agent_name is 'x'"),
+        (
+            lambda rows: rows[3]["prompt"][0].update(role="root"),
+            "row 3: a message has the role 'ro",
+        ),
+        (lambda rows: rows[3]["prompt"][0].update(role=None), "row 3: a message has the role None"),
+        (lambda rows: rows[3]["prompt"][0].update(role="assistant"), "end it with the user's"),
+        (
+            lambda rows: rows[3]["reward_model"].update(ground_truth=" "),
+            "row 3: its reference answ",
+        ),
+        (lambda rows: rows[3]["reward_model"].update(ground_truth="nan"), "row 3: its reference"),
     ],
 )
 def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) -> None:
@@ -93,15 +114,46 @@ def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) 
     assert "fix: " in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("key", "column", "values"),
+    [
+        ("ground_truth", "reward_model", [1.0, float("nan")]),
+        ("index", "extra_info", [True, False]),
+        ("index", "extra_info", [1.0, float("nan")]),
+    ],
+)
+def test_values_that_pandas_makes_are_named(tmp_path: Path, key, column, values) -> None:
+    rows = [
+        {**VERLS, "extra_info": {"index": i}, column: {**VERLS[column], key: value}}
+        for i, value in enumerate(values)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=key) if values[0] is True else nullcontext():
+        (error,) = check_files([tmp_path / "x.parquet"]).errors
+        assert f"row 1: {column}.{key} is" in error
+
+
+def test_a_question_with_two_answers_is_noted(tmp_path: Path) -> None:
+    rows = [
+        {**VERLS, "extra_info": {"index": i}, "reward_model": {"ground_truth": answer}}
+        for i, answer in enumerate(("2", "3", "2"))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    result = rltf("data", "check", tmp_path / "x.parquet")
+    assert "1 question with more than one reference answer, e.g. '1 + 1?'" in result.stdout
+    assert "all rows are fine" not in result.stdout
+
+
+def test_a_role_that_is_null_is_shown(tmp_path: Path) -> None:
+    row = {**VERLS, "prompt": [{"role": None, "content": "1 + 1?"}]}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "x.parquet")
+    assert "1 + 1?" in rltf("data", "show", tmp_path / "x.parquet").stdout
+
+
 def test_a_file_in_verls_form_is_checked_as_its_reward_function_takes_it(
     files: tuple[Path, Path], tokenizer: Path
 ) -> None:
-    row = {
-        "data_source": "mine/sums",
-        "prompt": [{"role": "user", "content": "1 + 1?"}],
-        "reward_model": {"style": "rule", "ground_truth": "2"},
-        "extra_info": {"index": 5},
-    }
+    row = VERLS
     path = files[0].with_name("verl.parquet")
     pq.write_table(pa.Table.from_pylist([row]), path)
     report = check_files([path])
@@ -162,9 +214,9 @@ def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> N
 
 
 def test_tokens_of_first_and_revise_prompts(files: tuple[Path, Path], tokenizer: Path) -> None:
-    messages = check_files(files).files[1].messages
-    first, second = prompt_lengths(messages, load_tokenizer(tokenizer), 10**6, "guide", 100)
-    questions = [m[-1]["content"] for m in messages]
+    file = check_files(files).files[1]
+    first, second = lengths_of([file], load_tokenizer(tokenizer), 10**6, "guide", 100)
+    questions = [m[-1]["content"] for m in file.messages]
     revised = [render("revise/guide", question=q, attempt="", feedback="") for q in questions]
     for lengths, texts, more in ((first, questions, 3), (second, revised, 103)):
         counts = sorted(len(text) + more for text in texts)

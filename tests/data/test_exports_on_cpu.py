@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from omegaconf import OmegaConf
+from transformers import AutoTokenizer
+from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-from rltf_verl.data.exports import answers, preferences, turns
+from rltf_verl.data.exports import SCHEMA, answers, dialogues, export, preferences, turns
+from rltf_verl.runlog.about import BLOCKS, write_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Episode, Problem
 from tests.support.commands import rltf
 from tests.support.log_records import line, turn
 
+POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 SYSTEM = {"role": "system", "content": "Be brief."}
 QUESTION = {"role": "user", "content": "6 · 7?"}
 TREE = (
@@ -81,6 +86,39 @@ def test_every_attempt_is_a_row(log: Path) -> None:
     assert {row["split"] for row in rows} == {"train", "val"}
 
 
+def test_a_dialogue_is_a_branch_in_turn(log: Path) -> None:
+    first, *_, last = dialogues(read_episodes(log), "dialogue_append")
+    system, question, attempt, feedback, revision = first["messages"]
+    assert (system, question) == (SYSTEM, QUESTION)
+    assert [m["role"] for m in (attempt, feedback, revision)] == ["assistant", "user", "assistant"]
+    assert (attempt["content"], revision["content"]) == ("so 1", "so 42")
+    assert feedback["content"].startswith("look at row two\n\nTry again.")
+    assert (first["num_turns"], first["solved"], last["num_turns"]) == (2, True, 2)
+
+
+def test_branches_that_end_wrong_are_written_when_asked_for(log: Path) -> None:
+    rows = list(dialogues(read_episodes(log), "dialogue_append", only_solved=False))
+    assert [row["solved"] for row in rows].count(False) == 3
+    tree = [row["messages"][-1]["content"] for row in rows if row["num_turns"] == 3]
+    assert tree == ["so 42"], "the other branch ended after two"
+
+
+def test_the_template_is_that_of_an_appended_run_or_a_file(log: Path, tmp_path: Path) -> None:
+    def between(*words: str) -> str:
+        out = tmp_path / "dialogues.parquet"
+        assert rltf("log", "export", log, "--out", out, *words).exit_code == 0
+        return pq.read_table(out).to_pylist()[0]["messages"][3]["content"]
+
+    assert "Try again." in between()
+    blocks = {key: {} for key in BLOCKS}
+    write_about(log, blocks | {"episode": {"context": "append", "revise": "append"}}, {}, [])
+    assert "Your solution was reviewed:" in between()
+    (tmp_path / "mine.j2").write_text("Hm: {{ feedback }}")
+    assert between("--revise", str(tmp_path / "mine.j2")).startswith("Hm: ")
+    result = rltf("log", "export", log, "--out", tmp_path / "x", "--revise", "dialog")
+    assert "--revise='dialog'" in result.stderr
+
+
 FORMS = [
     ("answers", 2, "messages"),
     ("preferences", 3, "chosen"),
@@ -124,3 +162,20 @@ def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:
     told = rltf("log", "export", tmp_path / "log", "--out", tmp_path / "x", "--as", "answers")
     assert told.exit_code == 1
     assert "no episode of the log has what is asked for" in told.stderr
+
+
+def test_verl_trains_on_the_students_words_only(tmp_path: Path) -> None:
+    roles = ("user", "assistant", "user", "assistant")
+    said = [
+        {"role": role, "content": text}
+        for role, text in zip(roles, ("01", "11", "10", "12"), strict=True)
+    ]
+    row = {"messages": said, "env": "e", "index": 0, "num_turns": 2, "solved": True}
+    export([row], SCHEMA, tmp_path / "d.parquet", {})
+    tokenizer = AutoTokenizer.from_pretrained(POLICY)
+    config = OmegaConf.create({"max_length": 64, "truncation": "error", "pad_mode": "no_padding"})
+    item = MultiTurnSFTDataset([str(tmp_path / "d.parquet")], tokenizer, config)[0]
+    trained = tokenizer.decode(
+        item["input_ids"][item["loss_mask"].bool()], skip_special_tokens=True
+    )
+    assert trained.replace(" ", "").replace("\n", "") == "1112"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from rltf_verl.data.made_for import MadeFor, forgotten_options, made_for
-from rltf_verl.tools.cli.common import questions_of
+from rltf_verl.tools.evaluate.settings import questions_of
 from tests.support.commands import rltf
 
 MINE = """
@@ -71,11 +71,11 @@ def test_a_file_that_is_gone_or_elsewhere(folder: Path) -> None:
     data = folder / "train.parquet"
     gone = rltf("data", "show", data, "--env-feedback")
     assert gone.exit_code == 1
-    assert "was made for the environment ./mine.py:Mine, and there is no such file" in gone.stderr
-    assert "say --env path/to/mine.py:Mine" in gone.stderr
+    assert "was made for the environment ./mine.py:Mine: no such file" in gone.stderr
+    assert "add --env path/to/mine.py:Mine" in gone.stderr
     told = rltf("data", "show", data, "--env-feedback", "--env", f"{moved}:Mine")
     assert "It is no multiple of 7." in told.output, "the same class, moved: its options stay"
-    with pytest.raises(ValueError, match=r"say env\.name=path/to/mine\.py:Mine"):
+    with pytest.raises(ValueError, match=r"add env\.name=path/to/mine\.py:Mine"):
         questions_of(data, 1, {}, None)
     _, env = questions_of(data, 1, {"env": {"name": f"{moved}:Mine"}}, None)
     assert env["factor"] == 7
@@ -86,7 +86,7 @@ def test_a_file_that_another_program_wrote_again(folder: Path) -> None:
     pd.read_parquet(folder / "train.parquet").to_parquet(data)
     shown = rltf("data", "show", data, "--env-feedback")
     assert shown.exit_code == 1
-    assert "holds rows of the environment mine, which is none of this package" in shown.stderr
+    assert "the environment mine of its rows is not built in" in shown.stderr
     told = rltf("data", "show", data, "--env-feedback", "--env", "./mine.py:Mine", "factor=7")
     assert "It is no multiple of 7." in told.output
     assert "rltf.env.name=./FILE.py:CLASS" in made_for(data, "mine").overrides

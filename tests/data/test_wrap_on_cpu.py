@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.data.schema import check_parquet, problem_from_row, read_provenance
+from rltf_verl.data.provenance import read_provenance
+from rltf_verl.data.schema import check_parquet, problem_from_row
 from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs import make_env
 
@@ -69,13 +70,6 @@ def test_the_environment_grades_wrapped_rows(tmp_path: Path) -> None:
     assert not env.grade(problem, "\\boxed{4}").correct
     assert env.worked_solution(problem) == "It is 2+1.\n#### 3"
     assert problem.data["subset"] == "openai/gsm8k"
-
-
-def test_same_bytes_again(tmp_path: Path) -> None:
-    source = write(tmp_path / "train.parquet", [gsm8k(1)])
-    for name in ("a", "b"):
-        wrap_parquet(source, "math", tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -171,10 +171,11 @@ def program(name: str, *words: object) -> subprocess.CompletedProcess[str]:
 
 def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) -> dict[str, Any]:
     shares = {"first_right": first, "dead_groups": dead, "corrected": 0.4}
-    advice = [{"blocks": blocks, "finding": "answers cut off"}]
+    level = "error" if blocks else "note"
+    findings = [{"key": "cut_off", "value": "50 %", "why": "too short", "level": level}]
     return {
         "measured": {"shares": {k: {"estimate": {"value": v}} for k, v in shares.items()}},
-        "advice": advice,
+        "findings": findings,
     }
 
 
@@ -184,7 +185,7 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
         (probed(0.04), "solves 4.0% at once, less than 5%; hints fix 40% of its wrong answers"),
         (probed(0.96), "solves 96.0% at once, more than 95%"),
         (probed(0.5, 0.8), "80% of the groups have equal rewards (zero variance)"),
-        (probed(0.5, blocks=True), "rltf probe: answers cut off"),
+        (probed(0.5, blocks=True), "rltf probe: cut_off=50 %: too short"),
         (probed(None, None), "no first answer could be graded"),
     ],
 )

@@ -13,7 +13,7 @@ from rltf_verl.jsonl import append_lines
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.runlog.valid import MOST_DEPTH, episode_trouble, rows_trouble
-from rltf_verl.tools.report.compare.log_steps import read_log
+from rltf_verl.tools.report.compare.run import read_log
 from tests.support.commands import rltf
 from tests.support.log_records import LEAKY, line, row, turn, write
 

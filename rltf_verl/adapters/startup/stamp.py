@@ -20,7 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
 from rltf_verl.config import ConfigError, RLTFConfig
-from rltf_verl.data.schema import files_of, read_provenance
+from rltf_verl.data.provenance import read_provenance
+from rltf_verl.data.schema import files_of
 from rltf_verl.runlog.files import STAMP
 
 logger = logging.getLogger(__name__)

@@ -24,10 +24,9 @@ from rltf_verl.tools.cli.compare import compare
 from rltf_verl.tools.cli.data import data
 from rltf_verl.tools.cli.env import env
 from rltf_verl.tools.cli.evaluate import evaluate, results
-from rltf_verl.tools.cli.export import export
 from rltf_verl.tools.cli.judge import judge
 from rltf_verl.tools.cli.log import log
-from rltf_verl.tools.cli.model import model
+from rltf_verl.tools.cli.model import export, model
 from rltf_verl.tools.cli.plan import PASSED_ON, plan
 from rltf_verl.tools.cli.probe import probe
 from rltf_verl.tools.cli.seeds import seeds
@@ -35,12 +34,12 @@ from rltf_verl.tools.cli.view import view
 
 
 class _OneLineErrors(TyperGroup):
-    """What a user can mend (ValueError, OSError) is one line on stderr, never a traceback."""
+    """Errors that a user can fix (ValueError, OSError) are one line on stderr, no traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # `| head` has seen enough; nobody reads what the exit would print
+        except BrokenPipeError:  # `| head` has ended; the exit prints nothing
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
         except (ValueError, OSError) as error:
@@ -160,15 +159,15 @@ def inspect(
         Path, typer.Argument(metavar="DIR", help="Folder of a run, or its episode log.")
     ],
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Episodes to print.")] = 3,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes to print.")] = 3,
 ) -> None:
-    """Print what was said in the episodes of a run."""
+    """Print the episodes of a run: attempts, grades, feedback."""
     from rltf_verl.tools.report.terminal.console import show_episode
 
-    found = episodes_of(folder, step)
-    for record in found[:limit]:
+    episodes = episodes_of(folder, step)
+    for record in episodes[:num]:
         show_episode(record)
-    typer.echo(f"{min(limit, len(found))} of {len(found)} episodes")
+    typer.echo(f"{min(num, len(episodes))} of {len(episodes)} episodes")
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What several commands share: `key=value` words, the episodes of a log, a dataset's problems."""
+"""Shared by several commands: `key=value` words and the episodes of a log."""
 
 from __future__ import annotations
 
@@ -112,99 +112,7 @@ def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:
     from rltf_verl.runlog.episodes import read_episodes
     from rltf_verl.runlog.files import log_folder
 
-    found = read_episodes(log_folder(folder), step)
-    if not found:
+    episodes = read_episodes(log_folder(folder), step)
+    if not episodes:
         raise ValueError(f"{folder}: no episodes{'' if step is None else f' of step {step}'} in it")
-    return found
-
-
-def questions_of(
-    file: Path, num: int | None, told: dict[str, Any], config: Path | None
-) -> tuple[list[Any], dict[str, Any]]:
-    """The first rows of a dataset, and what `rltf.env` is for them: the environment that is told,
-    that of the run's config, or the one that the file names with its options.
-    """
-    from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
-    from rltf_verl.data.questions import read_questions
-    from rltf_verl.data.schema import AS_IT_IS
-    from rltf_verl.tools.evaluate.settings import training_blocks
-
-    env, trained = dict(told.get("env") or {}), dict(training_blocks(config).get("env") or {})
-    if env.get("name", trained.get("name")) == trained.get("name"):
-        env = {**trained, **env}
-    name = env.pop("name", None)
-    try:
-        questions = read_questions(file, num, takes_rows_of(file, name, env))
-    except ValueError as error:
-        words = str(error).removesuffix(AS_IT_IS)
-        if name is not None or words == str(error):
-            raise
-        raise ValueError(
-            f"{words}; or take it as it is: env.name=reward_function"
-            " env.function=./reward.py:compute_score"
-        ) from None
-    found = made_for(file, questions[0].problem.env)
-    if name is None:
-        require_known(file, found)
-        return questions, {**found.options, "name": found.spec}
-    return questions, {**found.at(str(name)).options, "name": name}
-
-
-def require_all(missing: int, failures: list[str]) -> None:
-    """Raise ValueError if episodes have no result."""
-    from rltf_verl.texts import counted
-
-    if missing:
-        why = f", e.g. because {failures[0]}" if failures else ""
-        raise ValueError(
-            f"no result of {counted(missing, 'episode')}{why}. The same command asks again"
-        )
-
-
-def require_grades(episodes: list[Any]) -> None:
-    """Raise ValueError if the grader failed at every answer."""
-    from rltf_verl.runlog.turns import grader_trouble
-
-    said, all_failed = grader_trouble(episodes)
-    if all_failed:
-        raise ValueError(f"{said}. Mend the grader, then evaluate into a new folder")
-
-
-def play(folder: Any) -> list[str]:
-    """Play what is missing, with a bar on stderr. Returns why episodes have no answer."""
-    import asyncio
-
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    known = folder.known()
-    columns = (
-        TextColumn("episodes"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("first answers right {task.fields[right]}"),
-    )
-    progress = Progress(*columns, console=Console(stderr=True))
-    task = progress.add_task("", total=folder.num_episodes, completed=len(known), right="–")
-    verdicts: list[bool] = []
-
-    def ended(episode: Any) -> None:
-        if episode is not None and episode.turns[0].stop != "ungraded":
-            verdicts.append(episode.turns[0].grade.correct)
-        right = f"{sum(verdicts) / len(verdicts):.0%}" if verdicts else "–"
-        progress.update(task, advance=1, right=right)
-
-    player = folder.player(ended)
-    with progress:
-        asyncio.run(player.play(known))
-    failures: list[str] = player.failures
-    return failures
+    return episodes

@@ -59,32 +59,21 @@ def compare(
     from rltf_verl.tools.report.compare.comparison import compare as compared
     from rltf_verl.tools.report.compare.comparison import file_names
     from rltf_verl.tools.report.compare.draw import draw
-    from rltf_verl.tools.report.compare.elsewhere import MEANING, elsewhere_table, read_scores
     from rltf_verl.tools.report.compare.run import read_arms
-    from rltf_verl.tools.report.compare.show import BELOW, budget_table, whole_table, write
+    from rltf_verl.tools.report.compare.show import read_scores, sections, write
     from rltf_verl.tools.report.terminal.console import show_table
 
-    scores = read_scores(elsewhere or [])
-    found = compared(
-        read_arms(runs), [axis.strip() for axis in x.split(",")], metric or ["first_turn"]
-    )
+    scores, axes = read_scores(elsewhere or []), [axis.strip() for axis in x.split(",")]
+    comparison = compared(read_arms(runs), axes, metric or ["first_turn"])
     out.mkdir(parents=True, exist_ok=True)
-    for name, lines in found.wholes.items():
-        panels = [panel for panel in found.panels if panel.quantity == name]
-        typer.echo(
-            f"\n{panels[0].label if panels else name}: mean ± standard deviation of the seeds"
-        )
-        show_table(whole_table(lines))
-        if panels:
-            show_table(budget_table(panels))
-            typer.echo(BELOW)
-    if scores:
-        typer.echo("\noutside training")
-        show_table(elsewhere_table(scores))
-        typer.echo(MEANING)
-    for line in found.remarks:
+    for title, tables, below in sections(comparison, scores):
+        typer.echo(f"\n{title}")
+        for lines in tables:
+            show_table(lines)
+        typer.echo(below)
+    for line in comparison.remarks:
         typer.echo(line)
-    write(out, found, scores)
-    for panel, name in zip(found.panels, file_names(found.panels), strict=True):
+    write(out, comparison, scores)
+    for panel, name in zip(comparison.panels, file_names(comparison.panels), strict=True):
         draw(panel, out / name)
     typer.echo(f"written to {out}")

@@ -94,43 +94,22 @@ def data_check(
     """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something
     must be fixed.
     """
-    from rltf_verl.data.budget import load_tokenizer, prompt_lengths, template_of_file
+    from rltf_verl.data.budget import lengths_of, load_tokenizer
     from rltf_verl.data.check import check_files
     from rltf_verl.prompts import require_template
-    from rltf_verl.tools.report.terminal.dataset import show_check
+    from rltf_verl.tools.report.terminal.tables import show_check
 
     if revise is not None:
         require_template("--revise", "revise", revise)
     if max_prompt_length is not None and tokenizer is None:
         raise ValueError("--max-prompt-length counts tokens: give --tokenizer, a local folder")
     report = check_files(files)
-    loaded = load_tokenizer(tokenizer) if tokenizer is not None else None
-    lengths = {
-        str(file.path): prompt_lengths(
-            file.messages,
-            loaded,
-            max_prompt_length,
-            revise or template_of_file(file.path),
-            feedback_tokens,
-        )
-        for file in report.files
-        if loaded is not None and file.messages
-    }
-    table = [(str(f.path), f.num_rows, f.num_repeated) for f in report.files]
-    counts = [
-        (path, n.what, n.shortest, n.median, n.longest, n.num_over)
-        for path, found in lengths.items()
-        for n in found
-    ]
-    over = [
-        f"{path}: {n.num_over} of its rows have a {n.what} of more than {max_prompt_length} tokens"
-        f" (the longest: {n.longest}): raise data.max_prompt_length or drop these rows{less}"
-        for path, found in lengths.items()
-        for n, less in zip(found, ("", ", or lower --feedback-tokens"), strict=True)
-        if n.num_over
-    ]
-    errors = [*report.errors, *over]
-    show_check(table, counts, report.notes, errors)
+    lengths = []
+    if tokenizer is not None:
+        loaded = load_tokenizer(tokenizer)
+        lengths = lengths_of(report.files, loaded, max_prompt_length, revise, feedback_tokens)
+    errors = [*report.errors, *(kind.fault for kind in lengths if kind.fault)]
+    show_check(report, lengths, errors)
     raise typer.Exit(int(bool(errors)))
 
 
@@ -139,9 +118,9 @@ def data_show(
     file: Annotated[
         Path, typer.Argument(help="Dataset that `rltf data` wrote, or in verl's form.")
     ],
-    num: Annotated[int, typer.Option("-n", min=0, help="Rows.")] = 3,
+    num: Annotated[int, typer.Option("-n", "--num", min=0, help="Rows.")] = 3,
     env_feedback: Annotated[
-        bool, typer.Option(help="What the environment says of an attempt, at every level.")
+        bool, typer.Option(help="The feedback of the environment on an attempt, at every level.")
     ] = False,
     attempt: Annotated[
         str, typer.Option(help="With --env-feedback: the attempt.")
@@ -153,10 +132,10 @@ def data_show(
     options: Options = None,
 ) -> None:
     """Print the first problems with their answers, and how the file was made."""
-    from rltf_verl.data.show import first_problems
-    from rltf_verl.tools.report.terminal.dataset import show_problems
+    from rltf_verl.data.provenance import read_provenance
+    from rltf_verl.data.questions import first_problems
+    from rltf_verl.tools.report.terminal.tables import show_problems
 
-    provenance, shown = first_problems(
-        file, num, attempt if env_feedback else None, env, parse_options(options or [])
-    )
-    show_problems(provenance, shown)
+    tried = attempt if env_feedback else None
+    shown = first_problems(file, num, tried, env, parse_options(options or []))
+    show_problems(read_provenance(file), shown, attempt)

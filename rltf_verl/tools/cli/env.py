@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rltf_verl.tools.cli.common import nested, parse_options
+
+if TYPE_CHECKING:
+    from rltf_verl.envs.base import Env
 
 env = typer.Typer(no_args_is_help=True, help="List, check and show environments.")
 
@@ -16,7 +19,7 @@ Options = Annotated[
 ]
 
 
-def _made(name: str, options: list[str] | None) -> Any:
+def _made(name: str, options: list[str] | None) -> Env:
     from rltf_verl.envs import make_env
 
     return make_env(name, **nested(parse_options(options or [])))
@@ -40,7 +43,7 @@ def check(
     name: Name,
     options: Options = None,
     seed: Annotated[int, typer.Option(help="Seed of problems and texts.")] = 0,
-    num: Annotated[int, typer.Option(min=2, help="Problems to look at.")] = 50,
+    num: Annotated[int, typer.Option("-n", "--num", min=2, help="Problems to look at.")] = 50,
     hostile: Annotated[int, typer.Option(min=0, help="Hostile texts.")] = 1000,
     revise: Annotated[
         str | None, typer.Option(help="rltf.episode.revise; the template that fits if not given.")

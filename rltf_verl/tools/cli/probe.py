@@ -1,23 +1,18 @@
-"""`rltf probe`: what a base model's own episodes say about a training run, before it is paid
-for.
-"""
+"""`rltf probe`: what a base model's episodes predict about a training run."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rltf_verl.tools.cli.common import (
-    BootstrapSeed,
-    episodes_of,
-    play,
-    questions_of,
-    require_all,
-    require_grades,
-    settings_of,
-)
+from rltf_verl.tools.cli.common import BootstrapSeed, episodes_of, settings_of
+
+if TYPE_CHECKING:
+    from rltf_verl.tools.report.probe.rules import Probe
 
 
 def probe(
@@ -71,125 +66,72 @@ def probe(
     actor_rollout_ref.rollout.n=8 --out outputs/probe
     """
     file = Path(words[0]) if words and "=" not in words[0] else None
-    told = settings_of(words[1:] if file else words)
-    if (file is None) == (log is None):
-        raise ValueError("say either a dataset, DATA.parquet, or --log with a folder of episodes")
-    if step is not None and log is None:
-        raise ValueError(f"--step {step}: a step of --log; leave it out, a base model has none")
-    if file is None:
-        found, not_known = _read(log, step, told, config, bootstrap_seed)
-        _report(found, not_known, out, as_json)
+    overrides = settings_of(words[1:] if file else words)
+    if file is None and log is not None:
+        _report(_read(log, step, overrides, config, bootstrap_seed), out, as_json)
         return
-    from tempfile import TemporaryDirectory
+    if file is None or log is not None:
+        raise ValueError("rltf probe: give a dataset or --log, not both")
+    if step is not None:
+        raise ValueError(f"--step={step}: needs --log; drop it for a base model")
+    from rltf_verl.tools.evaluate.probe import Played
 
     with TemporaryDirectory(prefix="rltf-probe-") as scratch:
-        played = _Played(
-            told, file, problems, out or Path(scratch), rounds, config, max_prompt_chars
+        played = Played(
+            overrides,
+            file,
+            problems,
+            out or Path(scratch),
+            rounds=rounds,
+            config=config,
+            prompt_budget=max_prompt_chars,
         )
         if played.episodes:
-            _tell_grader_trouble(played.episodes)
-            _report(*played.probe(log_probs, bootstrap_seed), out, as_json)
-        require_all(played.missing, played.failures)
-        require_grades(played.episodes)
+            _warn_of_grader(played.episodes)
+            _report(played.probe(log_probs, bootstrap_seed), out, as_json)
+        played.folder.require_results(played.episodes)
 
 
-class _Played:
-    """Episodes that are played now, or were by an earlier call."""
-
-    def __init__(
-        self,
-        told: Any,
-        file: Path,
-        problems: int,
-        out: Path,
-        rounds: int | None,
-        config: Path | None,
-        prompt_budget: int | None,
-    ) -> None:
-        from rltf_verl.tools.evaluate.folder import Folder
-        from rltf_verl.tools.evaluate.probe_settings import plan_to_play
-
-        self._questions, env = questions_of(file, problems, told, config)
-        self._plan, self._evaluation = plan_to_play(told, rounds, env, config, prompt_budget)
-        folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
-        self.failures = play(folder)
-        self.episodes = folder.episodes()
-        self.missing = folder.num_episodes - len(self.episodes)
-
-    def probe(self, most: int, seed: int) -> tuple[Any, str]:
-        """What there is to say, and why distances are not known."""
-        import asyncio
-
-        from rltf_verl.tools.evaluate.log_probs import NotKnownError, scored_answers
-        from rltf_verl.tools.report.probe.log_probs import gap_of
-
-        gap, not_known = None, "--log-probs 0"
-        try:
-            if most:
-                scored = scored_answers(self._evaluation, self.episodes, self._questions, most)
-                gap = gap_of(*asyncio.run(scored), seed)
-        except NotKnownError as error:
-            not_known = str(error)
-        return _probe(self._plan, self.episodes, gap, seed), not_known
-
-
-def _read(log: Any, step: int | None, told: Any, config: Path | None, seed: int) -> tuple[Any, str]:
-    """The same of a folder of episodes: of its first step with training episodes, if it has one."""
+def _read(
+    folder: Path, step: int | None, overrides: dict[str, Any], config: Path | None, seed: int
+) -> Probe:
+    """The first step with training episodes, if a log has one."""
     from rltf_verl.runlog.files import log_folder
-    from rltf_verl.tools.evaluate.probe_settings import plan_of_log
+    from rltf_verl.tools.evaluate.probe import plan_of_log
 
-    log = log_folder(log)
-    records = episodes_of(log, step)
+    records = episodes_of(folder, step)
     records = [record for record in records if record["split"] == "train"] or records
     first = min(record["step"] for record in records)
     records = [record for record in records if record["step"] == first]
-    _tell_grader_trouble(records)
-    plan = plan_of_log(told, log, records, config)
+    _warn_of_grader(records)
+    plan = plan_of_log(overrides, log_folder(folder), records, config)
     if not plan.limits_known:
         typer.echo(
-            f"{log} does not say the run's limits, so the presets' are taken: name"
+            f"{folder} does not hold the run's limits, so the presets' are taken: set"
             " data.max_prompt_length and data.max_response_length, or --config",
             err=True,
         )
-    return _probe(plan, records, None, seed), "a log holds no log-probs"
+    return plan.probe(records, None, "a log holds no log-probs", seed)
 
 
-def _tell_grader_trouble(episodes: list[Any]) -> None:
+def _warn_of_grader(episodes: list[Any]) -> None:
     from rltf_verl.runlog.turns import grader_trouble
 
-    said, _ = grader_trouble(episodes)
-    if said is not None:
-        typer.echo(said, err=True)
+    trouble, _ = grader_trouble(episodes)
+    if trouble is not None:
+        typer.echo(trouble, err=True)
 
 
-def _probe(plan: Any, episodes: list[Any], gap: Any, seed: int) -> Any:
-    from rltf_verl.tools.evaluate.probe_reader import reader
-    from rltf_verl.tools.report.probe.finding import Probe
-    from rltf_verl.tools.report.probe.judge import judge_load
-    from rltf_verl.tools.report.probe.measures import measure
-
-    terms = plan.terms
-    load = None if terms is None else judge_load(episodes, plan.run, terms)
-    found = measure(
-        episodes, plan.run, reader(plan.env, plan.rltf.feedback.guard, plan.phrases), seed
-    )
-    return Probe(found, plan.run, plan.setting, load, gap)
-
-
-def _report(found: Any, not_known: str, out: Path | None, as_json: bool) -> None:
+def _report(probe: Probe, out: Path | None, as_json: bool) -> None:
     """On stdout, and probe.json in the folder."""
-    import json
-
-    from rltf_verl.tools.report.probe.advice import advise
     from rltf_verl.tools.report.probe.show import as_json as in_json
     from rltf_verl.tools.report.probe.show import show
 
-    said = advise(found)
-    text = json.dumps(in_json(found, *said, not_known), indent=1, ensure_ascii=False)
+    text = json.dumps(in_json(probe), indent=1, ensure_ascii=False)
     if as_json:
         typer.echo(text)
     else:
-        show(found, *said, not_known)
+        show(probe)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "probe.json").write_text(f"{text}\n", encoding="utf-8")

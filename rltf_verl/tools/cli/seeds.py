@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Annotated
 
@@ -23,11 +24,6 @@ PROGRAM = "python -m verl.trainer.main_ppo"
 COMMAND, FINISHED, OUTPUT = "command.json", "finished", "output.txt"
 HOUR = 3600
 """Seconds."""
-WITH_VALUE = {
-    *("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd"),
-    *("--cfg", "-c", "--package", "-p"),
-}
-"""Hydra's options whose value may be the next word."""
 
 
 @dataclass(frozen=True)
@@ -40,36 +36,19 @@ class SeedRun:
 
     @property
     def is_finished(self) -> bool:
-        """An earlier call has seen it end well."""
+        """Whether it has ended well."""
         return (self.folder / FINISHED).exists()
 
-    def check(self) -> None:
-        """Raise ValueError if the folder holds a run of another command: it would be resumed, or
-        taken for this one.
-        """
-        path = self.folder / COMMAND
-        if not path.exists():
-            return
-        known = json.loads(path.read_text(encoding="utf-8"))
-        differing = sorted({*self.command, *known} - ({*self.command} & {*known}))
-        if tuple(known) != self.command:
-            raise ValueError(
-                f"--out: {self.folder} holds a run of another command (other words:"
-                f" {shlex.join(differing)[:300]}); name another folder, or remove that one"
-            )
-
     def play(self) -> int:
-        """Run it, or go on with it; its output goes to a file. Returns the exit status."""
+        """Run or resume it; its output goes to a file. Returns the exit status."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / COMMAND).write_text(json.dumps(self.command), encoding="utf-8")
         env = {**os.environ, "VERL_FILE_LOGGER_PATH": str(self.folder / "metrics.jsonl")}
         with (self.folder / OUTPUT).open("ab") as output:
-            status = subprocess.run(
-                self.command, env=env, stdout=output, stderr=subprocess.STDOUT
-            ).returncode
-        if status == 0:
+            ended = subprocess.run(self.command, env=env, stdout=output, stderr=subprocess.STDOUT)
+        if ended.returncode == 0:
             (self.folder / FINISHED).touch()
-        return status
+        return ended.returncode
 
 
 def runs_of(
@@ -89,79 +68,56 @@ def runs_of(
         program: what is run.
 
     Raises:
-        ValueError: an arm without a name, or two of one name.
+        ValueError: an arm without a name, two of one name, or a folder of another command.
     """
-    pairs = [arm.partition("=") for arm in arms] or [("run", "=", "")]
-    names = [name for name, _, _ in pairs]
-    for name, equals, own in pairs:
-        if not (equals and name.replace("-", "_").isidentifier()):
+    by_name: dict[str, list[str]] = {}
+    for arm in arms or ["run="]:
+        name, equals, text = arm.partition("=")
+        if not equals or name in by_name or not name.replace("-", "_").isidentifier():
             raise ValueError(
-                f"--arm {name}{equals}{own}: is written NAME='--config-name=… key=value …'"
+                f"--arm {arm}: write NAME='--config-name=… key=value …', each NAME once"
             )
-    if len(set(names)) < len(names):
-        raise ValueError(f"--arm {' --arm '.join(names)}: each arm needs a name of its own")
-    start = shlex.split(program)
-    start = [sys.executable, *start[1:]] if start[:1] == ["python"] else start
-    return [
-        SeedRun(
-            name,
-            folder,
-            (*start, *_options_first([*shlex.split(own), *words]), *_own_words(folder, seed)),
+        by_name[name] = shlex.split(text)
+    python, *rest = shlex.split(program)
+    start = [sys.executable if python == "python" else python, *rest]
+    runs = []
+    for seed, (name, words_of_arm) in product(seeds, by_name.items()):
+        folder = out.absolute() / f"{name}_seed{seed}"
+        keys = (
+            f"rltf.seed={seed}",
+            f"data.seed={seed}",
+            f"trainer.experiment_name={folder.name}",
+            f"trainer.default_local_dir={folder / 'checkpoints'}",
+            f"hydra.run.dir={folder / 'hydra'}",
         )
-        for seed in seeds
-        for name, _, own in pairs
-        for folder in [out.absolute() / f"{name}_seed{seed}"]
-    ]
+        run = SeedRun(name, folder, (*start, *_options_first([*words_of_arm, *words]), *keys))
+        before = folder / COMMAND
+        if before.exists() and tuple(json.loads(before.read_text("utf-8"))) != run.command:
+            raise ValueError(
+                f"--out: {folder} holds a run of another command; use another folder, or remove it"
+            )
+        runs.append(run)
+    return runs
 
 
 def _options_first(words: Sequence[str]) -> list[str]:
     """Hydra's parser refuses overrides on both sides of an option. Words before the first of both
-    are the program's own.
+    are the program's.
     """
     ends = (i for i, word in enumerate(words) if "=" in word or word.startswith(("-", "~")))
     start = next(ends, len(words))
     options, overrides = list(words[:start]), list[str]()
-    for before, word in zip(["", *words[start:]], words[start:], strict=False):
-        of_option = word.startswith("-") or before in WITH_VALUE
-        (options if of_option else overrides).append(word)
+    for before, word in pairwise(["", *words[start:]]):
+        # `--config-name pretrained`: the value is the next word
+        is_value = before.startswith("-") and "=" not in before + word
+        (options if word.startswith("-") or is_value else overrides).append(word)
     return options + overrides
 
 
-def _by_arm(runs: Sequence[SeedRun]) -> list[str]:
-    """Folders of the finished ones, arm by arm: `compare` takes the first for the baseline. None if
-    that arm has none.
-    """
-    arms = list(dict.fromkeys(run.arm for run in runs))
-    done = [run for run in runs if run.is_finished]
-    if done and all(run.arm != arms[0] for run in done):
-        typer.echo(
-            f"--arm {arms[0]}: is the baseline, and no run of it has finished; compare the others"
-            " with rltf compare",
-            err=True,
-        )
-        return []
-    return [str(run.folder) for arm in arms for run in done if run.arm == arm]
-
-
-def _own_words(folder: Path, seed: int) -> list[str]:
-    return [
-        f"rltf.seed={seed}",
-        f"data.seed={seed}",
-        f"trainer.experiment_name={folder.name}",
-        f"trainer.default_local_dir={folder / 'checkpoints'}",
-        f"hydra.run.dir={folder / 'hydra'}",
-    ]
-
-
 def _numbers(text: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:
-        raise ValueError(
-            f"--seeds {text}: must be different whole numbers, not negative, e.g. 0,1,2"
-        )
+    numbers = [int(part) if part.isdecimal() else -1 for part in text.split(",")]
+    if len(set(numbers)) < len(numbers) or min(numbers) < 0:
+        raise ValueError(f"--seeds {text}: write different whole numbers, e.g. 0,1,2")
     return numbers
 
 
@@ -198,37 +154,33 @@ def seeds(
     E.g. rltf seeds --out runs/x --arm grpo=--config-name=rltf_grpo --arm sd=--config-name=rltf_sd
     -- WORDS…
     """
-    runs, failed = runs_of(arm or [], _numbers(seeds), out, words, program), 0
+    runs = runs_of(arm or [], _numbers(seeds), out, words, program)
+    begun, failed = time.monotonic(), 0
     for run in runs:
-        run.check()
-    begun, played = time.monotonic(), 0
-    for place, run in enumerate(runs):
+        name, output = run.folder.name, run.folder / OUTPUT
         if run.is_finished:
-            typer.echo(f"{run.folder.name}: finished earlier")
-            continue
-        if hours is not None and time.monotonic() - begun >= hours * HOUR:
-            typer.echo(f"{run.folder.name}: not started, --hours {hours:g} are over")
-            continue
-        typer.echo(f"{run.folder.name}: output in {run.folder / OUTPUT}")
-        status = run.play()
-        played += 1
-        if status != 0:
-            typer.echo(
-                f"{run.folder.name}: failed with exit status {status}; see {run.folder / OUTPUT}",
-                err=True,
-            )
+            typer.echo(f"{name}: finished earlier")
+        elif hours is not None and time.monotonic() - begun >= hours * HOUR:
+            typer.echo(f"{name}: not started, --hours {hours:g} are over")
+        else:
+            typer.echo(f"{name}: output in {output}")
+            status = run.play()
             failed = failed or status
-            if not keep_going:
-                break
-        left = sum(not other.is_finished for other in runs[place + 1 :])
-        if left:
-            each = (time.monotonic() - begun) / played / HOUR
-            typer.echo(f"{each:.2g} hours a run, about {left * each:.2g} for the {left} to come")
+            if status:
+                typer.echo(f"{name}: failed with exit status {status}; see {output}", err=True)
+        if failed and not keep_going:
+            break
     if keep_going or not failed:
-        finished = _by_arm(runs)
-        if finished:
-            compare(finished, out / "compare", x, metric)
-    if failed:
-        raise typer.Exit(
-            failed if failed > 0 else 128 - failed
-        )  # a signal's number is negative, a shell adds it to 128
+        _compare_finished(runs, out / "compare", x, metric)
+    if failed:  # a signal's number is negative, a shell adds it to 128
+        raise typer.Exit(failed if failed > 0 else 128 - failed)
+
+
+def _compare_finished(runs: Sequence[SeedRun], out: Path, x: str, metric: list[str] | None) -> None:
+    """Arm by arm: `compare` takes the first for the baseline."""
+    arms = list(dict.fromkeys(run.arm for run in runs))
+    done = [run for arm in arms for run in runs if run.arm == arm and run.is_finished]
+    if done and done[0].arm != arms[0]:
+        typer.echo(f"--arm {arms[0]}: the baseline has no finished run to compare with", err=True)
+    elif done:
+        compare([str(run.folder) for run in done], out, x, metric)

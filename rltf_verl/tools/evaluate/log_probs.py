@@ -18,9 +18,8 @@ from rltf_verl.data.questions import Question
 from rltf_verl.episode.revise import revise
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply, ScoredReply
-from rltf_verl.runlog.turns import lines
+from rltf_verl.runlog.turns import Record, lines
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
-from rltf_verl.tools.evaluate.play import Record
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.tools.report.evaluation.table import problem_key
 from rltf_verl.tools.report.probe.log_probs import Scored
@@ -39,7 +38,7 @@ class _Answer:
     episode: Record
     text: str
     first: tuple[Message, ...]
-    own: tuple[Message, ...]
+    later: tuple[Message, ...]
 
 
 async def scored_answers(
@@ -75,13 +74,12 @@ async def scored_answers(
         rest = await asyncio.gather(*(_scored(runtime, answer) for answer in answers[1:]))
     finally:
         await runtime.aclose()
-    found = [scored for scored in (first, *rest) if scored is not None]
-    if not found:
+    known_answers = [scored for scored in (first, *rest) if scored is not None]
+    if not known_answers:
         raise NotKnownError(
-            "the answers are not found in the prompts that the endpoint's chat template made of"
-            " them"
+            "the answers are not in the prompts that the endpoint's chat template made of them"
         )
-    return found, len(chosen)
+    return known_answers, len(chosen)
 
 
 async def _answer(
@@ -105,11 +103,16 @@ async def _next(
     question: tuple[Message, ...],
     before: Record,
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    said = before["feedback"]
+    feedback = before["feedback"]
     attempt = Attempt((), (), None, before["text"], ended=before["ended"])
     turn = Turn(attempt, Grade(correct=False, format_ok=True), 0.0)
     revision = await revise(
-        policy, config, conversation, question, turn, Feedback(said["text"], said["provider"])
+        policy,
+        config,
+        conversation,
+        question,
+        turn,
+        Feedback(feedback["text"], feedback["provider"]),
     )
     if revision.ids is None:  # it was played, so it did fit
         raise NotKnownError(
@@ -123,15 +126,15 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
     try:
         calls = [
             Call((*prompt, {"role": "assistant", "content": answer.text}), 0)
-            for prompt in (answer.first, answer.own)
+            for prompt in (answer.first, answer.later)
         ]
         replies = await asyncio.gather(*map(runtime.complete, calls))
     except JudgeUnavailable as error:
         raise NotKnownError(f"the endpoint refuses prompt_logprobs: {error.cause}") from None
-    first, own = (_of_the_answer(reply, answer.text) for reply in replies)
-    if first is None or own is None or len(first) != len(own):
+    first, later = (_of_the_answer(reply, answer.text) for reply in replies)
+    if first is None or later is None or len(first) != len(later):
         return None
-    return Scored(problem_key(answer.episode), first, own)
+    return Scored(problem_key(answer.episode), first, later)
 
 
 def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:
@@ -146,6 +149,6 @@ def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:
     for k in range(len(reply.prompt) - 1, -1, -1):
         spelled = reply.prompt[k][0] + spelled
         if len(spelled.strip()) >= len(text):
-            found = tuple(value for _, value in reply.prompt[k:])
-            return found if spelled.strip() == text else None
+            values = tuple(value for _, value in reply.prompt[k:])
+            return values if spelled.strip() == text else None
     return None

@@ -1,12 +1,24 @@
-"""Play the episodes of an evaluation that its log does not hold yet."""
+"""The folder of an evaluation, and the episodes that it does not hold yet."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from rltf_verl.data.questions import Question
 from rltf_verl.envs.base import NeedsMachine
@@ -17,72 +29,132 @@ from rltf_verl.feedback.group import Group
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
+from rltf_verl.runlog.turns import Record, grader_trouble
+from rltf_verl.texts import counted
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.types import Episode
 
-Record = Mapping[str, Any]
 Place = tuple[str, int]
 """Row of the dataset, as the log's `uid`, and episode."""
+Ended = Callable[[Episode | None], None]
+"""Called with each episode that has ended; None for one without an answer."""
+OPTIONS = {"step": "--step", "prompt_budget": "--max-prompt-chars"}
+"""Settings that are options of the command line."""
 
 
-def finished(folder: Path, num_rows: int, samples: int) -> dict[Place, Record]:
-    """Episodes of the first rows and samples that a log holds, each once."""
-    found: dict[Place, Record] = {}
-    for record in read_episodes(folder) if folder.is_dir() else []:
-        if (
-            record["uid"].isdecimal()
-            and int(record["uid"]) < num_rows
-            and record["session_id"] < samples
-        ):
-            found.setdefault((record["uid"], record["session_id"]), record)
-    return found
-
-
-@dataclass
-class Player:
-    """Plays episodes; what an endpoint's silence has cut short is not kept, so that the next run
-    asks again.
-
-    The same goes, with `feedback.on_error=raise`, for an episode without feedback.
+class Folder:
+    """One evaluation on disk. More samples and more problems may be added to it, anything else is
+    another evaluation.
 
     Args:
+        path: made if needed.
         evaluation: settings.
         questions: rows of the dataset.
         samples: episodes per row.
-        folder: of the episode log.
-        ended: told of each episode that has ended; None for one that has no answer.
 
     Raises:
-        ValueError: an environment that cannot work on this machine.
+        ValueError: the folder holds another evaluation; names what differs.
     """
 
-    evaluation: Evaluation
-    questions: Sequence[Question]
-    samples: int
-    folder: Path
-    ended: Callable[[Episode | None], None]
-    failures: list[str] = field(default_factory=list)
-    """Why episodes have no answer, one line each."""
+    def __init__(
+        self, path: Path, evaluation: Evaluation, questions: Sequence[Question], samples: int
+    ) -> None:
+        self._evaluation, self._questions, self._samples = evaluation, questions, samples
+        self._path, self._about = path / "episodes", path / "evaluation.json"
+        self.num_episodes = len(questions) * samples
+        self.failures: list[str] = []
+        """Why episodes have no answer, one line each."""
+        facts = {"evaluation": evaluation.facts(), "rows": list(map(_digest, questions))}
+        self._now = json.loads(json.dumps(facts))
+        self._rows_before = self._checked()
 
-    def __post_init__(self) -> None:
-        env = self.evaluation.parts.env
+    def _checked(self) -> list[str]:
+        """Rows that the folder is of. Raises ValueError."""
+        if not self._about.exists():
+            return []
+        before, now = json.loads(self._about.read_text(encoding="utf-8")), self._now
+        differ = list(_differences("", before["evaluation"], now["evaluation"]))
+        if any(a != b for a, b in zip(now["rows"], before["rows"], strict=False)):
+            differ.append("another dataset")
+        if differ:
+            raise ValueError(
+                f"--out {self._about.parent}: holds another evaluation ({'; '.join(differ)}); use a"
+                " new folder or the settings stored there"
+            )
+        rows: list[str] = before["rows"]
+        return rows
+
+    def records(self) -> dict[Place, Record]:
+        """Episodes that are played, each once."""
+        records: dict[Place, Record] = {}
+        for record in read_episodes(self._path) if self._path.is_dir() else []:
+            row, sample = record["uid"], record["session_id"]
+            if row.isdecimal() and int(row) < len(self._questions) and sample < self._samples:
+                records.setdefault((row, sample), record)
+        return records
+
+    def episodes(self) -> list[Record]:
+        """Those with a result, by row and episode, whatever order they ended in."""
+        records = self.records()
+        return [records[place] for place in sorted(records, key=lambda p: (int(p[0]), p[1]))]
+
+    def by_source(self, episodes: Sequence[Record]) -> dict[str, list[Record]]:
+        """The episodes, apart by `data_source` as verl's metrics are."""
+        apart: dict[str, list[Record]] = defaultdict(list)
+        for record in episodes:
+            apart[self._questions[int(record["uid"])].source].append(record)
+        return dict(sorted(apart.items()))
+
+    def play(self) -> None:
+        """Play what is missing, with a bar on stderr; from here on the folder is of this
+        evaluation. What a silent endpoint has cut short is not kept, so that the next call asks
+        again; with `feedback.on_error=raise` neither is an episode without feedback.
+
+        Raises:
+            ValueError: an environment that cannot work on this machine.
+        """
+        env = self._evaluation.parts.env
         trouble = env.trouble() if isinstance(env, NeedsMachine) else None
         if trouble is not None:
             raise ValueError(trouble)
-        self._log = EpisodeLog(self.folder, worker="eval")
+        self._log = EpisodeLog(self._path, worker="eval")
+        rows = max(self._rows_before, self._now["rows"], key=len)
+        unfinished = self._about.with_name(f".{self._about.name}")
+        unfinished.write_text(
+            json.dumps({**self._now, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
+        unfinished.replace(self._about)
+        columns = (
+            TextColumn("episodes"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("first answers right {task.fields[right]}"),
+        )
+        records, verdicts = self.records(), list[bool]()
+        progress = Progress(*columns, console=Console(stderr=True))
+        task = progress.add_task("", total=self.num_episodes, completed=len(records), right="–")
 
-    async def play(self, known: Mapping[Place, Record]) -> None:
-        """Play all episodes but the known ones, as many at once as the endpoint may be asked at
-        once.
-        """
-        self._runtime = JudgeRuntime(self.evaluation.policy)
-        self._slots = asyncio.Semaphore(self.evaluation.policy.limits.max_concurrency)
+        def ended(episode: Episode | None) -> None:
+            if episode is not None and episode.turns[0].stop != "ungraded":
+                verdicts.append(episode.turns[0].grade.correct)
+            right = f"{sum(verdicts) / len(verdicts):.0%}" if verdicts else "–"
+            progress.update(task, advance=1, right=right)
+
+        with progress:
+            asyncio.run(self._play(records, ended))
+
+    async def _play(self, records: Mapping[Place, Record], ended: Ended) -> None:
+        """All episodes but those of the records, as many at once as the endpoint's limit allows."""
+        self._runtime = JudgeRuntime(self._evaluation.policy)
+        self._slots = asyncio.Semaphore(self._evaluation.policy.limits.max_concurrency)
         tasks = []
-        for row in range(len(self.questions)):
-            open_episodes = [s for s in range(self.samples) if (str(row), s) not in known]
-            group = self._group(row, known) if open_episodes else Group(0)
-            tasks += [asyncio.create_task(self._episode(row, s, group)) for s in open_episodes]
+        for row in range(len(self._questions)):
+            missing = [s for s in range(self._samples) if (str(row), s) not in records]
+            group = self._group(row, records) if missing else Group(0)
+            tasks += [asyncio.create_task(self._episode(row, s, group, ended)) for s in missing]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -91,33 +163,34 @@ class Player:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._runtime.aclose()
 
-    def _group(self, row: int, known: Mapping[Place, Record]) -> Group:
-        """The episodes of a row, those that were played earlier as far as they got."""
-        group = Group(self.samples)
-        for session_id in range(self.samples):
-            record = known.get((str(row), session_id))
+    def _group(self, row: int, records: Mapping[Place, Record]) -> Group:
+        """The episodes of a row; those of an earlier call as far as they got."""
+        group = Group(self._samples)
+        for session_id in range(self._samples):
+            record = records.get((str(row), session_id))
             for k, turn in enumerate(record["turns"] if record else ()):
                 group.graded(session_id, k, turn["text"], correct=turn["grade"]["correct"])
             if record:
                 group.ended(session_id)
         return group
 
-    async def _episode(self, row: int, session_id: int, group: Group) -> None:
-        question, config = self.questions[row], self.evaluation.parts.config
+    async def _episode(self, row: int, session_id: int, group: Group, ended: Ended) -> None:
+        question, parts, step = self._questions[row], self._evaluation.parts, self._evaluation.step
         seed_of = seeds_of_episode(
-            config.seed,
+            parts.config.seed,
             validate=True,
-            step=self.evaluation.step,
+            step=step,
             source=question.source,
             index=question.problem.index,
             session_id=session_id,
-            pair_sessions=config.episode.pair_sessions,
+            pair_sessions=parts.config.episode.pair_sessions,
         )
         async with self._slots:
-            policy = EndpointPolicy(self._runtime, self.evaluation.prompt_budget)
+            policy = EndpointPolicy(self._runtime, self._evaluation.prompt_budget)
+            episode, failure = None, ""
             try:
                 episode = await run_episode(
-                    self.evaluation.parts,
+                    parts,
                     policy,
                     question.problem,
                     question.messages,
@@ -127,26 +200,59 @@ class Player:
                     group=group,
                 )
             except (JudgeUnavailable, FeedbackUnavailable) as error:
-                self._no_result(policy.unavailable or str(error))
-                return
-        # A provider that asks the policy itself takes its silence for missing feedback; that is no
-        # result either.
-        if policy.unavailable is not None:
-            self._no_result(policy.unavailable)
+                failure = str(error)
+        # A provider that asks the policy itself takes its silence for missing feedback.
+        failure = policy.unavailable or failure
+        if episode is None or failure:
+            self.failures.append(failure)
+            ended(None)
             return
-        *context, said = question.messages
+        *context, asked = question.messages
         self._log.append(
             episode,
-            question=said["content"],
-            step=self.evaluation.step,
+            question=asked["content"],
+            step=step,
             validate=True,
             uid=str(row),
             source=question.source,
-            seed=config.seed,
+            seed=parts.config.seed,
             context=context,
         )
-        self.ended(episode)
+        ended(episode)
 
-    def _no_result(self, why: str) -> None:
-        self.failures.append(why)
-        self.ended(None)
+    def require_results(self, episodes: Sequence[Record]) -> None:
+        """Raise ValueError if episodes have no result, or the grader failed at every answer."""
+        missing = self.num_episodes - len(episodes)
+        if missing:
+            why = f", e.g. because {self.failures[0]}" if self.failures else ""
+            raise ValueError(
+                f"no result of {counted(missing, 'episode')}{why}. Run the same command again to"
+                " retry"
+            )
+        trouble, all_failed = grader_trouble(episodes)
+        if all_failed:
+            raise ValueError(f"{trouble}. Fix the grader, then evaluate into a new folder")
+
+
+def _differences(block: str, before: Any, now: Any) -> Iterator[str]:
+    """A line per setting, as the command line names it."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in sorted({*before, *now}):
+            key = f"{block}.{name}" if block else name
+            yield from _differences(key, before.get(name), now.get(name))
+    elif before != now and block == "episode.horizon":
+        yield f"--rounds: {before - 1} there, {now - 1} here"
+    elif before != now:
+        yield f"{OPTIONS.get(block, block)}: {before} there, {now} here"
+
+
+def _digest(question: Question) -> str:
+    problem = question.problem
+    facts = [
+        list(question.messages),
+        problem.env,
+        problem.index,
+        dict(problem.data),
+        problem.reference,
+    ]
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()

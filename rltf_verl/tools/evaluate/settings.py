@@ -13,14 +13,17 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from rltf_verl.config import RLTFConfig
+from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
+from rltf_verl.data.questions import Question, read_questions
+from rltf_verl.data.schema import AS_IT_IS
 from rltf_verl.episode.parts import Parts
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.registry import require_choice
 from rltf_verl.runlog.about import BLOCKS
 from rltf_verl.tools.evaluate.endpoint_policy import PolicyEndpoint
 
-OF_THE_ENDPOINT = ("endpoint", "limits")
-OF_THE_EPISODE = BLOCKS
+ENDPOINT_BLOCKS = ("endpoint", "limits")
+EPISODE_BLOCKS = BLOCKS
 PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
 """Seconds. An answer is longer than a judge's remark, and nothing waits for it but this
 evaluation.
@@ -48,7 +51,7 @@ class Evaluation:
             for k, v in asdict(self.policy.endpoint).items()
             if k not in ("base_url", "api_key_env")
         }
-        rltf = {k: v for k, v in asdict(self.parts.config).items() if k in OF_THE_EPISODE}
+        rltf = {k: v for k, v in asdict(self.parts.config).items() if k in EPISODE_BLOCKS}
         return {
             "endpoint": endpoint,
             **rltf,
@@ -58,7 +61,7 @@ class Evaluation:
 
 
 def evaluation(
-    told: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     rounds: int,
     env: Mapping[str, Any],
     *,
@@ -69,25 +72,25 @@ def evaluation(
     """Read the settings.
 
     Args:
-        told: nested options of the command line: `endpoint`, `limits` of the policy's endpoint;
-            `env`, `episode`, `feedback`, `reward`, `seed` as in the block `rltf:`.
+        overrides: nested options of the command line: `endpoint`, `limits` of the policy's
+            endpoint; `env`, `episode`, `feedback`, `reward`, `seed` as in the block `rltf:`.
         rounds: of feedback; one turn more is played.
         env: `name` of the dataset's environment, and the options that it was built with.
-        config: YAML of a training run, whose block `rltf:` stands behind what is told.
+        config: YAML of a training run; its block `rltf:` holds where the command line is silent.
         step: training step whose sampling seeds are used.
         prompt_budget: longest prompt in characters.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
-    for key in told:
-        require_choice("rltf eval", key, (*OF_THE_ENDPOINT, *OF_THE_EPISODE))
-    rltf = rltf_block(told, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
-    return Evaluation(policy_endpoint(told), Parts.of(rltf), step, prompt_budget)
+    for key in overrides:
+        require_choice("rltf eval", key, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
+    rltf = rltf_block(overrides, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    return Evaluation(policy_endpoint(overrides), Parts.of(rltf), step, prompt_budget)
 
 
 def rltf_block(
-    told: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     blocks: Mapping[str, Any],
     env: Mapping[str, Any],
     fixed: Mapping[str, Any],
@@ -96,39 +99,38 @@ def rltf_block(
     """What episodes are played by.
 
     Args:
-        told: as of `evaluation`.
-        blocks: the same of a training run, which stand behind what is told.
+        overrides: as of `evaluation`.
+        blocks: the same of a training run, for what the command line leaves out.
         env: as of `evaluation`.
-        fixed: keys of the block `episode` that nobody else decides; with `horizon`.
-        provider: of the feedback, where nobody says.
+        fixed: keys of the block `episode` that hold whatever else is set; with `horizon`.
+        provider: default of the feedback.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
-    episode = dict(told.get("episode") or {})
+    episode = dict(overrides.get("episode") or {})
     if "horizon" in episode:
         horizon = episode["horizon"]
         rounds = horizon - 1 if isinstance(horizon, int) else "N"
-        raise ValueError(f"episode.horizon={horizon}: say --rounds {rounds} instead")
-    values = {
-        k: told.get(k, blocks.get(k))
-        for k in ("reward", "seed")
-        if told.get(k, blocks.get(k)) is not None
-    }
+        raise ValueError(f"episode.horizon={horizon}: write --rounds {rounds} instead")
+    given = {key: overrides.get(key, blocks.get(key)) for key in ("reward", "seed")}
+    values = {key: value for key, value in given.items() if value is not None}
     values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
-    values["env"] = _component("env", "name", told, blocks, env)
+    values["env"] = _component("env", "name", overrides, blocks, env)
+    values["feedback"] = _component(
+        "feedback", "provider", overrides, blocks, {"provider": provider}
+    )
     reward = values.get("reward", {})
-    if isinstance(reward, Mapping):  # else refused in a moment
+    if isinstance(reward, Mapping):  # else the config refuses it
         values["reward"] = {**_of_yaml("env", values["env"]["name"]).get("reward", {}), **reward}
-    values["feedback"] = _component("feedback", "provider", told, blocks, {"provider": provider})
     return RLTFConfig.from_mapping(values)
 
 
-def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
+def policy_endpoint(overrides: Mapping[str, Any]) -> JudgeSettings:
     """The endpoint that is evaluated, from its blocks `endpoint` and `limits`. Raises
     ValueError.
     """
-    options = {key: told[key] for key in OF_THE_ENDPOINT if key in told}
+    options = {key: overrides[key] for key in ENDPOINT_BLOCKS if key in overrides}
     options["limits"] = {**PATIENCE, **(options.get("limits") or {})}
     return judge_settings(options, endpoint=PolicyEndpoint)
 
@@ -136,48 +138,61 @@ def policy_endpoint(told: Mapping[str, Any]) -> JudgeSettings:
 def _component(
     block: str,
     name_key: str,
-    told: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     blocks: Mapping[str, Any],
     default: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """A block that begins with a component's name: what is told, over the first of these that is
-    about the same component: the training run's block, or the default and what our YAML of the
-    component says."""
-    own, trained = dict(told.get(block) or {}), dict(blocks.get(block) or {})
-    name = str(own.get(name_key) or trained.get(name_key) or default[name_key])
-    if trained.get(name_key) == name:
-        return _merged(trained, own)
-    behind = default if default[name_key] == name else {}
-    return _merged(_merged(_yaml_defaults(block, name), behind), {**own, name_key: name})
-
-
-def _yaml_defaults(block: str, name: str) -> dict[str, Any]:
-    """What `rltf/<block>=<name>` sets of its block in a training run; nothing for components that
-    are not ours.
+    """A block that begins with a component's name: the command line, over the training run's block
+    if it names the same component, else over the default and our YAML of the component.
     """
-    found = _of_yaml(block, name)
-    return dict(found.get(block, found))
+    given, trained = dict(overrides.get(block) or {}), dict(blocks.get(block) or {})
+    name = str(given.get(name_key) or trained.get(name_key) or default[name_key])
+    if trained.get(name_key) == name:
+        return _merged(trained, given)
+    preset = _of_yaml(block, name)
+    usual = _merged(preset.get(block, preset), default if default[name_key] == name else {})
+    return _merged(usual, {**given, name_key: name})
 
 
 def _of_yaml(block: str, name: str) -> dict[str, Any]:
+    """What `rltf/<block>=<name>` sets in a training run; nothing for user-defined components."""
     path = files("hydra_configs.rltf_verl").joinpath("rltf", block, f"{name}.yaml")
     if not (name.isidentifier() and path.is_file()):
         return {}
     return dict(_container(OmegaConf.create(path.read_text(encoding="utf-8"))))
 
 
-def training_blocks(config: Path | None) -> dict[str, Any]:
-    """The blocks of a run's resolved config that an evaluation shares; those about learning are not
-    read.
-
-    Raises:
-        ValueError: not such a file.
+def questions_of(
+    file: Path, num: int | None, overrides: Mapping[str, Any], config: Path | None
+) -> tuple[list[Question], dict[str, Any]]:
+    """The first rows of a dataset, and what `rltf.env` is for them: the environment of the command
+    line, that of the run's config, or the one that the file names with its options.
     """
-    if config is None:
-        return {}
+    env, trained = dict(overrides.get("env") or {}), dict(training_blocks(config).get("env") or {})
+    if env.get("name", trained.get("name")) == trained.get("name"):
+        env = {**trained, **env}
+    name = env.pop("name", None)
     try:
-        loaded = OmegaConf.load(config)
-        found = {key: _container(OmegaConf.select(loaded, f"rltf.{key}")) for key in OF_THE_EPISODE}
+        questions = read_questions(file, num, takes_rows_of(file, name, env))
+    except ValueError as error:
+        words = str(error).removesuffix(AS_IT_IS)
+        if name is not None or words == str(error):
+            raise
+        raise ValueError(
+            f"{words}; or take it as it is: env.name=reward_function"
+            " env.function=./reward.py:compute_score"
+        ) from None
+    made = made_for(file, questions[0].problem.env)
+    if name is None:
+        require_known(file, made)
+        return questions, {**made.options, "name": made.spec}
+    return questions, {**made.at(str(name)).options, "name": name}
+
+
+def load_config(config: Path) -> Any:
+    """The YAML of a run. Raises ValueError."""
+    try:
+        return OmegaConf.load(config)
     except OSError as error:
         raise ValueError(
             f"--config {config}: {error.strerror}, seen from {Path.cwd()}; a run's own is"
@@ -185,12 +200,27 @@ def training_blocks(config: Path | None) -> dict[str, Any]:
         ) from None
     except (YAMLError, OmegaConfBaseException) as error:
         raise ValueError(f"--config {config}: {error}") from None
-    if all(value is None for value in found.values()):
+
+
+def training_blocks(config: Path | None) -> dict[str, Any]:
+    """The blocks of a run's resolved config that an evaluation shares; those about learning are not
+    read. Raises ValueError: not such a file.
+    """
+    if config is None:
+        return {}
+    loaded = load_config(config)
+    try:
+        blocks = {
+            key: _container(OmegaConf.select(loaded, f"rltf.{key}")) for key in EPISODE_BLOCKS
+        }
+    except OmegaConfBaseException as error:
+        raise ValueError(f"--config {config}: {error}") from None
+    if all(value is None for value in blocks.values()):
         raise ValueError(
             f"--config {config}: no `rltf:` block in it; a run's own is"
             " <hydra.run.dir>/.hydra/config.yaml"
         )
-    return found
+    return blocks
 
 
 def _container(node: Any) -> Any:

@@ -6,11 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rltf_verl.runlog.files import STAMP, folders_of
+from rltf_verl.texts import one_line
 
 ADAPTER = "lora_adapter"
 """Where verl's merger puts a LoRA adapter, inside the folder of the base model."""
@@ -47,10 +49,10 @@ class Checkpoint:
     def settings(self) -> dict[str, Any]:
         """What the run trained, by config key; empty for a run without this package."""
         try:
-            found = json.loads((self.folder / STAMP).read_text("utf-8"))
+            stamp = json.loads((self.folder / STAMP).read_text("utf-8"))
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return stamp if isinstance(stamp, dict) else {}
 
 
 def find_checkpoint(place: Path) -> Checkpoint:
@@ -58,12 +60,15 @@ def find_checkpoint(place: Path) -> Checkpoint:
     run will do.
 
     Raises:
-        ValueError: there is none, or it is not whole, or there are several runs.
+        ValueError: not found, not whole, or of several runs.
     """
     folder = _run_below(place.resolve())
     for saved in (folder, folder / "checkpoints"):  # the second is how our runs are laid out
         if (saved / LATEST).is_file():
-            folder = saved / f"global_step_{(saved / LATEST).read_text('utf-8').strip()}"
+            step = (saved / LATEST).read_text("utf-8").strip()
+            if not step.isdecimal():  # `../elsewhere` leads out of the run
+                raise ValueError(f"{saved / LATEST}: holds {step[:40]!r}; write the step's number")
+            folder = saved / f"global_step_{step}"
             break
     if folder.name == "actor":
         folder = folder.parent
@@ -72,34 +77,43 @@ def find_checkpoint(place: Path) -> Checkpoint:
             f"{place}: no checkpoint of verl; name the run's folder (with {LATEST} in it or in its"
             " checkpoints/) or one of its global_step_N"
         )
-    found = [kind for name, kind in BACKENDS.items() if (folder / "actor" / name).exists()]
-    if not found:
+    backends = [kind for name, kind in BACKENDS.items() if (folder / "actor" / name).exists()]
+    if not backends:
         raise ValueError(
             f"{folder}/actor: neither {' nor '.join(BACKENDS)} in it, so not a whole checkpoint of"
             " verl's FSDP or Megatron trainer"
         )
-    return Checkpoint(folder, found[0])
+    return Checkpoint(folder, backends[0])
 
 
 def _run_below(folder: Path) -> Path:
-    """The one run with checkpoints below a folder; the folder itself if there is none."""
-    runs = [found for found in folders_of(folder) if (found / LATEST).is_file()]
+    """The one run with checkpoints below a folder; else the folder itself."""
+    runs = [below for below in folders_of(folder) if (below / LATEST).is_file()]
     if len(runs) > 1 and folder not in runs:
         listed = ", ".join(map(str, runs))
         raise ValueError(f"{folder}: holds the checkpoints of {len(runs)} runs; name one: {listed}")
     return runs[0] if runs else folder
 
 
-def save_weights(checkpoint: Checkpoint, out: Path) -> None:
+def save_weights(checkpoint: Checkpoint, out: Path, *, trust_pickle: bool = False) -> None:
     """The policy as bfloat16 weights, config and tokenizer in `out`, which does not exist yet;
     LoRA is merged.
 
+    Args:
+        checkpoint: of a run.
+        out: the folder.
+        trust_pickle: load shards that may run code.
+
     Raises:
-        ValueError: verl's merger fails; its last words. Or the saved model is not whole.
+        ValueError: a shard holds more than tensors; verl's merger fails; or the saved model is not
+            whole.
     """
-    if not any(checkpoint.actor.glob(SHARDS)) and any((checkpoint.actor / WHOLE).glob(WEIGHTS)):
+    shards = sorted(checkpoint.actor.glob(SHARDS))
+    if not shards and any((checkpoint.actor / WHOLE).glob(WEIGHTS)):
         _copy_whole(checkpoint.actor / WHOLE, out)
         return
+    if not trust_pickle:
+        _require_tensors(checkpoint, shards)
     merger = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", checkpoint.backend]
     done = subprocess.run(
         [*merger, "--local_dir", str(checkpoint.actor), "--target_dir", str(out)],
@@ -114,6 +128,33 @@ def save_weights(checkpoint: Checkpoint, out: Path) -> None:
         _merge_adapter(out)
 
 
+def _require_tensors(checkpoint: Checkpoint, shards: Sequence[Path]) -> None:
+    """verl's merger unpickles a shard, which runs whatever code it names. A load of tensors only
+    comes first; it maps the file, and does not read the weights.
+
+    Raises:
+        ValueError: a shard holds more, or its kind cannot be checked.
+    """
+    fix = "add --trust-pickle if you trained it, or trust who did"
+    if checkpoint.backend != "fsdp":
+        raise ValueError(f"{checkpoint.actor}: Megatron's files can run code when loaded; {fix}")
+    for shard in shards:
+        why = _not_tensors(shard)
+        if why:
+            raise ValueError(f"{shard}: holds more than tensors ({why}); {fix}")
+
+
+def _not_tensors(shard: Path) -> str:
+    import torch
+    import torch.distributed.tensor  # allows DTensor, which FSDP saves
+
+    try:
+        torch.load(shard, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # torch, pickle and zipfile raise many kinds
+        return one_line(str(error), 160)
+    return ""
+
+
 def _copy_whole(saved: Path, out: Path) -> None:
     """A run that saves `hf_model` only has no shards to merge.
 
@@ -126,8 +167,8 @@ def _copy_whole(saved: Path, out: Path) -> None:
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         saved, dtype=torch.bfloat16, output_loading_info=True
     )
-    model, found = loaded
-    if strange := [*found["missing_keys"], *found["unexpected_keys"]]:
+    model, info = loaded
+    if strange := [*info["missing_keys"], *info["unexpected_keys"]]:
         raise ValueError(f"{saved}: not a whole model, e.g. {sorted(strange)[0]}; save shards too")
     model.save_pretrained(out)
     AutoTokenizer.from_pretrained(saved).save_pretrained(out)

@@ -32,7 +32,7 @@ class Report:
     answer: str
     """The greedy answer to `QUESTION`."""
     end_token: str
-    mended: bool
+    fixed_end_token: bool
     """transformers had read another end token than the chat template uses: its converter takes the
     start token for it."""
     megabytes: int
@@ -58,10 +58,10 @@ def convert(gguf: Path, out: Path, license_file: Path | None = None) -> Report:
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
         folder = Path(unfinished) / "model"
-        mended = _write(gguf, folder)
+        fixed_end_token = _write(gguf, folder)
         if license_file is not None:
             shutil.copy(license_file, folder / "LICENSE")
-        report = _checked(folder, mended)
+        report = _checked(folder, fixed_end_token)
         if out.is_dir():
             out.rmdir()
         folder.replace(out)
@@ -100,43 +100,43 @@ def _write(gguf: Path, folder: Path) -> bool:
         raise ValueError(
             f"{gguf}: transformers cannot read it: {type(error).__name__}: {error}"
         ) from error
-    mended = _mend(model, tokenizer, gguf)
+    fixed_end_token = _fix_end_token(model, tokenizer, gguf)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return mended
+    return fixed_end_token
 
 
-def _mend(model: Any, tokenizer: Any, gguf: Path) -> bool:
+def _fix_end_token(model: Any, tokenizer: Any, gguf: Path) -> bool:
     """The end token is the one that the chat template puts behind an answer."""
     if not tokenizer.chat_template:
         raise ValueError(f"{gguf}: holds no chat template; name an instruction-tuned model")
     # A template may put empty thoughts before the answer, so what stands before it is not read.
-    _, found, rest = _chat(tokenizer, "Paris")[1].rpartition("Paris")
+    _, separator, rest = _chat(tokenizer, "Paris")[1].rpartition("Paris")
     ends = tokenizer.encode(rest, add_special_tokens=False)
-    if not (found and ends):
+    if not (separator and ends):
         raise ValueError(f"{gguf}: its chat template ends no answer")
     end = ends[0]
-    mended = bool(tokenizer.eos_token_id != end)
+    fixed_end_token = bool(tokenizer.eos_token_id != end)
     tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
     tokenizer.pad_token = (
-        tokenizer.pad_token if not mended and tokenizer.pad_token else tokenizer.eos_token
+        tokenizer.pad_token if not fixed_end_token and tokenizer.pad_token else tokenizer.eos_token
     )
     tokenizer.clean_up_tokenization_spaces = False  # it would change what was said
     for config in (model.config, model.generation_config):
         config.eos_token_id, config.pad_token_id = end, tokenizer.pad_token_id
-    return mended
+    return fixed_end_token
 
 
 def _chat(tokenizer: Any, answer: str) -> tuple[str, str]:
     """The prompt of `QUESTION`, and the same conversation with an answer."""
     asked = [{"role": "user", "content": QUESTION}]
     prompt: str = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
-    said = [*asked, {"role": "assistant", "content": answer}]
-    whole: str = tokenizer.apply_chat_template(said, tokenize=False)
+    chat = [*asked, {"role": "assistant", "content": answer}]
+    whole: str = tokenizer.apply_chat_template(chat, tokenize=False)
     return prompt, whole
 
 
-def _checked(folder: Path, mended: bool) -> Report:
+def _checked(folder: Path, fixed_end_token: bool) -> Report:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -147,7 +147,7 @@ def _checked(folder: Path, mended: bool) -> Report:
     asked = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
     with torch.inference_mode():
         nats = float(model(input_ids=ids, labels=ids).loss)
-        said = model.generate(**asked, max_new_tokens=MAX_NEW_TOKENS, do_sample=False)[0]
+        reply = model.generate(**asked, max_new_tokens=MAX_NEW_TOKENS, do_sample=False)[0]
     if not nats <= MOST_NATS:  # NaN too
         raise ValueError(
             f"the converted model has {nats:.1f} nats per token of plain English (random guesses:"
@@ -157,12 +157,12 @@ def _checked(folder: Path, mended: bool) -> Report:
     decoded = tokenizer.decode(tokenizer.encode(whole, add_special_tokens=False))
     if decoded != whole:
         raise ValueError("a conversation is another one after encoding and decoding")
-    answer = tokenizer.decode(said[asked.input_ids.shape[1] :], skip_special_tokens=True)
+    answer = tokenizer.decode(reply[asked.input_ids.shape[1] :], skip_special_tokens=True)
     return Report(
         num_parameters=model.num_parameters(),
         nats_per_token=nats,
         answer=answer.strip(),
         end_token=str(tokenizer.eos_token),
-        mended=mended,
+        fixed_end_token=fixed_end_token,
         megabytes=round(sum(file.stat().st_size for file in folder.iterdir()) / 1e6),
     )

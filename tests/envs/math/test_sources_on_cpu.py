@@ -15,7 +15,7 @@ import datasets
 import pytest
 
 from rltf_verl.data.build import build_parquet
-from rltf_verl.data.schema import read_provenance
+from rltf_verl.data.provenance import read_provenance
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Splits
 from rltf_verl.envs.math.sources import SUBJECTS

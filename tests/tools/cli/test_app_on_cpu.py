@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from rltf_verl.data.schema import read_provenance
+from rltf_verl.data.provenance import read_provenance
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.app import app
 from rltf_verl.tools.cli.common import parse_options
@@ -124,7 +124,7 @@ def test_inspect(tmp_path: Path) -> None:
         assert told in result.stdout
     assert "\x1b[2J" not in result.stdout
     assert "step 1" not in result.stdout
-    assert "1 of 2 episodes" in rltf("inspect", tmp_path, "--limit", 1).stdout
+    assert "1 of 2 episodes" in rltf("inspect", tmp_path, "--num", 1).stdout
     assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
 
 

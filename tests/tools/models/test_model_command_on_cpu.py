@@ -66,7 +66,7 @@ def test_a_token_that_is_right_stays(tmp_path: Path, monkeypatch: pytest.MonkeyP
         tmp_path / "out",
         tmp_path / "LICENSE",
     )
-    assert (report.mended, report.end_token) == (False, "<|im_end|>")
+    assert (report.fixed_end_token, report.end_token) == (False, "<|im_end|>")
     assert (tmp_path / "out" / "LICENSE").read_text() == "mine"
 
 

@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from rltf_verl.runlog.rows import read_rows, write_rows
-from rltf_verl.tools.report.terminal.console import show_episode
-from rltf_verl.tools.report.terminal.rows import KEY, coloured
+from rltf_verl.tools.report.terminal.console import KEY, coloured, show_episode
 from rltf_verl.types import TeacherPrompt
 from tests.support.log_records import line, records, row, turn, with_rows
 
@@ -71,14 +70,6 @@ def test_rows_of_an_objective_of_ones_own_are_read_and_shown(tmp_path):
     assert "row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens" in told
 
 
-def test_messages_before_the_question_are_shown(tmp_path):
-    (record,) = records(tmp_path, [line("1")])
-    assert "system" not in shown(record, terminal=False)
-    before = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
-    told = shown(record | {"context": before}, terminal=False)
-    assert "system     Be brief.\nuser       Hello\nquestion   " in told
-
-
 def test_what_a_teacher_reads_is_shown(tmp_path):
     read = TeacherPrompt((1, 2), "What? The answer is 42.")
     (record,) = records(tmp_path, [(turn("1", stop="horizon", teacher=read),)])
@@ -117,11 +108,6 @@ def test_what_a_model_wrote_does_not_act(tmp_path):
     assert "\x1b[2J" not in told
     assert "\u202e" not in told
     assert "gap +nan" in told
-
-
-def test_an_episode_of_which_nobody_knows_what_it_trains(tmp_path):
-    (record,) = records(tmp_path, [line("1")])
-    assert "row 1" not in shown(record, terminal=True)
 
 
 def test_attempts_of_a_tree_are_named_as_its_rows_are(tmp_path):

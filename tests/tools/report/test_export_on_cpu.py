@@ -73,16 +73,17 @@ def merged_here(command: list[str], **_: object) -> subprocess.CompletedProcess[
     return subprocess.CompletedProcess(command, 0, "", "")
 
 
-# e2e, test_the_trained_policy_is_exported starts the merger as a user does
-@pytest.mark.parametrize(
-    "started", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["here", "started"]
-)
+@pytest.fixture
+def merger_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end-to-end test starts the merger as a user does."""
+    processes = SimpleNamespace(run=merged_here)
+    monkeypatch.setattr("rltf_verl.tools.export.checkpoint.subprocess", processes)
+
+
+@pytest.mark.usefixtures("merger_here")
 def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not started:
-        processes = SimpleNamespace(run=merged_here)
-        monkeypatch.setattr("rltf_verl.tools.export.checkpoint.subprocess", processes)
     monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
     policy = lora_policy()
     place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"
@@ -97,7 +98,7 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
         with policy.disable_adapter():
             assert not torch.allclose(bare(tokens).logits, wanted, atol=0.5), "it changes nothing"
     assert not (out / "lora_adapter").exists()
-    assert not list(out.parent.glob("*.unfinished"))
+    assert [path.name for path in out.parent.iterdir()] == ["own"]
 
     text = (out / "README.md").read_text()
     assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in text
@@ -108,7 +109,53 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
     assert "rltf.feedback.header" in text
     assert "Zu7pQ92mVx41" not in text, "who publishes the folder publishes the settings"
 
-    assert f"{out}: is there already" in run(place, out)
+    assert f"{out}: exists" in run(place, out)
+
+
+class Malicious:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.marker,)
+
+
+@pytest.mark.usefixtures("merger_here")
+def test_a_shard_that_runs_code_is_loaded_only_if_it_is_trusted(tmp_path: Path) -> None:
+    place = saved(tmp_path / "run", {"x": Malicious(tmp_path / "ran")}, lora_alpha=8)
+    assert "add --trust-pickle" in run(place, tmp_path / "out")
+    assert not (tmp_path / "ran").exists()
+    with pytest.raises(AttributeError):  # of the merger, which wants tensors
+        run(place, tmp_path / "out", "--trust-pickle")
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_folder_of_a_similar_name_is_kept(tmp_path: Path) -> None:
+    mine = tmp_path / "out.unfinished/notes"
+    mine.parent.mkdir()
+    mine.touch()
+    assert "holds more than tensors" in run(
+        saved(tmp_path / "run", {"x": Malicious(tmp_path)}, lora_alpha=8), tmp_path / "out"
+    )
+    assert mine.exists()
+
+
+def test_the_card_shows_text_and_no_password(tmp_path: Path) -> None:
+    """Of a stamp that somebody has edited."""
+    settings = {
+        "actor_rollout_ref.model.path": "`x` <script>alert(1)</script>",
+        "rltf.env.name": "[click](http://h) <img src=x>",
+        "rltf.feedback.base_url": "https://me:hunter2@h/v1",
+        "a\n```\n<script>": 1,
+    }
+    text = card("own", 3, settings, tmp_path / "nowhere")
+    table, code = text.split("```yaml")
+    assert "hunter2" not in text
+    assert "\\[click\\](http://h) &lt;img src=x&gt;" in table
+    assert "<script>" not in table
+    assert code.count("```") == 1
 
 
 def test_a_run_that_saves_the_whole_model_only(tmp_path: Path) -> None:
@@ -155,14 +202,19 @@ def test_the_card_names_what_was_trained(tmp_path: Path, provider: str, objectiv
     [
         ("nothing", "no checkpoint of verl; name the run's folder"),
         ("global_step_1", "so not a whole checkpoint of verl's FSDP or Megatron trainer"),
-        # another start of verl's merger, which the first test makes already
-        pytest.param("broken", "verl's model merger failed", marks=pytest.mark.nightly),
+        ("broken", "rank_0.pt: holds more than tensors"),
+        ("outside", "holds '../../elsewhere'; write the step's number"),
+        ("megatron", "Megatron's files can run code when loaded; add --trust-pickle"),
     ],
 )
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "global_step_1/actor").mkdir(parents=True)
     broken = saved(tmp_path / "broken", {}, lora_alpha=8)
     (broken / "global_step_3/actor/model_world_size_1_rank_0.pt").write_bytes(b"half")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/latest_checkpointed_iteration.txt").write_text("../../elsewhere")
+    (tmp_path / "megatron/global_step_2/actor/dist_ckpt").mkdir(parents=True)
+    (tmp_path / "megatron/latest_checkpointed_iteration.txt").write_text("2")
     assert message in run(tmp_path / name, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -9,25 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
+from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
-from rltf_verl.tools.report.probe.advice import RULES, advise
-from rltf_verl.tools.report.probe.finding import Advice, Probe, Setting, Undecided, bounds, side
-from rltf_verl.tools.report.probe.groups import chance_all_equal
-from rltf_verl.tools.report.probe.judge import JudgeLoad, Terms, judge_load
+from rltf_verl.tools.report.probe.judge import JudgeLoad, judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, Scored, gap_of
 from rltf_verl.tools.report.probe.measures import (
-    NAMES,
+    LABELS,
     Measure,
     Measured,
     Reader,
     TrainingRun,
+    chance_all_equal,
     measure,
 )
+from rltf_verl.tools.report.probe.rules import Probe, Setting, advise, bounds
 from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn
 
 RUN = TrainingRun(problems=32, sessions=2, prompt_tokens=10, answer_tokens=8)
@@ -140,14 +142,6 @@ def test_agreement_is_no_certainty(value: float, problems: int) -> None:
     assert high - low >= min(1 - value, 0.9 / problems), "about 3 / problems to each side"
 
 
-def test_sides() -> None:
-    assert side(Estimate(0.9, 0.85, 0.95, 20), 0.8) == "above"
-    assert side(Estimate(0.9, 0.75, 0.95, 20), 0.8) == "unknown"
-    assert side(Estimate(0.1, 0.05, 0.15, 20), 0.8) == "below"
-    assert side(Estimate(None, None, None, 0), 0.8) == "unknown"
-    assert side(Estimate(1.0, 1.0, 1.0, 3), 0.8) == "unknown", "three problems agree"
-
-
 def test_a_judges_load_by_hand(tmp_path: Path) -> None:
     """Three texts and a failure in four episodes; 64 calls a step, of half a second each."""
     paid = replace(HINT, latency_s=0.5, prompt_tokens=300, completion_tokens=100)
@@ -159,7 +153,7 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
         (turn("1", stop="feedback_unavailable", error="down"),),
     ]
     found = records(tmp_path, episodes)
-    load = judge_load(found, RUN, Terms(16, None, None, 1.0, 2.0))
+    load = judge_load(found, RUN, Limits(16), Price(1.0, 2.0))
     assert load is not None
     assert (load.texts, load.calls_per_session, load.calls_per_step) == (3, 1.0, 64.0)
     assert (load.latency_p50_s, load.seconds_per_step, load.bound_by) == (
@@ -169,19 +163,15 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
     )
     assert load.cost_per_session == pytest.approx((300 * 1 + 100 * 2) / 1e6)
     assert load.cost_per_step == pytest.approx(64 * 500 / 1e6)
-    slow = judge_load(found, RUN, Terms(16, 120, 40_000, 0.0, 0.0))
+    slow = judge_load(found, RUN, Limits(16, 120, 40_000), Price())
     assert slow is not None
     assert (slow.seconds_per_step, slow.bound_by) == (
         pytest.approx(60 * 64 * 400 / 40_000),
         "tokens_per_minute",
     )
-    assert slow.cost_per_step is None, "no price was told"
-    assert (
-        judge_load(
-            records(tmp_path / "b", [line("42", stop="solved")]), RUN, Terms(1, None, None, 0, 0)
-        )
-        is None
-    )
+    assert slow.cost_per_step is None, "without a price"
+    solved = records(tmp_path / "b", [line("42", stop="solved")])
+    assert judge_load(solved, RUN, Limits(1), Price()) is None
 
 
 def test_gaps_are_means_over_tokens() -> None:
@@ -194,7 +184,7 @@ def test_gaps_are_means_over_tokens() -> None:
 
 def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | None) -> Probe:
     """A healthy one at 100 problems, but for what is told."""
-    usual = dict.fromkeys(NAMES, 0.0) | {
+    usual = dict.fromkeys(LABELS, 0.0) | {
         "first_right": 0.4,
         "wrong_changed": 0.9,
         "corrected": 0.7,
@@ -237,97 +227,102 @@ FIRES: dict[str, tuple[Probe, bool]] = {
 }
 
 
+def rules(found: Probe, level: str) -> list[str]:
+    return [finding.key for finding in advise(found)[1] if finding.level == level]
+
+
 @pytest.mark.parametrize("rule", FIRES)
 def test_a_rule_fires_where_it_should(rule: str) -> None:
     found, blocks = FIRES[rule]
-    verdict, advice, undecided = advise(found)
-    assert {one.rule for one in advice if one.rule != "preset"} == {rule}
+    verdict, _, inconclusive = advise(found)
+    assert rules(found, "error") == [rule] * blocks
+    assert [key for key in rules(found, "note") if key != "preset"] == [rule] * (not blocks)
     assert verdict == ("change first" if blocks else "go")
-    assert not undecided
+    assert not inconclusive
 
 
-def test_a_healthy_probe_has_a_preset_and_no_more() -> None:
-    verdict, advice, undecided = advise(probe())
-    assert (verdict, [one.rule for one in advice], undecided) == ("go", ["preset"], [])
+def test_an_interval_decides() -> None:
+    def decided(value: float, low: float, high: float, problems: int = 20) -> str:
+        found = probe()
+        shares = dict(found.measured.shares)
+        shares["all_wrong_groups"] = Measure(Estimate(value, low, high, problems), 0.0, problems)
+        return replace(found, measured=replace(found.measured, shares=shares)).decide("never_right")
+
+    assert decided(0.9, 0.85, 0.95) == "holds"
+    assert decided(0.9, 0.75, 0.95) == "inconclusive"
+    assert decided(0.1, 0.05, 0.15) == "fails"
+    assert decided(1.0, 1.0, 1.0, 3) == "inconclusive", "three problems agree"
 
 
 @pytest.mark.parametrize(
     ("shares", "config"),
     [
-        ({"corrected": 0.8}, "rltf_sd"),
+        ({}, "rltf_sd"),
         ({"corrected": 0.3}, "rltf_sd"),
         ({"corrected": 0.0, "dead_groups": 0.9}, "rltf_fm"),
         ({"corrected": 0.0}, "rltf_grpo_single"),
     ],
 )
 def test_presets(shares: dict[str, float], config: str) -> None:
-    (preset,) = [one for one in advise(probe(**shares))[1] if one.rule == "preset"]
-    assert preset.change[0] == f"--config-name={config}"
+    (preset,) = [finding for finding in advise(probe(**shares))[1] if finding.key == "preset"]
+    assert preset.fix.startswith(f"begin with --config-name={config}")
 
 
 def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
     told = {"tells": 0.9, "reaches": 0.9, "all_wrong_groups": 0.95}
-    _, advice, _ = advise(probe(**told))
-    assert {one.rule for one in advice} == {"feedback_tells", "never_right"}
-    assert all(one.blocks for one in advice), "what copies make right does not count for the base"
-    meant = probe(
-        setting=replace(JUDGE, provider="verifier", guard="none", acknowledged=True), **told
-    )
-    assert advise(meant)[0] == "go"
-    assert "feedback_tells" not in {
-        one.rule for one in advise(probe(setting=replace(JUDGE, provider="policy"), **told))[1]
-    }
+    found = probe(**told)
+    assert rules(found, "error") == ["never_right", "feedback_tells"], "copies are no progress"
+    assert rules(found, "note") == []
+    meant = replace(JUDGE, provider="verifier", guard="none", acknowledged=True)
+    assert advise(probe(setting=meant, **told))[0] == "go"
+    policy = probe(setting=replace(JUDGE, provider="policy"), **told)
+    assert "feedback_tells" not in rules(policy, "error") + rules(policy, "note")
 
 
-def test_what_is_open_is_said(tmp_path: Path) -> None:
-    verdict, _, undecided = advise(probe(wrong_changed=None, corrected=None))
-    assert (verdict, [one.rule for one in undecided]) == ("too few episodes", ["nothing_changes"])
-    assert [one.rule for one in advise(probe(all_wrong_groups=0.79))[2]] == ["never_right"]
+def test_open_questions() -> None:
+    verdict, _, inconclusive = advise(probe(wrong_changed=None, corrected=None))
+    assert (verdict, [q.rule for q in inconclusive]) == ("too few episodes", ["nothing_changes"])
+    (question,) = advise(probe(all_wrong_groups=0.79))[2]
+    assert question.rule == "never_right"
+    assert question.finding.startswith("groups of 2 that all fail: 79.0 % (158 of 200; 95 %: 76")
 
 
-def test_every_advice_names_keys_that_there_are() -> None:
+def test_a_probe_without_cases_is_open() -> None:
+    shares = {name: _sure(None) for name in LABELS}
+    verdict, findings, _ = advise(Probe(Measured(0, 0, 0, shares, {}), RUN, JUDGE, None, None))
+    assert (verdict, findings) == ("too few episodes", [])
+
+
+def test_every_fix_names_keys_that_exist() -> None:
     """Each `rltf.…=value` is read by the config, each preset is a file, each style and level is
     one.
     """
-    providers = [JUDGE, replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}})]
-    providers += [
+    settings = [JUDGE, replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}})]
+    settings += [
         Setting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
         for level in ("verdict", "location", "hint", "full")
         for acknowledged in (True, False)
     ]
-    providers += [Setting("correctness", {}, "none", False, "guide", "fresh")]
-    changes = {
-        change
+    settings += [Setting("correctness", {}, "none", False, "guide", "fresh")]
+    fixes = " ".join(
+        finding.fix
         for found, _ in FIRES.values()
-        for setting in providers
-        for one in advise(replace(found, setting=setting))[1]
-        for change in one.change
-    }
-    assert len(changes) > 20
-    for change in changes:
-        word = change.split()[0].rstrip(":,")
-        key, _, value = word.partition("=")
-        if key == "--config-name":
-            assert (PRESETS / f"{value}.yaml").is_file(), change
-        if key.startswith("rltf.") and value:
-            _accepts(key.split(".")[1:], value)
+        for setting in settings
+        for finding in advise(replace(found, setting=setting))[1]
+    )
+    for name in set(re.findall(r"--config-name=(\w+)", fixes)):
+        assert (PRESETS / f"{name}.yaml").is_file(), name
+    keys = set(re.findall(r"rltf\.([\w.]+)=([\w.-]+)", fixes))
+    assert len(keys) > 10
+    for key, value in keys:
+        _accepts(key.split("."), value)
 
 
 def _accepts(path: list[str], value: str) -> None:
     if path == ["feedback", "style"]:
         assert value in STYLES
-    block: Any = {"false": False, "true": True}.get(
-        value, float(value) if value.lstrip("-").replace(".", "").isdigit() else value
-    )
+    block: Any = yaml.safe_load(value)
     for part in reversed(path):
         block = {part: block}
     block.setdefault("feedback", {}).setdefault("provider", "judge")
     RLTFConfig.from_mapping({**block, "env": {"name": "binary_matrix"}})
-
-
-def test_every_rule_answers_every_probe() -> None:
-    nothing = Probe(
-        Measured(0, 0, 0, {name: _sure(None) for name in NAMES}, {}), RUN, JUDGE, None, None
-    )
-    for rule in RULES:
-        assert isinstance(rule(nothing), Advice | Undecided | None)

@@ -132,11 +132,6 @@ def test_an_ungraded_attempt_is_neither_right_nor_wrong(tmp_path):
     assert s.stops == {"ungraded": 3, "horizon": 1}
 
 
-def test_only_ungraded(tmp_path):
-    (first,) = of(tmp_path, line("?", stop="ungraded")).turns
-    assert (first.num, first.acc, first.format, first.standing) == (0, None, None, None)
-
-
 def test_format_needs_an_answer_and_an_end(tmp_path):
     s = of(
         tmp_path, (turn("42", ended=False, stop="solved"),), (turn("", stop="horizon"),), line("1")

@@ -57,11 +57,11 @@ def _steps(run: Run) -> Series:
 
 
 def _episodes(run: Run) -> Series:
-    return _of_log(run, {step: found.episodes for step, found in run.log.items()})
+    return _of_log(run, {step: in_log.episodes for step, in_log in run.log.items()})
 
 
 def _generated(run: Run) -> Series:
-    tokens = {step: found.tokens for step, found in run.log.items()}
+    tokens = {step: in_log.tokens for step, in_log in run.log.items()}
     if None in tokens.values():
         raise NotKnownError(
             "the policy writes its own feedback, and the episode log does not count those tokens"
@@ -70,7 +70,7 @@ def _generated(run: Run) -> Series:
 
 
 def _of_log(run: Run, amounts: Series) -> Series:
-    trained = [step for step, found in run.log.items() if found.episodes]
+    trained = [step for step, in_log in run.log.items() if in_log.episodes]
     if not trained:
         raise NotKnownError(
             "no episode log with training episodes; name the folder of the run's checkpoints"
@@ -80,22 +80,14 @@ def _of_log(run: Run, amounts: Series) -> Series:
     return _sums({step: amount for step, amount in amounts.items() if step <= trained[-1]})
 
 
-def _counted_episodes(run: Run) -> Series:
-    return _sums(_of_every_step(run, "rltf/session/total"))
+def _summed(label: str, metric: str, unit: float = 1.0) -> Measure:
+    """The sum of a metric over the steps, in units of so many."""
 
+    def of(run: Run) -> Series:
+        amounts = _of_every_step(run, metric)
+        return _sums({step: amount / unit for step, amount in amounts.items()})
 
-def _counted_tokens(run: Run) -> Series:
-    return _sums(_of_every_step(run, "rltf/session/tokens/total"))
-
-
-def _trained_tokens(run: Run) -> Series:
-    return _sums(_of_every_step(run, "perf/total_num_tokens"))
-
-
-def _step_hours(run: Run) -> Series:
-    return _sums(
-        {step: seconds / _HOUR for step, seconds in _of_every_step(run, "timing_s/step").items()}
-    )
+    return Measure(label, of, metric)
 
 
 def _runtime(run: Run) -> Series:
@@ -116,17 +108,19 @@ def _cost(run: Run) -> Series:
     if not any(costs.values()):
         raise NotKnownError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
     # A step without the metric: the judge was too busy to tell, and tells with the next step.
-    sums = _sums(_filled({step: sum(found) for step, found in costs.items()}, LINES))
+    sums = _sums(
+        _filled({step: sum(values_of_step) for step, values_of_step in costs.items()}, LINES)
+    )
     if not any(sums.values()):
         raise NotKnownError("the judge cost nothing; is rltf.feedback.price set?")
     return sums
 
 
 def _of_every_step(run: Run, name: str) -> Series:
-    found = run.series(name)
-    if not found:
+    amounts = run.series(name)
+    if not amounts:
         raise NotKnownError(f"no {name}")
-    return _filled(found, name)
+    return _filled(amounts, name)
 
 
 def _filled(amounts: Series, what: str) -> Series:
@@ -163,20 +157,16 @@ def _sums(amounts: Series) -> Series:
 MEASURES: dict[str, list[Measure]] = {
     "step": [Measure("training step", _steps)],
     "rollouts": [
-        Measure("training episodes", _counted_episodes, "rltf/session/total"),
+        _summed("training episodes", "rltf/session/total"),
         Measure("training episodes in the episode log", _episodes),
     ],
     "tokens": [
-        Measure(
-            "tokens generated in training episodes", _counted_tokens, "rltf/session/tokens/total"
-        ),
+        _summed("tokens generated in training episodes", "rltf/session/tokens/total"),
         Measure("tokens of the attempts in the episode log", _generated),
-        Measure(
-            "tokens trained on (prompts and responses)", _trained_tokens, "perf/total_num_tokens"
-        ),
+        _summed("tokens trained on (prompts and responses)", "perf/total_num_tokens"),
     ],
     "hours": [
-        Measure("hours of training steps, without validation", _step_hours, "timing_s/step"),
+        _summed("hours of training steps, without validation", "timing_s/step", _HOUR),
         Measure("hours since the start (wandb's _runtime)", _runtime),
     ],
     "cost": [Measure("judge cost (unit of rltf.feedback.price)", _cost, LINES)],

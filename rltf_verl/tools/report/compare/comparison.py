@@ -1,16 +1,23 @@
-"""From arms to panels and to notes on what a reader must know."""
+"""From arms to panels, and notes on what a reader must know. Compared is first-turn accuracy in
+validation, or a metric by its name.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from rltf_verl.registry import require_choice
+from rltf_verl.texts import counted
 from rltf_verl.tools.report.compare.axes import MEASURES, axis_of
 from rltf_verl.tools.report.compare.numbers import Panel, Whole, panel, whole
-from rltf_verl.tools.report.compare.quantity import quantities
-from rltf_verl.tools.report.compare.run import Arm
+from rltf_verl.tools.report.compare.run import Arm, Quantity, Run, Series
+
+FIRST_TURN = "first_turn"
+LOGGED = "log/val/turn_1/acc"
+_CORE = re.compile(r"val-core/(?P<source>.+)/acc/mean@\d+")
 
 
 @dataclass
@@ -30,8 +37,8 @@ class Comparison:
         """What a reader of the tables must know, a line each."""
         return [
             f"{what}: {of}: {why}"
-            for what, told in (("left out", self.left_out), ("filled in", self.filled))
-            for of, why in told.items()
+            for what, notes in (("left out", self.left_out), ("filled in", self.filled))
+            for of, why in notes.items()
         ]
 
 
@@ -39,23 +46,25 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
     """Raises ValueError: an axis or a metric that is not there, or a run with a single
     evaluation.
     """
-    found = Comparison()
+    comparison = Comparison()
     for name in axes:
         require_choice("--x", name, MEASURES)
     taken = {name: axis_of(name, arms) for name in dict.fromkeys(axes)}
     for quantity in quantities(metrics, arms):
-        found.wholes[quantity.name] = [whole(quantity, arm) for arm in arms]
-        found.left_out |= _late_starts(quantity.name, found.wholes[quantity.name])
+        comparison.wholes[quantity.name] = [whole(quantity, arm) for arm in arms]
+        comparison.left_out |= _late_starts(quantity.name, comparison.wholes[quantity.name])
         for name, axis in taken.items():
             drawn = axis if isinstance(axis, str) else panel(quantity, axis, arms)
             if isinstance(drawn, str):
-                found.left_out[f"--x {name}"] = drawn
+                comparison.left_out[f"--x {name}"] = drawn
                 continue
-            found.panels.append(drawn)
-            found.left_out |= {f"{arm} in --x {name}": why for arm, why in drawn.without.items()}
-            found.left_out |= _apart_in_steps(drawn)
-            found.filled |= {} if isinstance(axis, str) else axis.filled
-    return found
+            comparison.panels.append(drawn)
+            comparison.left_out |= {
+                f"{arm} in --x {name}": why for arm, why in drawn.without.items()
+            }
+            comparison.left_out |= _apart_in_steps(drawn)
+            comparison.filled |= {} if isinstance(axis, str) else axis.filled
+    return comparison
 
 
 def _late_starts(quantity: str, lines: Sequence[Whole]) -> dict[str, str]:
@@ -73,15 +82,15 @@ def _late_starts(quantity: str, lines: Sequence[Whole]) -> dict[str, str]:
 
 def _apart_in_steps(drawn: Panel) -> dict[str, str]:
     """Evaluations that the mean leaves out."""
-    told = {}
+    notes = {}
     for curve in drawn.arms:
         steps = {point.step for seed in curve.seeds for point in seed}
         out = sorted(steps - {point.step for point in curve.mean})
         if out:
-            told[
+            notes[
                 f"{len(out)} of {len(steps)} steps in the mean of {drawn.quantity} of {curve.arm}"
             ] = f"not all of its seeds were evaluated there (the first is step {out[0]})"
-    return told
+    return notes
 
 
 def file_names(drawn: Sequence[Panel]) -> list[str]:
@@ -89,3 +98,107 @@ def file_names(drawn: Sequence[Panel]) -> list[str]:
     names = [re.sub(r"[^\w@.]+", "_", panel.quantity) + f".{panel.axis}" for panel in drawn]
     times = [names[:k].count(name) for k, name in enumerate(names)]
     return [f"{name}.{k + 1}" if k else name for name, k in zip(names, times, strict=True)]
+
+
+def quantities(names: Sequence[str], arms: Sequence[Arm]) -> list[Quantity]:
+    """`first_turn` gives one per validation set that all runs share.
+
+    Raises:
+        ValueError: a run lacks it, or has it at one step only.
+    """
+    runs = [run for arm in arms for run in arm.runs]
+    taken: list[Quantity] = []
+    for name in dict.fromkeys(names):
+        taken += _first_turn(runs) if name == FIRST_TURN else [_by_name(name, runs)]
+    for quantity in taken:
+        _curves_only(quantity, arms)
+    return taken
+
+
+def first_turn_series(run: Run) -> dict[str, Series]:
+    """Validation set -> first-turn accuracy: verl's metrics, else the episode log's."""
+    logged = run.series(LOGGED)
+    by_source = {source: run.series(name) for source, name in _sources(run).items()}
+    return by_source or ({"validation": logged} if logged else {})
+
+
+def _curves_only(quantity: Quantity, arms: Sequence[Arm]) -> None:
+    for arm in arms:
+        for run in arm.runs:
+            if len(quantity.of[run.name]) < 2:
+                (step,) = quantity.of[run.name]
+                raise ValueError(
+                    f"{arm.name}: {run.name} has {quantity.name} at step {step} only, and a curve"
+                    " takes two points; trainer.test_freq says how often a run is validated"
+                )
+
+
+def _first_turn(runs: Sequence[Run]) -> list[Quantity]:
+    """verl's metrics if all runs have them, else the episode logs' episodes: never one of this and
+    one of that.
+    """
+    sources = [_sources(run) for run in runs]
+    if all(sources):
+        shared = [source for source in sources[0] if all(source in of for of in sources)]
+        if not shared:
+            raise ValueError(
+                f"no validation set is common to all runs: {runs[0].name} has"
+                f" {', '.join(sources[0])}"
+            )
+        several = len(shared) > 1
+        return [
+            Quantity(
+                f"{FIRST_TURN}/{source}" if several else FIRST_TURN,
+                f"first-turn accuracy, {source}",
+                {run.name: run.series(of[source]) for run, of in zip(runs, sources, strict=True)},
+            )
+            for source in shared
+        ]
+    of_logs = {run.name: run.series(LOGGED) for run in runs}
+    if all(of_logs.values()):
+        return [Quantity(FIRST_TURN, "first-turn accuracy", of_logs)]
+    raise ValueError(_why_not(runs, sources))
+
+
+def _why_not(runs: Sequence[Run], sources: Sequence[Mapping[str, str]]) -> str:
+    without = [run for run, of in zip(runs, sources, strict=True) if not of]
+    neither = next((run for run in without if not run.series(LOGGED)), None)
+    if neither is not None:
+        return (
+            f"{neither.name}: no first-turn accuracy of a validation in it (val-core/<data"
+            " source>/acc/mean@n, or validation episodes in an episode log); choose another metric"
+            " with --metric"
+        )
+    with_one = next(run for run in runs if not run.series(LOGGED))
+    return (
+        f"{without[0].name} has first-turn accuracy in its episode log only, {with_one.name} in"
+        " verl's metrics only; give all runs with their episode logs"
+    )
+
+
+def _sources(run: Run) -> dict[str, str]:
+    """Data source -> name of the metric."""
+    matches = [match for name in sorted(run.names()) if (match := _CORE.fullmatch(name))]
+    return {match["source"]: match[0] for match in matches}
+
+
+def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
+    of = {run.name: run.series(name) for run in runs}
+    for run in runs:
+        if not of[run.name]:
+            raise ValueError(f"--metric {name}: not in {run.name}; {_close(name, run.names())}")
+    return Quantity(name, name, of)
+
+
+def _close(name: str, names: set[str]) -> str:
+    """Names like it, else those that hold its last part."""
+    last = name.rsplit("/", maxsplit=1)[-1]
+    near = (
+        get_close_matches(name, sorted(names), n=5, cutoff=0.6)
+        or sorted(k for k in names if last and last in k)[:5]
+    )
+    return (
+        f"names like it: {', '.join(near)}"
+        if near
+        else f"it has {counted(len(names), 'metric')}, none with a name like it"
+    )

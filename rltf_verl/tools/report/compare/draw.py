@@ -9,8 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.tools.report.compare.curve import MeanPoint
-from rltf_verl.tools.report.compare.numbers import ArmCurve, Panel
+from rltf_verl.tools.report.compare.numbers import ArmCurve, MeanPoint, Panel
 
 COLORS = (
     "#0072B2",
@@ -176,12 +175,12 @@ def _budget(axes: Any, panel: Panel, factor: float) -> None:
 
 
 def _legend(panel: Panel) -> dict[str, Any]:
-    told = []
+    notes = []
     if any(point.num > 1 for curve in panel.arms for point in curve.mean):
-        told.append("mean; band: lowest to highest seed")
+        notes.append("mean; band: lowest to highest seed")
     if any(point.num < len(curve.seeds) for curve in panel.arms for point in curve.mean):
-        told.append("hollow: some seeds have ended")
-    title = "\n".join(told) or None
+        notes.append("hollow: some seeds have ended")
+    title = "\n".join(notes) or None
     return {
         "frameon": False,
         "title": title,

@@ -1,17 +1,45 @@
-"""Runs and arms (runs that differ in their seed), read from disk."""
+"""Runs and arms (runs that differ in their seed): which are meant, and what their files hold.
+
+`NAME=path` is a seed of the arm NAME; parts of one run are joined by commas.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import glob
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 
-from rltf_verl.tools.report.compare.arguments import arms_of
-from rltf_verl.tools.report.compare.log_steps import PREFIX, LogStep, read_log
+from rltf_verl.runlog.files import log_files, read_files
+from rltf_verl.runlog.files import place as place_of
+from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import Metrics, read_history
-from rltf_verl.tools.report.run_files import Place, run_files
+from rltf_verl.tools.report.run_files import Place, run_files, run_name
+from rltf_verl.tools.report.stats import Stats, stats
 
 Series = Mapping[int, float]
 """Step -> value; steps ascend."""
+
+LOG = "log/"
+"""Begins the names of numbers of an episode log."""
+OWN_FEEDBACK = "policy"
+"""Feedback that the policy wrote: the log does not count its tokens."""
+
+_SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
+
+
+@dataclass(frozen=True)
+class LogStep:
+    """The episodes of one step."""
+
+    values: Mapping[str, float]
+    """`log/<split>/…`, see `flat`."""
+    episodes: int
+    """Training episodes."""
+    tokens: int | None
+    """Tokens of the attempts in training episodes; None if the policy wrote feedback too."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +52,26 @@ class Run:
     log: Mapping[int, LogStep]
 
     def series(self, name: str) -> Series:
-        """A metric, of the episode log if its name begins with `log/`; empty if there is none."""
+        """A metric, of the episode log if its name begins with `log/`; empty without it."""
         steps: Mapping[int, Mapping[str, float]] = self.metrics
-        if name.startswith(PREFIX):
-            steps = {step: found.values for step, found in self.log.items()}
+        if name.startswith(LOG):
+            steps = {step: in_log.values for step, in_log in self.log.items()}
         return {step: values[name] for step, values in steps.items() if name in values}
 
     def names(self) -> set[str]:
         """Of all metrics."""
-        logged = (name for found in self.log.values() for name in found.values)
+        logged = (name for in_log in self.log.values() for name in in_log.values)
         return {name for values in self.metrics.values() for name in values}.union(logged)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number per step of every run."""
+
+    name: str
+    label: str
+    of: Mapping[str, Series]
+    """Name of the run -> its evaluations."""
 
 
 @dataclass(frozen=True)
@@ -57,3 +95,103 @@ def read_run(place: Place) -> Run:
     if not run.names():
         raise ValueError(f"{name}: no metrics in it; its files are empty")
     return run
+
+
+def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
+    """Arm -> its runs, in the order given.
+
+    `NAME=pattern` stands for one run per match. Without a name, a run is called after its folder,
+    and runs whose folders differ in a trailing `seed<number>` only are one arm.
+
+    Raises:
+        ValueError: nothing matches a pattern; a run is given twice.
+    """
+    named = [(name, place) for argument in arguments for name, place in _runs(argument)]
+    seen = Counter(tuple(path.resolve() for path in place) for _, place in named)
+    for place, times in seen.items():
+        if times > 1:
+            raise ValueError(f"{place[0]} is given {times} times; a run counts once")
+    names = _default_names([place for name, place in named if name is None])
+    arms: dict[str, list[Place]] = {}
+    for name, place in named:
+        arms.setdefault(name or names[place], []).append(place)
+    return arms
+
+
+def _runs(argument: str) -> list[tuple[str | None, Place]]:
+    name, equals, rest = argument.partition("=")
+    if Path(argument).exists() or not equals:
+        return [(None, place) for place in _places(argument)]
+    if not name:
+        raise ValueError(f"{argument}: an arm needs a name; write NAME={rest}")
+    return [(name, place) for place in _places(rest)]
+
+
+def _places(text: str) -> list[Place]:
+    if Path(text).exists():
+        return [(Path(text),)]
+    if glob.has_magic(text):
+        matches = sorted(glob.glob(text))  # noqa: PTH207 - a pattern may begin with a root
+        if not matches:
+            raise ValueError(f"{text}: no file or folder matches")
+        return [(Path(path),) for path in matches]
+    return [tuple(Path(part) for part in text.split(","))]
+
+
+def _default_names(places: Sequence[Place]) -> dict[Place, str]:
+    folders = {place: run_name(place[0]) for place in places}
+    times = Counter(folders.values())
+    # Equal names of different runs: seeds only if they say so.
+    unique = {p: name if times[name] == 1 else str(p[0]) for p, name in folders.items()}
+    return {p: _SEED.sub("", name) or name for p, name in unique.items()}
+
+
+def read_log(folder: Path) -> dict[int, LogStep]:
+    """Step -> its episodes."""
+    files: dict[int, list[Path]] = defaultdict(list)
+    for path in log_files(folder):
+        files[place_of(path)[0]].append(path)
+    return {step: _step(list(read_files(files[step]))) for step in sorted(files)}
+
+
+def flat(s: Stats) -> dict[str, float]:
+    """The numbers by name, e.g. `log/val/turn_1/acc`, `log/train/turn_2/revisions/fixed`,
+    `log/val/friction`.
+    """
+    named = dict(_numbers(s, f"{LOG}{s.split}/"))
+    for turn in s.turns:
+        named |= dict(_numbers(turn, f"{LOG}{s.split}/turn_{turn.turn}/"))
+    return named
+
+
+def _numbers(block: object, prefix: str) -> Iterator[tuple[str, float]]:
+    for field in fields(block):  # type: ignore[arg-type]  # `Stats` or a block of it, all dataclasses
+        value = getattr(block, field.name)
+        if is_dataclass(value):
+            yield from _numbers(value, f"{prefix}{field.name}/")
+        elif isinstance(value, (int, float)) and field.name not in (
+            "turn",
+            "first_step",
+            "last_step",
+        ):
+            yield prefix + field.name, float(value)
+
+
+def _step(records: Sequence[Record]) -> LogStep:
+    trained = [record for record in records if record["split"] == "train"]
+    splits = [s for s in (stats(records, split) for split in ("train", "val")) if s.sessions]
+    values = {name: value for s in splits for name, value in flat(s).items()}
+    return LogStep(values, len(trained), _tokens(trained))
+
+
+def _tokens(trained: Sequence[Record]) -> int | None:
+    turns = [turn for record in trained for turn in record["turns"]]
+    texts = [
+        feedback
+        for turn in turns
+        for feedback in (turn["feedback"], turn.get("withheld"))
+        if feedback
+    ]
+    if any(feedback["provider"] == OWN_FEEDBACK for feedback in texts):
+        return None
+    return sum(turn.get("num_tokens") or 0 for turn in turns)

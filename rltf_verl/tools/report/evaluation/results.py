@@ -1,7 +1,7 @@
 """How good a policy is at first and after k rounds of feedback, from the validation episodes of an
 episode log.
 
-Turns that nobody could grade (`stop` is `ungraded`) count in nothing, nor does what would stand on
+Ungraded turns (`stop` is `ungraded`) count in nothing, nor does what would stand on
 them; they are reported. Definitions with their denominators: docs/evaluation.md.
 """
 
@@ -109,7 +109,7 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
     table, problem = EpisodeTable.of(records), problem_numbers(records)
     ratios = turn_ratios(table, problem) | round_ratios(table, problem)
     ratios |= pass_ratios(table.answers(0)["acc"], problem)
-    found = dict(zip(ratios, estimates(list(ratios.values()), seed), strict=True))
+    estimated = dict(zip(ratios, estimates(list(ratios.values()), seed), strict=True))
     per_problem = np.bincount(problem)
     return Results(
         problems=len(per_problem),
@@ -119,30 +119,30 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         grader_trouble=grader_trouble(records)[0],
         truncated=sum(not turn["ended"] for record in records for turn in record["turns"]),
         stops=dict(sorted(Counter(str(record["turns"][-1]["stop"]) for record in records).items())),
-        turns=_turns(table, found),
-        rounds=_rounds(table, found),
-        pass_at={int(key[1]): value for key, value in found.items() if key[0] == "pass"},
+        turns=_turns(table, estimated),
+        rounds=_rounds(table, estimated),
+        pass_at={int(key[1]): value for key, value in estimated.items() if key[0] == "pass"},
     )
 
 
-def _turns(table: EpisodeTable, found: Found) -> tuple[TurnResult, ...]:
+def _turns(table: EpisodeTable, estimated: Found) -> tuple[TurnResult, ...]:
     return tuple(
         TurnResult(
             turn=k + 1,
             played=len(table.answers(k)["acc"].values),
-            **{name: found[name, k] for name in OF_TURNS},
+            **{name: estimated[name, k] for name in OF_TURNS},
         )
         for k in range(table.num_turns)
     )
 
 
-def _rounds(table: EpisodeTable, found: Found) -> tuple[RoundResult, ...]:
+def _rounds(table: EpisodeTable, estimated: Found) -> tuple[RoundResult, ...]:
     """All together, then those that were played."""
     results = (
         RoundResult(
             round=k or None,
             pairs=len(table.revisions(k or None)["gain"].values),
-            **{name: found[name, k] for name in OF_ROUNDS},
+            **{name: estimated[name, k] for name in OF_ROUNDS},
         )
         for k in range(table.num_turns)
     )

@@ -1,4 +1,4 @@
-"""An evaluation as tables and as a picture."""
+"""An evaluation as tables and a picture."""
 
 from __future__ import annotations
 
@@ -9,82 +9,63 @@ from typing import Any
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.evaluation.results import Results
+from rltf_verl.tools.report.terminal.console import Table, table
 
 BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by the colour-blind
 
 
-def turn_table(results: Results) -> list[tuple[str, ...]]:
-    """A header and a line per turn."""
-    header = ("turn", "standing", "solved", "improvement", "format", "answers")
-    return [
-        header,
-        *(
+def tables(results: Results) -> list[Table]:
+    """Turns; rounds of feedback, then all together; pass@k. Without those that have no line."""
+    all_rounds = [*results.rounds[1:], *results.rounds[:1]]
+    made = [
+        table(
+            ("turn", "standing", "solved", "improvement", "format", "answers"),
             (
-                str(t.turn),
-                shown(t.standing),
-                shown(t.solved),
-                shown(t.improvement, signed=True) if t.turn > 1 else "–",
-                shown(t.format),
-                str(t.played),
-            )
-            for t in results.turns
+                (
+                    *(t.turn, shown(t.standing), shown(t.solved)),
+                    shown(t.improvement, signed=True) if t.turn > 1 else None,
+                    *(shown(t.format), t.played),
+                )
+                for t in results.turns
+            ),
+        ),
+        table(
+            ("round", "answers changed", "wrong → right", "right → wrong", "pairs"),
+            (
+                (r.round or "all", *map(shown, (r.plasticity, r.corrected, r.spoiled)), r.pairs)
+                for r in all_rounds
+            ),
+        ),
+        table(
+            ("k", "pass@k, first answers", "problems"),
+            ((k, shown(e), e.problems) for k, e in results.pass_at.items()),
         ),
     ]
-
-
-def round_table(results: Results) -> list[tuple[str, ...]]:
-    """A header and a line per round of feedback, then all together; only a header without
-    feedback.
-    """
-    header = ("round", "answers changed", "wrong → right", "right → wrong", "pairs")
-    return [
-        header,
-        *(
-            (
-                "all" if r.round is None else str(r.round),
-                shown(r.plasticity),
-                shown(r.corrected),
-                shown(r.spoiled),
-                str(r.pairs),
-            )
-            for r in [*results.rounds[1:], *results.rounds[:1]]
-        ),
-    ]
-
-
-def pass_table(results: Results) -> list[tuple[str, ...]]:
-    """A header and a line per k."""
-    header = ("k", "pass@k, first answers", "problems")
-    return [header, *((str(k), shown(e), str(e.problems)) for k, e in results.pass_at.items())]
+    return [lines for lines in made if len(lines) > 1]
 
 
 def notes(results: Results) -> list[str]:
     """What a reader of the tables must know."""
     fewest, most = results.samples
     each = "" if fewest == most else f"{fewest} to "
-    said = [
+    early = {"feedback_unavailable": "for want of feedback", "prompt_too_long": "at a long prompt"}
+    lines = [
         f"{counted(results.problems, 'problem')}, {each}{counted(most, 'episode')} each,"
         f" {results.sessions} in all; per cent, in brackets: 95 % intervals by bootstrap over"
         " problems"
     ]
     if results.ungraded:
-        num = counted(results.ungraded, "answer")
-        said.append(f"{num} could not be graded, and no number counts them")
+        lines.append(f"no number counts {counted(results.ungraded, 'answer')} without a grade")
     if results.grader_trouble:
-        said.append(results.grader_trouble)
+        lines.append(results.grader_trouble)
     if results.truncated:
-        said.append(f"cut off at the token limit: {counted(results.truncated, 'answer')}")
-    unavailable = results.stops.get("feedback_unavailable", 0)
-    if unavailable:
-        num = counted(unavailable, "episode")
-        said.append(f"{num} ended early for want of feedback; the last answer counts")
-    too_long = results.stops.get("prompt_too_long", 0)
-    if too_long:
-        num = counted(too_long, "episode")
-        said.append(
-            f"{num} ended early because the next prompt was too long; the last answer counts"
-        )
-    return said
+        lines.append(f"cut off at the token limit: {counted(results.truncated, 'answer')}")
+    lines += [
+        f"{counted(results.stops[stop], 'episode')} ended early {why}; the last answer counts"
+        for stop, why in early.items()
+        if stop in results.stops
+    ]
+    return lines
 
 
 def shown(estimate: Estimate, signed: bool = False) -> str:
@@ -115,24 +96,9 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
         panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
         for axes, (name, result) in zip(panels, results.items(), strict=True):
             rounds = [t.turn - 1 for t in result.turns]
-            _line(
-                axes,
-                rounds,
-                [t.solved for t in result.turns],
-                "any answer so far",
-                ORANGE,
-                "s--",
-                0.06,
-            )
-            _line(
-                axes,
-                rounds,
-                [t.standing for t in result.turns],
-                "the last answer so far",
-                BLUE,
-                "o-",
-                0.0,
-            )
+            solved, standing = [t.solved for t in result.turns], [t.standing for t in result.turns]
+            _line(axes, rounds, solved, 0.06, label="any answer so far", color=ORANGE, fmt="s--")
+            _line(axes, rounds, standing, 0.0, label="the last answer so far", color=BLUE, fmt="o-")
             axes.set(
                 xlabel="rounds of feedback",
                 xticks=rounds,
@@ -146,28 +112,11 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
 
 
 def _line(
-    axes: Any,
-    rounds: Sequence[int],
-    values: Sequence[Estimate],
-    label: str,
-    color: str,
-    style: str,
-    shift: float,
+    axes: Any, rounds: Sequence[int], values: Sequence[Estimate], shift: float, **look: str
 ) -> None:
-    points = [(k + shift, e) for k, e in zip(rounds, values, strict=True) if e.value is not None]
-    low = [
-        e.value - (e.value if e.low is None else e.low) for _, e in points if e.value is not None
-    ]
-    high = [
-        (e.value if e.high is None else e.high) - e.value for _, e in points if e.value is not None
-    ]
-    axes.errorbar(
-        [x for x, _ in points],
-        [e.value for _, e in points],
-        yerr=[low, high],
-        fmt=style,
-        color=color,
-        label=label,
-        capsize=3,
-        markersize=5,
-    )
+    points = [(k + shift, e, e.value) for k, e in zip(rounds, values, strict=True)]
+    drawn = [(x, value, e.low, e.high) for x, e, value in points if value is not None]
+    low = [value - (value if low is None else low) for _, value, low, _ in drawn]
+    high = [(value if high is None else high) - value for _, value, _, high in drawn]
+    x, y = [x for x, *_ in drawn], [value for _, value, *_ in drawn]
+    axes.errorbar(x, y, yerr=[low, high], capsize=3, markersize=5, **look)

@@ -6,20 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.probe.measures import TrainingRun
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How much of a judge may be used, and its price; as `rltf.feedback.limits` and `.price`."""
-
-    max_concurrency: int
-    requests_per_minute: float | None
-    tokens_per_minute: float | None
-    prompt_price: float
-    """Per million tokens."""
-    completion_price: float
 
 
 @dataclass(frozen=True)
@@ -37,7 +26,7 @@ class JudgeLoad:
     """Mean."""
     completion_tokens: float
     cost_per_session: float | None
-    """None: no price was told, or the endpoint counts no tokens."""
+    """None: no price is set, or the endpoint counts no tokens."""
     cost_per_step: float | None
     seconds_per_step: float | None
     """At the limit that binds."""
@@ -45,29 +34,31 @@ class JudgeLoad:
     """That limit."""
 
 
-def judge_load(records: Sequence[Record], run: TrainingRun, terms: Terms) -> JudgeLoad | None:
-    """None if nobody was asked."""
+def judge_load(
+    records: Sequence[Record], run: TrainingRun, limits: Limits, price: Price
+) -> JudgeLoad | None:
+    """None if no judge was asked."""
     turns = [turn for record in records for turn in record["turns"]]
-    said = [
+    texts = [
         s
         for turn in turns
         for s in (turn["feedback"], turn.get("withheld"))
         if s and not s["fallback"]
     ]
     failed = sum(_without_text(turn) for turn in turns)
-    if not said and not failed:
+    if not texts and not failed:
         return None
-    calls = (len(said) + failed) / len(records)
-    fresh = sorted(s["latency_s"] for s in said if not s.get("cached"))
+    calls = (len(texts) + failed) / len(records)
+    fresh = sorted(s["latency_s"] for s in texts if not s.get("cached"))
     prompt, completion = (
-        fmean(s.get(f"{part}_tokens", 0) for s in said) if said else 0.0
+        fmean(s.get(f"{part}_tokens", 0) for s in texts) if texts else 0.0
         for part in ("prompt", "completion")
     )
-    cost = _cost(prompt, completion, calls, terms)
+    cost = _cost(prompt, completion, calls, price)
     per_step = calls * run.problems * run.sessions
-    seconds, bound_by = _seconds(per_step, fresh, prompt + completion, terms)
+    seconds, bound_by = _seconds(per_step, fresh, prompt + completion, limits)
     return JudgeLoad(
-        texts=len(said),
+        texts=len(texts),
         calls_per_session=calls,
         calls_per_step=per_step,
         latency_p50_s=_quantile(fresh, 50),
@@ -87,26 +78,26 @@ def _without_text(turn: Record) -> bool:
     return not turn.get("withheld") and (fell_back or turn["stop"] == "feedback_unavailable")
 
 
-def _cost(prompt: float, completion: float, calls: float, terms: Terms) -> float | None:
-    if not (terms.prompt_price or terms.completion_price) or not (prompt or completion):
+def _cost(prompt: float, completion: float, calls: float, price: Price) -> float | None:
+    if not (price.prompt or price.completion) or not (prompt or completion):
         return None
-    return calls * (prompt * terms.prompt_price + completion * terms.completion_price) / 1e6
+    return calls * (prompt * price.prompt + completion * price.completion) / 1e6
 
 
 def _seconds(
-    calls: float, latencies: Sequence[float], tokens: float, terms: Terms
+    calls: float, latencies: Sequence[float], tokens: float, limits: Limits
 ) -> tuple[float | None, str | None]:
     """The longest of what the limits ask for. Little's law: c calls on their way at once end c /
     latency a second.
     """
     if not latencies:
         return None, None
-    at_once = max(1.0, min(calls, terms.max_concurrency))
+    at_once = max(1.0, min(calls, limits.max_concurrency))
     needed = {"max_concurrency": calls * fmean(latencies) / at_once}
-    if terms.requests_per_minute is not None:
-        needed["requests_per_minute"] = 60 * calls / terms.requests_per_minute
-    if terms.tokens_per_minute is not None:
-        needed["tokens_per_minute"] = 60 * calls * tokens / terms.tokens_per_minute
+    if limits.requests_per_minute is not None:
+        needed["requests_per_minute"] = 60 * calls / limits.requests_per_minute
+    if limits.tokens_per_minute is not None:
+        needed["tokens_per_minute"] = 60 * calls * tokens / limits.tokens_per_minute
     bound_by = max(needed, key=lambda name: needed[name])
     return needed[bound_by], bound_by
 

@@ -55,7 +55,7 @@ def gap_of(scored: Sequence[Scored], asked: int, seed: int = 0) -> Gap:
             np.bincount(problem, [value(s) for s in scored], len(number)).astype(np.float64), tokens
         )
 
-    found = estimates(
+    means = estimates(
         [
             per_token(lambda s: sum(s.under_first)),
             per_token(lambda s: sum(s.under_own)),
@@ -64,4 +64,4 @@ def gap_of(scored: Sequence[Scored], asked: int, seed: int = 0) -> Gap:
         ],
         seed,
     )
-    return Gap(len(scored), asked, *found)
+    return Gap(len(scored), asked, *means)

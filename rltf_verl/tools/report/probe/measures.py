@@ -4,10 +4,10 @@ Definitions: docs/probe.md.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, comb
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from rltf_verl.tools.report.evaluation.bootstrap import (
     share,
 )
 from rltf_verl.tools.report.evaluation.table import problem_key
-from rltf_verl.tools.report.probe.groups import chance_all_equal, group_of
 
 Case = tuple[str, float]
 """Name of a measure, and the value of one case of it."""
@@ -38,28 +37,31 @@ OVER_PROBLEMS = frozenset(
 )
 """Means over problems, as `rltf eval` has them; the others are shares of all cases together."""
 
-NAMES = (
-    "first_right",
-    "second_right",
-    "improvement",
-    "first_format",
-    "dead_groups",
-    "all_wrong_groups",
-    "all_right_groups",
-    "wrong_changed",
-    "corrected",
-    "spoiled",
-    "guard_found",
-    "tells",
-    "reaches",
-    "withheld",
-    "says_nothing",
-    "failed",
-    "mentions",
-    "truncated",
-    "over_budget",
-    "shortened",
-)
+LABELS = {
+    "first_right": "first answers right",
+    "second_right": "right after feedback",
+    "improvement": "improvement of the second turn",
+    "first_format": "first answers with an answer in them",
+    "dead_groups": "groups of {sessions} with equal first rewards",
+    "all_wrong_groups": "groups of {sessions} that all fail",
+    "all_right_groups": "groups of {sessions} that all succeed",
+    "wrong_changed": "wrong answers changed after feedback",
+    "corrected": "wrong answers right after feedback",
+    "spoiled": "right answers wrong after feedback",
+    "tells": "feedback that holds the answer, as it was given",
+    "reaches": "the same, as the policy read it",
+    "guard_found": "leaks, of what the guard looked at",
+    "withheld": "feedback that the guard kept back",
+    "says_nothing": "feedback that holds no more than right or wrong",
+    "failed": "feedback asked for that did not come",
+    "mentions": "second answers that mention the feedback",
+    "truncated": "answers cut off at {answer_tokens} tokens",
+    "over_budget": "later prompts above {prompt_tokens} tokens",
+    "shortened": "later prompts that were shortened",
+}
+"""Name of a measure -> what it is, over the fields of `TrainingRun`."""
+PLACES = 6
+"""Decimals to which rewards are equal, as the trainer's metric `rltf/group/dead_share` has it."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,9 @@ class Measured:
     groups: int
     """Those with at least `TrainingRun.episodes` graded first answers."""
     shares: Mapping[str, Measure]
-    """By `NAMES`."""
+    """By the names of `LABELS`."""
     lengths: Mapping[str, Spread | None] = field(default_factory=dict)
-    """`feedback_words`, `answer_tokens`, `later_prompt_tokens`; None where nobody counted."""
+    """`feedback_words`, `answer_tokens`, `later_prompt_tokens`; None without counts."""
 
 
 def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: int = 0) -> Measured:
@@ -131,48 +133,58 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
     """
     # Sorted: intervals do not depend on which episode ended first.
     number = {problem: k for k, problem in enumerate(sorted(set(map(problem_key, records))))}
-    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    by_name: dict[str, list[tuple[int, float]]] = defaultdict(list)
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         problem = number[problem_key(record)]
         groups[group_of(record)].append(record)
         for name, value in _cases(record, run, reader):
-            found[name].append((problem, value))
+            by_name[name].append((problem, value))
     for name, cases in _counted(EpisodeTable.of(records)).items():
         problems = (number[problem_key(records[episode])] for episode in cases.episode)
-        found[name] = list(zip(problems, cases.values.tolist(), strict=True))
+        by_name[name] = list(zip(problems, cases.values.tolist(), strict=True))
     for episodes in groups.values():
         for name, value in _group_cases(episodes, run.sessions):
-            found[name].append((number[problem_key(episodes[0])], value))
+            by_name[name].append((number[problem_key(episodes[0])], value))
     return Measured(
         len(number),
         len(records),
-        len(found["dead_groups"]),
-        _shares(found, len(number), seed),
+        len(by_name["dead_groups"]),
+        _shares(by_name, len(number), seed),
         _lengths(records),
     )
 
 
 def _shares(
-    found: Mapping[str, list[tuple[int, float]]], num_problems: int, seed: int
+    cases: Mapping[str, list[tuple[int, float]]], num_problems: int, seed: int
 ) -> dict[str, Measure]:
     ratios = []
-    for name in NAMES:
-        cases = found.get(name, [])
-        problem = np.array([p for p, _ in cases], dtype=np.int64)
-        values = np.array([v for _, v in cases], dtype=np.float64)
-        over_problems = name in OVER_PROBLEMS
-        ratio = (
-            mean_over_problems(values, problem, num_problems)
-            if over_problems
-            else share(values, problem, num_problems)
-        )
-        ratios.append(ratio)
-    values_of = {name: [v for _, v in found.get(name, [])] for name in NAMES}
+    for name in LABELS:
+        problem = np.array([p for p, _ in cases[name]], dtype=np.int64)
+        values = np.array([v for _, v in cases[name]], dtype=np.float64)
+        ratio = mean_over_problems if name in OVER_PROBLEMS else share
+        ratios.append(ratio(values, problem, num_problems))
     return {
-        name: Measure(estimate, sum(values_of[name]), len(values_of[name]))
-        for name, estimate in zip(NAMES, estimates(ratios, seed), strict=True)
+        name: Measure(estimate, sum(value for _, value in cases[name]), len(cases[name]))
+        for name, estimate in zip(LABELS, estimates(ratios, seed), strict=True)
     }
+
+
+def group_of(record: Record) -> tuple[str, str]:
+    """What makes two records episodes of one group: the step, and the row or its visit."""
+    return str(record["step"]), str(record["uid"])
+
+
+def chance_all_equal(values: Sequence[float], num: int) -> float:
+    """Probability that `num` of the values, drawn without return, are equal: Σ_v C(c_v, num) / C(m,
+    num). Unbiased for a group of `num` episodes, whatever number m ≥ num was played.
+
+    Example:
+        >>> chance_all_equal([0, 0, 0, 1], 4), chance_all_equal([0, 0, 0, 1], 2)
+        (0.0, 0.5)
+    """
+    counts = Counter(round(value, PLACES) for value in values)
+    return sum(comb(count, num) for count in counts.values()) / comb(len(values), num)
 
 
 def _cases(record: Record, run: TrainingRun, reader: Reader) -> Iterator[Case]:
@@ -214,52 +226,41 @@ def _counted(table: EpisodeTable) -> dict[str, Cases]:
 
 
 def _feedback(record: Record, turn: Record, reader: Reader) -> Iterator[Case]:
-    """About one attempt: what the provider said, what of it reached the policy, and whether it said
-    anything.
-    """
+    """About one attempt: what the provider gave, and what of it reached the policy."""
     given, withheld = turn["feedback"], turn.get("withheld")
     stopped = turn["stop"] == "feedback_unavailable"
     if given or stopped:
         yield "failed", float(not withheld and (stopped or bool(given["fallback"])))
-    for said in (given, withheld):
-        if not said or said["fallback"]:
+    for text in (given, withheld):
+        if not text or text["fallback"]:
             continue
-        yield "withheld", float(said is withheld)
-        if said.get("leak") is not None:
-            yield "guard_found", float(said["leak"] != "")
+        yield "withheld", float(text is withheld)
+        if text.get("leak") is not None:
+            yield "guard_found", float(text["leak"] != "")
         if wrong(turn):
-            yield "says_nothing", float(says_nothing(said["text"]))
-            yield from _told(record, turn, said, reader)
+            yield "says_nothing", float(says_nothing(text["text"]))
+            # The provider's own words, before a guard put others in their place. The guard may know
+            # more than the rules.
+            original = text.get("original") or text["text"]
+            tells = True if text.get("leak") else reader.tells(record, original, turn["text"])
+            if tells is not None:
+                yield "tells", float(tells)
     if given and wrong(turn):
         reaches = reader.tells(record, given["text"], turn["text"])
         if reaches is not None:
             yield "reaches", float(reaches)
 
 
-def _told(record: Record, turn: Record, said: Record, reader: Reader) -> Iterator[Case]:
-    """The provider's own words, before a guard put others in their place; the guard may know more
-    than the rules.
-    """
-    tells = reader.tells(record, said.get("original") or said["text"], turn["text"])
-    if said.get("leak"):
-        tells = True
-    if tells is not None:
-        yield "tells", float(tells)
-
-
 def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
-    """Of a group of `num`: the chances that nothing tells its first answers apart."""
+    """Of a group of `num`: the chances that all its first answers are alike."""
     first = [record["turns"][0] for record in episodes if graded(record["turns"][0])]
     if len(first) >= num:
+        # an answer that does not count differs from all others
+        wrongs = [k if right(turn) else -1 for k, turn in enumerate(first)]
+        rights = [-1 if right(turn) else k for k, turn in enumerate(first)]
         yield "dead_groups", chance_all_equal([turn["reward"] for turn in first], num)
-        yield (
-            "all_wrong_groups",
-            chance_all_equal([k if right(t) else -1 for k, t in enumerate(first)], num),
-        )
-        yield (
-            "all_right_groups",
-            chance_all_equal([-1 if right(t) else k for k, t in enumerate(first)], num),
-        )
+        yield "all_wrong_groups", chance_all_equal(wrongs, num)
+        yield "all_right_groups", chance_all_equal(rights, num)
 
 
 def _lengths(records: Sequence[Record]) -> dict[str, Spread | None]:

@@ -5,29 +5,55 @@ control sequences.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from rltf_verl.runlog.turns import answer, graded, right, verdicts
+from rltf_verl.runlog.turns import Record, answer, graded, right, verdicts
 from rltf_verl.texts import printable
-from rltf_verl.tools.report.row_words import names
-from rltf_verl.tools.report.terminal.rows import show_rows
+from rltf_verl.tools.report.row_words import names, rows_in_words
 
 if TYPE_CHECKING:
     from rltf_verl.runlog.turns import Hit
 
+Table = list[tuple[str, ...]]
+"""A header and its lines."""
+
 STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
 MARGIN = 200
 """Characters of a line shown on either side of a match."""
+MARKS = str.maketrans({"\n": "↵\n", "\t": "⇥\t"})
+UP, DOWN, CONTEXT = "white on blue", "black on dark_orange", "dim"
+KEY = (
+    "tokens: struck through = masked, dim = context, blue = advantage above 0, orange and"
+    " underlined = below 0"
+)
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> Table:
+    """A table of what the lines hold.
+
+    Example:
+        >>> table(("name", "num", "share"), [("a", 3, 0.5), ("b", 0, None)])
+        [('name', 'num', 'share'), ('a', '3', '50.0 %'), ('b', '0', '–')]
+    """
+    return [tuple(header), *(tuple(map(_cell, line)) for line in lines)]
+
+
+def _cell(value: object) -> str:
+    """A float is a share; any other number comes as a text."""
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f} %" if isinstance(value, float) else str(value)
 
 
 def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -> None:
-    """A header and its lines; as columns where the headers do not fit beside each other. Nothing is
-    cut in a pipe.
+    """Print a header and its lines; transposed where the headers do not fit. A pipe gets all of
+    it.
     """
     out = console or Console()
     cells = [[printable(cell) for cell in line] for line in table]
@@ -36,7 +62,7 @@ def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -
     if _width(cells[:1]) > out.width and len(cells) < len(cells[0]):
         cells = [list(line) for line in zip(*cells, strict=True)]
     header, *lines = cells
-    shown = Table(*header)
+    shown = RichTable(*header)
     for line in lines:
         shown.add_row(*(Text(cell) for cell in line))
     out.print(shown)
@@ -48,17 +74,17 @@ def _width(cells: Sequence[Sequence[str]]) -> int:
 
 
 def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = None) -> None:
-    """One line per check, and the fix under what is not ok."""
+    """Print one line per check, and the fix below each failure or note."""
     out = console or Console()
-    table = Table("where", "check", "")
-    table.add_column("detail", overflow="fold")
+    shown = RichTable("where", "check", "")
+    shown.add_column("detail", overflow="fold")
     for check in checks:
         detail = Text(printable(check["detail"]))
         if check["fix"]:
             detail.append(f"\n→ {printable(check['fix'])}", STYLES[check["status"]])
         status = Text(check["status"], STYLES[check["status"]])
-        table.add_row(Text(check["where"]), Text(check["name"]), status, detail)
-    out.print(table)
+        shown.add_row(Text(check["where"]), Text(check["name"]), status, detail)
+    out.print(shown)
     num_failed = sum(check["status"] == "failed" for check in checks)
     verdict = f"{num_failed} of {len(checks)} checks failed" if num_failed else "all is well"
     say(out, "", verdict, "red" if num_failed else "green")
@@ -106,7 +132,54 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
         if turn["stop"]:
             why = ENDS.get(turn["stop"], turn["stop"])
             say(out, "end        ", " · ".join(filter(None, [why, turn["error"]])), "dim")
-    show_rows(record, out)
+    _show_rows(record, out)
+
+
+def _show_rows(record: Record, out: Console) -> None:
+    """The rows of an episode; their tokens only on a terminal, since a file would repeat the
+    attempts.
+    """
+    rows = record.get("rows", [])
+    for k, (row, words) in enumerate(
+        zip(rows, rows_in_words(rows, record["turns"]), strict=True), start=1
+    ):
+        out.print(Text(f"row {k}: {words['title']}", "bold"), soft_wrap=True)
+        for part in words["parts"]:
+            out.print(_part_line(part), soft_wrap=True)
+        if "tokens" in row and out.is_terminal:
+            out.print(coloured(row["tokens"]), soft_wrap=True)
+    if out.is_terminal and any("tokens" in row for row in rows):
+        out.print(Text(KEY, "dim"), soft_wrap=True)
+
+
+def coloured(tokens: Mapping[str, Sequence[Any]]) -> Text:
+    """The text of a row's tokens; line ends and tabs have a mark, so that theirs can be seen."""
+    styles = map(_token_style, tokens["role"], tokens["advantage"], tokens["masked"])
+    text = Text()
+    for style, pieces in groupby(
+        zip(styles, tokens["text"], strict=True), key=lambda pair: pair[0]
+    ):
+        text.append(printable("".join(piece for _, piece in pieces).translate(MARKS)), style)
+    return text
+
+
+def _token_style(role: int, advantage: float, masked: int) -> str:
+    if role < 0:
+        return CONTEXT
+    style = UP if advantage > 0 else f"{DOWN} underline" if advantage < 0 else ""
+    return f"{style} strike".strip() if masked else style
+
+
+def _part_line(part: Mapping[str, Any]) -> Text:
+    role, what = printable(part["role"]), part["what"]
+    numbers = (
+        f"{part['tokens']} tokens",
+        f"advantage {part['advantage'] + 0.0:+.4g}",
+        f"masked {part['masked']:.1%}",
+        f"log-prob {part['log_prob']:.4g}",
+        f"gap {part['gap'] + 0.0:+.4g}",
+    )
+    return Text.assemble((f"  {role:<9}", "bold"), f"{what} · {' · '.join(numbers)}")
 
 
 def _verdict(turn: Mapping[str, Any]) -> tuple[str, str]:
@@ -123,9 +196,9 @@ def show_line(record: Mapping[str, Any], console: Console | None = None) -> None
     turns = record["turns"]
     last = turns[-1] if turns else {}
     end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
-    said = (answer(last) or last["text"].strip() or "(empty)") if turns else ""
-    where, end, said = map(printable, (place(record), end, said))
-    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {said}")
+    ending = (answer(last) or last["text"].strip() or "(empty)") if turns else ""
+    where, end, ending = map(printable, (place(record), end, ending))
+    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {ending}")
     (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis")
 
 
@@ -157,14 +230,14 @@ def _one_line(text: Text) -> Text:
     return Text(" ").join(text.split("\n", allow_blank=True))
 
 
-def _feedback(out: Console, label: str, said: Mapping[str, Any], style: str) -> None:
-    say(out, f"{label}[{said['provider']}] ", said["text"], style)
-    if said.get("leak"):
-        say(out, "leak       ", said["leak"], "red")
-    if said.get("original"):
-        say(out, "instead of ", said["original"], "dim")
+def _feedback(out: Console, label: str, feedback: Mapping[str, Any], style: str) -> None:
+    say(out, f"{label}[{feedback['provider']}] ", feedback["text"], style)
+    if feedback.get("leak"):
+        say(out, "leak       ", feedback["leak"], "red")
+    if feedback.get("original"):
+        say(out, "instead of ", feedback["original"], "dim")
 
 
 def say(out: Console, label: str, text: object, style: str) -> None:
-    """A dim label and a text in a line of its own."""
+    """Print a dim label and a text on one line."""
     out.print(Text.assemble((printable(label), "dim"), (printable(text), style)), soft_wrap=True)

@@ -41,11 +41,11 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
     grade = env.grade(problem, answer)
     if grade.correct:
         raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
-    said = {level: env.explain(problem, answer, grade, level) for level in LEVELS}
+    by_level = {level: env.explain(problem, answer, grade, level) for level in LEVELS}
     parts += ["The reference:", fenced(problem.reference), "A wrong answer:", fenced(answer)]
     parts += [
         part
-        for level, text in said.items()
+        for level, text in by_level.items()
         for part in (f"Feedback, `level={level}`:", fenced(text))
     ]
     return "\n\n".join(parts)
@@ -72,15 +72,15 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
     """
     template = template_for(env, revise)
     problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
-    problem, attempt, said = problems[0], "(the attempt)", "(the feedback)"
+    problem, attempt, hint = problems[0], "(the attempt)", "(the feedback)"
     if not isinstance(env, GradesAsync):
         attempt = wrong_answer(env, problems) or "I do not know."
-        said = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
+        hint = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
     text = render(
         template_of("revise", template),
         question=env.prompt(problem),
         attempt=attempt,
-        feedback=said,
+        feedback=hint,
     )
     return f"The second prompt (template {template}, a hint of the verifier):\n\n{fenced(text)}"
 

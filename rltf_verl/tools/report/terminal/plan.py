@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -45,28 +45,31 @@ def show_plan(plan: Json, console: Console | None = None, *, whole: bool = False
 
 def _run(out: Console, run: Json) -> None:
     _rule(out, f"run {run['name']}")
-    table = _pairs()
-    n = run["episodes_per_problem"]
-    table.add_row("model", _one(run["model"]))
-    table.add_row("devices", _one(run["devices"]))
-    for what, split in (("train", "train"), ("validate", "val")):
-        table.add_row(what, _data(run[f"{split}_files"], run[f"{split}_rows"]))
-    limits = f"{run['max_prompt_length']} tokens a prompt, {run['max_response_length']} an answer"
-    table.add_row("limits", limits)
+    rows: dict[str, object] = {
+        "model": run["model"],
+        "devices": run["devices"],
+        "train": _data(run["train_files"], run["train_rows"]),
+        "validate": _data(run["val_files"], run["val_rows"]),
+        "limits": (
+            f"{run['max_prompt_length']} tokens a prompt, {run['max_response_length']} an answer"
+        ),
+    }
     if "turns" in run:
-        several = run["turns"] > 1
-        later = f", later prompts by template {_one(run['revise'])}" if several else ""
-        appended = ", one growing chat" if run["context"] == "append" else ""
-        turns = f"up to {run['turns']} answers{appended}{later}" if several else "one answer"
-        table.add_row("environment", _one(run["environment"]))
-        table.add_row("feedback", f"{_one(run['feedback'])}; leak guard {run['guard']}")
-        table.add_row("an episode", f"{turns}; {counted(n, 'episode')} a problem")
-        if run["teacher"] is not None:
-            table.add_row("teacher", _teacher(run["teacher"]))
-        for own in run["trains"]:
-            what = WHAT.get(own["role"], "")
-            table.add_row("trains", f"{own['objective']} × {own['weight']}: {what}".rstrip(": "))
-    out.print(table)
+        chat = ", one growing chat" if run["context"] == "append" else ""
+        later = f"{chat}, later prompts by template {run['revise']}"
+        turns = f"up to {run['turns']} answers{later}" if run["turns"] > 1 else "one answer"
+        rows |= {
+            "environment": run["environment"],
+            "feedback": f"{run['feedback']}; leak guard {run['guard']}",
+            "an episode": f"{turns}; {counted(run['episodes_per_problem'], 'episode')} a problem",
+            "teacher": run["teacher"] and _teacher(run["teacher"]),
+        }
+    _pairs(out, [*rows.items(), *(("trains", _objective(o)) for o in run.get("trains", ()))])
+
+
+def _objective(objective: Json) -> str:
+    what = WHAT.get(objective["role"], "")
+    return f"{objective['objective']} × {objective['weight']}: {what}".rstrip(": ")
 
 
 def _teacher(teacher: Json) -> str:
@@ -133,50 +136,50 @@ def _rows(out: Console, problem: Json) -> None:
 
 def _step(out: Console, step: Json, lengths: Json | None, run: Json) -> None:
     _rule(out, "each training step")
-    table = _pairs()
-    n = run["episodes_per_problem"]
-    table.add_row(
-        "episodes", f"{counted(step['problems'], 'problem')} × {n} = {_n(step['episodes'])}"
-    )
-    table.add_row("answers", f"at most {_n(step['most_answers'])}")
-    if step["most_rows"] is not None:
-        few, most = _n(step["fewest_rows"]), _n(step["most_rows"])
-        table.add_row("rows", most if few == most else f"{few} (all solved at once) to {most}")
-        table.add_row(
-            "tokens",
-            f"at most {_n(step['most_sampled_tokens'])} sampled,"
-            f" {_n(step['most_trained_tokens'])} in rows",
-        )
+    fewest, most, price = step["fewest_rows"], step["most_rows"], step["most_judge_price"]
+    problems, n = counted(step["problems"], "problem"), run["episodes_per_problem"]
+    rows: dict[str, object] = {
+        "episodes": f"{problems} × {n} = {_n(step['episodes'])}",
+        "answers": f"at most {_n(step['most_answers'])}",
+    }
+    if most is not None:
+        few = "" if fewest == most else f"{_n(fewest)} (all solved at once) to "
+        rows |= {
+            "rows": f"{few}{_n(most)}",
+            "tokens": (
+                f"at most {_n(step['most_sampled_tokens'])} sampled,"
+                f" {_n(step['most_trained_tokens'])} in rows"
+            ),
+        }
     if step["most_judge_calls"]:
-        price = step["most_judge_price"]
         cost = f", at most {price:,.2f} by rltf.feedback.price" if price else ""
-        table.add_row("judge calls", f"at most {_n(step['most_judge_calls'])}{cost}")
-    table.add_row("updates", f"{step['optimiser_updates']} of the optimiser")
+        rows["judge calls"] = f"at most {_n(step['most_judge_calls'])}{cost}"
+    rows["updates"] = f"{step['optimiser_updates']} of the optimiser"
     if lengths is not None:
-        table.add_row(
-            "first prompts",
+        rows["first prompts"] = (
             f"{lengths['median']:g} tokens in the median, {lengths['longest']} at most"
-            f" ({lengths['num']} looked at)",
+            f" ({lengths['num']} looked at)"
         )
-    out.print(table)
+    _pairs(out, rows.items())
 
 
 def _schedule(out: Console, schedule: Json) -> None:
     _rule(out, "the whole run")
-    table = _pairs()
-    steps, per_epoch = schedule["steps"], schedule["steps_per_epoch"]
-    table.add_row("steps", f"{_n(steps)} ({_n(per_epoch)} an epoch)" if steps else "not known")
-    table.add_row("validates", _validates(schedule))
-    every = schedule["save_every"]
+    steps, every = schedule["steps"], schedule["save_every"]
     saved = f"{_every(every)} and at the end, in" if every > 0 else "never; folder"
-    table.add_row("saves", f"{saved} {_one(schedule['folder'])}")
-    if schedule["resumes"]:
-        table.add_row("resumes", Text(f"from {_one(schedule['resumes'])}", "yellow"))
-    file = f" ({_one(schedule['metrics_file'])})" if "file" in schedule["logger"] else ""
-    table.add_row("logs", f"metrics to {', '.join(schedule['logger'])}{file}")
-    if schedule["episode_log"]:
-        table.add_row("", f"episodes to {_one(schedule['episode_log'])}")
-    out.print(table)
+    resumes = schedule["resumes"]
+    file = f" ({schedule['metrics_file']})" if "file" in schedule["logger"] else ""
+    rows: dict[str, object] = {
+        "steps": f"{_n(steps)} ({_n(schedule['steps_per_epoch'])} an epoch)"
+        if steps
+        else "not known",
+        "validates": _validates(schedule),
+        "saves": f"{saved} {schedule['folder']}",
+        "resumes": resumes and Text(f"from {_one(resumes)}", "yellow"),
+        "logs": f"metrics to {', '.join(schedule['logger'])}{file}",
+        "": schedule["episode_log"] and f"episodes to {schedule['episode_log']}",
+    }
+    _pairs(out, rows.items())
 
 
 def _validates(schedule: Json) -> str:
@@ -199,20 +202,20 @@ def _verdict(out: Console, refusals: Sequence[str], warnings: Sequence[str]) -> 
         _point(out, "refused", line, "red")
     for line in warnings:
         _point(out, "warning", line, "yellow")
-    told = counted(len(warnings), "warning")
+    count = counted(len(warnings), "warning")
     if refusals:
-        count = counted(len(refusals), "thing")
-        out.print(Text(f"this run would be refused for {count}; {told}", "red"))
+        things = counted(len(refusals), "thing")
+        out.print(Text(f"this run would be refused for {things}; {count}", "red"))
     else:
-        out.print(Text(f"this run can start; {told}", "green"))
+        out.print(Text(f"this run can start; {count}", "green"))
 
 
 def _point(out: Console, mark: str, line: str, style: str) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row(Text(mark, style), Text(printable(line)))
-    out.print(table)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(mark, style), Text(printable(line)))
+    out.print(grid)
 
 
 def _block(out: Console, label: str, text: str, style: str, whole: bool) -> None:
@@ -234,11 +237,15 @@ def _rule(out: Console, title: str) -> None:
     out.rule(Text(printable(title), "bold"), align="left")
 
 
-def _pairs() -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
+def _pairs(out: Console, rows: Iterable[tuple[str, object]]) -> None:
+    """Print a line per label and value; none for an empty value."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, value in rows:
+        if value:
+            grid.add_row(label, value if isinstance(value, Text) else _one(value))
+    out.print(grid)
 
 
 def _one(value: object) -> str:

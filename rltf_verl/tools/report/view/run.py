@@ -14,8 +14,7 @@ from typing import Any
 from zlib import crc32
 
 from rltf_verl.jsonl import numbered
-from rltf_verl.runlog.files import EPISODES, log_files, place, read_bytes, read_some
-from rltf_verl.runlog.find import log_folder
+from rltf_verl.runlog.files import EPISODES, log_files, log_folder, place, read_bytes, read_some
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import History, read_history
 from rltf_verl.tools.report.row_words import TRAINS

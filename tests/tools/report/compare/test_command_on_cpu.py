@@ -98,18 +98,6 @@ def test_scores_on_tasks_outside_training(tmp_path):
     assert [score["value"] for score in written] == [0.58, 2.0, 0.5]
 
 
-def test_the_same_picture_twice_is_the_same_file(tmp_path):
-    run(tmp_path / "a.jsonl", [0.1, 0.2])
-    for out in ("x", "y"):
-        assert (
-            rltf("compare", tmp_path / "a.jsonl", "--x", "step", "--out", tmp_path / out).exit_code
-            == 0
-        )
-    assert (tmp_path / "x/first_turn.step.svg").read_bytes() == (
-        tmp_path / "y/first_turn.step.svg"
-    ).read_bytes()
-
-
 def test_other_metrics_by_name(tmp_path):
     run(tmp_path / "a" / "metrics.jsonl", [0.1, 0.2, 0.3])
     for number in (1, 2):
@@ -119,8 +107,6 @@ def test_other_metrics_by_name(tmp_path):
         "--metric",
         "log/train/turn_2/standing",
         "--metric",
-        "log/train/turn_2/accuracy",  # of an earlier version
-        "--metric",
         "perf/total_num_tokens",
         "--x",
         "rollouts",
@@ -128,7 +114,6 @@ def test_other_metrics_by_name(tmp_path):
     result = rltf("compare", tmp_path / "a", *words, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert (out / "log_train_turn_2_standing.rollouts.svg").exists()
-    assert (out / "log_train_turn_2_acc.rollouts.svg").exists()
     assert (out / "perf_total_num_tokens.rollouts.png").exists()
     assert not (out / "first_turn.rollouts.png").exists()
 

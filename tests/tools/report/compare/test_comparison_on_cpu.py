@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.tools.report.compare.comparison import compare, file_names
-from rltf_verl.tools.report.compare.curve import Point, last_within, mean_curve, mean_until
-from rltf_verl.tools.report.compare.numbers import Panel
+from rltf_verl.tools.report.compare.numbers import Panel, Point, last_within, mean_curve, mean_until
 from rltf_verl.tools.report.compare.run import read_arms
 from tests.support.log_records import line, turn, write
 from tests.support.run_files import evaluated, run, step, write_metrics

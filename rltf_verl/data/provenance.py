@@ -1,0 +1,114 @@
+"""Parquet files that record how they were made: written whole or not at all."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import platform
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rltf_verl import __version__
+from rltf_verl.envs.base import Env
+
+KEY = b"rltf"
+"""Of the file's metadata."""
+
+
+def read_provenance(path: str | Path) -> dict[str, Any]:
+    """How the file was made (command, environment, options, seed, versions); empty for files of
+    other programs.
+    """
+    metadata = pq.read_schema(path).metadata or {}
+    provenance: dict[str, Any] = json.loads(metadata.get(KEY, b"{}"))
+    return provenance
+
+
+def made_by(
+    words: Sequence[str], env_name: str, env: Env, options: Mapping[str, Any], **facts: Any
+) -> dict[str, Any]:
+    """The provenance of a file that `rltf data WORDS KEY=VALUE…` makes. Without folder, time and
+    host: they would change the bytes without changing the data.
+    """
+    values = [f"{key}={value}" for key, value in sorted(options.items())]
+    return {
+        "command": shlex.join(["rltf", "data", *words, *values]),
+        "env": env_name,
+        "env_name": env.name,
+        "options": dict(options),
+        **facts,
+    }
+
+
+def write_table(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> None:
+    """Write a table with its provenance and the sha256 of its content; one that is killed leaves no
+    half file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with finished(table, path, provenance) as unfinished:
+        unfinished.replace(path)
+
+
+@contextmanager
+def finished(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> Iterator[Path]:
+    """The table in a whole file next to `path`, gone at the end if it was not moved there."""
+    facts = {**provenance, "content_sha256": content_sha256(table)}
+    metadata = {**(table.schema.metadata or {}), KEY: json.dumps(facts, sort_keys=True).encode()}
+    _remove_leftovers(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        pq.write_table(table.replace_schema_metadata(metadata), unfinished)
+        yield unfinished
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def content_sha256(table: pa.Table) -> str:
+    """Of the rows as JSON lines: the same for the same content, whatever the file's compression and
+    metadata.
+    """
+    digest = hashlib.sha256()
+    for batch in table.to_batches(max_chunksize=1024):
+        for row in batch.to_pylist():
+            digest.update(json.dumps(row, sort_keys=True, default=_as_json).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def versions(packages: Sequence[str] = ()) -> dict[str, str]:
+    """Of what decides the bytes of a file."""
+    ours = {
+        "rltf_verl": __version__,
+        "python": platform.python_version(),
+        "pyarrow": pa.__version__,
+    }
+    return {**ours, **{name: version(name) for name in packages}}
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what killed processes had begun to write."""
+    for begun in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if (writer := begun.suffix[1:]).isdecimal() and not _is_running(int(writer)):
+            begun.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _as_json(value: object) -> str:
+    return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)

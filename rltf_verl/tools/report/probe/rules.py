@@ -1,0 +1,419 @@
+"""What a probe finds: thresholds, each with its reason, and rows of findings. docs/probe.md lists
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from rltf_verl.findings import Finding, Rule, findings
+from rltf_verl.tools.report.evaluation.bootstrap import LEVEL, Estimate
+from rltf_verl.tools.report.probe.judge import JudgeLoad
+from rltf_verl.tools.report.probe.log_probs import Gap
+from rltf_verl.tools.report.probe.measures import LABELS, Measure, Measured, TrainingRun
+
+Decision = Literal["holds", "fails", "inconclusive"]
+Verdict = Literal["go", "change first", "too few episodes"]
+
+FAR = 2.0
+"""Nats per token between last answers' own prompt and the first one: the ratio of a token is then
+e² ≈ 7 on average.
+"""
+SLOW_S = 60.0
+"""Seconds of judge time per step: an hour of waiting in sixty steps."""
+MENTIONS = 0.05
+"""Share of second answers that mention the feedback: distilled, one first answer in twenty learns
+to.
+"""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What feedback the episodes were played with."""
+
+    provider: str
+    options: Mapping[str, Any]
+    guard: str
+    """`rltf.feedback.guard.action`."""
+    acknowledged: bool
+    """The provider is meant to tell the answer."""
+    revise: str | None
+    """`rltf.episode.revise`; None where the log does not name the template that fitted."""
+    context: str
+    """`rltf.episode.context`."""
+
+    @property
+    def may_tell(self) -> bool:
+        """It is meant to tell, or it is the policy, which can tell itself only what it knows."""
+        return self.acknowledged or self.provider == "policy"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Everything that findings are taken from."""
+
+    measured: Measured
+    run: TrainingRun
+    setting: Setting
+    judge: JudgeLoad | None
+    gap: Gap | None
+    no_gap: str = ""
+    """Why `gap` is not known."""
+
+    def __getitem__(self, name: str) -> Measure:
+        return self.measured.shares[name]
+
+    def decide(self, rule: str) -> Decision:
+        """Whether a share is beyond its threshold, by its whole interval."""
+        threshold = THRESHOLDS[rule]
+        low, high = bounds(self[threshold.measure].estimate)
+        beyond, short = low >= threshold.at, high < threshold.at
+        if threshold.below:
+            beyond, short = short, beyond
+        return "holds" if beyond else "fails" if short else "inconclusive"
+
+    def holds(self, rule: str) -> bool:
+        """It is certainly beyond."""
+        return self.decide(rule) == "holds"
+
+    @property
+    def copies(self) -> bool:
+        """Right second answers may be copies: the answer reaches the policy, and is not meant
+        to.
+        """
+        return not self.setting.may_tell and self.holds("copies")
+
+    @property
+    def learns_later(self) -> bool:
+        """Second answers are right where the first were wrong, and are no copies."""
+        return self.holds("preset") and not self.copies
+
+    @property
+    def can_choose(self) -> bool:
+        """Second answers say something about the method."""
+        return self["corrected"].cases > 0 and not self.copies
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Where a share becomes a finding."""
+
+    measure: str
+    at: float
+    below: bool = False
+    """The finding is a share below it."""
+    asked: Callable[[Probe], bool] | None = None
+    """When an interval around it leaves the verdict open; None: never."""
+
+
+@dataclass(frozen=True)
+class Inconclusive:
+    """A question that the episodes are too few to answer."""
+
+    rule: str
+    finding: str
+
+
+def _counted(measure: str) -> Callable[[Probe], bool]:
+    return lambda p: p[measure].cases > 0
+
+
+def _mixed(p: Probe) -> bool:
+    """Neither all groups fail nor all succeed."""
+    return p.decide("never_right") == p.decide("always_right") == "fails"
+
+
+def _tells(p: Probe) -> bool:
+    """The provider is another than the policy, and says something."""
+    return p["tells"].cases > 0 and p.setting.provider != "policy"
+
+
+THRESHOLDS = {
+    # fewer than one problem in five of a batch moves the first answer
+    "never_right": Threshold("all_wrong_groups", 0.8, asked=lambda p: True),
+    "always_right": Threshold("all_right_groups", 0.8, asked=_counted("all_right_groups")),
+    "dead_groups": Threshold("dead_groups", 0.8, asked=_mixed),
+    # every fifth second answer may be a copy
+    "feedback_tells": Threshold("tells", 0.2, asked=_tells),
+    "copies": Threshold("reaches", 0.2),
+    # nine second answers in ten are the first one, paid for twice
+    "nothing_changes": Threshold("wrong_changed", 0.1, below=True, asked=lambda p: True),
+    # the prompt and the grader seem to disagree about the form of an answer
+    "no_answer": Threshold("first_format", 0.5, below=True, asked=_counted("first_format")),
+    # the limit decides the verdict of those
+    "cut_off": Threshold("truncated", 0.2, asked=_counted("truncated")),
+    # their attempts are cut, or their episodes end
+    "too_long": Threshold("over_budget", 0.1, asked=_counted("over_budget")),
+    "feedback_fails": Threshold("failed", 0.1),
+    "says_nothing": Threshold("says_nothing", 0.5),
+    # below it a second turn is no teacher; "most" are right above the other (docs/methods.md)
+    "preset": Threshold("corrected", 0.05, asked=lambda p: p.can_choose),
+    "most": Threshold("corrected", 0.5),
+}
+"""Conventions, by the name of the finding."""
+
+_COPY = "a second answer can be a copy, its accuracy says nothing about learning, and SD distils it"
+RULES: tuple[Rule[Probe], ...] = (
+    Rule(
+        "never_right",
+        lambda p: p.holds("never_right") and p.learns_later,
+        "so many groups of {n} fail at every first answer and teach GRPO nothing, but feedback"
+        " corrects {corrected} of the wrong ones",
+        "begin with --config-name=rltf_sd",
+        "note",
+    ),
+    Rule(
+        "never_right",
+        lambda p: p.holds("never_right") and not p.learns_later,
+        "the base solves {first_right} of first answers; groups of {n} that all fail teach GRPO"
+        " nothing, and feedback corrects {corrected} of the wrong ones",
+        "take easier problems (data.train_files=…) or a stronger base"
+        " (actor_rollout_ref.model.path=…){stronger}",
+    ),
+    Rule(
+        "always_right",
+        lambda p: p.holds("always_right"),
+        "so many groups of {n} are all right at once: nothing is left to learn, and a solved"
+        " episode has no second turn",
+        "take harder problems (data.train_files=…)",
+    ),
+    Rule(
+        "dead_groups",
+        lambda p: p.holds("dead_groups") and _mixed(p) and p.holds("preset"),
+        "GRPO compares the answers of a group, and in these they are equal; SD learns from second"
+        " answers",
+        "take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
+        "note",
+    ),
+    Rule(
+        "dead_groups",
+        lambda p: p.holds("dead_groups") and _mixed(p) and not p.holds("preset"),
+        "GRPO compares the answers of a group, and in these they are equal",
+        "take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
+    ),
+    Rule(
+        "feedback_tells",
+        lambda p: p.holds("feedback_tells") and _tells(p) and p.setting.may_tell,
+        f"the feedback ({{provider}}) gives the answer away, as acknowledge_leaks allows: {_COPY}",
+        "set {less} if it is not meant",
+        "note",
+    ),
+    Rule(
+        "feedback_tells",
+        lambda p: p.holds("feedback_tells") and _tells(p) and not p.setting.may_tell,
+        "the feedback ({provider}) gives the answer away, and {reaches} of it reach the policy"
+        f" (withheld: {{withheld}}): {_COPY}, or the guard cuts what the provider is paid for",
+        "set {less}",
+    ),
+    Rule(
+        "nothing_changes",
+        lambda p: p.holds("nothing_changes"),
+        "so few wrong answers change after feedback ({corrected} become right): the second turn"
+        " costs a turn and teaches what the first one did",
+        "read the episodes with rltf inspect{stronger}",
+    ),
+    Rule(
+        "no_answer",
+        lambda p: p.holds("no_answer"),
+        "so few first answers hold an answer: feedback then teaches the form, and the form is"
+        " distilled",
+        "ask for the form that rltf.env.name reads (rltf data check), or raise"
+        " data.max_response_length if answers are cut off before they come to it",
+    ),
+    Rule(
+        "cut_off",
+        lambda p: p.holds("cut_off"),
+        "answers cut off at {answer_tokens} tokens mostly hold no answer",
+        "set data.max_response_length={twice_answer_tokens}",
+    ),
+    Rule(
+        "too_long",
+        lambda p: p.holds("too_long"),
+        "later prompts above {prompt_tokens} tokens: training cuts the quoted attempt, or ends the"
+        " episode where nothing is left to cut",
+        "set data.max_prompt_length={enough}",
+    ),
+    Rule(
+        "feedback_fails",
+        lambda p: p.holds("feedback_fails"),
+        "feedback was asked for and did not come: those episodes have no second turn, or get a"
+        " fixed sentence",
+        "read why with rltf inspect; for a busy endpoint set rltf.feedback.limits.max_attempts=16",
+    ),
+    Rule(
+        "says_nothing",
+        lambda p: p.holds("says_nothing"),
+        "feedback holds no more than right or wrong: nothing to predict (fm), little to learn from",
+        "set rltf.feedback.level=hint with rltf/feedback=verifier, or rltf/feedback=judge",
+        "note",
+    ),
+    Rule(
+        "mentions",
+        lambda p: (p["mentions"].estimate.value or 0.0) >= MENTIONS,
+        "second answers mention the feedback: distilled, first answers mention what they have not"
+        " seen",
+        "set rltf.mentions.action=mask",
+        "note",
+    ),
+    Rule(
+        "far_answers",
+        lambda p: p.gap is not None and p.gap.gap.low is not None and p.gap.gap.low >= FAR,
+        "so much less likely are second answers without the feedback: distillation pulls at what"
+        " the student would not say, predicting the feedback does not",
+        "begin with --config-name=rltf_sd_fm or --config-name=rltf_fm, and keep"
+        " rltf.distill.log_prob_floor=-5.0",
+        "note",
+    ),
+    Rule(
+        "slow_judge",
+        lambda p: p.judge is not None and (p.judge.seconds_per_step or 0.0) >= SLOW_S,
+        "a step cannot end before its last feedback, and {bound_by} binds",
+        "raise rltf.feedback.limits.{bound_by} if the endpoint can take it (rltf judge bench), or"
+        " lower rltf.feedback.endpoint.max_tokens",
+        "note",
+    ),
+    Rule(
+        "preset",
+        lambda p: p.can_choose and p.holds("most"),
+        "most wrong answers become right after feedback, so nearly all that is distilled is right",
+        "begin with --config-name=rltf_sd, and rltf/method=sft as the control that it should beat",
+        "note",
+    ),
+    Rule(
+        "preset",
+        lambda p: p.learns_later and not p.holds("most"),
+        "some wrong answers become right after feedback, and SD learns from the wrong ones too",
+        "begin with --config-name=rltf_sd, and --config-name=rltf_grpo_single as the control",
+        "note",
+    ),
+    Rule(
+        "preset",
+        lambda p: _hardly_corrects(p) and p.holds("dead_groups") and not p.holds("says_nothing"),
+        "neither second answers nor groups teach yet; predicting the feedback has a gradient",
+        "begin with --config-name=rltf_fm",
+        "note",
+    ),
+    Rule(
+        "preset",
+        lambda p: _hardly_corrects(p) and not p.holds("dead_groups"),
+        "second turns do not repay their price yet; first answers have a signal",
+        "begin with --config-name=rltf_grpo_single, and probe stronger feedback before rltf_sd",
+        "note",
+    ),
+)
+"""A row without a level blocks: do not train before it is changed."""
+
+
+def _hardly_corrects(p: Probe) -> bool:
+    return p.can_choose and p.decide("preset") == "fails"
+
+
+def advise(probe: Probe) -> tuple[Verdict, list[Finding], list[Inconclusive]]:
+    """What to do: `change first` if a finding that blocks is certain, `too few episodes` if a
+    question is open, else `go`.
+    """
+    certain = list(findings(RULES, probe, _facts(probe)))
+    unsure = [
+        Inconclusive(rule, _question(probe, threshold))
+        for rule, threshold in THRESHOLDS.items()
+        if threshold.asked and threshold.asked(probe) and probe.decide(rule) == "inconclusive"
+    ]
+    if any(finding.level == "error" for finding in certain):
+        return "change first", certain, unsure
+    return "too few episodes" if unsure else "go", certain, unsure
+
+
+def _question(probe: Probe, threshold: Threshold) -> str:
+    label = LABELS[threshold.measure].format(**asdict(probe.run))
+    side = "below" if threshold.below else "from"
+    matters = f"it matters {side} {100 * threshold.at:g} %"
+    return f"{label}: {shown(probe[threshold.measure])}; {matters}"
+
+
+def _facts(p: Probe) -> dict[str, Any]:
+    """Values of the findings, and what their templates name."""
+    run, gap, load = p.run, p.gap, p.judge
+    longest = p.measured.lengths.get("later_prompt_tokens")
+    facts: dict[str, Any] = {name: shown(measure) for name, measure in p.measured.shares.items()}
+    facts |= {rule: facts[threshold.measure] for rule, threshold in THRESHOLDS.items()}
+    facts |= {
+        **asdict(run),
+        "n": run.sessions,
+        "twice_n": 2 * run.sessions,
+        "twice_answer_tokens": 2 * run.answer_tokens,
+        # a prompt that was cut has no length
+        "enough": int(longest.longest)
+        if longest and longest.longest > run.prompt_tokens
+        else 2 * run.prompt_tokens,
+        "provider": p.setting.provider,
+        "less": _less_telling(p.setting),
+        "stronger": "".join(f"; or set {change}" for change in _stronger(p.setting)),
+    }
+    if gap is not None:
+        facts["far_answers"] = f"{gap.gap.value:.2f} nats per token ({gap.answers} answers)"
+    if load is not None and load.seconds_per_step is not None:
+        calls = f"{load.seconds_per_step:.0f} s a step ({load.calls_per_step:.0f} calls)"
+        facts |= {"slow_judge": calls, "bound_by": load.bound_by}
+    return facts
+
+
+def _less_telling(setting: Setting) -> str:
+    """Settings under which less of the answer reaches the policy."""
+    if setting.provider == "verifier":
+        return "rltf.feedback.level=hint"
+    if setting.may_tell or setting.guard in ("none", "warn"):
+        changes = ["rltf.feedback.guard.action=redact"]
+    else:
+        changes = ["rltf.feedback.guard.action=regenerate"]
+    if setting.provider == "judge" and setting.options.get("reference") is not False:
+        changes.append("rltf.feedback.reference=false, which hides the answer from the judge")
+    if setting.provider == "judge" and setting.options.get("style") != "main_mistake":
+        changes.append("rltf.feedback.style=main_mistake, which asks for one hint")
+    return ", or ".join(changes)
+
+
+def _stronger(setting: Setting) -> list[str]:
+    """Settings under which feedback says more, or is put in another way."""
+    next_level = {"verdict": "location", "location": "hint"}
+    level, style = setting.options.get("level"), setting.options.get("style")
+    changes = []
+    if setting.provider == "verifier" and level in next_level:
+        changes.append(f"rltf.feedback.level={next_level[level]}")
+    if setting.provider == "judge" and style != "strong_hint":
+        changes.append("rltf.feedback.style=strong_hint")
+    if setting.provider in ("correctness", "try_again"):
+        changes.append("rltf/feedback=verifier or rltf/feedback=judge")
+    if setting.context == "fresh" and setting.revise in ("guide", "feedback"):
+        changes.append("rltf.episode.revise=critique, which quotes the attempt")
+    elif setting.context == "fresh" and style == "guide":
+        changes.append("rltf.episode.revise=guide, which does not quote the wrong attempt")
+    return changes
+
+
+def bounds(estimate: Estimate) -> tuple[float, float]:
+    """The interval; the bootstrap has none where all P problems agree: a share of 1 − 0.05^(1/P)
+    may still differ.
+    """
+    value = estimate.value
+    if value is None or estimate.low is None or estimate.high is None:
+        return 0.0, 1.0
+    if estimate.low < estimate.high:
+        return estimate.low, estimate.high
+    unseen = 1 - (1 - LEVEL) ** (1 / estimate.problems)
+    return max(0.0, value - unseen), min(1.0, value + unseen)
+
+
+def shown(measure: Measure) -> str:
+    """`62.5 % (5 of 8; 95 %: 51.0 to 73.1)`.
+
+    Example:
+        >>> shown(Measure(Estimate(0.5, 0.25, 0.75, 4), 4.0, 8))
+        '50.0 % (4 of 8; 95 %: 25.0 to 75.0)'
+    """
+    if measure.estimate.value is None:
+        return "not known"
+    low, high = bounds(measure.estimate)
+    of = f"{measure.hits:.4g} of {measure.cases}"
+    return f"{100 * measure.estimate.value:.1f} % ({of}; 95 %: {100 * low:.1f} to {100 * high:.1f})"
