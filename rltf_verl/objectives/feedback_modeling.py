@@ -15,12 +15,14 @@ from rltf_verl.episode import lost
 from rltf_verl.episode.mentions import touching
 from rltf_verl.episode.rows import whole_row
 from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.feedback.correctness import INCORRECT
+from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
+from rltf_verl.objectives.own import OwnCodeError, dry_run, named, own_function
 from rltf_verl.policy import Policy
 from rltf_verl.prompts import require_template, template_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import shown_of
-from rltf_verl.registry import load
 from rltf_verl.types import CONTEXT, Attempt, Episode, Feedback, Message, Role, Row
 
 FILTER = "rltf.feedback_modeling.filter"
@@ -82,23 +84,32 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
             return []
         text = "".join(pieces)
         try:
-            parts = load(FILTER, self.settings.filter or "")(text)
-            return touching(pieces, [(int(start), int(end)) for start, end in parts])
-        except Exception as error:  # user code; its failure must not cost the episode
+            return touching(pieces, self._parts(text))
+        except OwnCodeError as error:  # it must not cost the episode
             lost.name("no token of a feedback is predicted", f"{FILTER} of {text[:80]!r}", error)
             return [False] * len(pieces)
+
+    def _parts(self, text: str) -> list[tuple[int, int]]:
+        """The (start, end) of each part of a feedback that `filter` keeps. Raises OwnCodeError."""
+        where = self.settings.filter or ""
+        function, place = own_function(FILTER, where), f"{FILTER}={where}"
+        with named(place, function):
+            parts = function(text)
+        try:
+            return [(int(start), int(end)) for start, end in parts]
+        except (TypeError, ValueError) as error:
+            fix = "return the (start, end) of each part"
+            raise OwnCodeError(f"{place} returned {shown(parts)}; {fix}") from error
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> list[tuple[bool, str]]:
         """There must be something to predict, and a prompt to predict it at."""
         require_template("rltf.feedback_modeling.critic", "critic", self.settings.critic)
-        name, where = self.config.feedback.provider.name, self.settings.filter
+        name = self.config.feedback.provider.name
+        filtered = self.settings.filter is not None
         return [
-            (
-                where is None or callable(load(FILTER, where)),
-                f"{FILTER}={where}: must be a function of the feedback's text",
-            ),
+            *(dry_run(lambda: self._parts(f"{INCORRECT} 1 is not 2.")) if filtered else ()),
             (
                 not (self.enabled and (provider.constant or name == "policy")),
                 f"rltf.feedback_modeling.weight={self.settings.weight}: provider {name} always says"

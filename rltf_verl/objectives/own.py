@@ -15,7 +15,7 @@ from rltf_verl.algos.episodes import EpisodeBatch, in_line
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
-from rltf_verl.registry import raised_by
+from rltf_verl.registry import load, raised_by
 from rltf_verl.types import Row
 
 CALLED = [
@@ -40,8 +40,27 @@ def named(what: str, own: Any) -> Iterator[None]:
         yield
     except ConfigError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # user code
         raise OwnCodeError(f"{what} raised {raised_by(own, error)}") from error
+
+
+def dry_run(call: Callable[[], object]) -> list[tuple[bool, str]]:
+    """A refusal, if a call of user code on made-up data fails; as of `Objective.refusals`."""
+    try:
+        call()
+    except OwnCodeError as error:
+        return [(False, f"{error} {MADE_UP}")]
+    except ValueError as error:  # a file that cannot be loaded
+        return [(False, str(error))]
+    return []
+
+
+def own_function(key: str, where: str) -> Callable[..., Any]:
+    """The function that `./mine.py:function` names. Raises ConfigError."""
+    function: Callable[..., Any] = load(key, where)
+    if not callable(function):
+        raise ConfigError(f"{key}={where}: must be a function")
+    return function
 
 
 def name_failures(own: Objective[Any], where: str) -> None:

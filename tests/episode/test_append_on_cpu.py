@@ -227,8 +227,14 @@ async def test_a_filter_that_fails_costs_the_prediction_and_not_the_episode(filt
 
 
 def test_a_filter_is_a_function(filters):
-    with pytest.raises(ConfigError, match=r"filter=warnings: must name a function"):
-        FeedbackModelingConfig(filter="warnings")
+    with pytest.raises(ConfigError, match=r"filter='warnings': must be a function"):
+        RLTFConfig.from_mapping(
+            {
+                "env": {"name": "binary_matrix"},
+                "feedback": {"provider": "verifier"},
+                "feedback_modeling": {"filter": "warnings"},
+            }
+        )
     config = RLTFConfig(feedback_modeling=FeedbackModelingConfig(filter=f"{filters}:re"))
     objective = next(o for o in objectives_of(config) if o.name == "feedback_modeling")
     refused = objective.refusals(lambda key: None, ScriptedProvider())
