@@ -167,6 +167,11 @@ class FeedbackModelingConfig(Shareable):
     """Which parts of a feedback are predicted: your own `./mine.py:function`, which is given its
     text and returns the (start, end) of each part; null: all of it."""
 
+    @property
+    def makes_rows(self) -> bool:
+        """Whether each feedback is a row of its own, behind the critic prompt."""
+        return self.enabled and self.form == "rows"
+
 
 @dataclass(frozen=True)
 class ImitateConfig(Shareable):

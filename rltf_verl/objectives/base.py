@@ -188,6 +188,10 @@ class Objective(Generic[S]):
         """
         return {}
 
+    def batch_metrics(self, batch: RowBatch) -> dict[str, float]:
+        """Extra metrics of a batch, which may have none of its tokens; keyed as `metrics`."""
+        return {}
+
     def look(self, metrics: Mapping[str, float]) -> None:
         """At the metrics of each step, in the trainer: to warn."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from rltf_verl.algos.episodes import num_revisions
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import FeedbackModelingConfig
 from rltf_verl.episode import lost
@@ -123,6 +124,18 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
     ) -> dict[str, float]:
         """Of the feedback, to the policy."""
         return {"perplexity": math.exp(-float(batch.old_log_probs[place].float().mean()))}
+
+    def batch_metrics(self, batch: RowBatch) -> dict[str, float]:
+        """The share of revised attempts whose feedback trains no token: its row does not fit the
+        prompt length, `filter` keeps nothing, or it is the policy's own or the fixed sentence.
+        """
+        revised = num_revisions(batch.episodes) > 0
+        tokens = batch.tokens(self.role)
+        trains = torch.zeros_like(revised)
+        trains[batch.episode[tokens].long(), batch.turn[tokens].long()] = True
+        if not (self.enabled and bool(revised.any())):
+            return {}
+        return {"untrained_share": float((~trains)[revised].float().mean())}
 
 
 def with_feedback(row: Row, episode: Episode) -> Row:

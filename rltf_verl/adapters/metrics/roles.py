@@ -62,6 +62,8 @@ def role_metrics(
     num_trained = int((batch.role >= 0).sum())
     metrics = {"rltf/rows/per_session": lengths.shape[0] / batch.episodes.group.shape[0]}
     for own in objectives:
+        absent = own.batch_metrics(batch)
+        metrics |= {f"rltf/{own.name}/{name}": value for name, value in absent.items()}
         mask = batch.tokens(own.role)
         place = mask.nonzero().squeeze(1)
         if not place.numel():
