@@ -48,9 +48,13 @@ class Problem:
     """
 
 
+MAX_SCORE = 1e6
+"""Largest size of a score: returns, advantages and losses of larger ones overflow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The verifier's verdict on one attempt."""
+    """The verifier's verdict on one attempt. Raises ValueError if the score is out of range."""
 
     correct: bool
     format_ok: bool
@@ -65,6 +69,10 @@ class Grade:
     """What the grader saw and `Env.explain` needs, so that it need not be found out twice;
     JSON-serialisable.
     """
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not abs(self.score) <= MAX_SCORE:  # NaN is not either
+            raise ValueError(f"score {self.score:g} must be a number from -1e6 to 1e6; scale it")
 
 
 @dataclass(frozen=True, slots=True)

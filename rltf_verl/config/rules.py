@@ -107,8 +107,8 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     Rule(
         "rltf.teacher.reads",
         lambda c: not 0 < len(c.teacher.sources) == len(set(c.teacher.sources)),
-        "the teacher reads each source once",
-        "name one source or more",
+        "a source is missing or repeated",
+        "name one source or more, each once",
     ),
     *(
         Rule[Any](

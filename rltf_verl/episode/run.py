@@ -257,6 +257,7 @@ async def _graded(parts: Parts, problem: Problem, attempt: Attempt) -> Turn:
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
         )
     except Exception as error:  # a grader is user code; its failure must not cost the episode
+        lost.name("an answer counts as wrong", f"grading problem {problem.index}", error)
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))
 

@@ -23,8 +23,8 @@ TEMPLATES: Mapping[str, str] = {
     "sentence": "plain_append",
 }
 """What the feedback is about (`feedback.base.Subject`) -> template of a fresh conversation.
-`logits`: with `rltf.logit_distill`, whose teacher would approve of an attempt that its prompt has
-quoted. `append`: of an appended conversation, whatever it is about; `sentence`: the same where the
+`logits`: of the teacher alone, who scores the attempt's own tokens and would approve of an attempt
+that its prompt quotes (SDPO). `append`: of an appended conversation, whatever it is about; `sentence`: the same where the
 feedback is one fixed sentence. An environment may have others (`envs.base.HasReviseTemplates`)."""
 
 
@@ -38,7 +38,7 @@ def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> R
     named = config.episode.revise or fitting_template(config, env, provider)
     require_template("rltf.episode.revise", "revise", named)
     if config.teaches:
-        prompt = config.teacher.prompt or teacher_template(config, env, named)
+        prompt = config.teacher.prompt or teacher_template(config, env)
         require_template("rltf.teacher.prompt", "teacher", prompt)
         _require_told(config, prompt)
         config = replace(config, teacher=replace(config.teacher, prompt=prompt))
@@ -48,20 +48,13 @@ def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> R
     return replace(config, episode=replace(config.episode, revise=named))
 
 
-def teacher_template(config: RLTFConfig, env: Env, revise: str) -> str:
-    """What `rltf.teacher.prompt=null` means.
-
-    Args:
-        config: what the teacher reads.
-        env: may have a template of its own.
-        revise: the template of later prompts. The teacher reads that one where it says the same: of
-            feedback alone, about the first attempt, in a fresh conversation.
-    """
-    teacher, own = config.teacher, getattr(env, "revise_templates", {})
-    says_the_same = teacher.sources == ("feedback",) and teacher.turns == "first"
-    if says_the_same and config.episode.context == "fresh":
-        return template_of("revise", revise)
-    return template_of("teacher", own.get("teacher", "privileged"))
+def teacher_template(config: RLTFConfig, env: Env) -> str:
+    """The template that `rltf.teacher.prompt=null` stands for."""
+    teacher, templates = config.teacher, getattr(env, "revise_templates", {})
+    feedback_alone = teacher.sources == ("feedback",) and teacher.turns == "first"
+    if feedback_alone and config.episode.context == "fresh":
+        return template_of("revise", templates.get("logits", TEMPLATES["logits"]))
+    return template_of("teacher", templates.get("teacher", "privileged"))
 
 
 def _require_told(config: RLTFConfig, template: str) -> None:
@@ -98,7 +91,6 @@ def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -
     if config.episode.context == "append":
         return own.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
     about: str = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"
-    about = "logits" if config.teaches else about
     return own.get(about) or TEMPLATES[about]
 
 
@@ -121,7 +113,7 @@ def _require_shown(config: RLTFConfig, template: str, provider: FeedbackProvider
             " revise to guide"
         )
     unseen = "attempt" not in shown and episode.quote != "none"
-    if unseen and episode.revise is not None and subject_of(provider) == "attempt":
+    if unseen and subject_of(provider) == "attempt":
         raise ConfigError(
             f"{key}: does not show the attempt that the feedback of rltf.feedback.provider={name}"
             f" is about; choose critique or another template that does, {fix}, or, if it is meant,"

@@ -150,7 +150,7 @@ def read(**block):
         ),
         ({"teacher": {"reads": "book"}}, "rltf.teacher.reads=book: must be one of feedback, "),
         ({"teacher": {"reads": ["book"]}}, "rltf.teacher.reads=['book']: must "),
-        ({"teacher": {"reads": []}}, "rltf.teacher.reads=[]: the teacher reads each source once"),
+        ({"teacher": {"reads": []}}, "rltf.teacher.reads=[]: a source is missing"),
         ({"teacher": {"turns": 2}}, "rltf.teacher.turns=2: must be one of first, all, last"),
         (
             {"teacher": {"right": True}, "logit_distill": {"weight": 1.0}},

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from rltf_verl.types import Grade
 from tests.support.episode_fakes import EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play
 
 
@@ -152,6 +153,22 @@ class PartlyRight(EchoEnv):
 async def test_a_score_is_the_reward_of_an_answer_that_is_partly_right():
     assert await rewards(["no", "yes"], horizon=2, env=PartlyRight()) == pytest.approx([1 / 3, 1.0])
     assert await rewards(["1"], horizon=1, env=PartlyRight()) == pytest.approx([1 / 3 - 0.1])
+
+
+class OutOfRange(EchoEnv):
+    """The word is the score."""
+
+    def grade(self, problem, text):
+        return Grade(correct=True, format_ok=True, score=float(text))
+
+
+@pytest.mark.parametrize("score", ["1e300", "-1e38", "1000001", "nan", "-inf"])
+async def test_a_score_out_of_range_is_an_error_of_the_grader(score, caplog):
+    episode = await play(ScriptedPolicy([score]), Remark(), horizon=1, env=OutOfRange())
+    (turn,) = episode.turns
+    assert (turn.grade.correct, turn.reward) == (False, pytest.approx(-0.1))
+    assert "from -1e6 to 1e6" in turn.grade.error
+    assert await rewards(["-1e6"], horizon=1, env=OutOfRange()) == [-1e6]
 
 
 async def test_only_an_environment_that_waits_is_called_in_a_thread():

@@ -95,9 +95,16 @@ def test_the_template_fits_environment_and_feedback(env, feedback, fresh, append
     assert resolved(env, feedback, context="append") == append
 
 
-def test_the_teacher_of_logits_does_not_read_the_attempt_it_judges() -> None:
-    assert resolved(BM, HINT, logits=1.0) == "feedback"
-    assert resolved((BM[0], COMPACT), HINT, logits=1.0) == "compact_guide"
+def test_only_the_teacher_of_logits_does_not_read_the_attempt() -> None:
+    for style, second, teacher in (
+        ({}, "critique", "feedback"),
+        (COMPACT, "compact", "compact_guide"),
+    ):
+        assert resolved((BM[0], style), HINT, logits=1.0) == second
+        config = RLTFConfig(logit_distill=LogitDistillConfig(weight=1.0))
+        env = make_env(BM[0], **style)
+        chosen = with_template(config, env, build_provider(config.feedback))
+        assert (chosen.episode.revise, chosen.teacher.prompt) == (second, f"revise/{teacher}")
 
 
 def test_nothing_is_quoted_only_where_that_is_said() -> None:
