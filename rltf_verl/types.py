@@ -257,12 +257,12 @@ class Row:
     """In the order of their tokens, which no two share; empty without a teacher."""
 
 
-def line_of(parents: Sequence[int | None], k: int) -> list[int]:
+def path_to(parents: Sequence[int | None], k: int) -> list[int]:
     """The positions of the turns from the first to that at `k`, each the revision of the one
     before.
     """
-    line, at = [k], parents[k]
-    while at is not None:
-        line.append(at)
-        at = parents[at]
-    return line[::-1]
+    path, parent = [k], parents[k]
+    while parent is not None:
+        path.append(parent)
+        parent = parents[parent]
+    return path[::-1]

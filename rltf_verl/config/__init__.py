@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
-from rltf_verl.config.episode_log import EpisodeLogConfig
 from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
 from rltf_verl.config.objectives import (
     AttemptConfig,
@@ -68,10 +67,6 @@ class RewardConfig:
     """
     intermediate: bool = True
     """Turns that another turn follows have a reward of their own (release `reward_y1`); off: 0."""
-    progress_coef: Coefficient = 0.0
-    """c of the bonus c·(r_k − r_{k−1}) of turns 2 and later: reward for getting better, loss for
-    getting worse.
-    """
     turn_decay: Annotated[float, Within(above=0, most=1, note="; 1 is no decay")] = 1.0
     """d: the score of turn k counts d^(k−1) (UFO); 1 is no decay."""
     repetition_coef: Coefficient = 0.0
@@ -140,6 +135,26 @@ class EpisodeConfig:
         if self.branch_turn is None:
             return self.horizon
         return self.branch_turn + self.branch_width * (self.horizon - self.branch_turn)
+
+
+@dataclass(frozen=True)
+class EpisodeLogConfig:
+    """What of a run is in its episode log (`runlog.episodes`)."""
+
+    dir: str | None = None
+    """Folder of the log; null writes none."""
+    share: Annotated[float, Within(0, 1)] = 1.0
+    """Fraction of training problems per step whose episodes are logged, in [0, 1]. Validation is
+    logged whole.
+    """
+    max_gb: Annotated[float, Within(above=0)] | None = 50.0
+    """Size of the folder at which nothing more is written, in 10⁹ bytes; null is no limit."""
+    ids: bool = False
+    """Write each attempt's tokens too: prompt ids, response ids, the sampler's log-probs."""
+    token_sessions: Annotated[int, Within(0)] = 2
+    """Training episodes per step of which each trained token is written with its advantage and
+    log-probs.
+    """
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from typing import Any
 
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.waiting import grade as grade_of
-from rltf_verl.episode import lost
+from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.episode.teacher import with_teachers
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
-from rltf_verl.feedback.correctness import CorrectnessProvider
 from rltf_verl.feedback.group import Group
+from rltf_verl.feedback.sentences import CorrectnessProvider
 from rltf_verl.policy import Policy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
 
@@ -232,7 +232,7 @@ class _Tree:
             Exception
         ) as error:  # a text that no tokenizer takes must not cost the episode, nor verl its group
             where = f"episode {self.session_id} of problem {self.problem.index}"
-            lost.name("no prompt could be made of feedback", where, error)
+            log_once("no prompt could be made of feedback", where, error)
             raise FeedbackUnavailable(
                 feedback.provider, f"no prompt could be made of it: {type(error).__name__}: {error}"
             ) from error
@@ -257,7 +257,7 @@ async def _graded(parts: Parts, problem: Problem, attempt: Attempt) -> Turn:
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
         )
     except Exception as error:  # a grader is user code; its failure must not cost the episode
-        lost.name("an answer counts as wrong", f"grading problem {problem.index}", error)
+        log_once("an answer counts as wrong", f"grading problem {problem.index}", error)
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))
 

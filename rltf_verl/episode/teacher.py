@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rltf_verl.config import SOURCES, TeacherConfig
 from rltf_verl.envs.base import Env, HasWorkedSolution
-from rltf_verl.episode import lost
+from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import last_turns
 from rltf_verl.episode.seeds import place_of
@@ -79,7 +79,7 @@ async def with_teachers(
             teacher = await _prompt(parts, policy, turns, k, question, told)
         except Exception as error:  # a text that no tokenizer takes must not cost the episode
             where = f"episode {episode.session_id} of problem {episode.problem.index}"
-            lost.name("no teacher's prompt could be made", where, error)
+            log_once("no teacher's prompt could be made", where, error)
             continue
         turns[k] = replace(turns[k], teacher=teacher)
     return replace(episode, turns=tuple(turns))

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.base import Env
-from rltf_verl.episode.provider import build_provider
 from rltf_verl.feedback.base import FeedbackProvider, subject_of
 from rltf_verl.prompts import FIELDS, fields_shown, require_template, template_of
 
@@ -23,9 +22,10 @@ TEMPLATES: Mapping[str, str] = {
     "sentence": "plain_append",
 }
 """What the feedback is about (`feedback.base.Subject`) -> template of a fresh conversation.
-`logits`: of the teacher alone, who scores the attempt's own tokens and would approve of an attempt
-that its prompt quotes (SDPO). `append`: of an appended conversation, whatever it is about; `sentence`: the same where the
-feedback is one fixed sentence. An environment may have others (`envs.base.HasReviseTemplates`)."""
+`logits`: the teacher's, which scores the attempt's own tokens and would approve of an attempt that
+its prompt quotes (SDPO). `append`: for an appended conversation, whatever it is about; `sentence`:
+the same where the feedback is one fixed sentence. An environment may have others
+(`envs.base.HasReviseTemplates`)."""
 
 
 def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> RLTFConfig:
@@ -67,22 +67,6 @@ def _require_told(config: RLTFConfig, template: str) -> None:
             if name not in shown:
                 where = "" if name == "question" else f" (rltf.teacher.reads={name})"
                 raise ConfigError(f"{key}: does not show the {name}{where}; {fix}")
-
-
-def template_for(env: Env, revise: str | None = None) -> str:
-    """The template of later prompts in a run with this environment and a verifier's hints.
-
-    Args:
-        env: the environment.
-        revise: `rltf.episode.revise`; None is the one that fits.
-
-    Raises:
-        ValueError: a template that does not fit.
-    """
-    block = {"provider": "verifier", "level": "hint"}
-    config = RLTFConfig.from_mapping({"env": {"name": env.name}, "feedback": block})
-    config = replace(config, episode=replace(config.episode, revise=revise))
-    return with_template(config, env, build_provider(config.feedback)).episode.revise or ""
 
 
 def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> str:

@@ -73,9 +73,13 @@ for a fresh start), the answer, which it states, or the group's attempts, which 
 class FeedbackProvider(Protocol):
     """Turns an attempt into text feedback. One instance per process, shared by all its episodes.
 
-    Three more attributes are optional: `subject` (`subject_of`), `tells_answer`
-    (`tells_answer_of`) and `judges`, the judges that it or a provider inside it asks
-    (`judge.gateway.judges_of`).
+    More attributes are optional: `subject` (`subject_of`), `tells_answer` (`tells_answer_of`),
+    `judges` (`judge.gateway.judges_of`), and three flags of the class:
+
+    * `self_written`: the policy writes the text, and `Feedback.attempt` holds its tokens, which are
+      critique rows.
+    * `waits_for_others`: an episode waits until the group's others are at the same turn.
+    * `quotes_other_problems`: it needs episodes of other problems in the same process.
     """
 
     name: str
@@ -93,10 +97,15 @@ def subject_of(provider: FeedbackProvider) -> Subject | None:
     """What the provider's feedback is about, also behind a guard or a record; None if it does not
     say.
     """
+    subject: Subject | None = getattr(innermost(provider), "subject", None)
+    return subject
+
+
+def innermost(provider: FeedbackProvider) -> FeedbackProvider:
+    """The provider that writes the text, behind a guard, a record or a control."""
     while hasattr(provider, "inner"):
         provider = provider.inner
-    subject: Subject | None = getattr(provider, "subject", None)
-    return subject
+    return provider
 
 
 def tells_answer_of(provider: FeedbackProvider) -> bool:

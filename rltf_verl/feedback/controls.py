@@ -4,16 +4,16 @@ problem.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from rltf_verl.feedback import has_trait, provider_of_block
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
-from rltf_verl.feedback.blocks import provider_of_block
-from rltf_verl.feedback.cohort import Remark
-from rltf_verl.feedback.correctness import CORRECT
+from rltf_verl.feedback.group import Remark
+from rltf_verl.feedback.sentences import CORRECT
 from rltf_verl.judge.gateway import judges_of
+from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 
@@ -35,15 +35,15 @@ class _Control:
 
     name: str
 
-    def __init__(self, inner: Mapping[str, Any], wait_s: float = 600.0) -> None:
-        if not 0 <= wait_s < math.inf:
-            raise ValueError(
-                f"rltf.feedback.wait_s={wait_s}: must be a number of seconds, not negative"
-            )
+    waits_for_others = quotes_other_problems = True
+
+    def __init__(
+        self, inner: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
+    ) -> None:
         self.inner, self.wait_s = provider_of_block("inner", inner), wait_s
-        if self.inner.name in ("policy", "paired", "shuffled", "marginal"):
+        if has_trait("self_written", inner) or has_trait("quotes_other_problems", inner):
             raise ValueError(
-                f"rltf.feedback.inner.provider={self.inner.name}: critiques that the policy writes"
+                f"rltf.feedback.inner.provider={inner['provider']}: critiques that the policy writes"
                 " are trained on, and a control of a control says nothing; choose verifier,"
                 " judge, …"
             )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
 
 from rltf_verl.feedback.base import FeedbackRequest, Subject
-from rltf_verl.feedback.correctness import CORRECT, INCORRECT
+from rltf_verl.feedback.sentences import CORRECT, INCORRECT
 from rltf_verl.prompts import render
 from rltf_verl.prompts.quote import defused, fence_around, shown_of
 from rltf_verl.types import Message

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.feedback import provider_of_block
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.blocks import provider_of_block
-from rltf_verl.feedback.calls import call_key
-from rltf_verl.feedback.record import FILES
+from rltf_verl.feedback.record import FILES, call_key
 from rltf_verl.jsonl import read_lines
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.texts import counted

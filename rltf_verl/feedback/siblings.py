@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+from rltf_verl.feedback import has_trait, provider_of_block
 from rltf_verl.feedback.base import FeedbackRequest, Subject, ask, tells_answer_of
-from rltf_verl.feedback.blocks import provider_of_block
-from rltf_verl.feedback.cohort import Remark
+from rltf_verl.feedback.group import Remark
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.kinds import Within
 from rltf_verl.prompts.quote import quoted, shown_of
@@ -40,14 +40,15 @@ class SiblingsProvider:
     name = "siblings"
     constant = False
     subject: Subject = "group"
+    waits_for_others = True
 
     def __init__(
         self, each: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
     ) -> None:
         self.each, self.wait_s = provider_of_block("each", each), wait_s
-        if self.each.name in ("policy", "paired", "peer", "shuffled", "marginal", self.name):
+        if has_trait("self_written", each) or has_trait("waits_for_others", each):
             raise ValueError(
-                f"rltf.feedback.each.provider={self.each.name}: must speak of one attempt, and not"
+                f"rltf.feedback.each.provider={each['provider']}: must speak of one attempt, and not"
                 " be the policy itself, whose critiques are trained on; choose verifier, judge, …"
             )
         self.sees_reference = self.each.sees_reference

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rltf_verl.config import CritiqueConfig
 from rltf_verl.episode.rows import whole_row
+from rltf_verl.feedback import has_trait
 from rltf_verl.objectives.attempt import TurnObjective
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Role, Row
@@ -19,7 +20,7 @@ class Critique(TurnObjective):
     @property
     def acts(self) -> bool:
         """The policy writes the feedback."""
-        return self.enabled and self.config.feedback.provider.name in ("policy", "paired")
+        return self.enabled and has_trait("self_written", self.config.feedback.block)
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode

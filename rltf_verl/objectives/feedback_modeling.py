@@ -12,11 +12,11 @@ import torch
 from rltf_verl.algos.episodes import num_revisions
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import FeedbackModelingConfig
-from rltf_verl.episode import lost
+from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.mentions import touching
 from rltf_verl.episode.rows import whole_row
-from rltf_verl.feedback.base import FeedbackProvider
-from rltf_verl.feedback.correctness import INCORRECT
+from rltf_verl.feedback.base import FeedbackProvider, innermost
+from rltf_verl.feedback.sentences import INCORRECT
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
 from rltf_verl.objectives.own import OwnCodeError, dry_run, named, own_function
@@ -87,7 +87,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         try:
             return touching(pieces, self._parts(text))
         except OwnCodeError as error:  # it must not cost the episode
-            lost.name("no token of a feedback is predicted", f"{FILTER} of {text[:80]!r}", error)
+            log_once("no token of a feedback is predicted", f"{FILTER} of {text[:80]!r}", error)
             return [False] * len(pieces)
 
     def _parts(self, text: str) -> list[tuple[int, int]]:
@@ -108,11 +108,12 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         """There must be something to predict, and a prompt to predict it at."""
         require_template("rltf.feedback_modeling.critic", "critic", self.settings.critic)
         name = self.config.feedback.provider.name
+        self_written = getattr(innermost(provider), "self_written", False)
         filtered = self.settings.filter is not None
         return [
             *(dry_run(lambda: self._parts(f"{INCORRECT} 1 is not 2.")) if filtered else ()),
             (
-                not (self.enabled and (provider.constant or name == "policy")),
+                not (self.enabled and (provider.constant or self_written)),
                 f"rltf.feedback_modeling.weight={self.settings.weight}: provider {name} always says"
                 " the same or is the policy itself, there is nothing to predict; choose one that"
                 " says what is wrong, or set the weight to 0",

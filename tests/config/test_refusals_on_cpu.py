@@ -96,10 +96,6 @@ def read(**block):
             "rltf.reward.format_coef=-0.1: must be at least 0; the formula has the",
         ),
         (
-            {"reward": {"progress_coef": float("nan")}},
-            "rltf.reward.progress_coef=nan: must be at least 0",
-        ),
-        (
             {"reward": {"repetition_coef": -1}},
             "rltf.reward.repetition_coef=-1: must be at least 0; the formula",
         ),
@@ -318,7 +314,6 @@ def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
             {"reward": {"intermediate": "yes"}},
             "rltf.reward.intermediate='yes': must be true or false",
         ),
-        ({"reward": {"progress_coef": None}}, "rltf.reward.progress_coef=None: must be a number"),
         ({"attempt": {"norm_by_std": 1}}, "rltf.attempt.norm_by_std=1: must be true or false"),
         ({"attempt": {"weight": [0, 1]}}, "rltf.attempt.weight=[0, 1]: must be a number"),
         (
@@ -420,13 +415,6 @@ LEVELS = ["location", "hint", "full"]
     ("feedback", "key"),
     [
         ({"provider": "verifier", "level": LEVELS}, "feedback.level"),
-        (
-            {
-                "provider": "ensemble",
-                "members": [{"provider": "peer"}, {"provider": "verifier", "level": LEVELS}],
-            },
-            "feedback.members[1].level",
-        ),
         (
             {"provider": "paired", "even": {"provider": "verifier", "level": LEVELS}},
             "feedback.even.level",

@@ -11,7 +11,7 @@ import pytest
 
 from rltf_verl import feedback
 from rltf_verl.config import ConfigError, FeedbackConfig, GuardConfig, RLTFConfig
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard import GuardedProvider
 from rltf_verl.types import Episode, Feedback
@@ -130,7 +130,6 @@ async def test_regenerated_feedback_is_what_the_next_turn_reads():
 
 def test_who_is_guarded():
     assert isinstance(build_provider(config()), GuardedProvider)
-    assert isinstance(build_provider(config("peer", {"action": "redact"})), GuardedProvider)
     hint = build_provider(config("verifier", level="hint"))
     assert isinstance(hint, GuardedProvider), "it may quote others who see the reference"
     told = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
@@ -157,11 +156,7 @@ def test_a_provider_that_may_tell_needs_a_guard_or_an_acknowledgement():
     [
         ("verifier", {"level": "full"}),
         ("verifier", {"level": ["full"]}),
-        ("peer", {}),
-        (
-            "ensemble",
-            {"members": [{"provider": "correctness"}, {"provider": "verifier", "level": "full"}]},
-        ),
+        ("docs/examples/peer.py:Peer", {}),
         (
             "paired",
             {"even": {"provider": "verifier", "level": "full"}, "odd": {"provider": "policy"}},

@@ -16,7 +16,7 @@ from rltf_verl.config import (
 )
 from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs import make_env
-from rltf_verl.episode import lost
+from rltf_verl.episode import failure_log
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackUnavailable
@@ -176,7 +176,7 @@ def test_feedback_that_only_the_teacher_would_read_can_fail_and_be_unwanted(capl
     unwanted = parts_of(horizon=1, feedback={"ask": "group_failed"})
     (turn,) = play(unwanted, ["no"], group=group)[0].turns
     assert (turn.feedback, turn.teacher, turn.stop) == (None, None, "horizon")
-    monkeypatch.setattr(lost, "_named", set())
+    monkeypatch.setattr(failure_log, "_logged", set())
 
     class Strange(ScriptedPolicy):
         async def encode(self, messages):

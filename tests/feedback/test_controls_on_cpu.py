@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from rltf_verl.config.feedback import feedback_config
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import build_provider
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
@@ -236,7 +236,7 @@ async def test_the_leak_guard_looks_at_what_is_read(own_answers):
         ({"inner": {"level": "hint"}}, "rltf.feedback.inner="),
         (
             {"inner": {"provider": "verifier"}, "wait_s": -1},
-            "rltf.feedback.wait_s=-1: must be a number of seconds",
+            "rltf.feedback.wait_s=-1: must be at least 0",
         ),
         ({"inner": {"provider": "verifier"}, "wait_s": float("inf")}, "rltf.feedback.wait_s=inf: "),
     ],

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config.feedback import feedback_config
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
@@ -191,12 +191,15 @@ def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself
     assert "the answer is yes, or no\n\nFeedback: think again" in told.turns[0].feedback.text
 
 
-@pytest.mark.parametrize("inner", ["policy", "paired", "peer", "shuffled", "siblings"])
+PEER = "docs/examples/peer.py:Peer"
+
+
+@pytest.mark.parametrize("inner", ["policy", "paired", PEER, "shuffled", "siblings"])
 def test_who_cannot_speak_of_each_attempt(inner):
     block = {"provider": inner}
     verifier = {"provider": "verifier"}
     block |= {
-        "paired": {"even": verifier, "odd": verifier},
+        "paired": {"even": verifier, "odd": {"provider": "policy"}},
         "shuffled": {"inner": verifier},
         "siblings": {"each": verifier},
     }.get(inner, {})

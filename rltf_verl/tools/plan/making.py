@@ -12,7 +12,7 @@ from typing import Any
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.trials import OutOfTimeError
-from rltf_verl.episode.stand_ins import ahead
+from rltf_verl.episode.placeholders import ahead
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice

@@ -16,7 +16,7 @@ from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.metrics.episodes import lost_share
 from rltf_verl.adapters.rollout.agent_loop import EpisodesOfWorker
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
-from rltf_verl.episode import lost
+from rltf_verl.episode import failure_log
 from rltf_verl.feedback.group import Groups
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Episode
@@ -34,7 +34,7 @@ def worker(monkeypatch):
         raise TypeError(f"session {kwargs['session_id']}")
 
     monkeypatch.setattr(actor_class(AgentLoopWorkerTQ), "_run_agent_loop", broken)
-    monkeypatch.setattr(lost, "_named", set())
+    monkeypatch.setattr(failure_log, "_logged", set())
     worker = RLTFAgentLoopWorker.__new__(RLTFAgentLoopWorker)
     worker.rltf_shared = SimpleNamespace(groups=Groups())
     return worker

@@ -17,7 +17,7 @@ from rltf_verl.jsonl import numbered
 from rltf_verl.runlog.files import EPISODES, log_files, packed, place, read_bytes, read_some
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.stats import Stats, stats
-from rltf_verl.tools.report.view.index import Line, line_of
+from rltf_verl.tools.report.view.index import Line, path_to
 
 MOST_LISTED = 10_000
 """Training episodes in the list, and validation episodes: the newest steps that hold so many."""
@@ -132,7 +132,7 @@ def _step(folder: Path, at: Place, signature: Signature) -> Step:
     return Step(
         at[0],
         signature,
-        [line_of(record) for record in records],
+        [path_to(record) for record in records],
         stats(records, at[1]),
         at[1] == "val" and any(record.get("horizon") for record in records),
     )

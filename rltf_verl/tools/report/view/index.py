@@ -52,7 +52,7 @@ class Line(NamedTuple):
     snippet: str
 
 
-def line_of(record: Record) -> Line:
+def path_to(record: Record) -> Line:
     """What the list shows of an episode."""
     turns = record["turns"]
     return Line(
@@ -90,7 +90,7 @@ def view_index(
     records: Sequence[Record], title: str, history: Mapping[int, Mapping[str, float]] | None = None
 ) -> dict[str, Any]:
     """Lists over the episodes, and the numbers of the whole run; `history`: its metrics by step."""
-    return list_index([line_of(record) for record in records], title) | {
+    return list_index([path_to(record) for record in records], title) | {
         "curves": curves(records) + training_curves(history or {}),
         "warnings": warnings(history or {}),
         "totals": totals(records),

@@ -14,8 +14,6 @@ from rltf_verl.types import Feedback
 
 CRITIQUE = "(what the policy writes about its attempt)"
 LATER = {
-    "human": "(what a person writes about this attempt)",
-    "peer": "(another episode's right answer to this problem, if there is one)",
     "shuffled": "(feedback on an attempt at another problem)",
     "marginal": "(words of feedback on other problems, in random order)",
     "replay": "(the recorded feedback)",
@@ -23,6 +21,8 @@ LATER = {
 """Provider -> what its feedback will be."""
 FORM = 200
 """Characters at the end of a judge's prompt, which say what form the reply has."""
+SIBLING = "(another episode's right answer to this problem, if there is one)"
+"""What a teacher reads of a sibling."""
 PATIENCE_S = 10.0
 """How long a provider may take, in seconds."""
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from rltf_verl.episode import lost
+from rltf_verl.episode import failure_log
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
 from tests.support.episode_fakes import (
@@ -32,7 +32,7 @@ class StrictPolicy(ScriptedPolicy):
 
 @pytest.fixture(autouse=True)
 def nothing_named():
-    lost._named.clear()
+    failure_log._logged.clear()
 
 
 @pytest.mark.parametrize("form", [{}, {"context": "append", "revise": "compact_append"}])
@@ -86,8 +86,8 @@ def test_other_kinds_have_lines_of_their_own(caplog):
 
     with caplog.at_level(logging.WARNING):
         for kind in (ValueError, KeyError, ValueError):
-            lost.name("an episode was lost", "session 0 of row 1", failure(kind))
-        lost.name("something else", "session 0 of row 1", failure(ValueError))
+            failure_log.log_once("an episode was lost", "session 0 of row 1", failure(kind))
+        failure_log.log_once("something else", "session 0 of row 1", failure(ValueError))
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 3
     assert all("\n" not in line and len(line) < 900 for line in lines)
