@@ -80,7 +80,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     finally:
         if group is not None:
             group.ended(session_id)
-    turns = shaped(_flat(root), parts.config.reward)
+    turns = shaped(_flatten(root), parts.config.reward)
     cut_to = tree.horizon if tree.horizon < most else None
     episode = Episode(problem, session_id, tuple(turns), tree.num_shortened, cut_to)
     if validate or not parts.config.teaches:
@@ -154,7 +154,7 @@ class _Tree:
             self.grow(revision.ids, revision.messages, (*before, turn), b, revision.text)
             for b in branches
         ]
-        return _Node(turn, await _together(below))
+        return _Node(turn, await _gather_or_cancel(below))
 
     def _stop_when_solved(self) -> bool:
         episode = self.parts.config.episode
@@ -239,7 +239,7 @@ class _Tree:
         return replace(turn, feedback=with_span(feedback, revision)), revision
 
 
-async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
+async def _gather_or_cancel(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
     """Gather; on the first failure cancel the rest (`asyncio.gather` leaves them running)."""
     tasks = [asyncio.ensure_future(play) for play in plays]
     try:
@@ -262,10 +262,10 @@ async def _graded(parts: Parts, problem: Problem, attempt: Attempt) -> Turn:
     return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))
 
 
-def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:
+def _flatten(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:
     """The tree as a list, parents before their children."""
     turns = [replace(node.turn, parent=parent)]
     for child in node.revisions:
         # `offset`: this turn's place in the whole list; a child follows all that is listed so far.
-        turns += _flat(child, offset, offset + len(turns))
+        turns += _flatten(child, offset, offset + len(turns))
     return turns

@@ -43,8 +43,8 @@ class _Control:
         self.inner, self.wait_s = provider_of_block("inner", inner), wait_s
         if has_trait("self_written", inner) or has_trait("quotes_other_problems", inner):
             raise ValueError(
-                f"rltf.feedback.inner.provider={inner['provider']}: critiques that the policy writes"
-                " are trained on, and a control of a control says nothing; choose verifier,"
+                f"rltf.feedback.inner.provider={inner['provider']}: critiques that the policy"
+                " writes are trained on, and a control of a control says nothing; choose verifier,"
                 " judge, …"
             )
         self.sees_reference, self.constant = self.inner.sees_reference, self.inner.constant

@@ -48,8 +48,9 @@ class SiblingsProvider:
         self.each, self.wait_s = provider_of_block("each", each), wait_s
         if has_trait("self_written", each) or has_trait("waits_for_others", each):
             raise ValueError(
-                f"rltf.feedback.each.provider={each['provider']}: must speak of one attempt, and not"
-                " be the policy itself, whose critiques are trained on; choose verifier, judge, …"
+                f"rltf.feedback.each.provider={each['provider']}: must speak of one attempt, and"
+                " not be the policy itself, whose critiques are trained on; choose verifier,"
+                " judge, …"
             )
         self.sees_reference = self.each.sees_reference
         self.tells_answer = tells_answer_of(self.each)

@@ -57,7 +57,7 @@ class Objective(Generic[S]):
     sampled: ClassVar[bool] = False
     """The policy sampled its tokens under their row's own prompt: verl's registered policy loss
     trains them, and `loss` is not called. Attempts and critiques alone (`types.SAMPLED`)."""
-    ages: ClassVar[bool] = False
+    decays_with_staleness: ClassVar[bool] = False
     """`rltf.max_staleness` takes the weight of its tokens away."""
 
     def __init__(self, name: str, role: int, settings: S, config: RLTFConfig) -> None:
@@ -74,7 +74,7 @@ class Objective(Generic[S]):
         return self.settings.enabled
 
     @property
-    def acts(self) -> bool:
+    def has_effect(self) -> bool:
         """Whether the episodes of this configuration bring it anything."""
         return self.enabled
 
@@ -101,7 +101,7 @@ class Objective(Generic[S]):
         """
         return []
 
-    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
+    def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """An attempt row, with the role of those tokens that train nothing yet and are its own."""
         return row
 
@@ -154,7 +154,7 @@ class Objective(Generic[S]):
         """
         return supervised_loss(log_prob, weights, mask)
 
-    def lives(self, episodes: EpisodeBatch) -> torch.Tensor | None:
+    def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor | None:
         """[S] bool: episodes that it trains on, where it has no tokens of its own to tell."""
         return None
 
@@ -195,7 +195,9 @@ class Objective(Generic[S]):
     def look(self, metrics: Mapping[str, float]) -> None:
         """At the metrics of each step, in the trainer: to warn."""
 
-    def pull(self, batch: RowBatch, targets: RowTargets, trust: torch.Tensor | None) -> float:
+    def gradient_mass(
+        self, batch: RowBatch, targets: RowTargets, trust: torch.Tensor | None
+    ) -> float:
         """Σ over its tokens of |∂L/∂ log π| at π_old. Every policy loss of a sampled token has the
         derivative −A_t at ratio 1.
 
@@ -208,12 +210,12 @@ class Objective(Generic[S]):
         if not bool(tokens.any()):
             return 0.0
         if self.sampled:
-            pull = targets.advantages if trust is None else targets.advantages * trust
+            gradient = targets.advantages if trust is None else targets.advantages * trust
         else:
             log_prob = batch.old_log_probs.detach().clone().requires_grad_()
             loss = self.loss(log_prob, targets.ref_log_probs, targets.advantages, tokens)
-            (pull,) = torch.autograd.grad(loss, log_prob)
-        return float(torch.where(tokens, pull.abs(), 0.0).double().sum())
+            (gradient,) = torch.autograd.grad(loss, log_prob)
+        return float(torch.where(tokens, gradient.abs(), 0.0).double().sum())
 
 
 def scheduled(settings: Scheduled, now: Now) -> float:

@@ -18,7 +18,7 @@ class Critique(TurnObjective):
     Settings = CritiqueConfig
 
     @property
-    def acts(self) -> bool:
+    def has_effect(self) -> bool:
         """The policy writes the feedback."""
         return self.enabled and has_trait("self_written", self.config.feedback.block)
 

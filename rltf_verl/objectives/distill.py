@@ -30,7 +30,7 @@ class Distill(Objective[DistillConfig]):
     before it.
     """
 
-    Settings, ages = DistillConfig, True
+    Settings, decays_with_staleness = DistillConfig, True
     SHARE, STEPS, EVERY = 0.1, 5, 50
     """When `look` warns."""
 

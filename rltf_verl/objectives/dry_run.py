@@ -46,9 +46,9 @@ def _try(own: Objective[Any], group_size: int) -> None:
     reference, weights = targets.ref_log_probs.view(shape), targets.advantages.view(shape)
     own.loss(log_prob, reference, weights, tokens.view(shape))
     if own.share(now) is not None:
-        own.pull(batch, targets, None)
+        own.gradient_mass(batch, targets, None)
     own.metrics(batch, targets, tokens.nonzero().squeeze(1))
-    own.lives(batch.episodes)
+    own.trained_episodes(batch.episodes)
 
 
 def _batch(own: Objective[Any], group_size: int) -> RowBatch:

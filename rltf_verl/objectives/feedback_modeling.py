@@ -32,7 +32,7 @@ FILTER = "rltf.feedback_modeling.filter"
 class FeedbackModeling(Objective[FeedbackModelingConfig]):
     """Cross-entropy on the feedback, in rows of its own or where it stands in an attempt row."""
 
-    Settings, ages = FeedbackModelingConfig, True
+    Settings, decays_with_staleness = FeedbackModelingConfig, True
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -61,7 +61,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
                 rows.append(self._filtered(policy, row))
         return [row for row in rows if Role.FEEDBACK in row.role]
 
-    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
+    def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """In the form `inline`: see `with_feedback`."""
         if self.settings.form != "inline":
             return row

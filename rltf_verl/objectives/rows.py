@@ -33,7 +33,7 @@ async def episode_rows(
     attempts = attempt_rows(replace(episode, turns=episode.turns[:1]) if first_only else episode)
     extra: list[Row] = []
     for objective in objectives:
-        attempts = [objective.marked(policy, row, episode) for row in attempts]
+        attempts = [objective.with_roles(policy, row, episode) for row in attempts]
         extra += await objective.rows(policy, messages, episode)
     first_prompt = episode.turns[0].attempt.prompt_ids
     kept = (_without_mentions(row, first_prompt, policy, config.mentions) for row in extra)

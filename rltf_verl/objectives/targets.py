@@ -48,7 +48,7 @@ def compute_targets(
     for own in owners:
         if present[own.role + 1]:
             table = own.turn_weights(batch.episodes)
-            if stale is not None and own.ages:
+            if stale is not None and own.decays_with_staleness:
                 table = table.masked_fill(stale, 0.0)
             tables[:, own.role + 1] = weights[own.name] * table
     advantages = torch.empty(batch.role.shape)
@@ -93,7 +93,7 @@ def shared_targets(
     if not shares:
         return compute_targets(batch, config, weights, stale), dict(weights)
     targets = compute_targets(batch, config, {**weights, **dict.fromkeys(shares, 1.0)}, stale)
-    used = share_weights(gradient_pulls(batch, targets, config, trust), shares, weights)
+    used = share_weights(gradient_masses(batch, targets, config, trust), shares, weights)
     advantages = targets.advantages
     for own in token_objectives(config):
         if own.name in shares:
@@ -102,16 +102,16 @@ def shared_targets(
     return replace(targets, advantages=advantages), used
 
 
-def gradient_pulls(
+def gradient_masses(
     batch: RowBatch, targets: RowTargets, config: RLTFConfig, trust: torch.Tensor | None = None
 ) -> dict[str, float]:
-    """Name -> `Objective.pull`; arguments as there."""
-    return {own.name: own.pull(batch, targets, trust) for own in token_objectives(config)}
+    """Name -> `Objective.gradient_mass`; arguments as there."""
+    return {own.name: own.gradient_mass(batch, targets, trust) for own in token_objectives(config)}
 
 
 def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float]) -> torch.Tensor:
     """Groups that an objective gets something from: some token of their rows has an advantage that
-    is not 0, or `Objective.lives`.
+    is not 0, or `Objective.trained_episodes`.
 
     It can be asked before the actor has scored the rows.
 
@@ -128,7 +128,7 @@ def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float
     trained = batch.episode[advantages.abs() > ROUNDING].long()
     num = torch.bincount(episodes.group[trained], minlength=episodes.num_groups)
     for own in objectives_of(config):
-        alive = own.lives(episodes) if weights[own.name] > 0 else None
+        alive = own.trained_episodes(episodes) if weights[own.name] > 0 else None
         if alive is not None:
             num.index_add_(0, episodes.group, alive.long())
     return num > 0

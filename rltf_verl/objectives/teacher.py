@@ -36,12 +36,12 @@ class LogitDistill(Objective[LogitDistillConfig]):
 
     Settings = LogitDistillConfig
 
-    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
+    def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """With the prompts that the teacher of its attempts reads."""
         spans = [(span, episode.turns[turn].teacher) for turn, span in attempt_spans(row).items()]
         return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in spans if t))
 
-    def lives(self, episodes: EpisodeBatch) -> torch.Tensor:
+    def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""
         lives, gate = episodes.has_teacher, self.config.teacher.gate
         if gate == "magnitude":  # it scales advantages, and 0 stays 0

@@ -91,7 +91,7 @@ def stale_metrics(
     if stale is None:
         return {}
     old = of_turns(batch, stale)
-    tokens = {own.name: batch.tokens(own.role) for own in objectives if own.ages}
+    tokens = {own.name: batch.tokens(own.role) for own in objectives if own.decays_with_staleness}
     return {
         f"rltf/{name}/stale_share": _mean(old[mask])
         for name, mask in tokens.items()

@@ -128,7 +128,7 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
                 "weight": weight_of(own.settings),
             }
             for own in objectives_of(config)
-            if own.acts and own.settings.weight
+            if own.has_effect and own.settings.weight
         ],
     }
 
