@@ -28,10 +28,10 @@ def first_turn_sums(
     values: torch.Tensor, episodes: EpisodeBatch
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """[S] float64 each: sum and number of the group's first-turn values that have a verdict."""
-    known = ~episodes.ungraded[:, 0]
+    has_verdict = ~episodes.ungraded[:, 0]
     of_group = torch.zeros(2, episodes.num_groups, dtype=torch.float64)
-    of_group[0].index_add_(0, episodes.group, torch.where(known, values[:, 0], 0.0).double())
-    of_group[1].index_add_(0, episodes.group, known.double())
+    of_group[0].index_add_(0, episodes.group, torch.where(has_verdict, values[:, 0], 0.0).double())
+    of_group[1].index_add_(0, episodes.group, has_verdict.double())
     return of_group[0][episodes.group], of_group[1][episodes.group]
 
 
@@ -47,9 +47,9 @@ def with_neutral_rewards(episodes: EpisodeBatch, ungraded: torch.Tensor) -> Epis
         ungraded: [S, M] bool.
     """
     require_shape(ungraded=(ungraded, tuple(episodes.valid.shape)))
-    where, known = cohorts(episodes), episodes.valid & ~ungraded
+    where, has_verdict = cohorts(episodes), episodes.valid & ~ungraded
     rewards, graded = (
-        torch.where(ungraded, cohort_mean(values, where, known), values)
+        torch.where(ungraded, cohort_mean(values, where, has_verdict), values)
         for values in (episodes.rewards, episodes.graded)
     )
     return replace(episodes, rewards=rewards, graded=graded, ungraded=ungraded)
@@ -94,20 +94,22 @@ def turn_advantages(
     )
     graded = members & ~episodes.ungraded
     sums, counts = cohort_sums(returns, where, graded)
-    own = returns.double()
+    values = returns.double()
     if estimator in ("group_mean", "joined"):
         baseline = sums / counts.clamp(min=1)
     elif estimator == "leave_one_out":
-        baseline = torch.where(counts > 1, (sums - own) / (counts - 1).clamp(min=1), own)
+        baseline = torch.where(counts > 1, (sums - values) / (counts - 1).clamp(min=1), values)
     elif estimator == "ragged":
-        baseline = (cohort_sums(returns, where, members)[0] - own) / (where.lines - 1).clamp(min=1)
+        baseline = (cohort_sums(returns, where, members)[0] - values) / (where.lines - 1).clamp(
+            min=1
+        )
     elif estimator == "first_turn":
-        baseline = first_turn_mean(own, episodes).unsqueeze(1)
+        baseline = first_turn_mean(values, episodes).unsqueeze(1)
     else:
-        baseline = torch.zeros_like(own)
-    advantages = torch.where(episodes.valid & ~episodes.ungraded, own - baseline, 0.0)
+        baseline = torch.zeros_like(values)
+    advantages = torch.where(episodes.valid & ~episodes.ungraded, values - baseline, 0.0)
     if norm_by_std:
-        deviation = torch.where(graded, own - sums / counts.clamp(min=1), 0.0)
+        deviation = torch.where(graded, values - sums / counts.clamp(min=1), 0.0)
         squares, _ = cohort_sums(deviation**2, where, members)
         std = (squares / (counts - 1).clamp(min=1)).sqrt()
         advantages = torch.where(counts > 1, advantages / (std + 1e-8), 0.0)

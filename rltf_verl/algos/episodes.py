@@ -91,18 +91,6 @@ def depth(episodes: EpisodeBatch) -> torch.Tensor:
     return torch.where(episodes.valid, depths, 0)
 
 
-def on_line(episodes: EpisodeBatch) -> torch.Tensor:
-    """[S, M, M] bool: whether turn m (last) stands on the line from the first turn to turn n
-    (middle).
-    """
-    found = torch.eye(episodes.valid.shape[1], dtype=torch.bool) & episodes.valid.unsqueeze(2)
-    for n in range(1, found.shape[1]):  # parents stand before their children
-        up, follows = episodes.parent[:, n].clamp(min=0), episodes.parent[:, n] >= 0
-        above = found[torch.arange(found.shape[0]), up]
-        found[:, n] |= above & follows.unsqueeze(1)
-    return found
-
-
 def num_revisions(episodes: EpisodeBatch) -> torch.Tensor:
     """[S, M] int64: how many turns revise this one."""
     has_parent = episodes.valid & (episodes.parent >= 0)

@@ -227,12 +227,12 @@ def own_objectives(values: dict[str, Any], taken: Collection[str]) -> dict[str, 
         values: the `rltf:` block; the blocks of own objectives are taken out of it.
         taken: names that a block cannot have.
     """
-    own = {}
+    objectives = {}
     for name, where in block("objectives", values.get("objectives")).items():
         key = f"objectives.{name}"
         free = str(name).isidentifier() and name not in taken
         require(free, key, shown(where), "an own objective needs a name that no other block has")
         is_path = isinstance(where, str) and is_own(where)
         require(is_path, key, shown(where), "must name a class, ./mine.py:Class")
-        own[str(name)] = NamedOptions(where, block(name, values.pop(name, None)))
-    return own
+        objectives[str(name)] = NamedOptions(where, block(name, values.pop(name, None)))
+    return objectives

@@ -71,11 +71,11 @@ def _require_told(config: RLTFConfig, template: str) -> None:
 
 def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> str:
     """What `rltf.episode.revise=null` means for this environment and provider."""
-    own: Mapping[str, str] = getattr(env, "revise_templates", {})
+    templates: Mapping[str, str] = getattr(env, "revise_templates", {})
     if config.episode.context == "append":
-        return own.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
+        return templates.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
     about: str = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"
-    return own.get(about) or TEMPLATES[about]
+    return templates.get(about) or TEMPLATES[about]
 
 
 def _require_shown(config: RLTFConfig, template: str, provider: FeedbackProvider) -> None:

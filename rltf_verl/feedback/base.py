@@ -121,11 +121,11 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
     A provider is user code; how it fails must not decide what happens to the episode.
     """
     try:
-        said = await provider.feedback(request)
-        if isinstance(said, Feedback):
-            return _without_secrets(said)
+        feedback = await provider.feedback(request)
+        if isinstance(feedback, Feedback):
+            return _without_secrets(feedback)
         failure = FeedbackUnavailable(
-            provider.name, f"it returned {type(said).__name__}, which is no Feedback"
+            provider.name, f"it returned {type(feedback).__name__}, not a Feedback"
         )
     except FeedbackUnavailable:
         raise
@@ -165,9 +165,9 @@ def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailab
     return failure
 
 
-def _without_secrets(said: Feedback) -> Feedback:
-    text = secrets_here().clean(said.text)
+def _without_secrets(feedback: Feedback) -> Feedback:
+    text = secrets_here().clean(feedback.text)
     if text == WITHHELD:
-        raise FeedbackUnavailable(said.provider, "what it said quotes a secret of this process")
+        raise FeedbackUnavailable(feedback.provider, "what it said quotes a secret of this process")
     # The tokens of a critique would be those of the words that are gone.
-    return said if text == said.text else replace(said, text=text, attempt=None)
+    return feedback if text == feedback.text else replace(feedback, text=text, attempt=None)

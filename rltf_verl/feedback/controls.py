@@ -65,9 +65,9 @@ class _Control:
             return Feedback(CORRECT, self.name)
         remark = None
         try:
-            said = await ask(self.inner, request)
-            pieces = request.policy.pieces(await request.policy.encode_answer(said.text))
-            remark = Remark(request.problem, said.text, tuple(filter(None, pieces)))
+            feedback = await ask(self.inner, request)
+            pieces = request.policy.pieces(await request.policy.encode_answer(feedback.text))
+            remark = Remark(request.problem, feedback.text, tuple(filter(None, pieces)))
         finally:
             group.past(request.session_id, turn, remark)
         said_of_all = await group.cohort.said(turn, self.wait_s)
@@ -79,7 +79,9 @@ class _Control:
                 " raise data.train_batch_size or lower actor_rollout_ref.rollout.agent.num_workers",
             )
         text = self._text(others, random.Random(request.seed))
-        return Feedback(text, self.name, sees_reference=said.sees_reference or self.sees_reference)
+        return Feedback(
+            text, self.name, sees_reference=feedback.sees_reference or self.sees_reference
+        )
 
     def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
         raise NotImplementedError

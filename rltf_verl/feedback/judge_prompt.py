@@ -72,7 +72,7 @@ def judge_messages(
     messages = [_said("user", _first(style, request, turns[0].attempt.text, with_reference))]
     for before, turn in pairwise(turns):
         attempt = defused(shown_of(turn.attempt.text, request.quote))
-        told = before.feedback.text if before.feedback else ""
+        feedback = before.feedback.text if before.feedback else ""
         text = render(
             "judge/_next",
             attempt=attempt,
@@ -80,7 +80,7 @@ def judge_messages(
             marker=marker,
             words=STYLES[style].words,
         )
-        messages += [_said("assistant", f"{marker} {told}"), _said("user", text)]
+        messages += [_said("assistant", f"{marker} {feedback}"), _said("user", text)]
     return tuple(messages)
 
 

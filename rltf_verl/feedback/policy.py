@@ -62,8 +62,8 @@ class PolicyProvider:
                 self.name, "the critic prompt does not fit; raise data.max_prompt_length"
             )
         critique = await request.policy.sample(prompt.ids, request.seed)
-        said = without_thoughts(critique.text) if request.quote == "answer" else critique.text
-        text = said.rpartition(MARKER)[2].strip()
+        answer = without_thoughts(critique.text) if request.quote == "answer" else critique.text
+        text = answer.rpartition(MARKER)[2].strip()
         if not text:
             raise FeedbackUnavailable(self.name, "the policy's critique is empty")
         return Feedback(text, self.name, attempt=critique)

@@ -99,12 +99,12 @@ def _chosen(
             f"rltf.feedback.folder={folder}: no feedback is recorded there; it is"
             " rltf.feedback.record_dir of a run"
         )
-    found = Counter((str(r["settings"]), str(r["provider"])) for r in records)
+    counts = Counter((str(r["settings"]), str(r["provider"])) for r in records)
     shown = "; ".join(
         f"{key} ({provider}, {counted(num, 'call')})"
-        for (key, provider), num in sorted(found.items())
+        for (key, provider), num in sorted(counts.items())
     )
-    keys = {key for key, _ in found}
+    keys = {key for key, _ in counts}
     if settings is None and len(keys) > 1:
         raise ValueError(
             f"rltf.feedback.folder={folder}: holds answers of differently set providers; choose"

@@ -62,18 +62,20 @@ class SiblingsProvider:
         """
         turn, group, remark = len(request.turns) - 1, request.group, None
         try:
-            said = await ask(self.each, request)
+            feedback = await ask(self.each, request)
             if not request.turns[-1].grade.correct:
                 attempt = shown_of(request.turns[-1].attempt.text, request.quote)
-                remark = Remark(request.problem, f"{attempt.strip()}\n\nFeedback: {said.text}", ())
+                remark = Remark(
+                    request.problem, f"{attempt.strip()}\n\nFeedback: {feedback.text}", ()
+                )
         finally:
             if group is not None:
                 group.past(request.session_id, turn, remark)
         if remark is None:
-            return said
-        found = [remark] if group is None else await group.said(turn, self.wait_s)
-        text = await _fitting(request, [each.text for each in found])
-        return replace(said, text=text, provider=self.name)
+            return feedback
+        remarks = [remark] if group is None else await group.said(turn, self.wait_s)
+        text = await _fitting(request, [each.text for each in remarks])
+        return replace(feedback, text=text, provider=self.name)
 
 
 async def _fitting(request: FeedbackRequest, remarks: Sequence[str]) -> str:

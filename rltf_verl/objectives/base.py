@@ -84,10 +84,10 @@ class Objective(Generic[S]):
 
     def share(self, now: Now) -> float | None:
         """The share of the gradient that it is to have at a step; None without one."""
-        own = self.settings
-        if not isinstance(own, Shareable) or own.grad_share is None:
+        settings = self.settings
+        if not isinstance(settings, Shareable) or settings.grad_share is None:
             return None
-        return scheduled(replace(own, weight=own.grad_share), now)
+        return scheduled(replace(settings, weight=settings.grad_share), now)
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode

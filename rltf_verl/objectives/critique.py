@@ -35,6 +35,6 @@ def critique_rows(episode: Episode) -> list[Row]:
     for k, turn in enumerate(episode.turns):
         critique = episode.turns[turn.parent].feedback if turn.parent is not None else None
         if critique is not None and critique.attempt is not None:
-            own = critique.attempt
-            rows.append(whole_row(Role.CRITIQUE, own, own.prompt_ids, k, turn.reward))
+            sampled = critique.attempt
+            rows.append(whole_row(Role.CRITIQUE, sampled, sampled.prompt_ids, k, turn.reward))
     return rows
