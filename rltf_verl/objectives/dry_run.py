@@ -1,39 +1,32 @@
-"""A user's own objectives, tried before a run: all that a batch asks of them but their rows, which
-take an episode (`adapters.startup.own`).
+"""Dry run of a user's objectives before a run: every call on a batch. Their rows need an episode
+(`adapters.startup.own`).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import own_objectives
 from rltf_verl.objectives.base import Now, Objective
-from rltf_verl.objectives.own import MADE_UP, made_up
+from rltf_verl.objectives.own import dry_run, made_up
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT
 
 
 def own_failures(config: RLTFConfig, group_size: int) -> list[str]:
-    """A line for each own objective that fails on a batch that is made up.
+    """A line for each objective of a user that fails on a made-up batch.
 
     Args:
         config: the objectives.
         group_size: episodes of a problem.
     """
-    failures = (_failure(objective, group_size) for objective in own_objectives(config))
-    return [failure for failure in failures if failure is not None]
-
-
-def _failure(objective: Objective[Any], group_size: int) -> str | None:
-    try:
-        _try(objective, group_size)
-    except ConfigError as error:
-        return f"{error} {MADE_UP}"
-    return None
+    tried = (dry_run(partial(_try, each, group_size)) for each in own_objectives(config))
+    return [line for refusals in tried for _, line in refusals]
 
 
 def _try(objective: Objective[Any], group_size: int) -> None:
@@ -48,11 +41,12 @@ def _try(objective: Objective[Any], group_size: int) -> None:
     if objective.share(now) is not None:
         objective.gradient_mass(batch, targets, None)
     objective.metrics(batch, targets, tokens.nonzero().squeeze(1))
+    objective.batch_metrics(batch)
     objective.trained_episodes(batch.episodes)
 
 
 def _batch(objective: Objective[Any], group_size: int) -> RowBatch:
-    """A row for each episode, with a token of the objective's and one of nobody's at each turn."""
+    """A row for each episode: at each turn a token of the objective and one of context."""
     episodes = made_up(objective.config, group_size)
     size, num_turns = episodes.valid.shape
     last = episodes.valid.sum(1, keepdim=True) - 1
