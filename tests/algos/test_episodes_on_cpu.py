@@ -1,6 +1,5 @@
 """Lines and trees of turns: depths, revisions, and who is compared with whom."""
 
-import pytest
 import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch, cohorts, depth, in_line, num_revisions
@@ -81,18 +80,3 @@ def test_correct_is_read_from_the_reward_unless_it_is_given():
     assert HAND.correct.tolist() == (REWARDS > 0.5).tolist()
     assert not in_line(REWARDS, VALID, GROUP, torch.zeros_like(VALID)).correct.any()
     assert (HAND.num_groups, in_line(REWARDS[:0], VALID[:0], GROUP[:0]).num_groups) == (2, 0)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"valid": VALID[:3]}, r"valid has shape \(3, 2\), expected \(6, 2\)"),
-        ({"correct": VALID[:, :1]}, r"correct has shape \(6, 1\), expected \(6, 2\)"),
-        ({"parent": GROUP}, r"parent has shape \(6,\), expected \(6, 2\)"),
-        ({"group": GROUP[:4]}, r"group has shape \(4,\), expected \(6,\)"),
-    ],
-)
-def test_a_wrong_shape_names_the_argument_and_both_shapes(change, message):
-    fields = {name: getattr(HAND, name) for name in EpisodeBatch.__dataclass_fields__}
-    with pytest.raises(ValueError, match=message):
-        EpisodeBatch(**{**fields, **change})

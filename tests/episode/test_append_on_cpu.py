@@ -50,11 +50,6 @@ async def test_the_span_of_the_feedback_holds_its_tokens():
     assert episode.turns[-1].feedback is None
 
 
-async def test_in_a_fresh_context_there_is_no_span():
-    episode = await play(ScriptedPolicy(["no", "yes"]), ScriptedProvider("f"), horizon=2)
-    assert episode.turns[0].feedback.span is None
-
-
 async def test_all_turns_share_one_row_and_the_feedback_is_context():
     episode = await play(
         ScriptedPolicy(["no", "ne", "yes"]), ScriptedProvider("f1", "f2"), horizon=3, **APPEND

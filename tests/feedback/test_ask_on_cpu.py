@@ -173,11 +173,6 @@ def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
             assert stop != "not_asked" or solved or any(isinstance(other, str) for other in one)
 
 
-async def test_episodes_that_never_start_cost_the_bounded_wait_only():
-    outcome = await asyncio.wait_for(played([[1, 2, 3], [1, 2, 3]], size=8, wait_s=0.05), 10)
-    assert [turn[1] for turn in outcome[0]] == ["hint 1", "hint 2", None]
-
-
 @pytest.mark.parametrize(
     ("block", "message"),
     [

@@ -244,10 +244,3 @@ async def test_the_leak_guard_looks_at_what_is_read(own_answers):
 def test_what_cannot_be_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         make_provider("shuffled", **options)
-
-
-def test_what_it_is_follows_from_the_inner_provider():
-    for level, sees in (("hint", False), ("full", True)):
-        provider = make_provider("marginal", inner={"provider": "verifier", "level": level})
-        assert (provider.sees_reference, provider.constant) == (sees, False)
-    assert make_provider("shuffled", inner={"provider": "correctness"}).constant

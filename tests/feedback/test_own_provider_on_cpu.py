@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from rltf_verl import registry
-from rltf_verl.envs import make_env
 from rltf_verl.feedback import make_provider
 from tests.support.judge.calls import request
 
@@ -47,13 +46,6 @@ async def test_a_file_of_twenty_lines(mine: Path) -> None:
     for where in ("./mine.py:Mine", f"{mine}/mine.py:Mine"):
         provider = make_provider(where, limit=3)
         assert (await provider.feedback(request("one two"))).text == "2 words; use at most 3."
-
-
-def test_its_options_are_checked_like_ours(mine: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"rltf\.feedback\.limt=3: .*has no option 'limt'; .*Did you mean 'limit'"
-    ):
-        make_provider("./mine.py:Mine", limt=3)
 
 
 async def test_a_file_that_imports_its_neighbours(
@@ -105,11 +97,3 @@ def test_what_is_wrong_with_it_is_one_line(mine: Path, where: str, cause: str) -
     (mine / "broken.py").write_text("oops")
     with pytest.raises(ValueError, match=rf"(?s)rltf\.feedback\.provider='{where}': .*{cause}"):
         make_provider(where)
-
-
-def test_an_environment_of_a_users_own(mine: Path) -> None:
-    (mine / "env.py").write_text(
-        "class Echo:\n    def __init__(self, size=1):\n        self.name, self.size = 'echo',"
-        " size\n"
-    )
-    assert make_env("./env.py:Echo", size=4).size == 4  # type: ignore[attr-defined]

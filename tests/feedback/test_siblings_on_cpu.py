@@ -105,11 +105,6 @@ async def test_a_right_attempt_is_told_so_and_shown_to_nobody():
     assert told == [["on yes", "on yes", None], [text_of("no"), "on yes", None]]
 
 
-async def test_alone_it_is_the_own_attempt():
-    told, _ = await played([["no", "yes"]])
-    assert told == [[text_of("no"), None]]
-
-
 async def test_what_does_not_fit_is_left_out_the_longest_first():
     answers = [["a" * 300, "yes"], ["bb", "yes"], ["c" * 100, "yes"]]
     room = len(text_of("bb", "c" * 100)) + 200
@@ -132,11 +127,6 @@ def test_nobody_hangs_and_who_is_faster_does_not_matter(game, seeds):
     one, other = (asyncio.run(played(game, seed))[0] for seed in seeds)
     assert one == other
     assert time.monotonic() - start < 10, "nobody waited for the deadline"
-
-
-async def test_episodes_that_never_start_cost_the_bounded_wait_only():
-    told, _ = await asyncio.wait_for(played([["no", "yes"]], n=4, wait_s=0.05), 10)
-    assert told == [[text_of("no"), None]]
 
 
 async def test_the_verdict_and_the_cost_are_those_of_the_own_attempt():

@@ -47,12 +47,6 @@ def weighed(teacher, entropy=None, weight=1.0, **logit):
     return targets.advantages, weights
 
 
-def test_without_a_gate_nothing_changes():
-    advantages, weights = weighed({})
-    assert torch.equal(advantages, ADVANTAGES)
-    assert torch.equal(weights, torch.ones(5))
-
-
 def test_routing_leaves_answers_without_a_teacher_alone():
     advantages, weights = weighed({"gate": "route"})
     assert advantages.tolist() == [1.0, 0.0, 0.5, 0.0, 0.25, -3.0, 4.0]
