@@ -18,7 +18,7 @@ Message = dict[str, str]
 StopReason = Literal[
     "solved", "horizon", "not_asked", "feedback_unavailable", "prompt_too_long", "ungraded"
 ]
-"""`not_asked`: feedback was not wanted (`rltf.feedback.ask`), which is no failure;
+"""`not_asked`: feedback was not wanted (`rltf.feedback.ask`), not a failure;
 `feedback_unavailable`: it was.
 """
 
@@ -113,17 +113,17 @@ class Feedback:
     """The judge's reply was paid for earlier."""
     leak: str | None = None
     """What the leak guard found: the kind, then the passage (`answer: 0 1 …`). Empty: nothing.
-    None: nobody looked.
+    None: not checked.
     """
     original: str | None = None
-    """What the provider had said, where the leak guard put other words in its place."""
+    """The provider's text, where the leak guard replaced it."""
 
     def __post_init__(self) -> None:
         """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged
         and shown.
 
         Raises:
-            TypeError: the text is none.
+            TypeError: the text is not a string.
         """
         object.__setattr__(self, "text", clean_text(self.text))
         for name in ("leak", "original"):
@@ -158,7 +158,7 @@ class Turn:
     error: str | None = None
     """Why feedback was unavailable, in one line."""
     withheld: Feedback | None = None
-    """Feedback that the leak guard dropped: nobody learnt from it, but it is counted and logged."""
+    """Feedback that the leak guard dropped: it trained nothing, but it is counted and logged."""
     prompt: str | None = None
     """The message that the attempt answers; None for the first attempt, which answers the problem's
     question.
@@ -178,8 +178,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One episode at one problem: a line of 1..horizon turns, or a tree when an attempt has several
-    revisions.
+    """One episode at one problem: a branch of 1..horizon turns, or a tree when an attempt has
+    several revisions.
     """
 
     problem: Problem
@@ -247,7 +247,7 @@ class Row:
     """Position in `Episode.turns` of the turn that each token is credited with."""
     log_probs: tuple[float, ...] | None
     """The sampler's log-probs of these tokens, under the prompt they were *sampled* from; 0 where
-    nobody sampled.
+    they were not sampled.
     """
     rewards: tuple[float, ...]
     """Attempt rows: r_k on the last token of turn k, 0 elsewhere. Other rows: their turn's reward

@@ -18,7 +18,7 @@ from rltf_verl.config.objectives import Estimator
 
 def first_turn_mean(values: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
     """[S] mean of the group's first-turn values, early-stopped episodes included (paper: b⁽⁰⁾),
-    those without a verdict not; 0 if there is none.
+    those without a verdict excluded; 0 if all lack one.
     """
     sums, counts = first_turn_sums(values, episodes)
     return (sums / counts.clamp(min=1)).to(values.dtype)
@@ -39,7 +39,7 @@ def with_neutral_rewards(episodes: EpisodeBatch, ungraded: torch.Tensor) -> Epis
     """The same episodes, a turn without a verdict with the mean reward of its cohort's other turns
     (0 if it has none).
 
-    It then moves no mean of the cohort, and its own reward is no reason for an advantage. Its
+    It then moves no mean of the cohort and earns no advantage by itself. Its
     return: `returns`.
 
     Args:
@@ -68,10 +68,10 @@ def turn_advantages(
         gradient; alone in its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
     leave_one_out:  b = mean of the others of the cohort. Unbiased, but for turns that are alone:
         they get 0.
-    ragged:  b = Σ over the others / (number of lines − 1), where a line that ended earlier counts
-        as 0, and one without a verdict as its stand-in. Its number of terms does not depend on when
-        anybody stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a single line
-        has b = 0.
+    ragged:  b = Σ over the others / (number of branches − 1), where a branch that ended earlier
+        counts as 0, and one without a verdict as its stand-in. Its number of terms does not depend
+        on when a branch stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a
+        single branch has b = 0.
     joined:  b = mean over the group's first attempts and refined answers together
         (`episodes.joined`), for turns of any number (Critique-GRPO). A refinement that is right
         lowers what its first attempt is worth.
@@ -100,9 +100,8 @@ def turn_advantages(
     elif estimator == "leave_one_out":
         baseline = torch.where(counts > 1, (sums - values) / (counts - 1).clamp(min=1), values)
     elif estimator == "ragged":
-        baseline = (cohort_sums(returns, where, members)[0] - values) / (where.lines - 1).clamp(
-            min=1
-        )
+        others = cohort_sums(returns, where, members)[0] - values
+        baseline = others / (where.branches - 1).clamp(min=1)
     elif estimator == "first_turn":
         baseline = first_turn_mean(values, episodes).unsqueeze(1)
     else:

@@ -30,8 +30,8 @@ class Evidence:
 
 
 def solved_share(episodes: EpisodeBatch) -> torch.Tensor:
-    """[S, M] p̂: the share of right answers among the group's at the turn's place in its line; those
-    without a verdict count neither way.
+    """[S, M] p̂: the share of right answers among the group's at the turn's place in its branch;
+    those without a verdict count neither way.
     """
     depths, num_turns = depth(episodes), episodes.valid.shape[1]
     cell = episodes.group.unsqueeze(1) * num_turns + depths
@@ -54,7 +54,7 @@ def route(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]
     Answers without a teacher are in neither half and keep their advantage.
 
     Args:
-        told: the evidence.
+        evidence: of the tokens.
         scale: unused.
 
     Returns:
@@ -79,7 +79,7 @@ def magnitude(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Ten
         factor = clip(e^{sign(A) Δ_t}, 1 − ε, 1 + ε),  weight = 0
 
     Args:
-        told: the evidence.
+        evidence: of the tokens.
         scale: ε.
 
     Returns:

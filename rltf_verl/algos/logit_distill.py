@@ -202,7 +202,7 @@ def sampled_token(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     "On-policy distillation"; SDPO's code without logits). One token's value may be negative.
 
     Args:
-        student: [M] log q of the tokens said.
+        student: [M] log q of the sampled tokens.
         teacher: [M] log p of them; a constant.
 
     Returns:

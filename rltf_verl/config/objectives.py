@@ -102,7 +102,7 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Shareable(Scheduled):
-    """A coefficient that may also be set by how hard the objective is to pull."""
+    """A coefficient that may also follow from a share of the gradient."""
 
     grad_share: Share | tuple[Share, Share] | None = None
     """Share of Σ|∂L/∂log π| over all trained tokens that the objective is to have, or [start, end]
@@ -169,7 +169,7 @@ class FeedbackModelingConfig(Shareable):
 
     @property
     def makes_rows(self) -> bool:
-        """Whether each feedback is a row of its own, behind the critic prompt."""
+        """Whether each feedback is a separate row, after the critic prompt."""
         return self.enabled and self.form == "rows"
 
 
@@ -198,10 +198,10 @@ class CritiqueConfig(Shareable):
 
 @dataclass(frozen=True)
 class MentionsConfig:
-    """What becomes of second answers that speak of the feedback, which a first answer cannot have
+    """What becomes of second answers that mention the feedback, which a first answer cannot have
     seen.
 
-    Concerns the rows that put a later answer behind the first prompt: `distill` and `imitate`.
+    Concerns the rows that put a later answer after the first prompt: `distill` and `imitate`.
     """
 
     action: Literal["keep", "mask", "drop"] = "keep"
@@ -217,11 +217,11 @@ class MentionsConfig:
         "revised solution",
         "corrected solution",
     )
-    """What counts as speaking of it, in any case."""
+    """What counts as a mention, in any letter case."""
 
 
 def own_objectives(values: dict[str, Any], taken: Collection[str]) -> dict[str, NamedOptions]:
-    """A user's own objectives: where each is, and its block.
+    """A user's objectives: the place of each, and its block.
 
     Args:
         values: the `rltf:` block; the blocks of own objectives are taken out of it.

@@ -1,4 +1,4 @@
-"""The teacher: its objective, `rltf.logit_distill`, which acts on attempt rows, and who it is,
+"""The teacher: its objective, `rltf.logit_distill`, which acts on attempt rows, and its settings,
 `rltf.teacher`.
 """
 
@@ -20,8 +20,8 @@ DivergenceName = Literal["forward_kl", "reverse_kl", "jsd", "sampled_token"]
 
 @dataclass(frozen=True)
 class LogitDistillConfig(Scheduled):
-    """Logit self-distillation (SDPO): attempts are pulled, token by token, towards what a teacher
-    says there, who has read more (`rltf.teacher`)."""
+    """Logit self-distillation (SDPO): attempts are pulled, token by token, towards the
+    distributions of a teacher that has read more (`rltf.teacher`)."""
 
     divergence: Annotated[str, or_own(DivergenceName)] = "jsd"
     """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), β KL(p ‖ m) + (1 − β) KL(q ‖
@@ -68,7 +68,7 @@ class TeacherConfig:
     reads: Source | tuple[Source, ...] = "feedback"
     """What its prompt shows beside the question (privileged context), one or a list: `feedback` on
     the attempt, the `reference` solution, the right answer of a `sibling`, the `demonstration` of
-    the dataset (`extra_info.demonstration`). An attempt has no teacher where there is none of them.
+    the dataset (`extra_info.demonstration`). An attempt without any of them has no teacher.
     """
     turns: Literal["first", "all", "last"] = "first"
     """Which attempts of an episode have a teacher."""

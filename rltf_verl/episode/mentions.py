@@ -1,4 +1,4 @@
-"""Second answers that speak of the feedback: a first answer must not learn to say "as the critique
+"""Second answers that mention the feedback: a first answer must not learn to say "as the critique
 pointed out".
 """
 

@@ -1,4 +1,4 @@
-"""A run's environment and provider: built once per process, and handed to all that need them."""
+"""A run's environment and provider, recorded and guarded: built once per process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rltf_verl.judge.gateway import Judge, Opener, judges_of
 
 @dataclass(frozen=True)
 class Parts:
-    """What episodes are played by; the same object for every episode of a process."""
+    """Configuration, environment and provider; shared by all episodes of a process."""
 
     config: RLTFConfig
     env: Env
@@ -45,7 +45,7 @@ class Parts:
 
     @property
     def words_of_judge(self) -> int:
-        """Of the longest feedback that a judge may write; 0: no judge writes any."""
+        """Longest feedback that a judge may write; 0 without a judge."""
         return max((judge.words for judge in judges_of(self.provider)), default=0)
 
     def open(self, opener: Opener) -> Parts:
@@ -58,11 +58,10 @@ class Parts:
 def build_provider(config: FeedbackConfig) -> FeedbackProvider:
     """The provider of a run.
 
-    What is recorded is what the provider said, before the guard: a replay may be guarded in another
-    way.
+    The record holds the provider's text before the guard: a replay may be guarded in another way.
 
     Raises:
-        ValueError: unknown provider or option, or one that may tell the answer with nobody looking.
+        ValueError: unknown provider or option, or a provider that may leak the answer unguarded.
     """
     name, guard = config.provider.name, config.guard
     provider = make_provider(name, **config.provider.options)
@@ -76,9 +75,9 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
         )
     if provider.sees_reference and guard.action == "none" and not config.acknowledge_leaks:
         raise ConfigError(
-            f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and no one"
-            " checks whether it tells; set it to drop, redact, regenerate or warn, or, if it is"
-            " meant to tell, rltf.feedback.acknowledge_leaks=true"
+            f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and the"
+            " leak guard is off; set it to drop, redact, regenerate or warn, or, if the answer may"
+            " be told, rltf.feedback.acknowledge_leaks=true"
         )
     siblings = provider if isinstance(provider, SiblingsProvider) else None
     if siblings is not None:  # what it adds are the policy's own words

@@ -1,4 +1,4 @@
-"""In place of those who cannot be asked before a run: judges, people, other episodes."""
+"""Placeholders before a run: for judges and for other episodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE_S = 10.0
 
 @dataclass
 class Asked:
-    """A judge's gateway that answers nothing, and remembers."""
+    """A judge's gateway that records its calls and sends none."""
 
     settings: JudgeSettings
     calls: list[Call] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Ahead:
 
 
 def ahead(parts: Parts) -> tuple[Parts, list[Asked]]:
-    """The parts with stand-ins for whoever is not to be asked, and the judges among them."""
+    """The parts with placeholders, and the judges among them."""
     asked: list[Asked] = []
 
     def opened(settings: JudgeSettings) -> Asked:

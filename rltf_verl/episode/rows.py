@@ -29,7 +29,7 @@ def attempt_rows(episode: Episode) -> list[Row]:
 
 
 def last_turns(episode: Episode) -> Iterable[int]:
-    """The turns that nothing revises: one per line."""
+    """The turns that nothing revises: one per branch."""
     revised = {turn.parent for turn in episode.turns}
     return (k for k in range(len(episode.turns)) if k not in revised)
 

@@ -25,7 +25,7 @@ from rltf_verl.policy import Policy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
 
 _FALLBACK = CorrectnessProvider()
-"""Speaks where `rltf.feedback.on_error=correctness` and the provider has nothing."""
+"""Answers where `rltf.feedback.on_error=correctness` and the provider fails."""
 
 
 async def run_episode(  # noqa: PLR0913  each is known to another caller
@@ -51,7 +51,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
         validate: selects the early-stop rule; validation never branches, and always asks for
             feedback.
         seed_of: place in the episode (`seeds.place_of`) -> sampling seed.
-        group: the other episodes of this problem, which are told how far this one is; None if it
+        group: the other episodes of this problem, informed of this one's progress; None if it
             plays alone.
         horizon: most answer turns, where that is fewer than `EpisodeConfig.horizon`.
 
@@ -61,7 +61,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     Raises:
         FeedbackUnavailable: only with `on_error="raise"`.
     """
-    most = parts.config.episode.horizon
+    max_turns = parts.config.episode.horizon
     question = tuple(messages)
     tree = _Tree(
         parts=parts,
@@ -72,7 +72,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
         validate=validate,
         seed_of=seed_of,
         group=group,
-        horizon=horizon or most,
+        horizon=horizon or max_turns,
     )
     try:
         first = await policy.encode(messages)
@@ -81,7 +81,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
         if group is not None:
             group.ended(session_id)
     turns = shaped(_flatten(root), parts.config.reward)
-    cut_to = tree.horizon if tree.horizon < most else None
+    cut_to = tree.horizon if tree.horizon < max_turns else None
     episode = Episode(problem, session_id, tuple(turns), tree.num_shortened, cut_to)
     if validate or not parts.config.teaches:
         return episode
@@ -189,7 +189,7 @@ class _Tree:
         on which only the teacher reads feedback.
 
         Raises:
-            FeedbackUnavailable: there is no feedback, or none that a prompt can be made of.
+            FeedbackUnavailable: no feedback, or no prompt can be made of it.
         """
         seed = self.seed_of(place_of(len(before), branch, "feedback"))
         request = FeedbackRequest(

@@ -143,7 +143,7 @@ async def _prompt(
 
 
 def _conversation(turns: Sequence[Turn], k: int, question: Sequence[Message]) -> list[Message]:
-    """What an appended context says up to the attempt of turn k, that attempt included."""
+    """An appended context up to the attempt of turn k, that attempt included."""
     turn = turns[k]
     answer = {"role": "assistant", "content": turn.attempt.text}
     if turn.parent is None:

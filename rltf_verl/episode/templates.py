@@ -40,7 +40,7 @@ def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> R
     if config.teaches:
         prompt = config.teacher.prompt or teacher_template(config, env)
         require_template("rltf.teacher.prompt", "teacher", prompt)
-        _require_told(config, prompt)
+        _require_sources_shown(config, prompt)
         config = replace(config, teacher=replace(config.teacher, prompt=prompt))
     if config.episode.horizon == 1:  # no later turn
         return config
@@ -57,8 +57,8 @@ def teacher_template(config: RLTFConfig, env: Env) -> str:
     return template_of("teacher", templates.get("teacher", "privileged"))
 
 
-def _require_told(config: RLTFConfig, template: str) -> None:
-    """Each thing that the teacher reads is shown where there is no other."""
+def _require_sources_shown(config: RLTFConfig, template: str) -> None:
+    """Raise ConfigError unless each source is shown where the others are empty."""
     key, fix = f"rltf.teacher.prompt={template}", "choose another template, or null"
     for source in config.teacher.sources:
         others = [name for name in FIELDS["teacher"] if name not in ("question", source)]

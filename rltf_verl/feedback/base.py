@@ -1,4 +1,4 @@
-"""What a feedback provider is, and how it says that it has none."""
+"""The interface of feedback providers, and the error of one that has no feedback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FeedbackUnavailable(Exception):
         provider: the provider's name.
         cause: what failed and what to change; becomes one clean line of at most `LONGEST_CAUSE`
             characters.
-        withheld: what was said, if the leak guard dropped it.
+        withheld: the feedback, if the leak guard dropped it.
     """
 
     def __init__(self, provider: str, cause: str, withheld: Feedback | None = None) -> None:
@@ -86,7 +86,7 @@ class FeedbackProvider(Protocol):
     sees_reference: bool
     """It is shown the reference answer, so what it writes can leak it."""
     constant: bool
-    """It always says the same sentence, so there is nothing to model."""
+    """Its text is always the same sentence, so there is nothing to model."""
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """Feedback on the last of the request's turns. Raises FeedbackUnavailable."""
@@ -94,15 +94,15 @@ class FeedbackProvider(Protocol):
 
 
 def subject_of(provider: FeedbackProvider) -> Subject | None:
-    """What the provider's feedback is about, also behind a guard or a record; None if it does not
-    say.
+    """What the provider's feedback is about, also inside a guard or a record; None if it does not
+    declare one.
     """
     subject: Subject | None = getattr(innermost(provider), "subject", None)
     return subject
 
 
 def innermost(provider: FeedbackProvider) -> FeedbackProvider:
-    """The provider that writes the text, behind a guard, a record or a control."""
+    """The provider that writes the text, inside a guard, a record or a control."""
     while hasattr(provider, "inner"):
         provider = provider.inner
     return provider
@@ -139,9 +139,7 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
 
 
 def _is_cancelled() -> bool:
-    """Whether it is this episode that somebody ends, and not a task that the provider waited
-    for.
-    """
+    """Whether this episode was cancelled, and not a task that the provider waited for."""
     task = asyncio.current_task()
     return (
         task is None or not hasattr(task, "cancelling") or task.cancelling() > 0
@@ -168,6 +166,6 @@ def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailab
 def _without_secrets(feedback: Feedback) -> Feedback:
     text = secrets_here().clean(feedback.text)
     if text == WITHHELD:
-        raise FeedbackUnavailable(feedback.provider, "what it said quotes a secret of this process")
+        raise FeedbackUnavailable(feedback.provider, "its text quotes a secret of this process")
     # The tokens of a critique would be those of the words that are gone.
     return feedback if text == feedback.text else replace(feedback, text=text, attempt=None)

@@ -18,8 +18,8 @@ from rltf_verl.types import Feedback
 
 
 class _Control:
-    """Asks the inner provider as usual, and gives a text made of what it said of other problems at
-    the same turn.
+    """Asks the inner provider as usual, and returns a text made of its feedback on other problems
+    at the same turn.
 
     Other problems are those that this process plays at the same time. A correct attempt is told
     that it was correct, and the inner provider's failures stay failures, so that a run differs from
@@ -51,8 +51,8 @@ class _Control:
         self.judges = judges_of(self.inner)
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """A text about another problem. Raises FeedbackUnavailable, also if nothing was said of any
-        other one.
+        """A text about another problem. Raises FeedbackUnavailable, also if no other problem
+        has feedback.
         """
         turn, group = len(request.turns) - 1, request.group
         if group is None or group.cohort is None:
@@ -70,12 +70,12 @@ class _Control:
             remark = Remark(request.problem, feedback.text, tuple(filter(None, pieces)))
         finally:
             group.past(request.session_id, turn, remark)
-        said_of_all = await group.cohort.said(turn, self.wait_s)
-        others = [remark for remark in said_of_all if remark.problem != request.problem]
+        remarks = await group.cohort.remarks(turn, self.wait_s)
+        others = [remark for remark in remarks if remark.problem != request.problem]
         if not others:
             raise FeedbackUnavailable(
                 self.name,
-                "nothing was said of another problem that this process plays at the same time;"
+                "no feedback on another problem that this process plays at the same time;"
                 " raise data.train_batch_size or lower actor_rollout_ref.rollout.agent.num_workers",
             )
         text = self._text(others, random.Random(request.seed))
@@ -99,8 +99,8 @@ class ShuffledProvider(_Control):
 
 
 class MarginalProvider(_Control):
-    """Tokens drawn one by one from all that the inner provider said of other problems, as many as
-    one text has.
+    """Tokens drawn one by one from the inner provider's feedback on other problems, as many as one
+    text has.
     """
 
     name = "marginal"

@@ -17,7 +17,7 @@ Member = tuple[Hashable, int]
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Feedback that an episode's provider gave, whoever reads it."""
+    """Feedback on an episode's attempt."""
 
     problem: Problem
     text: str
@@ -30,8 +30,8 @@ class Cohort:
     process plays them.
 
     An episode is past a turn when its provider has spoken there, or has nothing to say, or the
-    episode plays a later turn or no more. Whoever waits is past the turn itself, so nobody waits in
-    a circle (as in `group.Group`).
+    episode plays a later turn or no more. An episode that waits is past the turn itself, so waits
+    form no circle (as in `group.Group`).
 
     Args:
         keys: of the groups, in the data's order.
@@ -42,23 +42,23 @@ class Cohort:
         self._place = {key: i for i, key in enumerate(keys)}
         self._num = len(keys) * size
         self._past: dict[Member, int] = {}
-        self._said: dict[int, dict[Member, Remark]] = {}
+        self._remarks: dict[int, dict[Member, Remark]] = {}
         self._changed = asyncio.Event()
 
     def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
-        """An episode has got past a 0-based turn, with what its provider said there."""
+        """An episode is past a 0-based turn, with its feedback there."""
         if remark is not None:
-            self._said.setdefault(turn, {})[member] = remark
+            self._remarks.setdefault(turn, {})[member] = remark
         self._past[member] = max(turn, self._past.get(member, -1))
-        # Wakes all that wait now; who comes later waits for the next change.
+        # Wakes all that wait now; later callers wait for the next change.
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def said(self, turn: int, wait_s: float) -> list[Remark]:
-        """What was said at 0-based `turn`, in the order of the data and the episodes.
+    async def remarks(self, turn: int, wait_s: float) -> list[Remark]:
+        """The feedback at 0-based `turn`, in the order of the data and the episodes.
 
-        Waits until all episodes are past the turn, at most `wait_s`: so it does not depend on who
-        is faster, and a resumed run finds the same.
+        Waits until all episodes are past the turn, at most `wait_s`: so the result does not depend
+        on timing, and a resumed run gets the same.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         while sum(past >= turn for past in self._past.values()) < self._num:
@@ -69,10 +69,9 @@ class Cohort:
                 await asyncio.wait_for(self._changed.wait(), left)
             except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
                 break
-        found = sorted(
-            self._said.get(turn, {}).items(), key=lambda item: (self._place[item[0][0]], item[0][1])
-        )
-        return [remark for _, remark in found]
+        remarks = self._remarks.get(turn, {})
+        in_order = sorted(remarks, key=lambda member: (self._place[member[0]], member[1]))
+        return [remarks[member] for member in in_order]
 
 
 ENDED = 1 << 30
@@ -104,7 +103,7 @@ class Group:
     key: Hashable = None
     """Of the group in its cohort."""
     cohort: Cohort | None = None
-    """The groups that are played at the same time; None if nobody knows of any."""
+    """The groups that are played at the same time; None if unknown."""
     _inside: Cohort = field(init=False)
     _graded: dict[int, int] = field(default_factory=dict)
     _solutions: set[Solution] = field(default_factory=set)
@@ -127,15 +126,15 @@ class Group:
 
     def past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
         """Tell the group and its cohort (`Cohort.past`)."""
-        for told in filter(None, (self._inside, self.cohort)):
-            told.past((self.key, session_id), turn, remark)
+        for cohort in filter(None, (self._inside, self.cohort)):
+            cohort.past((self.key, session_id), turn, remark)
 
-    async def said(self, turn: int, wait_s: float) -> list[Remark]:
-        """What was said of this group's attempts at 0-based `turn` (`Cohort.said`)."""
-        return await self._inside.said(turn, wait_s)
+    async def remarks(self, turn: int, wait_s: float) -> list[Remark]:
+        """The feedback on this group's attempts at 0-based `turn` (`Cohort.remarks`)."""
+        return await self._inside.remarks(turn, wait_s)
 
     async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
-        """What other episodes had solved by 0-based `turn`, in a fixed order.
+        """The right attempts of other episodes by 0-based `turn`, in a fixed order.
 
         Waits until all of them are that far, at most `wait_s`: so what is found does not depend on
         who is faster, and a resumed run finds the same.
@@ -145,14 +144,14 @@ class Group:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0 or not await self._change(left):
                 break
-        found = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
-        return sorted(found, key=lambda s: (s.turn, s.session_id, s.text))
+        right = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
+        return sorted(right, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float) -> bool:
         """Whether no episode of the group, this one included, has solved the problem by 0-based
         `turn`.
 
-        Waits as `solutions` does, but no longer than until somebody has. An episode that is not
+        Waits as `solutions` does, but no longer than until one has. An episode that is not
         that far after `wait_s` counts as one that failed.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
@@ -170,7 +169,7 @@ class Group:
 
     def _advance(self, session_id: int, turn: int) -> None:
         self._graded[session_id] = max(turn, self._graded.get(session_id, -1))
-        # Wakes all that wait now; who comes later waits for the next change.
+        # Wakes all that wait now; later callers wait for the next change.
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -183,7 +182,7 @@ class Group:
 
 
 class Groups:
-    """The groups of a process, the latest `capacity` of them: nobody says when a group is complete.
+    """The groups of a process, the latest `capacity` of them: the end of a group is not announced.
 
     Args:
         capacity: groups that are remembered; more than are ever under way at once.
@@ -201,8 +200,8 @@ class Groups:
 
     def of(self, key: Hashable, size: int) -> Group:
         """The group of a key, made when it is first asked for."""
-        known = self._groups.pop(key) if key in self._groups else None
-        return self._remember(key, known or Group(size, key))
+        group = self._groups.pop(key) if key in self._groups else None
+        return self._remember(key, group or Group(size, key))
 
     def _remember(self, key: Hashable, group: Group) -> Group:
         self._groups[key] = group

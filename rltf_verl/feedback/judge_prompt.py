@@ -20,13 +20,13 @@ class Style:
     """What a judge is asked for; the words stand in `prompts/judge/<name>.j2`."""
 
     words: int
-    """Limit that the judge is told."""
+    """Word limit in the judge's prompt."""
     reference: bool
-    """It sees the reference answer unless the config says otherwise."""
+    """It sees the reference answer unless the config overrides it."""
     marker: str = "Critique:"
     """What the feedback follows in the reply."""
     conversation: bool = False
-    """The judge sees all attempts of the episode and what it said to each, not just the last
+    """The judge sees all attempts of the episode and its feedback on each, not just the last
     attempt.
     """
     subject: Subject = "attempt"

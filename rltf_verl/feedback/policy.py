@@ -52,7 +52,7 @@ class PolicyProvider:
         """The policy's own critique, as far as it got, without its thoughts.
 
         Raises:
-            FeedbackUnavailable: its prompt does not fit, or it says nothing.
+            FeedbackUnavailable: its prompt does not fit, or the critique is empty.
         """
         attempt = shown_of(request.turns[-1].attempt.text, request.quote)
         template = template_of("critic", self.critic)

@@ -48,18 +48,18 @@ class RecordedProvider:
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The inner provider's feedback. Raises FeedbackUnavailable."""
         try:
-            said = await ask(self.inner, request)
+            feedback = await ask(self.inner, request)
         except FeedbackUnavailable as error:
             self._write(request, {"provider": error.provider, "unavailable": error.cause})
             raise
-        if said.attempt is None:
+        if feedback.attempt is None:
             outcome = {
-                "provider": said.provider,
-                "text": said.text,
-                "sees_reference": said.sees_reference,
+                "provider": feedback.provider,
+                "text": feedback.text,
+                "sees_reference": feedback.sees_reference,
             }
             self._write(request, outcome)
-        return said
+        return feedback
 
     def _write(self, request: FeedbackRequest, outcome: Mapping[str, Any]) -> None:
         if self._broken:
@@ -98,17 +98,17 @@ class RecordedProvider:
 
 
 def call_key(request: FeedbackRequest) -> str:
-    """Hash of everything that was said so far: the problem, the question, every attempt and the
+    """Hash of the conversation so far: the problem, the question, every attempt and the
     feedback on it.
 
     Not of the place in the data or of the seed: the same attempt at the same problem may be
     answered from a record, whichever run and episode it comes from.
     """
     problem = request.problem
-    said = [
+    turns = [
         (turn.attempt.text, turn.feedback.text if turn.feedback else None) for turn in request.turns
     ]
-    return digest([problem.env, problem.data, problem.reference, list(request.messages), said])
+    return digest([problem.env, problem.data, problem.reference, list(request.messages), turns])
 
 
 def settings_key(name: str, options: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ NEEDED = {"key", "settings", "seed", "time", "provider"}
 
 
 class ReplayProvider:
-    """Answers what was answered before, keyed by everything that was said up to the attempt.
+    """Answers what was answered before, keyed by the conversation up to the attempt.
 
     The very call of the recorded run (same seed, step, episode and turn) gets the very outcome,
     failures included; the same attempt at another place gets an answer that was given to it, always
@@ -60,8 +60,8 @@ class ReplayProvider:
         )
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """What was said then. Raises FeedbackUnavailable on a miss, and where there was none
-        then.
+        """The recorded feedback. Raises FeedbackUnavailable on a miss, and where the record has a
+        failure.
         """
         key = call_key(request)
         record = self._exact.get((key, request.seed))

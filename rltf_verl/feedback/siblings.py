@@ -1,5 +1,5 @@
-"""Feedback on a whole group: what was said of every attempt that failed at this turn, as one text
-(GOLF, arXiv 2603.04597).
+"""Feedback on a whole group: all attempts that failed at this turn, each with its feedback (GOLF,
+arXiv 2603.04597).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SiblingsProvider:
     depend on who is faster. Played alone, an episode sees its own attempt.
 
     Args:
-        each: block `{provider: …, its options}`: who speaks of each attempt.
+        each: block `{provider: …, its options}`: the provider of feedback on each attempt.
         wait_s: longest wait for the siblings, seconds.
 
     Raises:
@@ -48,7 +48,7 @@ class SiblingsProvider:
         self.each, self.wait_s = provider_of_block("each", each), wait_s
         if has_trait("self_written", each) or has_trait("waits_for_others", each):
             raise ValueError(
-                f"rltf.feedback.each.provider={each['provider']}: must speak of one attempt, and"
+                f"rltf.feedback.each.provider={each['provider']}: must be about one attempt, and"
                 " not be the policy itself, whose critiques are trained on; choose verifier,"
                 " judge, …"
             )
@@ -73,7 +73,7 @@ class SiblingsProvider:
                 group.past(request.session_id, turn, remark)
         if remark is None:
             return feedback
-        remarks = [remark] if group is None else await group.said(turn, self.wait_s)
+        remarks = [remark] if group is None else await group.remarks(turn, self.wait_s)
         text = await _fitting(request, [each.text for each in remarks])
         return replace(feedback, text=text, provider=self.name)
 

@@ -45,16 +45,16 @@ BUILT_IN: Mapping[str, tuple[type[Objective[Any]], int]] = {
 
 
 def objectives_of(config: RLTFConfig) -> list[Objective[Any]]:
-    """All objectives, enabled or not, a user's own last.
+    """All objectives, enabled or not; a user's come last.
 
     Raises:
-        ConfigError: an own objective that is none, or a setting of it that cannot work.
+        ConfigError: a user's class that is not an objective, or a setting out of range.
     """
     built_in = [
         kind(name, int(role), getattr(config, name), config)
         for name, (kind, role) in BUILT_IN.items()
     ]
-    # Numbered behind ours: every process counts the same roles from the same configuration.
+    # Numbered after the built-in roles, in the order of the config: the same in every process.
     own = enumerate(config.objectives.items(), start=len(Role))
     of_users = [_own(name, role, chosen, config) for role, (name, chosen) in own]
     shares = {o.name: o.settings for o in (*of_users, *built_in)}
@@ -91,7 +91,7 @@ def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Obje
 
 
 def own_objectives(config: RLTFConfig) -> list[Objective[Any]]:
-    """Those of a user's own that are enabled."""
+    """A user's objectives that are enabled."""
     return [own for own in objectives_of(config)[len(BUILT_IN) :] if own.enabled]
 
 

@@ -36,7 +36,7 @@ class Now(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings(Shareable):
-    """Settings of a user's own objective, the block `rltf.<name>`: extend it with keys."""
+    """Settings of a user's objective, the block `rltf.<name>`: extend it with keys."""
 
     weight: float | tuple[float, float] = 1.0
     """Coefficient, or [start, end] of a linear ramp; 0 switches the objective off."""
@@ -47,7 +47,7 @@ class Objective(Generic[S]):
 
     Args:
         name: its block in the config, `rltf.<name>`, and of its metrics, `rltf/<name>/…`.
-        role: number of its tokens in a row's `role`; CONTEXT: it has no tokens of its own.
+        role: number of its tokens in a row's `role`; CONTEXT: it has none.
         settings: its block.
         config: the whole `rltf:` block.
     """
@@ -75,7 +75,7 @@ class Objective(Generic[S]):
 
     @property
     def has_effect(self) -> bool:
-        """Whether the episodes of this configuration bring it anything."""
+        """Whether the configured episodes can have tokens for it."""
         return self.enabled
 
     def weight(self, now: Now) -> float:
@@ -83,7 +83,7 @@ class Objective(Generic[S]):
         return scheduled(self.settings, now)
 
     def share(self, now: Now) -> float | None:
-        """The share of the gradient that it is to have at a step; None without one."""
+        """The target share of the gradient at a step; None without a target."""
         settings = self.settings
         if not isinstance(settings, Shareable) or settings.grad_share is None:
             return None
@@ -102,7 +102,7 @@ class Objective(Generic[S]):
         return []
 
     def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
-        """An attempt row, with the role of those tokens that train nothing yet and are its own."""
+        """The attempt row, with its role on context tokens that it trains."""
         return row
 
     def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
@@ -114,7 +114,7 @@ class Objective(Generic[S]):
     def damped(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """The weights of a block of tokens once it is known how likely the policy finds them.
+        """The weights of a block of tokens, once the policy's log-probs are known.
 
         Args:
             weights: of all tokens of the block.
@@ -127,7 +127,7 @@ class Objective(Generic[S]):
         return None
 
     def reference(self, batch: RowBatch, ref_log_probs: torch.Tensor) -> torch.Tensor:
-        """The denominators of all ratios, log π_old so far, with its own."""
+        """The denominators of all ratios, log π_old so far, replaced on its own tokens."""
         return ref_log_probs
 
     def loss(
@@ -137,7 +137,7 @@ class Objective(Generic[S]):
         weights: torch.Tensor,
         mask: torch.Tensor,
     ) -> torch.Tensor:
-        """Token sum of its loss: −w_t log π_θ, if it says nothing else.
+        """Token sum of its loss; −w_t log π_θ by default.
 
         Outside the mask the log-probs belong to others and may be infinite: put
         `torch.where(mask, …)` before what you compute.
@@ -155,31 +155,31 @@ class Objective(Generic[S]):
         return supervised_loss(log_prob, weights, mask)
 
     def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor | None:
-        """[S] bool: episodes that it trains on, where it has no tokens of its own to tell."""
+        """[S] bool: episodes that it trains, for an objective without tokens."""
         return None
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> list[tuple[bool, str]]:
-        """(holds, message) of what it requires of verl's settings and the provider; asked before
+        """(holds, message) for each requirement on verl's settings and the provider; read before
         Ray starts, enabled or not.
 
         Args:
-            setting: `a.b.c` -> value in the whole config; None where there is none.
-            provider: who gives the feedback.
+            setting: `a.b.c` -> value in the whole config; None where it is missing.
+            provider: the feedback provider.
         """
         return []
 
     def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
-        """(holds, message) of what works and may not be meant; logged before Ray starts. `setting`
-        as in `refusals`.
+        """(holds, message) for each setting that works but may be a mistake; logged before Ray
+        starts. `setting` as in `refusals`.
         """
         return []
 
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """Numbers of its own, by the last part of their name.
+        """Extra metrics, keyed by suffix.
 
         Args:
             batch: the rows.
@@ -193,7 +193,7 @@ class Objective(Generic[S]):
         return {}
 
     def look(self, metrics: Mapping[str, float]) -> None:
-        """At the metrics of each step, in the trainer: to warn."""
+        """Called with each step's metrics, in the trainer; may log warnings."""
 
     def gradient_mass(
         self, batch: RowBatch, targets: RowTargets, trust: torch.Tensor | None

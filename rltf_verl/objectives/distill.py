@@ -161,8 +161,9 @@ class Distill(Objective[DistillConfig]):
 def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "last") -> list[Row]:
     """(x_0, y_K) for every branch with two or more turns; ungraded answers are skipped.
 
-    With `first_right` y_K is the line's first right answer instead, if there is one. One that lines
-    of a tree share is one row. A first attempt is none: it stands behind the first prompt already.
+    With `first_right` y_K is the branch's first right answer instead, if there is one. An answer
+    that branches of a tree share is one row. First attempts are left out: they follow the first
+    prompt already.
     """
     ends = list(last_turns(episode))
     if answer == "first_right":
@@ -172,7 +173,7 @@ def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "las
 
 
 def _first_right(episode: Episode, end: int) -> int:
-    """The first right turn of the line to `end`; `end` if none is."""
+    """The first right turn of the branch to `end`; `end` if none is."""
     first, at = end, end
     while True:
         turn = episode.turns[at]

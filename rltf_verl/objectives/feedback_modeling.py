@@ -30,7 +30,7 @@ FILTER = "rltf.feedback_modeling.filter"
 
 
 class FeedbackModeling(Objective[FeedbackModelingConfig]):
-    """Cross-entropy on the feedback, in rows of its own or where it stands in an attempt row."""
+    """Cross-entropy on the feedback, in separate rows or inside the attempt row."""
 
     Settings, decays_with_staleness = FeedbackModelingConfig, True
 
@@ -123,7 +123,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """Of the feedback, to the policy."""
+        """Perplexity of the feedback under the policy."""
         return {"perplexity": math.exp(-float(batch.old_log_probs[place].float().mean()))}
 
     def batch_metrics(self, batch: RowBatch) -> dict[str, float]:

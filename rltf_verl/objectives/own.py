@@ -1,6 +1,4 @@
-"""A user's own objective or baseline: where it fails, the error names its key, its file and the
-line.
-"""
+"""User code in objectives: an error names the key, the file and the line."""
 
 from __future__ import annotations
 
@@ -28,13 +26,13 @@ MADE_UP = "(tried before the run, on episodes that are made up)"
 
 
 class OwnCodeError(ConfigError):
-    """A user's own code raised, or returned what is not asked for."""
+    """User code raised, or returned a value of the wrong kind."""
 
 
 @contextmanager
 def named(what: str, own: Any) -> Iterator[None]:
-    """Around a call of a user's class or function: raises OwnCodeError, which says `what` it was.
-    What the code refuses by a ConfigError of its own stays as it is.
+    """Around a call of a user's class or function: turns what it raises into OwnCodeError, which
+    begins with `what`. A ConfigError passes.
     """
     try:
         yield
@@ -109,7 +107,7 @@ def turn_numbers(what: str, returned: Any, episodes: EpisodeBatch) -> torch.Tens
         episodes: the S episodes.
 
     Raises:
-        OwnCodeError: it is no such table, or has no number for a turn that was played.
+        OwnCodeError: the shape differs, or a turn that was played has no finite number.
     """
     size, shape = len(episodes.rewards), tuple(episodes.rewards.shape)
     wanted = f"return a tensor of [S, 1] or [S, M], here [{size}, 1] or {list(shape)}"

@@ -44,7 +44,7 @@ def _without_mentions(
     row: Row, first_prompt: tuple[int, ...], policy: Policy, config: MentionsConfig
 ) -> Row | None:
     """The row by `rltf.mentions.action`; None when it is to be dropped. Concerns later answers
-    behind the first prompt, whoever made the row.
+    after the first prompt, in rows of any objective.
     """
     if config.action == "keep" or row.turn[0] == 0 or row.prompt_ids != first_prompt:
         return row

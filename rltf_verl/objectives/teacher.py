@@ -1,7 +1,7 @@
 """Logit self-distillation (SDPO): `rltf.logit_distill`.
 
-It has no tokens of its own: attempt rows are pulled towards a teacher's distributions, which verl
-hands to a loss in a call of its own (`adapters.training.logit_loss`, `adapters.training.teacher`).
+It has no tokens: attempt rows are pulled towards a teacher's distributions, which verl
+hands to a loss in a separate call (`adapters.training.logit_loss`, `adapters.training.teacher`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FSDP = ("fsdp", "fsdp2")
 
 
 class LogitDistill(Objective[LogitDistillConfig]):
-    """Attempts are pulled towards what a teacher says there, who has read more
+    """Attempts are pulled towards the distributions of a teacher that has read more
     (`episode.teacher`)."""
 
     Settings = LogitDistillConfig

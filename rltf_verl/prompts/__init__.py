@@ -1,4 +1,4 @@
-"""Prompt templates: `<folder>/<name>.j2` beside this file, or a user's own file, rendered in a
+"""Prompt templates: `<folder>/<name>.j2` next to this file, or a user's file, rendered in a
 sandbox.
 """
 
@@ -54,7 +54,7 @@ def template_names() -> tuple[str, ...]:
 
 
 def is_file(name: str) -> bool:
-    """Whether a config value names a template file (`./mine.j2`), not a template of ours."""
+    """Whether a config value names a template file (`./mine.j2`), not a built-in template."""
     return name.endswith(".j2")
 
 

@@ -32,7 +32,7 @@ def defused(text: str, tokens: Sequence[str] | None = None) -> str:
     """Clean text (`texts.clean_text`) that is encoded as the characters that it consists of.
 
     A conversation is tokenised at once, so `<|im_end|>` inside a message would end that message: a
-    space is put behind the first character of whatever would be a special token.
+    space follows the first character of each special token.
 
     Args:
         text: what is quoted.
@@ -83,5 +83,5 @@ def control_tokens(added: Mapping[str, bool]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _beginning_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches the first character of each of the tokens; nothing if there are none."""
+    """Matches the first character of each of the tokens; nothing without tokens."""
     return re.compile(rf"(?=(?:{'|'.join(map(re.escape, tokens)) or '(?!)'})).", re.DOTALL)

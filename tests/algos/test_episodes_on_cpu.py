@@ -32,7 +32,7 @@ def test_in_lines_a_turn_is_compared_with_the_groups_turns_of_the_same_number():
         {(3, 0), (4, 0), (5, 0)},
         {(3, 1), (4, 1), (5, 1)},
     ]
-    assert (cohorts(HAND).lines == 3).all()  # whoever stopped
+    assert (cohorts(HAND).branches == 3).all()  # whoever stopped
 
 
 def test_below_a_branch_a_turn_is_compared_with_its_siblings_only():
@@ -42,7 +42,7 @@ def test_below_a_branch_a_turn_is_compared_with_its_siblings_only():
         {(0, 2)},
         {(1, 1), (1, 2)},
     ]
-    lines = cohorts(TREES).lines
+    lines = cohorts(TREES).branches
     assert lines[:, 0].tolist() == [3, 3, 3]
     assert [lines[0, m].item() for m in (1, 2, 3)] == [2, 2, 2]
     assert [lines[1, m].item() for m in (1, 2)] == [2, 2]

@@ -141,8 +141,7 @@ def test_a_provider_that_may_tell_needs_a_guard_or_an_acknowledgement():
         ConfigError,
         match=re.escape(
             "rltf.feedback.guard.action=none: provider judge_of_tests sees the reference answer and"
-            " no one checks whether it tells; set it to drop, redact, regenerate or warn, or, if it"
-            " is meant to tell, rltf.feedback.acknowledge_leaks=true"
+            " the leak guard is off"
         ),
     ):
         build_provider(config(guard={"action": "none"}))

@@ -78,7 +78,7 @@ async def test_levels_by_turn_grow_and_the_last_one_stays() -> None:
     ("env", "cause"),
     [
         (BrokenEnv(), r"explain\(\) of environment binary_matrix failed: KeyError"),
-        (SilentEnv(), "said nothing at level hint"),
+        (SilentEnv(), "is empty at level hint"),
     ],
 )
 async def test_verifier_that_fails_is_unavailable(env: BinaryMatrix, cause: str) -> None:

@@ -193,7 +193,7 @@ def test_who_cannot_speak_of_each_attempt(inner):
         "shuffled": {"inner": verifier},
         "siblings": {"each": verifier},
     }.get(inner, {})
-    with pytest.raises(ValueError, match=rf"each\.provider={inner}: must speak of one attempt"):
+    with pytest.raises(ValueError, match=rf"each\.provider={inner}: must be about one attempt"):
         make_provider("siblings", each=block)
 
 
