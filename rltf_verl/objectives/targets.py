@@ -41,7 +41,7 @@ def compute_targets(
         RowTargets, [L] each.
     """
     owners = token_objectives(config)
-    # Ahead of the first role the zeros that CONTEXT = −1 finds.
+    # Table 0 holds zeros: CONTEXT is −1, so role + 1 is the table of every token.
     rewards = batch.episodes.rewards
     tables = rewards.new_zeros(rewards.shape[0], len(owners) + 1, rewards.shape[1])
     present = torch.bincount(batch.role + 1, minlength=len(owners) + 1).tolist()

@@ -15,6 +15,7 @@ from rltf_verl.texts import CHAT_TOKENS, clean_text, without_thoughts
 UNFINISHED = "(It ended in the middle of the thoughts, before an answer.)"
 """What is shown of an attempt that never stopped thinking."""
 
+# A lookahead keeps the whole token for the match, so that only its first character is replaced.
 _ANY_CHAT_TOKEN = re.compile(rf"(?=<[|\uff5c]|{CHAT_TOKENS.pattern})[<\[]", re.IGNORECASE)
 _ROUNDS = 4
 """The space that breaks a token makes another one only if a tokenizer has tokens that differ by a
