@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from rltf_verl import registry
-from rltf_verl.feedback import make_provider
+from rltf_verl.config import RLTFConfig
+from rltf_verl.feedback import has_trait, make_provider
+from rltf_verl.objectives import objectives_of
 from tests.support.judge.calls import request
 
 MINE = '''
@@ -97,3 +99,16 @@ def test_what_is_wrong_with_it_is_one_line(mine: Path, where: str, cause: str) -
     (mine / "broken.py").write_text("oops")
     with pytest.raises(ValueError, match=rf"(?s)rltf\.feedback\.provider='{where}': .*{cause}"):
         make_provider(where)
+
+
+def test_its_flags_count_as_those_of_ours(mine: Path) -> None:
+    (mine / "critic.py").write_text(f"{MINE}    self_written = True\n".replace("Mine", "Critic"))
+    for name, written in (("./critic.py:Critic", True), ("./mine.py:Mine", False)):
+        block = {"env": {"name": "binary_matrix"}, "feedback": {"provider": name}}
+        objectives = objectives_of(RLTFConfig.from_mapping(block))
+        (critique,) = [o for o in objectives if o.name == "critique"]
+        assert critique.has_effect == written, "a row of the plan"
+        paired = {"provider": "paired", "even": {"provider": name}, "odd": {"provider": "verifier"}}
+        assert has_trait("self_written", paired) == written
+    with pytest.raises(ValueError, match="must be about one attempt"):
+        make_provider("siblings", each={"provider": "./critic.py:Critic"})
